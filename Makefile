@@ -1,0 +1,49 @@
+# Everything a user or CI does, by name: `make help`.
+SHELL := /bin/bash
+PYTHON ?= $(shell command -v /usr/bin/python3 || command -v python3)
+BIN := .venv/bin
+SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
+SWEEP ?= profiles/sweeps/demo.yaml
+PART ?= all
+
+.PHONY: help setup demo test unit system lab lint bench clean
+
+help:  ## list these
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup  ## install what is needed, run the demo sweep, print the report's path
+	$(BIN)/owlt run $(SWEEP)
+
+test: setup lint unit system lab  ## everything that has to pass
+
+setup: .venv/.made  ## Debian packages, virtual environment, virtual-time kernel
+	@SUDO="$(SUDO)" .ci/debian-packages
+	@$(BIN)/owlt kernel build
+
+unit: .venv/.made  ## no root, seconds
+	$(BIN)/python -m pytest tests/unit -n 2
+
+system: setup  ## in guests: real netem, real sshd, real builds
+	$(BIN)/python -m pytest tests/system
+
+lab: setup  ## namespaces of this machine's kernel as hosts
+	$(BIN)/python -m pytest tests/lab
+
+lint: .venv/.made  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy emulator orchestrator agents captures reports
+
+bench: setup  ## costs, as ratios in one run: make bench PART=kernel|demo
+	$(BIN)/python -m tests.bench $(PART)
+
+clean:  ## remove the virtual environment; results and the cached kernel stay
+	rm -rf .venv
+
+.venv/.made: requirements.lock pyproject.toml
+	@SUDO="$(SUDO)" .ci/debian-packages
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r .ci/installer.lock
+	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	touch $@

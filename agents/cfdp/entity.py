@@ -1,0 +1,151 @@
+"""The two CFDP entities as cfdp-py wants them described: ids, timers, faults, one file each."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from cfdppy.filestore import NativeFilestore
+from cfdppy.handler import DestHandler, SourceHandler
+from cfdppy.mib import (
+    CheckTimerProvider,
+    DefaultFaultHandlerBase,
+    IndicationConfig,
+    LocalEntityConfig,
+    RemoteEntityConfig,
+    RemoteEntityConfigTable,
+)
+from cfdppy.user import CfdpUserBase, TransactionFinishedParams
+from spacepackets.cfdp import ChecksumType, TransmissionMode
+from spacepackets.countdown import Countdown
+from spacepackets.seqcount import SeqCountProvider
+from spacepackets.util import ByteFieldU16
+
+from agents.cfdp.settings import Settings
+
+# The ids of the paper's GSFC engines; the first transaction of a fresh entity has number 0.
+SENDER_ID = ByteFieldU16(101)
+RECEIVER_ID = ByteFieldU16(102)
+TRANSACTION_NUMBER = 0
+
+OnFinished = Callable[[TransactionFinishedParams], None]
+
+
+def source_entity(settings: Settings, store: "OneFile") -> SourceHandler:
+    """The entity that sends the file. Its end is seen in the receiver's Finished PDU."""
+    local, remotes = _entities(SENDER_ID, RECEIVER_ID, settings)
+    return SourceHandler(local, _User(store), remotes, _NoCheckTimer(), SeqCountProvider(16))
+
+
+def destination_entity(settings: Settings, store: "OneFile", on_finished: OnFinished) -> DestHandler:
+    """The entity that receives the file."""
+    local, remotes = _entities(RECEIVER_ID, SENDER_ID, settings)
+    return DestHandler(local, _User(store, on_finished), remotes, _NoCheckTimer())
+
+
+def _entities(
+    own_id: ByteFieldU16, peer_id: ByteFieldU16, settings: Settings
+) -> tuple[LocalEntityConfig, RemoteEntityConfigTable]:
+    indications = IndicationConfig(
+        eof_sent_indication_required=False,
+        eof_recv_indication_required=False,
+        file_segment_recvd_indication_required=False,
+    )
+    peer = RemoteEntityConfig(
+        entity_id=peer_id,
+        max_file_segment_len=settings.segment_bytes,
+        max_packet_len=settings.largest_pdu_bytes,
+        closure_requested=True,
+        crc_on_transmission=settings.with_crc,
+        default_transmission_mode=TransmissionMode.ACKNOWLEDGED,
+        crc_type=ChecksumType.CRC_32,
+        positive_ack_timer_interval_seconds=settings.timer_s,
+        positive_ack_timer_expiration_limit=settings.repeat_limit,
+        immediate_nak_mode=settings.immediate_nak,
+        nak_timer_interval_seconds=settings.timer_s,
+        nak_timer_expiration_limit=settings.repeat_limit,
+    )
+    return LocalEntityConfig(own_id, indications, _Faults()), RemoteEntityConfigTable([peer])
+
+
+class OneFile(NativeFilestore):  # type: ignore[misc]  # cfdp-py has no types
+    """A filestore of one open file, whatever path the engine names.
+
+    The name in a Metadata PDU is the sender's choice; where the receiver writes is not. The engine's own
+    store opens and closes the file for every segment.
+    """
+
+    def __init__(self, path: Path, mode: str) -> None:
+        super().__init__()
+        self.path = path
+        self._file = path.open(mode, buffering=0)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def file_exists(self, path: Path) -> bool:
+        return True
+
+    def is_directory(self, path: Path) -> bool:
+        return False
+
+    def file_size(self, file: Path) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def truncate_file(self, file: Path) -> None:
+        self._file.truncate(0)
+
+    def read_data(self, file: Path, offset: int | None, read_len: int | None = None) -> bytes:
+        return os.pread(self._file.fileno(), read_len or 0, offset or 0)
+
+    def write_data(self, file: Path, data: bytes, offset: int | None) -> None:
+        os.pwrite(self._file.fileno(), data, offset or 0)
+
+    def calculate_checksum(
+        self, checksum_type: ChecksumType, file_path: Path, size_to_verify: int, segment_len: int = 1 << 16
+    ) -> bytes:
+        checksum: bytes = super().calculate_checksum(checksum_type, self.path, size_to_verify, 1 << 16)
+        return checksum
+
+
+class _User(CfdpUserBase):  # type: ignore[misc]  # cfdp-py has no types
+    """Hears of one thing only: that the transaction has finished."""
+
+    def __init__(self, store: OneFile, on_finished: OnFinished = lambda _: None) -> None:
+        super().__init__(store)
+        self._on_finished = on_finished
+
+    def transaction_finished_indication(self, params: TransactionFinishedParams) -> None:
+        self._on_finished(params)
+
+    def _ignore(self, *_: object) -> None:
+        """The engine insists on a handler for every indication of the standard."""
+
+    transaction_indication = _ignore
+    eof_sent_indication = _ignore
+    eof_recv_indication = _ignore
+    metadata_recv_indication = _ignore
+    file_segment_recv_indication = _ignore
+    report_indication = _ignore
+    suspended_indication = _ignore
+    resumed_indication = _ignore
+    fault_indication = _ignore
+    abandoned_indication = _ignore
+
+
+class _Faults(DefaultFaultHandlerBase):  # type: ignore[misc]  # cfdp-py has no types
+    """Default reactions. A fault that ends a transaction also reaches the finished indication."""
+
+    def _ignore(self, *_: object) -> None:
+        """The condition code travels in the finished parameters."""
+
+    notice_of_suspension_cb = _ignore
+    notice_of_cancellation_cb = _ignore
+    abandoned_cb = _ignore
+    ignore_cb = _ignore
+
+
+class _NoCheckTimer(CheckTimerProvider):  # type: ignore[misc]  # cfdp-py has no types
+    """Check timers are for class 1, which is not used."""
+
+    def provide_check_timer(self, *_: object) -> Countdown:
+        raise AssertionError("class 2 has no check timer")

@@ -1,0 +1,37 @@
+"""PDUs on their way out, in order. They are packed when made: the engine reuses their headers."""
+
+from collections import deque
+
+from cfdppy.handler import DestHandler, SourceHandler
+from spacepackets.cfdp import GenericPduPacket
+from spacepackets.cfdp.pdu import AckPdu
+
+from agents.cfdp.tally import Tally
+
+
+class Outbox:
+    """A queue between an engine, which makes many PDUs at once, and a channel, which takes one at a time."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._pdus: deque[tuple[GenericPduPacket, bytes]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._pdus)
+
+    def add(self, pdu: GenericPduPacket) -> None:
+        self._pdus.append((pdu, bytes(pdu.pack())))
+
+    def take(self, engine: SourceHandler | DestHandler, *, acknowledgements: bool = True) -> None:
+        """Take all that an engine has made, with its ACKs or without. Until then it does not go on."""
+        while (holder := engine.get_next_packet()) is not None:
+            if acknowledgements or not isinstance(holder.pdu, AckPdu):
+                self.add(holder.pdu)
+
+    def clear(self) -> None:
+        self._pdus.clear()
+
+    def next(self, now_s: float) -> bytes:
+        pdu, packed = self._pdus.popleft()
+        self._tally.sent(pdu, now_s)
+        return packed

@@ -1,0 +1,77 @@
+"""PDUs at the border: a datagram is a whole PDU of our transaction or nothing; and the few PDUs made here."""
+
+import struct
+
+from spacepackets.cfdp import ConditionCode, CrcFlag, Direction, GenericPduPacket, InvalidCrcError, PduFactory
+from spacepackets.cfdp.conf import PduConfig
+from spacepackets.cfdp.pdu import AckPdu, DirectiveType, EofPdu, FinishedPdu, NakPdu, TransactionStatus
+from spacepackets.cfdp.pdu.header import UnsupportedCfdpVersionError
+from spacepackets.cfdp.tlv import TlvTypeMissmatchError
+from spacepackets.exceptions import BytesTooShortError
+
+from agents.cfdp.entity import RECEIVER_ID, SENDER_ID, TRANSACTION_NUMBER
+
+_DAMAGED = (
+    ValueError,
+    IndexError,
+    struct.error,
+    BytesTooShortError,
+    InvalidCrcError,
+    TlvTypeMissmatchError,
+    UnsupportedCfdpVersionError,
+)
+
+
+def read_pdu(datagram: bytes, *, towards: Direction, with_crc: bool) -> GenericPduPacket | None:
+    """The PDU in a datagram; None if it is damaged, of another transaction, or goes the other way."""
+    try:
+        pdu = PduFactory.from_raw(datagram)
+    except _DAMAGED:
+        return None
+    if pdu is None:
+        return None
+    conf = pdu.pdu_header.pdu_conf
+    identity = (conf.source_entity_id.value, conf.dest_entity_id.value, conf.transaction_seq_num.value)
+    ours = identity == (SENDER_ID.value, RECEIVER_ID.value, TRANSACTION_NUMBER)
+    whole = pdu.packet_len == len(datagram) and (conf.crc_flag == CrcFlag.WITH_CRC) == with_crc
+    return pdu if ours and whole and conf.direction == towards else None
+
+
+def eof_condition(eof: EofPdu) -> ConditionCode:
+    """Why an EOF was sent. spacepackets 0.32 leaves a received code in the upper half of its byte."""
+    code = int(eof.condition_code)
+    return ConditionCode(code >> 4 if code > 0x0F else code)
+
+
+def acknowledge_eof(eof: EofPdu) -> AckPdu:
+    """ACK(EOF) of a receiver whose engine has no ear for a repeated EOF."""
+    return AckPdu(_header(eof), DirectiveType.EOF_PDU, eof_condition(eof), TransactionStatus.ACTIVE)
+
+
+def acknowledge_finished(finished: FinishedPdu) -> AckPdu:
+    """ACK(Finished) of a sender whose engine has forgotten the transaction."""
+    condition = finished.condition_code
+    return AckPdu(_header(finished), DirectiveType.FINISHED_PDU, condition, TransactionStatus.TERMINATED)
+
+
+def implied_acknowledgement(finished: FinishedPdu) -> AckPdu:
+    """The ACK(EOF) that must have been sent before this Finished PDU, and was lost."""
+    return AckPdu(_header(finished), DirectiveType.EOF_PDU, ConditionCode.NO_ERROR, TransactionStatus.ACTIVE)
+
+
+def request_metadata(early: GenericPduPacket) -> NakPdu:
+    """A NAK for the metadata alone, in answer to a PDU that came without them."""
+    return NakPdu(_header(early), 0, 0, [(0, 0)])
+
+
+def _header(pdu: GenericPduPacket) -> PduConfig:
+    """The header for an answer to a PDU. Whoever builds a PDU sets the direction in it, so it is a copy."""
+    conf = pdu.pdu_header.pdu_conf
+    return PduConfig(
+        conf.source_entity_id,
+        conf.dest_entity_id,
+        conf.transaction_seq_num,
+        conf.trans_mode,
+        conf.file_flag,
+        conf.crc_flag,
+    )

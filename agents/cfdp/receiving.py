@@ -1,0 +1,179 @@
+"""The receiver's side: drives cfdp-py's destination handler and answers where that is silent or wrong.
+
+cfdp-py 0.7, and what is done about it here:
+- it throws away file data that come before the Metadata PDU, asks for all of them again at each segment, and
+  then fails the checksum, not having kept the EOF's: what is early waits here while the metadata are asked
+  for;
+- once it waits for missing data or for ACK(Finished) it leaves a repeated EOF unanswered: answered here;
+- it takes what comes after the end for a new transaction: not shown to it;
+- it does not verify the checksum of a file that came without gaps: verified here, before it says so;
+- it repeats its Finished PDU without end, and has no inactivity timer: limits here.
+"""
+
+import math
+from contextlib import suppress
+from pathlib import Path
+
+from cfdppy import CfdpState
+from cfdppy.exceptions import InvalidPduForDestHandler
+from cfdppy.handler import DestTransactionStep as Step
+from cfdppy.user import TransactionFinishedParams
+from spacepackets.cfdp import ChecksumType, ConditionCode, DeliveryCode, Direction, GenericPduPacket
+from spacepackets.cfdp.pdu import AckPdu, EofPdu, FileDataPdu, MetadataPdu
+from spacepackets.countdown import Countdown
+
+from agents.cfdp.entity import OneFile, destination_entity
+from agents.cfdp.outbox import Outbox
+from agents.cfdp.pdus import acknowledge_eof, eof_condition, read_pdu, request_metadata
+from agents.cfdp.settings import Settings
+from agents.cfdp.tally import Tally
+from agents.ending import Failed
+
+GIVE_UP_TIMERS = 8
+"""How many of its timers the receiver repeats Finished without an answer. The file is decided by then, and
+the sender stays for half as long after each Finished PDU that it hears."""
+
+
+class Receiving:
+    """A `Party` that receives one file into `output`, which appears when it is whole.
+
+    Raises from `advance` and `hear`:
+        Failed: the sender was silent for too long, or cancelled.
+    """
+
+    def __init__(self, output: Path, settings: Settings, now_s: float) -> None:
+        self._output = output
+        self._settings = settings
+        self._tally = Tally()
+        self._outbox = Outbox(self._tally)
+        self._store = OneFile(output.with_name(output.name + ".part"), "w+b")
+        self._engine = destination_entity(settings, self._store, self._on_finished)
+        self._early: list[GenericPduPacket] = []
+        self._metadata_due_s = math.inf
+        self._eof: EofPdu | None = None
+        self._outcome: ConditionCode | None = None
+        self._quiet_since_s = now_s
+        self.ended = False
+        self.wakes_at_s = math.inf
+
+    def has_datagram(self) -> bool:
+        return bool(self._outbox)
+
+    def next_datagram(self, now_s: float) -> bytes:
+        datagram = self._outbox.next(now_s)
+        if not self._outbox:
+            self.wakes_at_s = now_s  # timers are looked at once all is sent
+        return datagram
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        pdu = read_pdu(datagram, towards=Direction.TOWARDS_RECEIVER, with_crc=self._settings.with_crc)
+        if not isinstance(pdu, MetadataPdu | FileDataPdu | EofPdu | AckPdu):
+            self._tally.unreadable += 1
+            return
+        self._tally.received(pdu, now_s)
+        self._quiet_since_s = now_s
+        if isinstance(pdu, EofPdu):
+            self._note_eof(pdu)
+        if self._engine.state == CfdpState.BUSY:
+            self._hear_in_transaction(pdu)
+        elif self._outcome is None:
+            self._hear_before_transaction(pdu, now_s)
+
+    def advance(self, now_s: float) -> None:
+        if self._outbox:
+            return
+        if self._outcome is not None:
+            self._await_acknowledgement(now_s)
+        else:
+            self._await_file(now_s)
+
+    def facts(self) -> str:
+        """The last line of output. Raises Failed when the file is not whole."""
+        if self._outcome != ConditionCode.NO_ERROR:
+            reason = self._outcome.name if self._outcome is not None else "no transaction"
+            raise Failed(f"{reason}, file not whole; {self._tally.facts()}")
+        return self._tally.facts()
+
+    def _note_eof(self, eof: EofPdu) -> None:
+        condition = eof_condition(eof)
+        if condition != ConditionCode.NO_ERROR:
+            raise Failed(f"the sender cancelled with {condition.name}; {self._tally.facts()}")
+        self._eof = eof
+
+    def _hear_in_transaction(self, pdu: GenericPduPacket) -> None:
+        if isinstance(pdu, EofPdu) and self._engine.step != Step.RECEIVING_FILE_DATA:
+            self._outbox.add(acknowledge_eof(pdu))
+        else:
+            self._step(pdu)
+
+    def _hear_before_transaction(self, pdu: GenericPduPacket, now_s: float) -> None:
+        if isinstance(pdu, MetadataPdu):
+            self._begin(pdu)
+        elif isinstance(pdu, EofPdu | FileDataPdu):
+            self._early.append(pdu)
+            if isinstance(pdu, EofPdu):
+                self._outbox.add(acknowledge_eof(pdu))
+            if self._metadata_due_s == math.inf:
+                self._ask_for_metadata(now_s)
+
+    def _begin(self, metadata: MetadataPdu) -> None:
+        """Show the engine the metadata, then what came before them. An early EOF has been acknowledged."""
+        for pdu in (metadata, *self._early):
+            self._step(pdu)
+        self._early.clear()
+
+    def _ask_for_metadata(self, now_s: float) -> None:
+        """At once, whatever the NAK mode: until the metadata are here nothing can be stored."""
+        self._outbox.add(request_metadata(self._early[0]))
+        self._metadata_due_s = now_s + self._settings.timer_s
+
+    def _step(self, pdu: GenericPduPacket | None = None) -> None:
+        # refused: an ACK of what was never sent, or data that fit no request
+        with suppress(InvalidPduForDestHandler, ValueError):
+            self._engine.state_machine(pdu)
+        self._outbox.take(self._engine, acknowledgements=not self._early)
+
+    def _await_file(self, now_s: float) -> None:
+        silent_until_s = self._quiet_since_s + self._settings.silence_limit_s
+        if now_s >= silent_until_s:
+            limit_s = self._settings.silence_limit_s
+            raise Failed(f"the sender was silent for {limit_s} s; {self._tally.facts()}")
+        self.wakes_at_s = silent_until_s
+        if self._early:
+            if now_s >= self._metadata_due_s:
+                self._ask_for_metadata(now_s)
+            self.wakes_at_s = min(silent_until_s, self._metadata_due_s)
+        elif self._engine.step == Step.WAITING_FOR_MISSING_DATA:
+            # the engine tells nobody when its timers are due
+            self._serve(self._engine._params.acked_params.procedure_timer, silent_until_s, now_s)
+
+    def _await_acknowledgement(self, now_s: float) -> None:
+        gives_up_at_s = self._quiet_since_s + GIVE_UP_TIMERS * self._settings.timer_s
+        if self._engine.state == CfdpState.IDLE or now_s >= gives_up_at_s:
+            self.ended = True
+        else:
+            self._serve(self._engine._params.positive_ack_params.ack_timer, gives_up_at_s, now_s)
+
+    def _serve(self, timer: Countdown, limit_s: float, now_s: float) -> None:
+        """Let the engine act on one of its timers when that is due, and wake for it when it is not."""
+        if timer.timed_out():
+            self._step()
+        self.wakes_at_s = min(limit_s, now_s + timer.remaining_time().total_seconds())
+
+    def _on_finished(self, params: TransactionFinishedParams) -> None:
+        """The engine is about to send its Finished PDU, from the very values that this call gets."""
+        if self._outcome is not None:
+            return  # a limit was reached after the file was decided
+        verdict = params.finished_params
+        if verdict.condition_code == ConditionCode.NO_ERROR and not self._is_whole():
+            verdict.condition_code = ConditionCode.FILE_CHECKSUM_FAILURE
+            verdict.delivery_code = DeliveryCode.DATA_INCOMPLETE
+        self._outcome = ConditionCode(verdict.condition_code)
+        self._store.close()
+        if self._outcome == ConditionCode.NO_ERROR:
+            self._store.path.replace(self._output)
+
+    def _is_whole(self) -> bool:
+        assert self._eof is not None
+        checksum = self._store.calculate_checksum(ChecksumType.CRC_32, self._store.path, self._eof.file_size)
+        return checksum == bytes(self._eof.file_checksum)

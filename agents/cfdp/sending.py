@@ -1,0 +1,139 @@
+"""The sender's side: drives cfdp-py's source handler and answers where that is silent.
+
+cfdp-py 0.7, and what is done about it here:
+- it refuses a Finished PDU while it waits for an ACK(EOF) that was lost, and repeats its EOF until it gives
+  up: it is told of the acknowledgement that the Finished PDU implies;
+- it has forgotten the transaction when a Finished PDU is repeated because ACK(Finished) was lost: answered
+  here;
+- it waits without limit for a receiver that has vanished: limited here.
+"""
+
+import math
+from contextlib import suppress
+from pathlib import Path
+
+from cfdppy import CfdpState, PutRequest
+from cfdppy.exceptions import InvalidNakPdu, InvalidPduForSourceHandler, PduIgnoredForSource
+from cfdppy.handler import SourceTransactionStep as Step
+from spacepackets.cfdp import ConditionCode, DeliveryCode, Direction
+from spacepackets.cfdp.pdu import AckPdu, FinishedPdu, NakPdu
+
+from agents.cfdp.entity import RECEIVER_ID, OneFile, source_entity
+from agents.cfdp.outbox import Outbox
+from agents.cfdp.pdus import acknowledge_finished, implied_acknowledgement, read_pdu
+from agents.cfdp.settings import Settings, refuse_large_file
+from agents.cfdp.tally import Tally
+from agents.ending import Failed
+
+LINGER_TIMERS = 4
+"""How many of the receiver's timers the sender stays after the last Finished PDU that it heard. At PER 0.1
+both ways one receiver in 5,000 then ends without its ACK(Finished)."""
+
+_PRODUCING = {Step.IDLE, Step.SENDING_METADATA, Step.SENDING_FILE_DATA, Step.SENDING_EOF}
+_WAITING = {Step.WAITING_FOR_EOF_ACK, Step.WAITING_FOR_FINISHED}
+
+
+class Sending:
+    """A `Party` that sends one file and stays until the receiver has surely heard that it may go.
+
+    Raises from `advance`:
+        Failed: the receiver was silent for too long, or the engine gave up.
+    """
+
+    def __init__(self, file: Path, settings: Settings) -> None:
+        store = OneFile(file, "rb")
+        refuse_large_file(store.file_size(file))
+        self._settings = settings
+        self._tally = Tally()
+        self._outbox = Outbox(self._tally)
+        self._engine = source_entity(settings, store)
+        self._engine.put_request(PutRequest(RECEIVER_ID, Path(file.name), Path(file.name), None, None))
+        self._finished: FinishedPdu | None = None
+        self._quiet_since_s = math.inf
+        self.ended = False
+        self.wakes_at_s = math.inf
+
+    def has_datagram(self) -> bool:
+        return bool(self._outbox) or (self._engine.state == CfdpState.BUSY and self._engine.step in _PRODUCING)
+
+    def next_datagram(self, now_s: float) -> bytes:
+        if not self._outbox:
+            self._quiet_since_s = now_s
+            self._step()
+        datagram = self._outbox.next(now_s)
+        if not self.has_datagram():
+            self.wakes_at_s = now_s  # timers are looked at once all is sent
+        return datagram
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        pdu = read_pdu(datagram, towards=Direction.TOWARDS_SENDER, with_crc=self._settings.with_crc)
+        if not isinstance(pdu, AckPdu | NakPdu | FinishedPdu):
+            self._tally.unreadable += 1
+            return
+        self._tally.received(pdu, now_s)
+        self._quiet_since_s = now_s
+        if isinstance(pdu, FinishedPdu):
+            self._hear_finished(pdu)
+        elif self._finished is None:
+            self._step(pdu)
+
+    def advance(self, now_s: float) -> None:
+        if self._finished is not None:
+            self.wakes_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s
+            self.ended = now_s >= self.wakes_at_s
+        elif not self._outbox:
+            self._serve_timers(now_s)
+
+    def facts(self) -> str:
+        """The last line of output. Raises Failed when the receiver's Finished PDU says the file is not
+        whole."""
+        facts = self._tally.facts()
+        verdict = self._finished
+        assert verdict is not None
+        condition = ConditionCode(verdict.condition_code)
+        if condition != ConditionCode.NO_ERROR or verdict.delivery_code != DeliveryCode.DATA_COMPLETE:
+            raise Failed(f"the receiver finished with {condition.name}, file not whole; {facts}")
+        return facts
+
+    def _step(self, pdu: object = None) -> None:
+        # refused: a late repetition of what is settled, or a request beyond what was sent
+        with suppress(PduIgnoredForSource, InvalidNakPdu, InvalidPduForSourceHandler):
+            self._engine.state_machine(pdu)
+        self._outbox.take(self._engine)
+
+    def _serve_timers(self, now_s: float) -> None:
+        if self._engine.step == Step.RETRANSMITTING:
+            self._step()  # returns the engine to where it was before a NAK came
+        if self._engine.state == CfdpState.IDLE:
+            raise Failed(f"no answer to EOF, sent {self._settings.repeat_limit} times; {self._tally.facts()}")
+        self.wakes_at_s = math.inf
+        if self._engine.step in _WAITING:
+            self._wait(now_s)
+
+    def _wait(self, now_s: float) -> None:
+        silent_until_s = self._quiet_since_s + self._settings.silence_limit_s
+        if now_s >= silent_until_s:
+            limit_s = self._settings.silence_limit_s
+            raise Failed(f"the receiver was silent for {limit_s} s; {self._tally.facts()}")
+        self.wakes_at_s = silent_until_s
+        if self._engine.step == Step.WAITING_FOR_EOF_ACK:
+            # the engine tells nobody when its timer is due
+            timer = self._engine._params.positive_ack_params.ack_timer
+            if timer.timed_out():
+                self._step()
+            self.wakes_at_s = min(silent_until_s, now_s + timer.remaining_time().total_seconds())
+
+    def _hear_finished(self, finished: FinishedPdu) -> None:
+        if self._finished is not None:
+            self._outbox.add(acknowledge_finished(finished))
+            return
+        self._finished = finished
+        if self._engine.step == Step.RETRANSMITTING:
+            self._step()
+        if self._engine.step == Step.WAITING_FOR_EOF_ACK:
+            self._step(implied_acknowledgement(finished))
+        self._outbox.clear()  # retransmissions that nobody needs any more
+        if self._engine.step == Step.WAITING_FOR_FINISHED:
+            self._step(finished)
+        else:  # the receiver ended while data were still being sent
+            self._outbox.add(acknowledge_finished(finished))

@@ -1,0 +1,68 @@
+"""The loop that puts a protocol engine without I/O on UDP: it sleeps until something is due, never polls.
+
+Time may be virtual and computing free: only a sleep in the kernel lets such a clock move on.
+"""
+
+import math
+import time
+from typing import Protocol
+
+from agents.pacing import Pacer
+from agents.udp import Endpoint
+
+
+class Party(Protocol):
+    """One side of a conversation. It computes; sockets, clock and sleeping are the loop's."""
+
+    ended: bool
+    """The conversation is over for this side."""
+
+    wakes_at_s: float
+    """When `advance` wants to be called at the latest; infinity is never. Seconds of the monotonic clock."""
+
+    def advance(self, now_s: float) -> None:
+        """Do what time alone makes due, and say when that will be next."""
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        """A datagram of the peer has come."""
+
+    def has_datagram(self) -> bool:
+        """Whether there is something to send."""
+
+    def next_datagram(self, now_s: float) -> bytes:
+        """What to send next. Asked for only when the pacer lets it go."""
+
+
+def converse(party: Party, endpoint: Endpoint, pacer: Pacer) -> None:
+    """Run one side to its end."""
+    unsent: bytes | None = None
+    while True:
+        now_s = time.monotonic()
+        party.advance(now_s)
+        if party.ended:
+            return
+        unsent = _send_next(unsent, party, endpoint, pacer, now_s)
+        if endpoint.wait(_timeout_s(unsent, party, pacer, now_s), until_writable=unsent is not None):
+            now_s = time.monotonic()
+            for datagram in endpoint.received():
+                party.hear(datagram, now_s)
+
+
+def _send_next(unsent: bytes | None, party: Party, endpoint: Endpoint, pacer: Pacer, now_s: float) -> bytes | None:
+    """Send what is due. Returns a datagram for which the socket had no room."""
+    if unsent is None:
+        if not party.has_datagram():
+            pacer.rest()
+            return None
+        if pacer.opens_at_s > now_s:
+            return None
+        unsent = party.next_datagram(now_s)
+        pacer.spend(len(unsent), now_s)
+    return None if endpoint.send(unsent) else unsent
+
+
+def _timeout_s(unsent: bytes | None, party: Party, pacer: Pacer, now_s: float) -> float | None:
+    wakes_at_s = party.wakes_at_s
+    if unsent is None and party.has_datagram():
+        wakes_at_s = min(wakes_at_s, pacer.opens_at_s)
+    return None if wakes_at_s == math.inf else max(0.0, wakes_at_s - now_s)

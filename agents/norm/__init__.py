@@ -1,0 +1,1 @@
+"""NORM (RFC 5740) with NRL's libnorm: one file over a multicast group, or between two addresses."""

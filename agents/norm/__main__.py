@@ -1,0 +1,68 @@
+"""Command line of the NORM endpoint: `send` and `receive`, one file each."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from agents.arguments import address, count, not_negative
+from agents.ending import exit_status
+from agents.norm.receiving import receive
+from agents.norm.sending import send
+from agents.norm.session import Place
+from agents.norm.settings import RECEIVER_ID, SENDER_ID, End, Settings
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one side. Exit status: 0 complete, 1 not complete, 2 bad usage, 127 not supported."""
+    options = _parser().parse_args(arguments)
+    return exit_status(lambda: _transfer(**vars(options)))
+
+
+def _transfer(side: str, path: Path, **options: Any) -> str:
+    node_id = SENDER_ID if side == "send" else RECEIVER_ID
+    place = Place(options.pop("session"), options.pop("interface"), options.pop("tx_port"), node_id)
+    if side == "send":
+        return send(path, Settings(file_bytes=path.stat().st_size, **options), place)
+    return receive(path, Settings(**options), place)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agents.norm", description="NORM (RFC 5740), engine: libnorm")
+    sides = parser.add_subparsers(dest="side", required=True)
+    sender = sides.add_parser("send", help="send one file to its end")
+    sender.add_argument("--file", dest="path", type=Path, required=True)
+    receiver = sides.add_parser("receive", help="receive one file, stay for the last questions")
+    receiver.add_argument("--output", dest="path", type=Path, required=True, help="where the whole file appears")
+    receiver.add_argument("--file-bytes", type=count, required=True, help="size of the file, for the buffers")
+    for side in (sender, receiver):
+        _add_common(side)
+    return parser
+
+
+def _add_common(side: argparse.ArgumentParser) -> None:
+    """Options of both sides. Those left out take the defaults of Settings."""
+    add = side.add_argument
+    add("--session", type=address, required=True, metavar="ADDRESS:PORT", help="multicast group, or the peer")
+    add("--interface", help="where the group is joined and sent to")
+    add("--tx-port", type=count, required=True, help="own UDP port of all that this side sends")
+    side.argument_default = argparse.SUPPRESS
+    add("--rate-bps", type=not_negative, required=True, help="pace of layer-2 bytes; 0: 1 Gbit/s")
+    add("--rtt-s", type=not_negative, required=True, help="first estimate of the greatest round trip (GRTT)")
+    add("--seed", type=count, help="of the random back-offs (1)")
+    add("--end", type=End, choices=list(End), help="how the sender knows that it may end (acknowledged)")
+    add("--segment-bytes", type=count, help="file data in a message (1000)")
+    add("--block-segments", type=count, help="data segments in a coding block (64)")
+    add("--parity-segments", type=count, help="parity segments kept for the repair of a block (8)")
+    add("--auto-parity-segments", type=count, help="of these, sent unasked (0)")
+    add("--backoff-factor", type=not_negative, help="random wait before a NACK, in GRTT (0)")
+    add("--group-size", type=count, help="receivers assumed by the random wait (10)")
+    add("--robust-factor", type=count, help="flushes without an answer that end the session (20)")
+    add("--probing", choices=["active", "passive", "none"], help="measure the round trip (none)")
+    add("--repair-boundary", choices=["block", "object"], help="where a receiver looks back (object)")
+    add("--linger-rtts", type=not_negative, help="how long a receiver with a whole file stays")
+    add("--idle-limit-s", type=not_negative, help="how long nothing may happen")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""The receiving node: one file, and staying until the sender has had its answers."""
+
+import time
+from pathlib import Path
+
+from agents.ending import Failed
+from agents.norm.library import EventType, RepairBoundary
+from agents.norm.session import Place, Session
+from agents.norm.settings import Settings
+from agents.udp import RECEIVE_BUFFER_BYTES
+
+
+def receive(output: Path, settings: Settings, place: Place) -> str:
+    """Receive one file, which appears at `output` when it is whole. Returns plain facts.
+
+    Raises:
+        Failed: the file was given up, or nothing has happened for too long.
+    """
+    with Session(place, settings.seed + 1) as session:
+        session.set_cache_directory(f"{output.parent}/")
+        session.call("NormSetDefaultRepairBoundary", RepairBoundary[settings.repair_boundary.upper()])
+        session.need("NormStartReceiver", settings.buffer_bytes)
+        session.call("NormSetRxSocketBuffer", RECEIVE_BUFFER_BYTES)
+        print(f"listening on {place.group}", flush=True)
+        received = _await_file(session, settings)
+        Path(received).replace(output)
+        whole_at_s = time.monotonic()
+        _linger(session, whole_at_s + settings.linger_s)
+    return f"linger_s={settings.linger_s:.6f}"
+
+
+def _await_file(session: Session, settings: Settings) -> str:
+    """The name that libnorm gave to the file, once that is whole."""
+    while True:
+        event = session.next_event(time.monotonic() + settings.silence_limit_s)
+        if event is None:
+            raise Failed(f"nothing has happened for {settings.silence_limit_s} s")
+        if event.type == EventType.RX_OBJECT_COMPLETED:
+            return session.file_name(event.object)
+        if event.type == EventType.RX_OBJECT_ABORTED:
+            raise Failed("the sender no longer has what is missing")
+
+
+def _linger(session: Session, until_s: float) -> None:
+    while session.next_event(until_s) is not None:
+        pass  # libnorm answers by itself; its queue of events must not grow

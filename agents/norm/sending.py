@@ -1,0 +1,64 @@
+"""The sending node: one file, and an end that is acknowledged or flushed."""
+
+import time
+from pathlib import Path
+
+from agents.ending import Failed
+from agents.norm.library import AckingStatus, EventType, ProbingMode
+from agents.norm.session import Place, Session
+from agents.norm.settings import RECEIVER_ID, End, Settings
+
+
+def send(file: Path, settings: Settings, place: Place) -> str:
+    """Send a file to its end. Returns plain facts.
+
+    Raises:
+        Failed: the receiver did not acknowledge, or nothing has happened for too long.
+    """
+    begin_s = time.monotonic()
+    with Session(place, settings.seed) as session:
+        _start(session, settings)
+        entry = session.need("NormFileEnqueue", bytes(file), file.name.encode(), len(file.name.encode()))
+        if settings.end is End.ACKNOWLEDGED:
+            session.need("NormSetWatermark", entry, True)
+        _await_end(session, settings)
+        grtt_s = session.call("NormGetGrttEstimate")
+    return f"end={settings.end} grtt_s={grtt_s:.6f} duration_s={time.monotonic() - begin_s:.6f}"
+
+
+def _start(session: Session, settings: Settings) -> None:
+    session.call("NormSetTxRate", settings.message_rate_bps)
+    session.call("NormSetGrttMax", settings.grtt_limit_s)
+    session.call("NormSetGrttProbingMode", ProbingMode[settings.probing.upper()])
+    session.call("NormSetBackoffFactor", settings.backoff_factor)
+    session.call("NormSetGroupSize", settings.group_size)
+    session.call("NormSetTxRobustFactor", settings.robust_factor)
+    session.call("NormSetAutoParity", settings.auto_parity_segments)
+    session.call("NormSetTxCacheBounds", settings.file_bytes + 1, 1, 2)
+    if settings.end is End.ACKNOWLEDGED:
+        session.need("NormAddAckingNode", RECEIVER_ID)
+    session.need(
+        "NormStartSender",
+        settings.seed & 0xFFFF,
+        settings.buffer_bytes,
+        settings.segment_bytes,
+        settings.block_segments,
+        settings.parity_segments,
+        0,
+    )
+    # After the start, which rounds an earlier estimate up a second time (a step of the 8-bit GRTT is 8 %).
+    session.call("NormSetGrttEstimate", settings.first_grtt_s)
+
+
+def _await_end(session: Session, settings: Settings) -> None:
+    while True:
+        event = session.next_event(time.monotonic() + settings.silence_limit_s)
+        if event is None:
+            raise Failed(f"nothing has happened for {settings.silence_limit_s} s")
+        if event.type == EventType.TX_WATERMARK_COMPLETED:
+            status = session.call("NormGetAckingStatus", RECEIVER_ID)
+            if status != AckingStatus.SUCCESS:
+                raise Failed(f"the receiver did not acknowledge {settings.robust_factor} flushes")
+            return
+        if event.type == EventType.TX_FLUSH_COMPLETED and settings.end is End.FLUSHED:
+            return

@@ -1,0 +1,81 @@
+"""A libnorm session as a value to hold: opened, called, asked for its events with an exact deadline, closed.
+
+libnorm does its work on a thread of its own. Which calls make a sender or a receiver is left to those two.
+"""
+
+import ctypes
+import select
+import time
+from typing import Any, NamedTuple, Self
+
+from agents.ending import Failed
+from agents.norm.library import Event, EventType, load
+from agents.udp import Address
+
+
+class Place(NamedTuple):
+    """Where a node is: the session's address, the interface of its multicast, the node's own port and id."""
+
+    group: Address
+    interface: str | None
+    tx_port: int
+    node_id: int
+
+
+class Session:
+    """One node in one session."""
+
+    def __init__(self, place: Place, seed: int) -> None:
+        self._norm = load()
+        ctypes.CDLL(None).srand(seed)  # libnorm draws its back-offs from rand(), and never seeds it
+        self._instance = self._norm["NormCreateInstance"](False)
+        self._descriptor = self._norm["NormGetDescriptor"](self._instance)
+        group, interface, tx_port, node_id = place
+        create = self._norm["NormCreateSession"]
+        self._handle = create(self._instance, group.host.encode(), group.port, node_id)
+        if not self._handle:
+            raise Failed(f"libnorm cannot make a session on {group}; give an IPv4 address and a port")
+        self.need("NormSetTxPort", tx_port, False, None)
+        self.call("NormSetRxPortReuse", True, None, None, 0)  # a group has many members, on one host too
+        if interface is not None:
+            self.need("NormSetMulticastInterface", interface.encode())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._norm["NormDestroyInstance"](self._instance)
+
+    def call(self, function: str, *arguments: object) -> Any:
+        """Call a function of libnorm on this session."""
+        return self._norm[function](self._handle, *arguments)
+
+    def need(self, function: str, *arguments: object) -> Any:
+        """The same for a function whose result says whether it worked. Raises Failed."""
+        result = self.call(function, *arguments)
+        if not result:
+            raise Failed(f"libnorm refused {function}{arguments}; is the interface up, the port free?")
+        return result
+
+    def set_cache_directory(self, directory: str) -> None:
+        """Where files appear while they are received. libnorm ignores files without it."""
+        if not self._norm["NormSetCacheDirectory"](self._instance, directory.encode()):
+            raise Failed(f"libnorm cannot write to {directory}")
+
+    def file_name(self, file: int) -> str:
+        """The path of a file object."""
+        name = ctypes.create_string_buffer(4096)
+        self._norm["NormFileGetName"](file, name, len(name))
+        return name.value.decode()
+
+    def next_event(self, until_s: float) -> Event | None:
+        """The next event; None when none has come until then (seconds of the monotonic clock)."""
+        event = Event()
+        while not self._norm["NormGetNextEvent"](self._instance, ctypes.byref(event), False):
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
+                return None
+            select.select([self._descriptor], [], [], left_s)
+        if event.type == EventType.SEND_ERROR:
+            raise Failed("libnorm cannot send: no route to the session's address, or the interface is down")
+        return event

@@ -1,0 +1,111 @@
+"""What a user can choose about a NORM transfer, and what follows from it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agents.ending import Unsupported
+from agents.pacing import frame_bytes
+
+SENDER_ID = 8471
+RECEIVER_ID = 8472
+"""Node ids, those of the paper."""
+
+DATA_HEADER_BYTES = 32
+"""In front of the data of a NORM_DATA message: 16 of message and payload id, 16 of FEC object information."""
+
+LARGEST_SEGMENT_BYTES = 65000
+LARGEST_CODING_BLOCK = 255
+"""Segments of data and parity together, for the 8-bit Reed-Solomon code."""
+
+LARGEST_GRTT_S = 1000.0
+"""What the 8-bit GRTT field of a NORM message reaches (RFC 5401)."""
+
+UNLIMITED_RATE_BPS = 1e9
+"""libnorm has to have a rate. Where the channel has none, that of the hosts' own interfaces."""
+
+
+class End(StrEnum):
+    """How a sender knows that it may end."""
+
+    ACKNOWLEDGED = "acknowledged"
+    """The receiver acknowledges a watermark at the end of the file."""
+
+    FLUSHED = "flushed"
+    """Flushes are sent as often as the robust factor says, and nobody asked for more. The receivers are
+    unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Choices that both sides must be given alike."""
+
+    rate_bps: float
+    rtt_s: float
+    file_bytes: int
+    seed: int = 1
+    end: End = End.ACKNOWLEDGED
+    segment_bytes: int = 1000
+    block_segments: int = 64
+    parity_segments: int = 8
+    auto_parity_segments: int = 0
+    backoff_factor: float = 0.0
+    group_size: int = 10
+    robust_factor: int = 20
+    probing: str = "none"
+    repair_boundary: str = "object"
+    idle_limit_s: float | None = None
+    linger_rtts: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.segment_bytes <= LARGEST_SEGMENT_BYTES:
+            raise Unsupported(f"segments of {self.segment_bytes} bytes; 1 to {LARGEST_SEGMENT_BYTES} go")
+        if not 1 <= self.block_segments <= LARGEST_CODING_BLOCK - self.parity_segments:
+            raise Unsupported(
+                f"blocks of {self.block_segments} + {self.parity_segments} segments; "
+                f"an 8-bit code takes {LARGEST_CODING_BLOCK}"
+            )
+        if self.rtt_s > LARGEST_GRTT_S:
+            raise Unsupported(f"a round trip of {self.rtt_s} s; a NORM message can say {LARGEST_GRTT_S} s")
+
+    @property
+    def message_rate_bps(self) -> float:
+        """The rate for libnorm, which counts its own messages, so that frames of a full segment go at
+        `rate_bps`.
+
+        Shorter messages go faster than that, for one message: the channel's queue takes the difference.
+        """
+        message_bytes = self.segment_bytes + DATA_HEADER_BYTES
+        return (self.rate_bps or UNLIMITED_RATE_BPS) * message_bytes / frame_bytes(message_bytes)
+
+    @property
+    def first_grtt_s(self) -> float:
+        """libnorm's own guess of 0.25 s costs repeated repairs on a longer path, and waiting on a shorter
+        one."""
+        return max(self.rtt_s, 0.001)
+
+    @property
+    def grtt_limit_s(self) -> float:
+        """Above anything that will be measured: libnorm's own limit of 10 s is below light time to the
+        planets."""
+        return min(LARGEST_GRTT_S, max(10.0, 4 * self.rtt_s))
+
+    @property
+    def buffer_bytes(self) -> int:
+        """For blocks under repair. All of it is touched at the start, so no more than the file can need."""
+        return min(max(self.file_bytes, 1 << 20), 64 << 20)
+
+    @property
+    def silence_limit_s(self) -> float:
+        """How long nothing may happen before a side gives up: two full series of flushes, 2 GRTT each."""
+        own_s = 30 + 4 * self.robust_factor * self.rtt_s * (1 + self.backoff_factor / 4)
+        return self.idle_limit_s if self.idle_limit_s is not None else own_s
+
+    @property
+    def linger_s(self) -> float:
+        """How long a receiver stays after its file is whole, to answer. A flush comes every 2 GRTT.
+
+        Acknowledged, the sender is gone after the first answer that arrives: at PER 0.1 both ways, six in a
+        row are lost in one run of 20,000. Otherwise it sends all its flushes and probes whoever is there.
+        """
+        flushes = 6 if self.end is End.ACKNOWLEDGED else self.robust_factor + 2
+        return (self.linger_rtts if self.linger_rtts is not None else 2.2 * flushes) * self.first_grtt_s

@@ -1,0 +1,93 @@
+"""The {placeholders} of a launch command: which there are, what a run puts into them, how they are filled."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from string import Formatter
+
+RUN_PLACEHOLDERS = {
+    "python": "the Python interpreter that has this package",
+    "file": "the file to send, on the sender",
+    "received_file": "where the receiver puts the file",
+    "file_size_bytes": "size of the file",
+    "rate_bps": "rate of the forward channel, bit/s of layer-2 bytes; 0 where it is not limited",
+    "rate_kbps": "the same in units of 1000 bit/s",
+    "one_way_delay_s": "delay of the forward channel",
+    "rtt_s": "sum of the delays of both directions",
+    "packet_error_rate": "packet error rate of the forward channel, 0 to 1",
+    "sender_address": "IPv4 address of the sender on the test path",
+    "receiver_address": "IPv4 address of the receiver on the test path",
+    "sender_interface": "the sender's interface on the test path",
+    "receiver_interface": "the receiver's interface on the test path",
+    "run_dir": "a directory on each host private to the run; programs start in it",
+    "seed": "the run's seed, a whole number from 0 to 2^32 - 1",
+}
+"""Name and meaning of every placeholder that a run fills."""
+
+LAUNCH_PLACEHOLDERS = {"python"}
+"""Those that are known before there is a run (a version command has no others)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunValues:
+    """What one run puts into the placeholders. The names are those of RUN_PLACEHOLDERS."""
+
+    python: str
+    file: str
+    received_file: str
+    file_size_bytes: int
+    rate_bps: float | None
+    one_way_delay_s: float
+    rtt_s: float
+    packet_error_rate: float
+    sender_address: str
+    receiver_address: str
+    sender_interface: str
+    receiver_interface: str
+    run_dir: str
+    seed: int
+
+    def as_text(self) -> dict[str, str]:
+        """Every placeholder as it appears on a command line: plain decimal numbers, no exponents."""
+        rate_bps = self.rate_bps or 0.0
+        values = {**asdict(self), "rate_bps": rate_bps, "rate_kbps": rate_bps / 1000}
+        return {name: as_text(value) for name, value in values.items()}
+
+
+def as_text(value: float | str) -> str:
+    """A value as programs take it: 10000000 and not 1e7, 0.0001 and not 1e-04."""
+    if isinstance(value, str):
+        return value
+    return str(int(value)) if float(value).is_integer() else f"{value:.12f}".rstrip("0")
+
+
+def render(templates: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """The templates with their placeholders filled. One template stays one argument, whatever the value
+    holds.
+
+    Raises:
+        KeyError: a placeholder has no value.
+    """
+    return [template.format_map(values) for template in templates]
+
+
+def check(where: str, template: str, known: Collection[str]) -> None:
+    """Refuse what `render` could not fill.
+
+    Raises:
+        ValueError: an unknown placeholder or an unpaired brace; names the place and the next step.
+    """
+    try:
+        parts = list(Formatter().parse(template))
+    except ValueError as error:
+        raise ValueError(f"{where}: got {template!r} ({error}); a literal brace is written twice") from error
+    for _, name, format_spec, conversion in parts:
+        if name is None:
+            continue
+        if format_spec or conversion or name not in known:
+            near = get_close_matches(name, known, n=1)
+            choice = f"did you mean {{{near[0]}}}?" if near else f"use one of: {', '.join(sorted(known))};"
+            raise ValueError(
+                f"{where}: got {template!r}, whose {{{name}}} is not a plain known placeholder; "
+                f"{choice} Or declare it under parameters; a literal brace is written twice"
+            )

@@ -1,0 +1,77 @@
+"""A UDP endpoint that talks to one peer: its socket, and waiting for it with an exact deadline."""
+
+import select
+import socket
+from collections.abc import Iterator
+from typing import NamedTuple, Self
+
+from agents.ending import Failed
+
+RECEIVE_BUFFER_BYTES = 4 << 20
+"""Asked of the kernel, which grants what net.core.rmem_max allows. The send buffer stays as it is: with a
+larger one a host's own shaper would fill up before this socket does, and it drops."""
+
+LARGEST_PAYLOAD_BYTES = 65507
+
+
+class Address(NamedTuple):
+    """Where an endpoint is: IPv4 address and UDP port."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From `10.77.0.1:2501`. Raises ValueError with the right spelling."""
+        host, colon, port = text.rpartition(":")
+        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+            raise ValueError(f"got {text!r}, wanted ADDRESS:PORT such as 10.77.0.1:2501")
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Endpoint:
+    """A bound socket and its peer. Not connected: the kernel would turn a peer's absence into errors."""
+
+    def __init__(self, local: Address, peer: Address) -> None:
+        self._peer = peer
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        try:
+            self._socket.bind(local)
+        except OSError as error:
+            self._socket.close()
+            raise Failed(f"cannot listen on {local}: {error.strerror}; give an own address") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def send(self, payload: bytes) -> bool:
+        """Hand one datagram to the kernel. False when the send buffer is full: wait until it is writable."""
+        try:
+            self._socket.sendto(payload, self._peer)
+        except BlockingIOError:
+            return False
+        return True
+
+    def wait(self, timeout_s: float | None, *, until_writable: bool = False) -> bool:
+        """Sleep until a datagram has come (True), the time is over or, if asked, there is room to send."""
+        writers = [self._socket] if until_writable else []
+        readable, _, _ = select.select([self._socket], writers, [], timeout_s)
+        return bool(readable)
+
+    def received(self) -> Iterator[bytes]:
+        """Every datagram from the peer that has come so far. Others are dropped."""
+        while True:
+            try:
+                payload, source = self._socket.recvfrom(LARGEST_PAYLOAD_BYTES)
+            except BlockingIOError:
+                return
+            if source == self._peer:
+                yield payload

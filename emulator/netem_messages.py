@@ -1,0 +1,173 @@
+"""netem as netlink attributes: `Netem` to the options of a request, and a dump back to `Netem` and its
+counters.
+
+pyroute2's own netem knows neither the 64-bit delay (its 32-bit one ends at 274 s), nor the rate, nor the
+seed; this module takes its place among pyroute2's plugins, for the whole process. Layouts:
+include/uapi/linux/pkt_sched.h.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+from emulator.netem import Netem
+from emulator.rtnetlink import nla, tcmsg
+
+_U32_MAX = 2**32 - 1
+
+
+class _Options(nla):  # type: ignore[misc]
+    fields = (
+        ("latency_ticks", "I"),
+        ("limit", "I"),
+        ("loss", "I"),
+        ("gap", "I"),
+        ("duplicate", "I"),
+        ("jitter_ticks", "I"),
+    )
+    nla_map = (
+        ("TCA_NETEM_UNSPEC", "none"),
+        ("TCA_NETEM_CORR", "correlations"),
+        ("TCA_NETEM_DELAY_DIST", "hex"),
+        ("TCA_NETEM_REORDER", "chance"),
+        ("TCA_NETEM_CORRUPT", "chance"),
+        ("TCA_NETEM_LOSS", "hex"),
+        ("TCA_NETEM_RATE", "rate"),
+        ("TCA_NETEM_ECN", "uint32"),
+        ("TCA_NETEM_RATE64", "uint64"),
+        ("TCA_NETEM_PAD", "hex"),
+        ("TCA_NETEM_LATENCY64", "int64"),
+        ("TCA_NETEM_JITTER64", "int64"),
+        ("TCA_NETEM_SLOT", "slot"),
+        ("TCA_NETEM_SLOT_DIST", "hex"),
+        ("TCA_NETEM_PRNG_SEED", "uint64"),
+    )
+
+    class correlations(nla):  # type: ignore[misc]
+        fields = (("delay", "I"), ("loss", "I"), ("duplicate", "I"))
+
+    class chance(nla):  # type: ignore[misc]
+        fields = (("threshold", "I"), ("correlation", "I"))
+
+    class rate(nla):  # type: ignore[misc]
+        fields = (("bytes_per_s", "I"), ("packet_overhead", "i"), ("cell_size", "I"), ("cell_overhead", "i"))
+
+    class slot(nla):  # type: ignore[misc]
+        fields = (
+            ("min_delay_ns", "q"),
+            ("max_delay_ns", "q"),
+            ("max_packets", "i"),
+            ("max_bytes", "i"),
+            ("dist_delay_ns", "q"),
+            ("dist_jitter_ns", "q"),
+        )
+
+
+class _Counters(nla):  # type: ignore[misc]
+    nla_map = (
+        ("TCA_STATS_UNSPEC", "none"),
+        ("TCA_STATS_BASIC", "basic"),
+        ("TCA_STATS_RATE_EST", "hex"),
+        ("TCA_STATS_QUEUE", "queue"),
+        ("TCA_STATS_APP", "netem"),
+        ("TCA_STATS_RATE_EST64", "hex"),
+        ("TCA_STATS_PAD", "hex"),
+        ("TCA_STATS_BASIC_HW", "hex"),
+        ("TCA_STATS_PKT64", "uint64"),
+    )
+
+    class basic(nla):  # type: ignore[misc]
+        fields = (("bytes", "Q"), ("packets", "I"))
+
+    class queue(nla):  # type: ignore[misc]
+        fields = (("qlen", "I"), ("backlog", "I"), ("drops", "I"), ("requeues", "I"), ("overlimits", "I"))
+
+    class netem(nla):  # type: ignore[misc]
+        fields = (("delayed", "Q"), ("dropped", "Q"), ("corrupted", "Q"))
+
+
+tcmsg.plugins["netem"] = SimpleNamespace(options=_Options, stats2=_Counters)
+
+
+def options(netem: Netem) -> dict[str, Any]:
+    """Return the options of a request that leaves nothing as it may have been: netem keeps what it is not
+    told.
+    """
+    nothing = {"threshold": 0, "correlation": 0}
+    return {
+        "latency_ticks": 0,  # the 64-bit attribute counts
+        "limit": netem.limit_packets,
+        "loss": 0,
+        "gap": 0,
+        "duplicate": 0,
+        "jitter_ticks": 0,
+        "attrs": [
+            ("TCA_NETEM_CORR", {"delay": 0, "loss": 0, "duplicate": 0}),
+            ("TCA_NETEM_REORDER", nothing),
+            ("TCA_NETEM_CORRUPT", {"threshold": netem.corrupt_threshold, "correlation": 0}),
+            ("TCA_NETEM_RATE", _rate(netem.rate_bytes_per_s)),
+            ("TCA_NETEM_ECN", 0),
+            ("TCA_NETEM_RATE64", netem.rate_bytes_per_s),
+            ("TCA_NETEM_LATENCY64", netem.delay_ns),
+            ("TCA_NETEM_JITTER64", 0),
+            ("TCA_NETEM_SLOT", {name: 0 for name, _ in _Options.slot.fields}),
+            *([("TCA_NETEM_PRNG_SEED", netem.seed)] if netem.seed is not None else []),
+        ],
+    }
+
+
+def netem_of(message: Any) -> Netem:
+    """Return the netem that a qdisc message of a dump describes."""
+    found = message.get_attr("TCA_OPTIONS")
+    rate = found.get_attr("TCA_NETEM_RATE")["bytes_per_s"]
+    delay_ns = found.get_attr("TCA_NETEM_LATENCY64")
+    return Netem(
+        limit_packets=found["limit"],
+        delay_ns=found["latency_ticks"] * 64 if delay_ns is None else delay_ns,
+        rate_bytes_per_s=found.get_attr("TCA_NETEM_RATE64") or rate,
+        corrupt_threshold=found.get_attr("TCA_NETEM_CORRUPT")["threshold"],
+        seed=found.get_attr("TCA_NETEM_PRNG_SEED"),
+        extras=_extras(found),
+    )
+
+
+def counters_of(message: Any) -> dict[str, int]:
+    """Return what a qdisc message of a dump counted: packets and bytes that left, that were dropped, that
+    wait.
+
+    `corrupted_packets` is there only if the kernel counts them; most netems do not.
+    """
+    found = message.get_attr("TCA_STATS2")
+    basic, queue, netem = (found.get_attr(f"TCA_STATS_{part}") for part in ("BASIC", "QUEUE", "APP"))
+    counted = {
+        "packets": found.get_attr("TCA_STATS_PKT64") or basic["packets"],
+        "bytes": basic["bytes"],
+        "dropped_packets": queue["drops"],
+        "waiting_packets": queue["qlen"],
+        "waiting_bytes": queue["backlog"],
+    }
+    return counted | ({"corrupted_packets": netem["corrupted"]} if netem is not None else {})
+
+
+def _rate(bytes_per_s: int) -> dict[str, int]:
+    return {
+        "bytes_per_s": min(bytes_per_s, _U32_MAX),
+        "packet_overhead": 0,
+        "cell_size": 0,
+        "cell_overhead": 0,
+    }
+
+
+def _extras(found: Any) -> tuple[str, ...]:
+    """Name every impairment that is on in the dump and that `Netem` has no field for."""
+    present = {
+        "loss": found["loss"] or found.get_attr("TCA_NETEM_LOSS"),
+        "duplicate": found["duplicate"],
+        "gap": found["gap"],
+        "jitter": found["jitter_ticks"] or found.get_attr("TCA_NETEM_JITTER64"),
+        "reorder": found.get_attr("TCA_NETEM_REORDER")["threshold"],
+        "ecn": found.get_attr("TCA_NETEM_ECN"),
+        "slot": found.get_attr("TCA_NETEM_SLOT"),
+        "overhead": any(found.get_attr("TCA_NETEM_RATE")[name] for name in ("packet_overhead", "cell_size")),
+        "correlation": any(found.get_attr("TCA_NETEM_CORR")[name] for name in ("delay", "loss", "duplicate")),
+    }
+    return tuple(name for name, value in present.items() if value)

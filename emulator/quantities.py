@@ -1,0 +1,77 @@
+"""Delays and rates as people write them, "25 ms" and "10 Mbit/s", to and from ns and bit/s.
+
+Units are decimal and case matters. A number without a unit is refused: 25 could be seconds or milliseconds.
+"""
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+
+_DELAY_UNITS_NS = {
+    "ns": Decimal(1),
+    "us": Decimal(10) ** 3,
+    "µs": Decimal(10) ** 3,
+    "ms": Decimal(10) ** 6,
+    "s": Decimal(10) ** 9,
+    "min": Decimal(60) * 10**9,
+    "h": Decimal(3600) * 10**9,
+}
+_RATE_UNITS_BPS = {
+    "bit/s": Decimal(1),
+    "kbit/s": Decimal(10) ** 3,
+    "Mbit/s": Decimal(10) ** 6,
+    "Gbit/s": Decimal(10) ** 9,
+    "Tbit/s": Decimal(10) ** 12,
+}
+_NUMBER_AND_UNIT = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?) *(?P<unit>[A-Za-zµ/]*)", re.ASCII)
+
+
+def parse_delay_ns(text: object) -> int:
+    """Return the delay in whole nanoseconds, e.g. 25_000_000 for "25 ms".
+
+    Raises ValueError for a number without a unit, an unknown unit, or a fraction of a nanosecond.
+    """
+    delay_ns = _parse(text, "delay", _DELAY_UNITS_NS, spelling="25 ms")
+    if delay_ns != delay_ns.to_integral_value():
+        raise ValueError(f"delay: got {text!r}, wanted a whole number of nanoseconds")
+    return int(delay_ns)
+
+
+def parse_rate_bps(text: object) -> float:
+    """Return the rate in bit/s, e.g. 10e6 for "10 Mbit/s".
+
+    Raises ValueError for a number without a unit or an unknown unit.
+    """
+    return float(_parse(text, "rate", _RATE_UNITS_BPS, spelling="10 Mbit/s"))
+
+
+def format_delay(delay_ns: int) -> str:
+    """Return the delay in the largest of s, ms, us, ns that keeps the number at 1 or above; nothing is
+    rounded.
+    """
+    units = {unit: _DELAY_UNITS_NS[unit] for unit in ("s", "ms", "us", "ns")}
+    return _format(Decimal(delay_ns), units, zero="0 s")
+
+
+def format_rate(rate_bps: float) -> str:
+    """Return the rate in the largest unit that keeps the number at 1 or above; nothing is rounded."""
+    units = dict(sorted(_RATE_UNITS_BPS.items(), key=lambda item: item[1], reverse=True))
+    return _format(Decimal(repr(float(rate_bps))), units, zero="0 bit/s")
+
+
+def _parse(text: object, what: str, units: Mapping[str, Decimal], *, spelling: str) -> Decimal:
+    match = _NUMBER_AND_UNIT.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None or match["unit"] not in units:
+        unit = spelling.partition(" ")[2]
+        bare = isinstance(text, int | float) or (match is not None and not match["unit"])
+        hint = f'write the unit, as in "{text} {unit}"' if bare else f'write it as in "{spelling}"'
+        raise ValueError(f"{what}: got {text!r}, wanted a number with one of the units {', '.join(units)}; {hint}")
+    return Decimal(match["number"]) * units[match["unit"]]
+
+
+def _format(value: Decimal, units: Mapping[str, Decimal], *, zero: str) -> str:
+    if value == 0:
+        return zero
+    unit = next((unit for unit, size in units.items() if abs(value) >= size), list(units)[-1])
+    number = format(value / units[unit], "f")
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"

@@ -1,0 +1,191 @@
+"""The `owlt` command: reads arguments, calls what does the work, prints what came of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from orchestrator.errors import OwltError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="One-way light time: compare builds of reliable space-link protocols over emulated channels.",
+    pretty_exceptions_enable=False,
+)
+kernel_app = typer.Typer(no_args_is_help=True, help="The kernel of the virtual rig's guests.")
+emulator_app = typer.Typer(no_args_is_help=True, help="The channel emulator.")
+app.add_typer(kernel_app, name="kernel")
+app.add_typer(emulator_app, name="emulator")
+
+out = Console(highlight=False, soft_wrap=True)
+
+SweepFile = Annotated[Path, typer.Argument(help="A sweep profile, such as profiles/sweeps/demo.yaml.")]
+Results = Annotated[Path | None, typer.Option(help="Where results go; by default results/NAME of the sweep.")]
+
+
+@app.command()
+def run(
+    sweep_file: SweepFile,
+    results: Results = None,
+    guests: Annotated[int | None, typer.Option(min=1, help="Guests side by side; by default one per core.")] = None,
+    report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True,
+) -> None:
+    """Perform every run of a sweep that has no record yet, then make the report.
+
+    On a results directory that exists it goes on where it stopped.
+    """
+    from orchestrator.campaign import perform_sweep
+    from orchestrator.progress import SweepProgress
+
+    with SweepProgress(out) as observe:
+        done = perform_sweep(sweep_file, results, guests, observe)
+    out.print(done.summary)
+    if report:
+        _print_report(done.results)
+    if done.interrupted:
+        raise typer.Exit(130)
+
+
+@app.command()
+def plan(sweep_file: SweepFile) -> None:
+    """Show what a sweep would run, in which order, and about how long it takes."""
+    from orchestrator.campaign import resolve
+    from orchestrator.estimate import estimate
+
+    planned = resolve(sweep_file)
+    table = Table("order", "run", "deadline", "guest", box=None, header_style="bold")
+    for batch in planned.batches:
+        for each in batch.runs:
+            build = planned.implementations[each.permutation.implementation]
+            table.add_row(str(each.order), each.run_id, f"{each.deadline_s(build):.0f} s", str(batch.index))
+    out.print(table)
+    out.print(estimate(planned).told)
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Argument(help="A results directory, such as results/demo.")],
+) -> None:
+    """Make the report of a results directory again, from its records and captures alone."""
+    _print_report(results)
+
+
+@app.command()
+def doctor() -> None:
+    """Tell what this machine has and lacks, each lack with the command that mends it."""
+    from orchestrator.catalogue import find_implementation, implementation_files
+    from orchestrator.doctor import examine
+
+    findings = examine(find_implementation(str(path)) for path in implementation_files())
+    table = Table("", "what", "found", "wanted for", "mend", box=None, header_style="bold")
+    for each in findings:
+        mark = "[green]has[/]" if each.found else "[red]lacks[/]"
+        table.add_row(mark, each.name, each.detail, each.wanted_for, "" if each.found else each.mend)
+    out.print(table)
+
+
+@app.command()
+def rigs(
+    clear: Annotated[bool, typer.Option(help="Take down a local rig that was left standing.")] = False,
+) -> None:
+    """List the rigs that runs can happen on, and whether each can be raised here."""
+    from orchestrator import kernel
+    from orchestrator.rigs import namespaces
+
+    if clear:
+        namespaces.clear()
+    found = kernel.find()
+    standing = namespaces.leftovers()
+    table = Table("rig", "what it is", "here", box=None, header_style="bold")
+    table.add_row(
+        "virtual",
+        "three namespaces in User-Mode Linux guests, one guest per core; clocks exact, skip, real",
+        f"Linux {found.version}" if found else "no kernel yet: owlt kernel build",
+    )
+    table.add_row(
+        "local",
+        "three namespaces on this kernel; clock real; needs root, and netem for an impaired channel",
+        f"stands already: {', '.join(standing)}" if standing else "not raised",
+    )
+    out.print(table)
+
+
+@app.command()
+def implementations() -> None:
+    """List the implementations that come with owlt, and what each lacks here."""
+    from orchestrator.catalogue import find_implementation, implementation_files
+    from orchestrator.doctor import lacks_for
+
+    table = Table("name", "protocol", "what it is", "clocks", "lacks", box=None, header_style="bold")
+    for path in implementation_files():
+        build = find_implementation(str(path))
+        lacks = "; ".join(f"{lack.name}: {lack.mend}" for lack in lacks_for(build))
+        table.add_row(build.name, build.protocol, build.title, ", ".join(build.clocks), lacks or "nothing")
+    out.print(table)
+
+
+@app.command()
+def schema(kind: Annotated[str, typer.Argument(help="sweep or implementation")]) -> None:
+    """Print the JSON Schema of a profile, for an editor's completion."""
+    from orchestrator.schemas import SCHEMAS
+
+    if kind not in SCHEMAS:
+        raise OwltError(f"schema {kind!r}: unknown; wanted one of {', '.join(SCHEMAS)}")
+    print(json.dumps(SCHEMAS[kind](), indent=2))
+
+
+@kernel_app.command("build")
+def kernel_build(
+    source: Annotated[
+        Path | None, typer.Option(help="A kernel source tarball to use instead of Debian's package.")
+    ] = None,
+    again: Annotated[bool, typer.Option(help="Build even when a kernel is cached.")] = False,
+) -> None:
+    """Build the virtual-time kernel from Debian's signed source package, unless it is cached."""
+    from orchestrator.kernel_command import build_with_progress
+
+    build_with_progress(out, source, again)
+
+
+@kernel_app.command("show")
+def kernel_show() -> None:
+    """Show the kernel that guests would boot."""
+    from orchestrator import kernel
+
+    found = kernel.find()
+    if found is None:
+        raise OwltError("no virtual-time kernel is cached; run 'owlt kernel build'")
+    out.print_json(found.model_dump_json())
+
+
+@emulator_app.command(
+    "serve",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def emulator_serve(context: typer.Context) -> None:
+    """Serve the channel between two ports of a bridge over XML-RPC. See `owlt emulator serve --help`."""
+    from emulator.__main__ import main as serve
+
+    raise typer.Exit(serve(context.args))
+
+
+def _print_report(results: Path) -> None:
+    from orchestrator.campaign import make_report
+
+    out.print(f"report: {make_report(results)}")
+
+
+def main() -> None:
+    """Run the command. Exit status 2 for what the user can mend, with the text that says how."""
+    try:
+        app(standalone_mode=True)
+    except OwltError as problem:
+        print(f"owlt: {problem}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,113 @@
+"""What this machine has and lacks for a sweep, each lack with the command that mends it. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.contract import Implementation, Need
+from agents.needs import unmet
+from orchestrator import kernel
+
+SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked for. `wanted_for` says who misses it; `mend` how to get it."""
+
+    name: str
+    found: bool
+    detail: str
+    wanted_for: str
+    mend: str = ""
+
+
+COMMANDS = [
+    ("ip", "every rig", "apt-get install iproute2"),
+    ("tc", "every rig", "apt-get install iproute2"),
+    ("ethtool", "every rig", "apt-get install ethtool"),
+    ("sshd", "every rig", "apt-get install openssh-server"),
+    ("ssh-keygen", "every rig", "apt-get install openssh-client"),
+    ("tcpdump", "captures", "apt-get install tcpdump"),
+    ("tshark", "tests and dissection", "apt-get install tshark"),
+    ("editcap", "keeping captures as headers", "apt-get install wireshark-common"),
+    ("taskset", "the virtual rig", "apt-get install util-linux"),
+    ("setpriv", "the virtual rig", "apt-get install util-linux"),
+]
+
+
+def examine(implementations: Iterable[Implementation]) -> list[Finding]:
+    """Everything that a rig or one of the implementations needs, found or not."""
+    findings = [_command(*row) for row in COMMANDS]
+    findings += [_kernel(), _shared_memory(), _root(), _netem()]
+    for build in implementations:
+        findings += _needs(build)
+    return findings
+
+
+def lacks_for(build: Implementation) -> list[Finding]:
+    """What this machine lacks to run one implementation."""
+    return [finding for finding in _needs(build) if not finding.found]
+
+
+def _needs(build: Implementation) -> list[Finding]:
+    lacking = unmet(build.needs)
+    return [_need(build, need, lacking) for need in build.needs]
+
+
+def _command(name: str, wanted_for: str, mend: str) -> Finding:
+    path = shutil.which(name, path=SEARCH_PATH)
+    return Finding(name, path is not None, path or "not on the path", wanted_for, mend)
+
+
+def _kernel() -> Finding:
+    found = kernel.find()
+    detail = (
+        f"Linux {found.version}, {'seccomp' if found.seccomp else 'ptrace'}, {found.path}"
+        if found
+        else "none built yet"
+    )
+    return Finding("virtual-time kernel", found is not None, detail, "the virtual rig", "owlt kernel build")
+
+
+def _shared_memory() -> Finding:
+    free_mb = shutil.disk_usage("/dev/shm").free // 10**6 if Path("/dev/shm").is_dir() else 0
+    wanted_mb = 1024
+    return Finding(
+        "/dev/shm",
+        free_mb >= wanted_mb,
+        f"{free_mb} MB free",
+        "the virtual rig (guests' memory)",
+        f"mount -o remount,size={wanted_mb * 2}M /dev/shm",
+    )
+
+
+def _root() -> Finding:
+    found = os.geteuid() == 0
+    return Finding(
+        "root", found, "yes" if found else "no", "the local rig", "run owlt with sudo, or use 'rig: virtual'"
+    )
+
+
+def _netem() -> Finding:
+    """netem in the running kernel, told from its modules without loading one."""
+    release = os.uname().release
+    modules = Path("/lib/modules", release)
+    listed = [modules / "modules.builtin", modules / "modules.dep"]
+    found = any("sch_netem.ko" in path.read_text() for path in listed if path.exists())
+    return Finding(
+        "netem in this kernel",
+        found,
+        f"Linux {release}",
+        "channels with delay or errors on the local rig",
+        "use 'rig: virtual', or a kernel with CONFIG_NET_SCH_NETEM",
+    )
+
+
+def _need(build: Implementation, need: Need, lacking: list[Need]) -> Finding:
+    kind, name = next((kind, name) for kind, name in need if name is not None)
+    return Finding(str(name), need not in lacking, kind.replace("_", " "), build.name, need.mend)

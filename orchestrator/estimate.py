@@ -1,0 +1,53 @@
+"""About how long a plan takes, from what runs have cost on this machine or on the one it was tuned on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from orchestrator.plan import Plan, Run
+
+GUEST_BOOT_WALL_S = 1.5
+RUN_WALL_S = 1.0
+WALL_S_PER_MEGABYTE = 0.6
+"""Measured on the demo sweep, two shared cores, exact clock."""
+
+SESSION_RTTS = 3
+"""A reliable transfer with losses takes about this many round trips beside the file itself."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Durations in seconds: of the rig's clock, and of a clock on the wall."""
+
+    runs: int
+    rig_s: float
+    wall_s: float
+
+    @property
+    def told(self) -> str:
+        """One line for people."""
+        return (
+            f"{self.runs} runs, about {_duration(self.rig_s)} on the rig's clock, about {_duration(self.wall_s)} here"
+        )
+
+
+def estimate(plan: Plan) -> Estimate:
+    """How long a plan takes: on the real clock as long as its transfers, on a virtual one as long as computing them."""
+    rig_s = sum(_session_s(run) for run in plan.runs)
+    if plan.sweep.clock == "real":
+        return Estimate(len(plan.runs), rig_s, rig_s + RUN_WALL_S * len(plan.runs))
+    megabytes = sum(run.permutation.file_size_bytes for run in plan.runs) / 1e6
+    work_s = GUEST_BOOT_WALL_S * len(plan.batches) + RUN_WALL_S * len(plan.runs) + WALL_S_PER_MEGABYTE * megabytes
+    return Estimate(len(plan.runs), rig_s, work_s / len(os.sched_getaffinity(0)))
+
+
+def _session_s(run: Run) -> float:
+    return SESSION_RTTS * run.rtt_s + run.file_time_s
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

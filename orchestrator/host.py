@@ -1,0 +1,256 @@
+"""A host of the rig, over SSH: run a command, start a program and hold it by its process group, move files.
+
+Every rig's hosts are reached this way. What to run and when is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# paramiko wants invoke only for `Match exec` in ssh_config, which is never read here, and importing it
+# takes 40 % of paramiko's start in a guest.
+sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
+
+import paramiko  # noqa: E402
+
+COMMAND_LIMIT_S = 60.0
+TERM_GRACE_S = 2.0
+
+
+class HostError(Exception):
+    """A host of the rig that does not do what the rig needs: names the host, the command and what it said."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """What a command on a host came to."""
+
+    exit_status: int
+    stdout: bytes
+    stderr: bytes
+
+
+@dataclass(frozen=True)
+class Login:
+    """How a host is reached: nothing is taken from the user's own SSH set-up."""
+
+    role: str
+    address: str
+    port: int
+    user: str
+    key: Path
+    known_hosts: Path
+
+
+class Program:
+    """A program that was started on a host: its output, its end, and the process group to stop it by."""
+
+    def __init__(self, host: Host, channel: paramiko.Channel, logs: Path, news: threading.Condition) -> None:
+        self._host = host
+        self._channel = channel
+        self._news = news
+        self._text = {"out": b"", "err": b""}
+        self._drains = [
+            threading.Thread(target=self._drain, args=args, daemon=True)
+            for args in (
+                ("out", channel.recv, logs.with_suffix(".out")),
+                ("err", channel.recv_stderr, logs.with_suffix(".err")),
+            )
+        ]
+        self._group = self._read_group()
+        for drain in self._drains:
+            drain.start()
+
+    def _read_group(self) -> int:
+        line = b""
+        while not line.endswith(b"\n"):
+            byte = self._channel.recv(1)
+            if not byte:
+                raise HostError(f"{self._host.role}: the program's shell ended before it started anything")
+            line += byte
+        return int(line)
+
+    def _drain(self, name: str, receive: object, log: Path) -> None:
+        with log.open("wb", buffering=0) as file:
+            while chunk := receive(65536):  # type: ignore[operator]
+                file.write(chunk)
+                with self._news:
+                    self._text[name] += chunk
+                    self._news.notify_all()
+        self._channel.status_event.wait()
+        with self._news:
+            self._news.notify_all()
+
+    def output(self, name: str = "out") -> str:
+        """All it has written so far to "out" or "err"."""
+        return self._text[name].decode(errors="replace")
+
+    def wait_for_line(self, pattern: str | re.Pattern[str], deadline_s: float) -> bool:
+        """Whether a line that matches was written, to either stream, before the end or the deadline."""
+        wanted = re.compile(pattern, re.MULTILINE) if isinstance(pattern, str) else pattern
+
+        def seen() -> bool:
+            return any(wanted.search(self.output(name)) for name in self._text)
+
+        with self._news:
+            self._news.wait_for(lambda: seen() or not self.running, deadline_s)
+        return seen()
+
+    def wait(self, deadline_s: float) -> int | None:
+        """Its exit status, or None when it still runs after the deadline."""
+        if not self._channel.status_event.wait(max(deadline_s, 0)):
+            return None
+        for drain in self._drains:
+            drain.join(TERM_GRACE_S)
+        return int(self._channel.exit_status)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return not self._channel.exit_status_ready()
+
+    def signal(self, name: str) -> None:
+        """Send a signal, such as "INT", to its whole process group."""
+        self._host.run(["kill", f"-{name}", "--", f"-{self._group}"])
+
+    def stop(self, first: str = "TERM", grace_s: float = TERM_GRACE_S) -> int | None:
+        """End it and all it started: `first`, and after the grace KILL. Its exit status if it gave one."""
+        if self.running:
+            self.signal(first)
+            if self.wait(grace_s) is None:
+                self.signal("KILL")
+        return self.wait(grace_s)
+
+
+class Host:
+    """One host of a rig. Close it, or use it as a context manager."""
+
+    def __init__(self, login: Login, base: str) -> None:
+        self.login = login
+        self.role = login.role
+        self.base = base
+        self._transport = self._connect()
+        self._sftp: paramiko.SFTPClient | None = None
+
+    def _connect(self) -> paramiko.Transport:
+        keys = paramiko.HostKeys(str(self.login.known_hosts))
+        known = keys.lookup(f"[{self.login.address}]:{self.login.port}") or keys.lookup(self.login.address) or {}
+        try:
+            link = socket.create_connection((self.login.address, self.login.port), timeout=COMMAND_LIMIT_S)
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            transport = paramiko.Transport(link)
+            # paramiko looks ten times a second whether it was closed: over light times that is most of the work
+            link.settimeout(None)
+            transport.start_client(timeout=COMMAND_LIMIT_S)
+            shown = transport.get_remote_server_key()
+            if known.get(shown.get_name()) != shown:
+                raise HostError(
+                    f"{self.role}: {self.login.address} shows a key that {self.login.known_hosts} does not have"
+                )
+            transport.auth_publickey(self.login.user, paramiko.Ed25519Key.from_private_key_file(str(self.login.key)))
+        except (OSError, paramiko.SSHException) as problem:
+            raise HostError(
+                f"{self.role}: no SSH to {self.login.user}@{self.login.address}:{self.login.port}: {problem}"
+            ) from problem
+        return transport
+
+    def _session(self, command: str) -> paramiko.Channel:
+        try:
+            channel = self._transport.open_session(timeout=COMMAND_LIMIT_S)
+            channel.exec_command(command)
+        except (OSError, EOFError, paramiko.SSHException) as problem:
+            raise HostError(f"{self.role}: the connection was lost before {command!r}: {problem}") from problem
+        return channel
+
+    def run(self, command: Sequence[str], deadline_s: float = COMMAND_LIMIT_S) -> Completed:
+        """Run a short command to its end. Raises HostError past the deadline; an exit status is the caller's."""
+        line = shlex.join(command)
+        channel = self._session(f"exec {line} </dev/null")
+        streams = {"out": b"", "err": b""}
+
+        def drain(name: str, receive: object) -> None:
+            while chunk := receive(65536):  # type: ignore[operator]
+                streams[name] += chunk
+
+        errors = threading.Thread(target=drain, args=("err", channel.recv_stderr), daemon=True)
+        errors.start()
+        channel.settimeout(deadline_s)
+        try:
+            drain("out", channel.recv)
+        except TimeoutError:
+            raise HostError(f"{self.role}: {line!r} gave no end within {deadline_s:g} s") from None
+        if not channel.status_event.wait(deadline_s):
+            raise HostError(f"{self.role}: {line!r} gave no end within {deadline_s:g} s")
+        errors.join(deadline_s)
+        channel.close()
+        return Completed(channel.exit_status, streams["out"], streams["err"])
+
+    def check(self, command: Sequence[str], deadline_s: float = COMMAND_LIMIT_S) -> bytes:
+        """The output of a short command that has to succeed. Raises HostError with what it said if not."""
+        done = self.run(command, deadline_s)
+        if done.exit_status != 0:
+            said = (done.stderr or done.stdout).decode(errors="replace").strip()
+            raise HostError(f"{self.role}: {shlex.join(command)!r} ended with status {done.exit_status}: {said}")
+        return done.stdout
+
+    def start(
+        self,
+        command: Sequence[str],
+        directory: str,
+        logs: Path,
+        environment: dict[str, str] | None = None,
+        news: threading.Condition | None = None,
+    ) -> Program:
+        """Start a program in a directory on the host; its output goes to `logs`.out and `logs`.err here.
+
+        Whoever waits for the first of several programs gives them one condition as `news`: it is notified when
+        one writes or ends. sshd gives each command a session and process group of its own, led by the shell that
+        becomes the program: the number it prints first is the handle by which all of it is stopped.
+        """
+        settings = [f"{name}={value}" for name, value in (environment or {}).items()]
+        line = shlex.join(["env", *settings, *command] if settings else command)
+        session = self._session(f"echo $$; cd {shlex.quote(directory)} && exec {line} </dev/null")
+        return Program(self, session, logs, news or threading.Condition())
+
+    @property
+    def files(self) -> paramiko.SFTPClient:
+        """File transfer to and from the host."""
+        if self._sftp is None:
+            self._sftp = paramiko.SFTPClient.from_transport(self._transport)
+            if self._sftp is None:
+                raise HostError(f"{self.role}: no file transfer over SSH")
+        return self._sftp
+
+    def close(self) -> None:
+        """End the connection."""
+        self._transport.sock.shutdown(socket.SHUT_RDWR)
+        self._transport.close()
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def wait_until_listening(address: str, port: int, deadline_s: float) -> None:
+    """Return once something accepts connections there. Raises HostError past the deadline."""
+    end = time.monotonic() + deadline_s
+    pause_s = 0.002
+    while True:
+        try:
+            socket.create_connection((address, port), timeout=deadline_s).close()
+            return
+        except OSError as problem:
+            if time.monotonic() > end:
+                raise HostError(f"nothing listens on {address}:{port} after {deadline_s:g} s: {problem}") from problem
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.1)

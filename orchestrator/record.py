@@ -1,0 +1,111 @@
+"""How a run ended, whatever happened: the record, written last and atomically.
+
+A record is the truth about a run; everything else beside it can be made again from what it names.
+Numbers read from packets are not here but in the capture summary.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from orchestrator.errors import ResultsConflict
+
+SCHEMA_VERSION = 1
+RECORD_NAME = "record.json"
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    COMPLETED = "completed"
+    """The receiver's file has the hash of the sender's."""
+    CORRUPT = "corrupt"
+    """A file was received, and it is not the one that was sent."""
+    UNSUPPORTED = "unsupported"
+    """The build said that it cannot do this permutation (exit 127)."""
+    FAILED = "failed"
+    """A program ended and no file came."""
+    TIMED_OUT = "timed_out"
+    """The deadline passed, in the time of the rig's clock, or the guest hung."""
+    ABORTED = "aborted"
+    """The rig, not the build, was at fault: host lost, channel refused, capture failed."""
+
+
+class Side(BaseModel):
+    """What ran on one host."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: list[str] = []
+    exit_status: int | None = None
+    """None: it never started, or was still running when it was stopped."""
+    stopped: bool = False
+
+
+class RunRecord(BaseModel):
+    """One run. Times are nanoseconds of the rig's clock since 1970; on a virtual clock they are virtual."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    sweep: str
+    implementation: str
+    title: str
+    protocol: str
+    file_size_bytes: int
+    delay_ns: int
+    rate_bps: float | None
+    """None: unlimited."""
+    packet_error_rate: float
+    repetition: int
+    order: int
+    seed: int
+    clock: str
+    rig: str
+    outcome: Outcome
+    reason: str = ""
+    suspect: list[str] = []
+    started_at_ns: int | None = None
+    ended_at_ns: int | None = None
+    file_whole_at_ns: int | None = None
+    file_sha256: str | None = None
+    received_sha256: str | None = None
+    sender: Side = Side()
+    receiver: Side = Side()
+    session: dict[str, Any] = {}
+    """What belongs to the run in the captures: addresses, ports, groups."""
+    channel: dict[str, Any] | None = None
+    """As the kernel had it, read back."""
+    emulator_statistics: dict[str, Any] = {}
+    captures: dict[str, Any] = {}
+    """tcpdump's own counters of each capture point."""
+    versions: dict[str, str] = {}
+    kernel_hz: int | None = None
+
+
+def write_record(record: RunRecord, directory: Path) -> Path:
+    """Write `record.json` into the run's directory: there is a whole record or none."""
+    draft = directory / f".{RECORD_NAME}.draft"
+    with draft.open("w") as file:
+        file.write(record.model_dump_json(indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return draft.rename(directory / RECORD_NAME)
+
+
+def read_record(directory: Path) -> RunRecord:
+    """The record in a run's directory. Raises ResultsConflict when another version of owlt wrote it."""
+    path = directory / RECORD_NAME
+    try:
+        return RunRecord.model_validate_json(path.read_text())
+    except ValidationError as problem:
+        raise ResultsConflict(
+            f"{path}: is not a record of schema version {SCHEMA_VERSION}: {problem.errors()[0]['msg']}; "
+            "read it with the version of owlt that wrote it, or move the results directory away"
+        ) from problem

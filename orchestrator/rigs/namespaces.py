@@ -1,0 +1,276 @@
+"""The three hosts as network namespaces of the kernel this runs on: the local rig, and the inside of a guest.
+
+Made with ip, tc and ethtool, with sshd in each; needs root. All that is made carries the prefix `owlt-` or
+lies within such a namespace, and is taken down by name and handle. The emulator's ports are bridged without
+an IP address; the channel between them is shaped by the emulator service, never from here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from emulator.client import EmulatorClient
+from orchestrator.errors import Missing
+from orchestrator.host import Host, HostError, Login, wait_until_listening
+from orchestrator.rigs import rig
+from orchestrator.rigs.rig import Rig, TestHost
+
+ROLES = ("sender", "receiver", "emulator")
+MANAGEMENT_BRIDGE = "owlt-mgmt"
+READY_DEADLINE_S = 30.0
+
+# A gigabit card: what a sender without pacing is held back by. The limit is longer than the default socket
+# buffer (net.core.wmem_default, 212,992 bytes), so that the socket fills and the program blocks, and nothing
+# is dropped; the burst is ten full frames.
+CARD = "rate 1gbit burst 15140 limit 1000000"
+
+MAC = {"sender": "02:00:00:00:4d:01", "receiver": "02:00:00:00:4d:02"}
+
+
+def namespace(role: str) -> str:
+    """The network namespace of a host."""
+    return f"owlt-{role}"
+
+
+def links() -> list[str]:
+    """`ip -batch` lines that make the namespaces and wire them."""
+    lines = [f"netns add {namespace(role)}" for role in ROLES]
+    lines += [
+        f"link add {MANAGEMENT_BRIDGE} type bridge stp_state 0 mcast_snooping 0",
+        f"addr add {rig.ORCHESTRATOR_ADDRESS}/24 dev {MANAGEMENT_BRIDGE}",
+        f"link set {MANAGEMENT_BRIDGE} up",
+    ]
+    for role in ROLES:
+        lines += [
+            f"link add owlt-{role[:6]} type veth peer name mgmt0 netns {namespace(role)}",
+            f"link set owlt-{role[:6]} master {MANAGEMENT_BRIDGE} up",
+        ]
+    for role, port in (("sender", rig.SENDER_PORT), ("receiver", rig.RECEIVER_PORT)):
+        lines.append(
+            f"link add {rig.TEST_INTERFACE} netns {namespace(role)} address {MAC[role]} "
+            f"type veth peer name {port} netns {namespace('emulator')}"
+        )
+    return lines
+
+
+def host_script(role: str) -> str:
+    """Shell lines, run inside the sender's or receiver's namespace, that set up its interfaces."""
+    other = "receiver" if role == "sender" else "sender"
+    address = {"sender": rig.SENDER_ADDRESS, "receiver": rig.RECEIVER_ADDRESS}
+    test = rig.TEST_INTERFACE
+    return f"""set -e
+{_without_ipv6()}
+ip -batch - <<END
+link set lo up
+addr add {rig.MANAGEMENT_ADDRESSES[role]}/24 dev mgmt0
+link set mgmt0 up
+addr add {address[role]}/{rig.TEST_PREFIX} dev {test}
+link set {test} up
+neigh add {address[other]} lladdr {MAC[other]} dev {test} nud permanent
+route add 224.0.0.0/4 dev {test}
+END
+{_without_offloads(test)}
+tc qdisc add dev {test} root tbf {CARD}
+"""
+
+
+def emulator_script() -> str:
+    """Shell lines, run inside the emulator's namespace: a bridge without an address between its two ports.
+
+    Snooping off, or NORM's groups are lost once a querier is seen; spanning tree off, or the ports wait 30 s.
+    """
+    ports = (rig.SENDER_PORT, rig.RECEIVER_PORT)
+    return f"""set -e
+{_without_ipv6()}
+ip -batch - <<END
+link set lo up
+addr add {rig.MANAGEMENT_ADDRESSES["emulator"]}/24 dev mgmt0
+link set mgmt0 up
+link add channel type bridge stp_state 0 mcast_snooping 0
+link set {ports[0]} master channel up
+link set {ports[1]} master channel up
+link set channel up
+END
+{_without_offloads(ports[0])}
+{_without_offloads(ports[1])}
+"""
+
+
+def _without_ipv6() -> str:
+    # router solicitations and the like would be background frames in every capture
+    return "for f in all default; do f=/proc/sys/net/ipv6/conf/$f/disable_ipv6; [ ! -e $f ] || echo 1 >$f; done"
+
+
+def _without_offloads(interface: str) -> str:
+    # a super-packet would be hit, dropped and counted as one
+    return f"ethtool -K {interface} tx off rx off tso off gso off gro off >/dev/null"
+
+
+SSHD_CONFIG = """\
+HostKey {directory}/host_key
+AuthorizedKeysFile {directory}/user_key.pub
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+MaxSessions 200
+MaxStartups 200
+UseDNS no
+PrintMotd no
+PrintLastLog no
+LoginGraceTime 0
+ClientAliveInterval 0
+Ciphers aes128-gcm@openssh.com,aes128-ctr
+Subsystem sftp internal-sftp
+"""
+
+
+@contextmanager
+def raised(directory: Path) -> Iterator[Rig]:
+    """Raise the rig, hand it over connected, take it down again. `directory` holds its keys and host files.
+
+    Raises Missing without root or where another rig stands, HostError when a host does not come up.
+    """
+    if os.geteuid() != 0:
+        raise Missing("the local rig makes network namespaces, which needs root; run as root, or use 'rig: virtual'")
+    if standing := leftovers():
+        raise Missing(f"a local rig stands already ({', '.join(standing)}); if nobody uses it, run 'owlt rigs --clear'")
+    with ExitStack() as down:
+        down.callback(clear)
+        _ip_batch(links())
+        for role in ("sender", "receiver"):
+            _in_namespace(role, host_script(role))
+        _in_namespace("emulator", emulator_script())
+        logins = _make_logins(directory)
+        for role in ROLES:
+            _start_sshd(down, directory, role)
+        _start_emulator(down, directory)
+        hosts = {}
+        for role in ROLES:
+            wait_until_listening(rig.MANAGEMENT_ADDRESSES[role], 22, READY_DEADLINE_S)
+            base = directory / role
+            base.mkdir(parents=True, exist_ok=True)
+            hosts[role] = down.enter_context(Host(logins[role], str(base)))
+        channel = EmulatorClient(f"http://{rig.MANAGEMENT_ADDRESSES['emulator']}:{rig.EMULATOR_PORT}/")
+        channel.wait_until_ready(READY_DEADLINE_S)
+        _wait_until_bridged()
+        yield Rig(
+            sender=TestHost(hosts["sender"], rig.SENDER_ADDRESS, rig.TEST_INTERFACE),
+            receiver=TestHost(hosts["receiver"], rig.RECEIVER_ADDRESS, rig.TEST_INTERFACE),
+            emulator=hosts["emulator"],
+            channel=channel,
+            sender_port=rig.SENDER_PORT,
+            receiver_port=rig.RECEIVER_PORT,
+            python=sys.executable,
+        )
+
+
+def _wait_until_bridged() -> None:
+    """Wait until both ports forward. The kernel passes on that a link is up once a second at most, and until
+    then the bridge drops what it is given."""
+    end = time.monotonic() + READY_DEADLINE_S
+    pause_s = 0.01
+    while (ports := _port_states()) != ["forwarding"] * 2:
+        if time.monotonic() > end:
+            raise HostError(f"the emulator's ports do not forward after {READY_DEADLINE_S:g} s, they are {ports}")
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.2)
+
+
+def _port_states() -> list[str]:
+    command = ["bridge", "-json", "-n", namespace("emulator"), "link", "show"]
+    shown = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout or "[]")
+    return [port["state"] for port in shown if port["ifname"] in (rig.SENDER_PORT, rig.RECEIVER_PORT)]
+
+
+def leftovers() -> list[str]:
+    """Namespaces and the bridge of a rig that stands on this kernel."""
+    spaces = [namespace(role) for role in ROLES if Path("/run/netns", namespace(role)).exists()]
+    return spaces + [MANAGEMENT_BRIDGE] * Path("/sys/class/net", MANAGEMENT_BRIDGE).exists()
+
+
+def clear() -> None:
+    """Remove the namespaces and the bridge, whichever are there. Programs are ended by who started them."""
+    for name in leftovers():
+        kind = ["link"] if name == MANAGEMENT_BRIDGE else ["netns"]
+        subprocess.run(["ip", *kind, "del", name], check=False, capture_output=True)
+
+
+def _ip_batch(lines: list[str]) -> None:
+    _succeed(["ip", "-batch", "-"], "\n".join(lines))
+
+
+def _in_namespace(role: str, script: str) -> None:
+    _succeed(["ip", "netns", "exec", namespace(role), "sh", "-s"], script)
+
+
+def _succeed(command: list[str], told: str) -> None:
+    done = subprocess.run(command, input=told, text=True, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise HostError(
+            f"{' '.join(command)} ended with status {done.returncode}: {done.stderr.strip()}; it was told:\n{told}"
+        )
+
+
+def _make_logins(directory: Path) -> dict[str, Login]:
+    """One host key and one user key, of this rig alone, and what each host is known by."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in ("host_key", "user_key"):
+        (directory / name).unlink(missing_ok=True)
+        _succeed(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(directory / name)], "")
+    shown = (directory / "host_key.pub").read_text().strip()
+    known_hosts = directory / "known_hosts"
+    known_hosts.write_text("".join(f"{address} {shown}\n" for address in rig.MANAGEMENT_ADDRESSES.values()))
+    return {
+        role: Login(role, address, 22, "root", directory / "user_key", known_hosts)
+        for role, address in rig.MANAGEMENT_ADDRESSES.items()
+    }
+
+
+def _start_sshd(down: ExitStack, directory: Path, role: str) -> None:
+    """sshd in a mount namespace where root has an empty home and a plain shell: start-up files of a user's
+    shell would run before every command, and differ from machine to machine."""
+    (directory / "sshd_config").write_text(SSHD_CONFIG.format(directory=directory))
+    (directory / "home").mkdir(exist_ok=True)
+    Path("/run/sshd").mkdir(exist_ok=True)
+    accounts = [line for line in Path("/etc/passwd").read_text().splitlines() if not line.startswith("root:")]
+    accounts.insert(0, f"root:x:0:0:root:{directory}/home:/bin/sh")
+    (directory / "passwd").write_text("\n".join(accounts) + "\n")
+    script = (
+        f"mount --bind {directory}/passwd /etc/passwd && "
+        f"exec /usr/sbin/sshd -D -e -f {directory}/sshd_config -o ListenAddress={rig.MANAGEMENT_ADDRESSES[role]}"
+    )
+    log = down.enter_context((directory / f"sshd-{role}.log").open("wb"))
+    _hold(down, ["ip", "netns", "exec", namespace(role), "sh", "-c", script], log.fileno())
+
+
+def _start_emulator(down: ExitStack, directory: Path) -> None:
+    listen = f"{rig.MANAGEMENT_ADDRESSES['emulator']}:{rig.EMULATOR_PORT}"
+    service = [sys.executable, "-m", "emulator", "--listen", listen]
+    service += ["--sender-port", rig.SENDER_PORT, "--receiver-port", rig.RECEIVER_PORT]
+    log = down.enter_context((directory / "emulator.log").open("wb"))
+    _hold(down, ["ip", "netns", "exec", namespace("emulator"), *service], log.fileno())
+
+
+def _hold(down: ExitStack, command: list[str], log: int) -> None:
+    """Start a program that lasts as long as the rig, in a process group of its own."""
+    program = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    down.callback(_end, program)
+
+
+def _end(program: subprocess.Popen[bytes]) -> None:
+    program.terminate()
+    try:
+        program.wait(5)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()

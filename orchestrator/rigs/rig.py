@@ -1,0 +1,45 @@
+"""A rig: a sender, an emulator and a receiver, with a test path through the emulator and a management
+network beside it. The addresses are the same on every rig this project raises itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.client import EmulatorClient
+from orchestrator.host import Host
+
+SENDER_ADDRESS = "10.77.0.1"
+RECEIVER_ADDRESS = "10.77.0.2"
+TEST_PREFIX = 24
+TEST_INTERFACE = "test0"
+SENDER_PORT = "to-sender"
+RECEIVER_PORT = "to-receiver"
+MANAGEMENT_ADDRESSES = {"sender": "10.78.0.1", "receiver": "10.78.0.2", "emulator": "10.78.0.3"}
+ORCHESTRATOR_ADDRESS = "10.78.0.254"
+EMULATOR_PORT = 8765
+
+
+@dataclass(frozen=True)
+class TestHost:
+    """One end of the test path."""
+
+    host: Host
+    address: str
+    interface: str
+
+
+@dataclass(frozen=True)
+class Rig:
+    """Three hosts and the channel between two of them, all reachable.
+
+    `sender_port` and `receiver_port` are the emulator's interfaces towards each host: the capture points.
+    `python` runs this project's endpoints on the hosts.
+    """
+
+    sender: TestHost
+    receiver: TestHost
+    emulator: Host
+    channel: EmulatorClient
+    sender_port: str
+    receiver_port: str
+    python: str

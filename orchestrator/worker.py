@@ -1,0 +1,105 @@
+"""Performs the runs of one batch on a rig raised for it: `python -m orchestrator.worker RIG_DIRECTORY`.
+
+It works in the batch's directory, which holds `batch.json`; each run leaves `runs/<run-id>/` there. What happens is
+told on standard output, an event a line, for the supervisor: on a virtual clock only somebody outside knows what
+time it took.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import signal
+import sys
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from agents.contract import Implementation
+from agents.placeholders import render
+from emulator.faults import EmulatorError
+from orchestrator.errors import OwltError
+from orchestrator.host import HostError
+from orchestrator.perform import Setting, perform
+from orchestrator.plan import Run
+from orchestrator.rigs import namespaces
+from orchestrator.rigs.rig import Rig
+from orchestrator.sweep import Sweep
+
+BATCH_NAME = "batch.json"
+EVENT_MARK = "@owlt "
+
+
+class Task(BaseModel):
+    """What a worker is given."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sweep: Sweep
+    implementations: dict[str, Implementation]
+    runs: list[Run]
+    kernel_hz: int | None
+
+
+def tell(event: str, **facts: object) -> None:
+    """Tell the supervisor what happens now."""
+    print(EVENT_MARK + json.dumps({"event": event, **facts}), flush=True)
+
+
+def tell_phase(run_id: str, phase: str) -> None:
+    """Tell the supervisor that a run enters a phase."""
+    tell("phase", run_id=run_id, phase=phase)
+
+
+def work(directory: Path, rig_directory: Path) -> None:
+    """Raise the rig, perform every run of the batch, take the rig down."""
+    tell("connect")
+    task = Task.model_validate_json((directory / BATCH_NAME).read_text())
+    with namespaces.raised(rig_directory) as rig:
+        setting = Setting(
+            sweep=task.sweep,
+            implementations=task.implementations,
+            rig=rig,
+            versions=_versions(task, rig),
+            kernel_hz=task.kernel_hz,
+            channel_takes_seed=bool(rig.channel.capabilities()["seed"]["available"]),
+        )
+        for run in task.runs:
+            tell("run", run_id=run.run_id)
+            record = perform(
+                run,
+                setting,
+                directory / "runs" / run.run_id,
+                partial(tell_phase, run.run_id),
+            )
+            tell("done", run_id=run.run_id, outcome=record.outcome, reason=record.reason)
+    tell("end")
+
+
+def _versions(task: Task, rig: Rig) -> dict[str, str]:
+    found = {"owlt": version("owlt"), "python": platform.python_version(), "kernel": platform.release()}
+    return found | {name: _build_version(build, rig) for name, build in task.implementations.items()}
+
+
+def _build_version(build: Implementation, rig: Rig) -> str:
+    if not build.version_command:
+        return "unknown"
+    said = rig.sender.host.run(render(build.version_command, {"python": rig.python}))
+    return (said.stdout or said.stderr).decode(errors="replace").strip() or "unknown"
+
+
+def main() -> int:
+    """Work in the current directory. Exit status 1: the rig did not come up, and the last line says why."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        work(Path.cwd(), Path(sys.argv[1]))
+    except (OwltError, HostError, EmulatorError, OSError) as problem:
+        tell("failed", reason=str(problem))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

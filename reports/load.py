@@ -1,0 +1,112 @@
+"""A results directory as values: one row a run, and what was asked for. Concluding is left to others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from captures.cache import load_summary
+from captures.summary import CaptureSummary
+from reports.records import Permutation, Plan, Record, ReportError, Sweep
+
+PLAN_NAME = "plan.json"
+RECORD_NAME = "record.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One row of the table. `summary` is None where the captures were not summarised."""
+
+    record: Record
+    summary: CaptureSummary | None
+    directory: Path
+
+    @property
+    def suspect(self) -> tuple[str, ...]:
+        """Why the run's numbers are not to be trusted blindly; empty for most."""
+        of_captures = self.summary.suspect if self.summary else []
+        return tuple(dict.fromkeys((*self.record.suspect, *of_captures)))
+
+    @property
+    def completed(self) -> bool:
+        """Whether the receiver has the very file of the sender."""
+        return self.record.outcome == "completed"
+
+
+@dataclass(frozen=True)
+class Results:
+    """A sweep and what came of it: the runs that have a record, in the order of the grid."""
+
+    directory: Path
+    sweep: Sweep
+    asked: dict[Permutation, int]
+    """How many runs the plan has of each permutation, recorded or not; in the order of the grid."""
+    runs: tuple[Run, ...]
+
+    @cached_property
+    def by_permutation(self) -> dict[Permutation, tuple[Run, ...]]:
+        """The runs of every permutation that was asked for, in the order of their repetitions."""
+        found: dict[Permutation, list[Run]] = {permutation: [] for permutation in self.asked}
+        for run in self.runs:
+            found[run.record.permutation].append(run)
+        return {permutation: tuple(runs) for permutation, runs in found.items()}
+
+    @cached_property
+    def implementations(self) -> dict[str, str]:
+        """The title of each implementation by its name, in the order of the sweep."""
+        titles = {run.record.implementation: run.record.title for run in self.runs}
+        names = dict.fromkeys(permutation.implementation for permutation in self.asked)
+        return {name: titles.get(name, name) for name in names}
+
+    @property
+    def clock(self) -> str:
+        """The one clock of all runs."""
+        return self.runs[0].record.clock
+
+
+def load_results(directory: Path) -> Results:
+    """The plan, records and summaries of a results directory.
+
+    Raises ReportError when a file is missing or is not what it should be, when no run has a record, when a
+    run is not of the plan, and when runs of different clocks lie together: their times cannot be compared.
+    """
+    plan = Plan.read(directory / PLAN_NAME)
+    paths = sorted(directory.glob(f"runs/*/{RECORD_NAME}"))
+    if not paths:
+        raise ReportError(
+            f"{directory}: no run has a record (runs/*/{RECORD_NAME}), so there is nothing to report; "
+            "run the sweep first, or name another results directory"
+        )
+    runs = [Run(Record.read(path), load_summary(path.parent), path.parent) for path in paths]
+    _refuse_strangers(directory, plan, runs)
+    _refuse_mixed_clocks(directory, runs)
+    runs.sort(key=lambda run: (plan.sweep.place(run.record.permutation), run.record.repetition))
+    asked = Counter(run.permutation for run in plan.runs)
+    return Results(
+        directory=directory,
+        sweep=plan.sweep,
+        asked={permutation: asked[permutation] for permutation in sorted(asked, key=plan.sweep.place)},
+        runs=tuple(runs),
+    )
+
+
+def _refuse_strangers(directory: Path, plan: Plan, runs: list[Run]) -> None:
+    planned = {run.run_id: run.permutation for run in plan.runs}
+    for run in runs:
+        if planned.get(run.record.run_id) != run.record.permutation:
+            raise ReportError(
+                f"{run.directory}: the record of {run.record.run_id} is not of this sweep, for the plan in "
+                f"{directory / PLAN_NAME} has no such run; move it to a results directory of its own"
+            )
+
+
+def _refuse_mixed_clocks(directory: Path, runs: list[Run]) -> None:
+    example = {run.record.clock: run.record.run_id for run in runs}
+    if len(example) > 1:
+        found = ", ".join(f"{clock!r} (run {run_id})" for clock, run_id in sorted(example.items()))
+        raise ReportError(
+            f"{directory}: got runs of the clocks {found}; their times cannot be compared in one figure: "
+            "keep the runs of each clock in a results directory of their own"
+        )

@@ -1,0 +1,169 @@
+"""The page: what the templates show of the results, in the order a reader asks. Looks are report.css's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from reports.figures import SERIES
+from reports.inline import inlined
+from reports.load import Results, Run
+from reports.metrics import METRICS, Metric
+from reports.panels import Figure, Grid
+from reports.statistics import FEW, Box, box_of, boxes_of
+from reports.units import delay_text, listed, probability_text, rate_text, size_text
+
+TEMPLATES = Path(__file__).parent / "templates"
+OUTCOMES = ("completed", "corrupt", "unsupported", "failed", "timed_out", "aborted")
+CLOCKS = {
+    "exact": "computing costs no time, and time when nothing happens is skipped",
+    "skip": "computing takes the time it takes, and time when nothing happens is skipped",
+    "real": "the wall clock",
+}
+FILES = {
+    "record": ("record.json",),
+    "summary": ("summary.json",),
+    "sender": ("sender.out", "sender.err", "sender.pcap"),
+    "receiver": ("receiver.out", "receiver.err", "receiver.pcap"),
+}
+"""What may lie beside a record and is linked where it does, by what it is of."""
+
+
+@dataclass(frozen=True)
+class GlanceRow:
+    """One channel and size: the boxes of each metric, the implementations side by side."""
+
+    boxes: tuple[tuple[Box, ...], ...]
+
+    @property
+    def point(self) -> Box:
+        """Any box of the row, for what all of them share."""
+        return self.boxes[0][0]
+
+
+def render_page(results: Results, compared: list[Figure], portrayed: list[Figure], figures: Path) -> str:
+    """The page as HTML that needs nothing from anywhere; `figures` is where the drawn figures are."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "delay": delay_text,
+        "rate": rate_text,
+        "size": size_text,
+        "probability": probability_text,
+        "listed": listed,
+    }
+    told = {run.record.run_id: _told(run) for run in results.runs}
+
+    def inline(figure: Figure) -> Markup:
+        svg = (figures / f"{figure.name}.svg").read_text()
+        return Markup(inlined(svg, figure.name, figure.caption, told))  # our own drawing, escaped in `inlined`
+
+    return environment.get_template("index.html").render(
+        results=results,
+        grid=Grid.of(results),
+        metrics=METRICS,
+        clock_meaning=CLOCKS.get(results.clock, ""),
+        outcomes=_outcomes(results),
+        taken=_taken(results),
+        versions=_versions(results),
+        few=max(results.asked.values()) <= FEW,
+        glance=_glance(results),
+        boxes={metric.slug: boxes_of(results, metric) for metric in METRICS},
+        compared={metric.slug: _of_metric(compared, metric) for metric in METRICS},
+        portrayed={name: _of_implementation(portrayed, name) for name in results.implementations},
+        series={name: number % len(SERIES) for number, name in enumerate(results.implementations)},
+        inline=inline,
+        files=_files,
+        outcome_names=OUTCOMES,
+    )
+
+
+def _outcomes(results: Results) -> dict[str, Counter[str]]:
+    """How often each implementation had each outcome, was asked for, is missing, is suspect, has no numbers."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in results.implementations}
+    for permutation, asked in results.asked.items():
+        runs = results.by_permutation[permutation]
+        counts[permutation.implementation] += Counter(run.record.outcome for run in runs) + Counter(
+            asked=asked,
+            missing=asked - len(runs),
+            suspect=sum(bool(run.suspect) for run in runs),
+            without_numbers=sum(run.completed and run.summary is None for run in runs),
+        )
+    return counts
+
+
+def _taken(results: Results) -> tuple[str, str] | None:
+    """When the first run began and the last ended, on the rig's clock; None where no run began."""
+    began = [run.record.started_at_ns for run in results.runs if run.record.started_at_ns is not None]
+    ended = [run.record.ended_at_ns for run in results.runs if run.record.ended_at_ns is not None]
+    return (_date(min(began)), _date(max(ended))) if began and ended else None
+
+
+def _date(time_ns: int) -> str:
+    return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _versions(results: Results) -> dict[str, list[str]]:
+    """Every version that runs were made with; more than one of a kind is worth a warning."""
+    names = (*results.implementations, "owlt", "kernel", "python")
+    found = {
+        name: sorted({run.record.versions[name] for run in results.runs if name in run.record.versions})
+        for name in names
+    }
+    return {name: versions for name, versions in found.items() if versions}
+
+
+def _glance(results: Results) -> list[GlanceRow]:
+    """A row for each point of the grid but for the implementation."""
+    names = list(results.implementations)
+    firsts = [permutation for permutation in results.asked if permutation.implementation == names[0]]
+    return [
+        GlanceRow(
+            tuple(
+                tuple(box_of(results, first.model_copy(update={"implementation": name}), metric) for name in names)
+                for metric in METRICS
+            )
+        )
+        for first in firsts
+    ]
+
+
+def _of_metric(figures: list[Figure], metric: Metric) -> list[Figure]:
+    return [figure for figure in figures if figure.panels[0][0].metric == metric]
+
+
+def _of_implementation(figures: list[Figure], name: str) -> list[Figure]:
+    return [figure for figure in figures if figure.implementations == (name,)]
+
+
+def _told(run: Run) -> str:
+    """What a point says under the pointer."""
+    values = (
+        f"{metric.name}: {metric.text(value)} {metric.unit}"
+        for metric in METRICS
+        if (value := metric.of(run)) is not None
+    )
+    return "\n".join((run.record.run_id, *values, *(f"suspect: {reason}" for reason in run.suspect)))
+
+
+def _files(run: Run) -> dict[str, list[tuple[str, str]]]:
+    """The files that lie beside a run's record: by what they are of, (address from the page, short name)."""
+    return {
+        of: [
+            (quote(f"../runs/{run.directory.name}/{name}"), name.removeprefix(f"{of}."))
+            for name in names
+            if (run.directory / name).exists()
+        ]
+        for of, names in FILES.items()
+    }

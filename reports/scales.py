@@ -1,0 +1,101 @@
+"""The vertical scale that a group of panels shares: linear or logarithmic, from where to where.
+
+Logarithmic where the values span more than a decade; then, where some are zero, linear below one, so that
+zero has a place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, SymmetricalLogLocator
+
+from reports.metrics import Metric
+from reports.panels import Figure
+from reports.units import number_text
+
+Kind = Literal["linear", "log", "log above 1"]
+
+DECADE = 10.0
+ROOM = 0.12
+"""The part of the axis left free above and below the values."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A kind of scale and its ends, in the unit of the values."""
+
+    kind: Kind
+    low: float
+    high: float
+
+
+def scales_of(figure: Figure) -> list[Scale]:
+    """A scale for each panel, row by row: one for those that share it, one kind for all of a metric."""
+    panels = [
+        (_group(figure, row, column), panel)
+        for row, across in enumerate(figure.panels)
+        for column, panel in enumerate(across)
+    ]
+    values: dict[tuple[int, int], list[float]] = {}
+    for group, panel in panels:
+        values.setdefault(group, []).extend(panel.values)
+
+    def scale(group: tuple[int, int], metric: Metric) -> Scale:
+        alike = {other for other, panel in panels if panel.metric == metric}
+        return scale_for(_kind_for([values[other] for other in alike]), values[group], metric.kind == "count")
+
+    return [scale(group, panel.metric) for group, panel in panels]
+
+
+def _group(figure: Figure, row: int, column: int) -> tuple[int, int]:
+    """Which panels a panel shares its scale with: those of the same group."""
+    return (0 if figure.share == "column" else row, 0 if figure.share == "row" else column)
+
+
+def _kind_for(groups: list[list[float]]) -> Kind:
+    """One kind for all groups of a metric: what the widest of them needs."""
+    positive = [[value for value in group if value > 0] for group in groups]
+    if not any(group and max(group) > DECADE * min(group) for group in positive):
+        return "linear"
+    return "log" if all(value > 0 for group in groups for value in group) else "log above 1"
+
+
+def scale_for(kind: Kind, values: list[float], is_count: bool) -> Scale:
+    """The scale that shows all the values with room around them; any scale where there are none."""
+    if not values:
+        return Scale(kind, 1 if kind == "log" else 0, 10)
+    least, greatest = min(values), max(values)
+    if kind == "linear":
+        return _linear(least, greatest, is_count)
+    low = least if kind == "log" else max(least, 1)
+    factor = max(greatest / low, 1.5) ** ROOM
+    return Scale(kind, low / factor if least > 0 else -0.5, greatest * factor)
+
+
+def _linear(least: float, greatest: float, is_count: bool) -> Scale:
+    """From zero; but many packets and few more from near the least, for what matters is the difference."""
+    if not is_count or least <= max(greatest / 2, 10):
+        return Scale("linear", 0, greatest * (1 + ROOM) or 1)
+    room = max(ROOM * (greatest - least), 0.005 * greatest, 1.5)
+    return Scale("linear", max(least - room, 0), greatest + room)
+
+
+def apply_scale(axes: Axes, scale: Scale, is_count: bool) -> None:
+    """Give the axes the scale, with few ticks and numbers written out (0.01, 0.1, 1 000)."""
+    if scale.kind == "linear":
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=is_count, steps=[1, 2, 2.5, 5, 10]))
+    elif scale.kind == "log":
+        narrow = scale.high / scale.low < 50
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
+        axes.yaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
+    else:
+        axes.set_yscale("symlog", linthresh=1)
+        axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1))
+        axes.yaxis.set_minor_locator(SymmetricalLogLocator(base=10, linthresh=1, subs=range(2, 10)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+    axes.set_ylim(scale.low, scale.high)

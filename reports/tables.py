@@ -1,0 +1,80 @@
+"""The tables that other programs read, as CSV: one row a run, one row a box. Units are in the column names."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from captures.summary import CaptureSummary
+from reports.load import Results, Run
+from reports.metrics import METRICS
+from reports.records import Permutation
+from reports.statistics import BoxNumbers, boxes_of
+
+RECORD_COLUMNS = (
+    "run_id",
+    "implementation",
+    "title",
+    "protocol",
+    "file_size_bytes",
+    "rate_bps",
+    "delay_ns",
+    "packet_error_rate",
+    "repetition",
+    "order",
+    "seed",
+    "clock",
+    "rig",
+    "outcome",
+    "reason",
+    "started_at_ns",
+    "ended_at_ns",
+    "file_whole_at_ns",
+)
+SUMMARY_COLUMNS = tuple(
+    name
+    for name, field in CaptureSummary.model_fields.items()
+    if field.annotation in (int, float, int | None, float | None) and name != "schema_version"
+)
+
+
+def runs_csv(results: Results) -> str:
+    """One row a run that has a record; cells of what a run does not have are empty."""
+    return _csv((*RECORD_COLUMNS, "suspect", *SUMMARY_COLUMNS), map(_run_row, results.runs))
+
+
+def _run_row(run: Run) -> dict[str, Any]:
+    return {
+        **run.record.model_dump(include=set(RECORD_COLUMNS)),
+        "suspect": "; ".join(run.suspect),
+        **(run.summary.model_dump(include=set(SUMMARY_COLUMNS)) if run.summary else {}),
+    }
+
+
+def statistics_csv(results: Results) -> str:
+    """One row a metric and permutation: n, how many runs were asked for, and the numbers of the box."""
+    numbers = tuple(BoxNumbers.__dataclass_fields__)
+    rows = (
+        {
+            "metric": metric.slug,
+            "unit": metric.unit,
+            **box.permutation.model_dump(),
+            "asked": box.asked,
+            "n": box.n,
+            **(asdict(box.numbers) if box.numbers else {}),
+        }
+        for metric in METRICS
+        for box in boxes_of(results, metric)
+    )
+    return _csv(("metric", "unit", *Permutation.model_fields, "asked", "n", *numbers), rows)
+
+
+def _csv(columns: tuple[str, ...], rows: Iterable[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,63 @@
+"""Quantities as the field writes them: 25 ms, 10 Mbit/s, 100 kB (decimal), packet error rate 10⁻⁴."""
+
+from __future__ import annotations
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def delay_text(delay_ns: int) -> str:
+    """A delay in ns, us or ms up to ten seconds, in s, min or h beyond: 1.25 s is "1250 ms"."""
+    for unit, factor, least in (
+        ("h", 3_600 * 10**9, 3_600 * 10**9),
+        ("min", 60 * 10**9, 120 * 10**9),
+        ("s", 10**9, 10 * 10**9),
+        ("ms", 10**6, 10**5),
+        ("µs", 10**3, 10**3),
+    ):
+        if delay_ns >= least:
+            return f"{delay_ns / factor:.6g} {unit}"
+    return f"{delay_ns} ns" if delay_ns else "0 ms"
+
+
+def rate_text(rate_bps: float | None) -> str:
+    """A rate in bit/s with its decimal prefix; None is no limit."""
+    if rate_bps is None:
+        return "unlimited rate"
+    for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if rate_bps >= factor:
+            return f"{rate_bps / factor:.6g} {prefix}bit/s"
+    return f"{rate_bps:g} bit/s"
+
+
+def size_text(size_bytes: int) -> str:
+    """A size in decimal units: 100,000 bytes are 100 kB."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.6g} {unit}"
+    return f"{size_bytes} B"
+
+
+def probability_text(probability: float) -> str:
+    """A probability: 0, 0.01, and as a power of ten below a thousandth."""
+    if probability == 0 or probability >= 1e-3:
+        return f"{probability:g}"
+    mantissa, exponent = f"{probability:.3e}".split("e")
+    power = "10" + str(int(exponent)).translate(_SUPERSCRIPT)
+    factor = f"{float(mantissa):g}"
+    return power if factor == "1" else f"{factor}·{power}"
+
+
+def number_text(value: float) -> str:
+    """A number without needless zeros: 0.01, 10, 1 019.5."""
+    text = f"{value:,.9f}".rstrip("0").rstrip(".")
+    return text.replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def measured_text(value: float) -> str:
+    """A measured number to four significant digits, zeros included: 4.950."""
+    return f"{value:#.4g}".rstrip(".")
+
+
+def listed(texts: list[str]) -> str:
+    """Words joined as a sentence has them: "a, b and c"."""
+    return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1]

@@ -1,0 +1,14 @@
+"""`python -m tests.bench [kernel|demo|all]`."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.bench import demo, ten_thousand_packets
+
+PARTS = {"kernel": ten_thousand_packets.main, "demo": demo.main}
+
+chosen = sys.argv[1] if len(sys.argv) > 1 else "all"
+if chosen not in (*PARTS, "all"):
+    sys.exit(f"bench {chosen!r}: unknown; wanted one of {', '.join(PARTS)}, all")
+sys.exit(max([part() for name, part in PARTS.items() if chosen in (name, "all")]))

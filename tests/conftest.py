@@ -1,0 +1,25 @@
+"""What tests of every level share: capabilities that may be missing on a developer's machine, never in CI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+
+def require(found: object, capability: str) -> None:
+    """Skip, naming the capability that is missing; where CI promises all of them, fail."""
+    if found:
+        return
+    if os.environ.get("CI"):
+        pytest.fail(f"missing capability: {capability}")
+    pytest.skip(f"missing capability: {capability}")
+
+
+def require_command(name: str) -> str:
+    """The path of a command that a test needs."""
+    path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    require(path, f"the command {name}")
+    assert path is not None
+    return path

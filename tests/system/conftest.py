@@ -1,0 +1,76 @@
+"""A guest for tests: the same boot as the virtual rig's, running a script instead of a worker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from orchestrator import kernel
+from orchestrator.rigs.guest import Boot, launch
+from tests.conftest import require
+
+PROJECT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Guest:
+    """Boots a guest for one script. `out_dir` is shared with it; the script finds it as OUT_DIR."""
+
+    out_dir: Path
+    kernel: kernel.Kernel
+
+    def run(
+        self, script: Path, *arguments: str, clock: str = "exact", timeout_s: float = 60, seed: int = 1
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a Python or shell script as the guest's root, in the project's directory, to its end."""
+        interpreter = [sys.executable] if script.suffix == ".py" else ["/bin/sh"]
+        told = 'cd "$0" && export PYTHONPATH="$0" && "$@" >"$OUT_DIR/stdout" 2>"$OUT_DIR/stderr"; echo $? >"$OUT_DIR/status"'
+        program = [
+            "env",
+            "OUT_DIR=/run/task",
+            "sh",
+            "-c",
+            told,
+            str(PROJECT),
+            *interpreter,
+            str(script),
+            *arguments,
+        ]
+        cpu = sorted(os.sched_getaffinity(0))[-1]
+        boot = Boot(self.kernel.path, clock, cpu, 512, seed, self.kernel.seccomp)  # type: ignore[arg-type]
+        (self.out_dir / "status").unlink(missing_ok=True)
+        guest = launch(boot, self.out_dir, program)
+        try:
+            console, _ = guest.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(guest.pid, 9)
+            console, _ = guest.communicate()
+            raise AssertionError(f"{script.name} hung in the guest; its console: {console}") from None
+        status = self.out_dir / "status"
+        assert status.exists(), f"{script.name} gave no status; the guest's console: {console}"
+        return subprocess.CompletedProcess(
+            [str(script), *arguments],
+            int(status.read_text()),
+            (self.out_dir / "stdout").read_text(),
+            (self.out_dir / "stderr").read_text(),
+        )
+
+
+@pytest.fixture(scope="session")
+def guest_kernel() -> kernel.Kernel:
+    """The cached virtual-time kernel."""
+    found = kernel.find()
+    require(found, "the virtual-time kernel (owlt kernel build)")
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def guest(tmp_path: Path, guest_kernel: kernel.Kernel) -> Guest:
+    """A guest that can be run any number of times, with a directory of this test's own."""
+    return Guest(tmp_path, guest_kernel)

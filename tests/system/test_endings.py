@@ -1,0 +1,72 @@
+"""Whatever a build does, its run ends in a record with a reason, the sweep goes on, and the machine stays as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.sweeps import BUILDS, PROJECT, perform, records
+
+ENDINGS = ["exits-with-1", "hangs", "unsupported", "writes-to-etc"]
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> dict[str, dict[str, Any]]:
+    """Each hostile build once, and CFDP among them; the records by implementation."""
+    directory = tmp_path_factory.mktemp("endings")
+    builds = [str(BUILDS / f"{name}.yaml") for name in ENDINGS]
+    parameters = {"writes-to-etc": {"project": str(PROJECT)}}
+    done = perform(directory, directory / "results", implementations=[*builds, "cfdp"], parameters=parameters)
+    assert done.returncode == 0, done.stderr
+    return {record["implementation"]: record for record in records(directory / "results").values()}
+
+
+def test_a_build_that_exits_with_1_has_failed_with_its_last_words(ended: dict[str, dict[str, Any]]) -> None:
+    assert ended["exits-with-1"]["outcome"] == "failed"
+    assert "the sender ended with status 1" in ended["exits-with-1"]["reason"]
+    assert "cannot open the link" in ended["exits-with-1"]["reason"]
+
+
+def test_a_build_that_hangs_times_out_at_its_own_limit(ended: dict[str, dict[str, Any]]) -> None:
+    record = ended["hangs"]
+
+    assert record["outcome"] == "timed_out"
+    assert "30 s after the launch" in record["reason"]
+    assert record["receiver"]["stopped"]
+
+
+def test_exit_status_127_is_unsupported_and_not_failed(ended: dict[str, dict[str, Any]]) -> None:
+    assert ended["unsupported"]["outcome"] == "unsupported"
+    assert "too large" in ended["unsupported"]["reason"]
+
+
+def test_a_wrong_file_is_corrupt(ended: dict[str, dict[str, Any]]) -> None:
+    assert ended["writes-to-etc"]["outcome"] == "corrupt"
+
+
+def test_the_sweep_goes_on_after_builds_that_fail(ended: dict[str, dict[str, Any]]) -> None:
+    assert ended["cfdp"]["outcome"] == "completed"
+
+
+def test_what_a_build_writes_outside_its_directory_changes_nothing_here(
+    ended: dict[str, dict[str, Any]],
+) -> None:
+    assert ended["writes-to-etc"]["receiver"]["exit_status"] == 0
+    assert not Path("/etc/owlt-was-here").exists()
+    assert not Path("/usr/bin/owlt-was-here").exists()
+    assert "hostile" not in (PROJECT / "README.md").read_text()
+
+
+def test_a_guest_that_hangs_is_ended_by_the_watchdog_and_the_sweep_goes_on(
+    tmp_path: Path, guest_kernel: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWLT_HANG_S", "8")
+    results = tmp_path / "results"
+
+    done = perform(tmp_path, results, implementations=[str(BUILDS / "spins.yaml"), "cfdp"])
+
+    assert done.returncode == 0, done.stderr
+    outcomes = {record["implementation"]: record["outcome"] for record in records(results).values()}
+    assert outcomes == {"spins": "timed_out", "cfdp": "completed"}

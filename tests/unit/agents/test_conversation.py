@@ -1,0 +1,123 @@
+"""The loop between a party and its socket: it sleeps for what is due, and for nothing else."""
+
+import math
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from agents.conversation import converse
+from agents.ending import Failed
+from agents.pacing import Pacer, frame_bytes
+from agents.udp import Address, Endpoint
+
+HERE, THERE = Address("127.0.0.1", 25020), Address("127.0.0.1", 25021)
+
+
+class Talker:
+    """Sends what it is given, hears what comes, and ends at a time."""
+
+    def __init__(self, messages: list[bytes], ends_at_s: float) -> None:
+        self.messages = messages
+        self.heard: list[bytes] = []
+        self.calls = 0
+        self.ended = False
+        self.wakes_at_s = ends_at_s
+
+    def advance(self, now_s: float) -> None:
+        self.calls += 1
+        self.ended = now_s >= self.wakes_at_s
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        self.heard.append(datagram)
+
+    def has_datagram(self) -> bool:
+        return bool(self.messages)
+
+    def next_datagram(self, now_s: float) -> bytes:
+        return self.messages.pop(0)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint(HERE, THERE) as bound:
+        yield bound
+
+
+def test_a_party_without_work_is_asked_only_when_it_wanted_to_be(endpoint: Endpoint) -> None:
+    talker = Talker([], time.monotonic() + 0.3)
+
+    converse(talker, endpoint, Pacer(0))
+
+    assert talker.calls <= 3
+
+
+def test_waiting_takes_no_processor_time(endpoint: Endpoint) -> None:
+    begin_s = time.process_time()
+
+    converse(Talker([], time.monotonic() + 0.5), endpoint, Pacer(0))
+
+    assert time.process_time() - begin_s < 0.1
+
+
+def test_a_paced_party_is_asked_about_once_for_each_packet(endpoint: Endpoint) -> None:
+    talker = Talker([bytes(100)] * 50, time.monotonic() + 0.3)
+
+    converse(talker, endpoint, Pacer(50 * 8 * frame_bytes(100) / 0.2))
+
+    assert 50 <= talker.calls <= 110
+
+
+def test_what_the_peer_sends_is_heard_in_order(endpoint: Endpoint) -> None:
+    with Endpoint(THERE, HERE) as peer:
+        for number in range(10):
+            peer.send(bytes([number]))
+        talker = Talker([], time.monotonic() + 0.1)
+        converse(talker, endpoint, Pacer(0))
+
+    assert talker.heard == [bytes([number]) for number in range(10)]
+
+
+def test_what_a_stranger_sends_is_not_heard(endpoint: Endpoint) -> None:
+    with Endpoint(Address("127.0.0.1", 25022), HERE) as stranger:
+        stranger.send(b"hello")
+        talker = Talker([], time.monotonic() + 0.1)
+        converse(talker, endpoint, Pacer(0))
+
+    assert talker.heard == []
+
+
+def test_an_absent_peer_is_no_error(endpoint: Endpoint) -> None:
+    talker = Talker([b"anyone?"] * 5, time.monotonic() + 0.1)
+
+    converse(talker, endpoint, Pacer(0))
+
+    assert talker.messages == []
+
+
+def test_a_port_in_use_is_named(endpoint: Endpoint) -> None:
+    with pytest.raises(Failed, match=r"cannot listen on 127\.0\.0\.1:25020: Address already in use"):
+        Endpoint(HERE, THERE)
+
+
+@pytest.mark.parametrize("text", ["10.77.0.1", "10.77.0.1:", ":2501", "10.77.0.1:0", "10.77.0.1:65536", "a:b"])
+def test_an_address_without_its_port_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"wanted ADDRESS:PORT such as 10\.77\.0\.1:2501"):
+        Address.parse(text)
+
+
+def test_an_address_reads_back_as_it_was_written() -> None:
+    assert str(Address.parse("10.77.0.1:2501")) == "10.77.0.1:2501"
+
+
+def test_infinity_means_that_only_a_datagram_wakes(endpoint: Endpoint) -> None:
+    class Listener(Talker):
+        def advance(self, now_s: float) -> None:
+            self.ended = bool(self.heard)
+
+    with Endpoint(THERE, HERE) as peer:
+        peer.send(b"wake up")
+        listener = Listener([], math.inf)
+        converse(listener, endpoint, Pacer(0))
+
+    assert listener.heard == [b"wake up"]

@@ -1,0 +1,59 @@
+"""What a run puts into a command line, and what a command line may ask for."""
+
+import pytest
+
+from agents.placeholders import RUN_PLACEHOLDERS, RunValues, as_text, check, render
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(10_000_000.0, "10000000"), (0.0001, "0.0001"), (2.5, "2.5"), (0, "0"), (1e-9, "0.000000001"), ("a b", "a b")],
+)
+def test_numbers_are_written_without_exponents(value: float | str, text: str) -> None:
+    assert as_text(value) == text
+
+
+def test_a_run_fills_every_placeholder(run_values: RunValues) -> None:
+    assert run_values.as_text().keys() == RUN_PLACEHOLDERS.keys()
+
+
+def test_a_rate_is_given_in_both_units(run_values: RunValues) -> None:
+    text = run_values.as_text()
+
+    assert (text["rate_bps"], text["rate_kbps"]) == ("10000000", "10000")
+
+
+def test_an_unlimited_rate_is_zero(run_values: RunValues) -> None:
+    from dataclasses import replace
+
+    assert replace(run_values, rate_bps=None).as_text()["rate_bps"] == "0"
+
+
+def test_a_value_with_spaces_stays_one_argument() -> None:
+    assert render(["--file", "{file}"], {"file": "/a b/c"}) == ["--file", "/a b/c"]
+
+
+def test_a_value_that_looks_like_a_placeholder_is_left_alone() -> None:
+    assert render(["{file}"], {"file": "{seed}"}) == ["{seed}"]
+
+
+def test_doubled_braces_are_literal() -> None:
+    check("here", '{{"seed": {seed}}}', ["seed"])
+
+    assert render(['{{"seed": {seed}}}'], {"seed": "7"}) == ['{"seed": 7}']
+
+
+@pytest.mark.parametrize("template", ["{wrong}", "{}", "{0}", "{seed:d}", "{seed!r}", "{seed.real}", "{", "}", "{seed"])
+def test_what_cannot_be_filled_is_refused_with_its_place(template: str) -> None:
+    with pytest.raises(ValueError, match=r"sender\.command\[3\]: got"):
+        check("sender.command[3]", template, ["seed"])
+
+
+def test_a_refusal_lists_what_is_known() -> None:
+    with pytest.raises(ValueError, match="use one of: rtt_s, seed"):
+        check("here", "{light_time}", ["seed", "rtt_s"])
+
+
+def test_a_near_miss_is_answered_with_what_was_meant() -> None:
+    with pytest.raises(ValueError, match=r"did you mean \{seed\}\?"):
+        check("here", "{sed}", ["seed", "rtt_s"])

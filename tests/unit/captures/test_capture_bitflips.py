@@ -1,0 +1,55 @@
+"""Recognising a frame as the copy of another with one bit flipped."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from captures.bitflips import find_flipped, flipped_bit
+from tests.unit.captures.making import flip, udp_frame
+
+frames = st.binary(min_size=1, max_size=200)
+
+
+@given(frames, st.data())
+def test_the_flipped_bit_is_found_wherever_it_is(frame: bytes, data: st.DataObject) -> None:
+    bit = data.draw(st.integers(0, 8 * len(frame) - 1))
+    assert flipped_bit(frame, flip(frame, bit)) == bit
+
+
+def test_equal_frames_have_no_flipped_bit() -> None:
+    assert flipped_bit(b"same", b"same") is None
+
+
+def test_two_flipped_bits_are_not_one() -> None:
+    assert flipped_bit(b"frame", flip(flip(b"frame", 3), 30)) is None
+
+
+def test_frames_of_different_lengths_are_no_copies() -> None:
+    assert flipped_bit(b"\x00frame", b"frame") is None
+
+
+def test_every_copy_is_found_with_its_packet_and_its_bit() -> None:
+    chance = Random(5)
+    packets = [udp_frame(number.to_bytes(4, "big") + bytes(60)) for number in range(200)]
+    bits = [chance.randrange(8 * len(packet)) for packet in packets]
+    copies = [flip(packet, bit) for packet, bit in zip(packets, bits, strict=True)]
+    times = list(range(200))
+    assert find_flipped(packets, times, copies, times) == [(n, n, bits[n]) for n in range(200)]
+
+
+def test_of_equal_packets_the_one_sent_nearest_to_the_wanted_time_is_taken() -> None:
+    packet = udp_frame(b"keep-alive")
+    assert find_flipped([packet] * 3, [0, 100, 200], [flip(packet, 9)], [110]) == [(1, 0, 9)]
+
+
+def test_no_packet_is_taken_twice() -> None:
+    packet = udp_frame(b"keep-alive")
+    found = find_flipped([packet] * 2, [0, 100], [flip(packet, 9), flip(packet, 300)], [90, 100])
+    assert found == [(1, 0, 9), (0, 1, 300)]
+
+
+def test_a_frame_that_is_no_copy_of_any_packet_is_left_out() -> None:
+    assert find_flipped([udp_frame(b"data")], [0], [udp_frame(b"atad")], [0]) == []

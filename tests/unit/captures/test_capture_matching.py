@@ -1,0 +1,203 @@
+"""What became of each packet: captures behind channels of which it is known what they did."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+
+from captures.columns import read_columns
+from captures.matching import INTACT, Delivery, match_captures
+from captures.session import summary_filter
+from tests.unit.captures.making import (
+    DATA,
+    RECEIVER,
+    SENDER,
+    SESSION,
+    Timed,
+    corrupting_channel,
+    ethernet,
+    flip,
+    later,
+    tcp_frame,
+    timed,
+    tshark_rows,
+    udp_frame,
+    write_pcap,
+)
+
+OWD_NS = 25_000_000
+ARPS = [(time, bytes(Ether(type=0x0806) / Raw(bytes(46)))) for time, _ in timed([b""] * 3, step_ns=7_777_777)]
+
+
+def matched(folder: Path, sent: list[Timed], delivered: list[Timed]) -> Delivery:
+    """The packets of the sender, found in the capture of what it sent and of what was delivered."""
+    sender_pcap = write_pcap(folder / "sender.pcap", sorted(sent + ARPS))
+    receiver_pcap = write_pcap(folder / "receiver.pcap", sorted(delivered + later(ARPS, OWD_NS)))
+    forward, _ = match_captures(read_columns(sender_pcap), read_columns(receiver_pcap), SESSION)
+    return forward
+
+
+def numbered(count: int) -> list[Timed]:
+    return timed([udp_frame(n.to_bytes(4, "big") * 20) for n in range(count)])
+
+
+def assert_accounted(delivery: Delivery) -> None:
+    """Every packet sent is delivered or lost, every packet delivered was sent."""
+    assert set(delivery.near) == set(delivery.sent) | set(delivery.lost)
+    assert len(delivery.unexplained) == 0
+    assert len(delivery.far) == len(delivery.delivered) - len(delivery.outside)
+
+
+def test_behind_a_clean_channel_every_packet_is_found_intact_with_its_delay(tmp_path: Path) -> None:
+    delivery = matched(tmp_path, numbered(100), later(numbered(100), OWD_NS))
+    assert_accounted(delivery)
+    assert len(delivery.sent) == 100
+    assert (delivery.flipped_bit == INTACT).all()
+    assert (delivery.delay_ns == OWD_NS).all()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 2**32),
+    loss=st.sampled_from([0, 0.01, 0.3]),
+    corruption=st.sampled_from([0, 0.01, 0.3, 1]),
+    protocol=st.sampled_from(["udp", "tcp"]),
+    payload_bytes=st.sampled_from([4, 30, 1000]),
+)
+def test_every_lost_and_every_damaged_packet_is_named(
+    tmp_path: Path, seed: int, loss: float, corruption: float, protocol: str, payload_bytes: int
+) -> None:
+    chance = Random(seed)
+    payloads = [n.to_bytes(4, "big") + chance.randbytes(payload_bytes - 4) for n in range(150)]
+    frames = [
+        udp_frame(payload) if protocol == "udp" else tcp_frame(payload, sequence=n * payload_bytes)
+        for n, payload in enumerate(payloads)
+    ]
+    sent = sorted(timed(frames) + ARPS)
+    delivered, lost, flipped = corrupting_channel(timed(frames), seed, loss, corruption)
+    delivery = matched(tmp_path, timed(frames), delivered)
+    assert_accounted(delivery)
+    row_of = [sent.index(packet) for packet in timed(frames)]
+    assert delivery.lost.tolist() == [row_of[n] for n in sorted(lost)]
+    hit = delivery.flipped_bit != INTACT
+    found = dict(zip(delivery.sent[hit].tolist(), delivery.flipped_bit[hit].tolist(), strict=True))
+    assert found == {row_of[n]: bit for n, bit in flipped.items()}
+    assert (delivery.delay_ns == OWD_NS).all()
+
+
+def test_a_copy_is_found_whichever_bit_of_its_frame_was_hit(tmp_path: Path) -> None:
+    frames = [udp_frame(n.to_bytes(4, "big") * 3) for n in range(8 * 54)]
+    hit = [(time + OWD_NS, flip(frame, bit)) for bit, (time, frame) in enumerate(timed(frames))]
+    delivery = matched(tmp_path, timed(frames), hit)
+    assert_accounted(delivery)
+    assert sorted(delivery.flipped_bit) == list(range(8 * 54))
+    passed = tshark_rows(tmp_path / "receiver.pcap", summary_filter(SESSION, "sender"))
+    assert delivery.far.tolist() == passed
+    assert sorted(delivery.outside) == sorted(set(delivery.delivered.tolist()) - set(passed))
+    assert len(delivery.outside) > 8 * 8  # the addresses alone
+
+
+def test_of_packets_equal_in_every_byte_the_lost_one_is_named(tmp_path: Path) -> None:
+    frames = [udp_frame(b"first")] + [udp_frame(b"keep-alive")] * 50
+    sent = timed(frames)
+    delivery = matched(tmp_path, sent, later(sent[:20] + sent[21:], OWD_NS))
+    assert_accounted(delivery)
+    assert delivery.lost.tolist() == [sorted(sent + ARPS).index(sent[20])]
+    assert (delivery.delay_ns == OWD_NS).all()
+
+
+def test_a_packet_that_waited_in_a_queue_keeps_its_own_delay(tmp_path: Path) -> None:
+    sent = numbered(10)
+    delivered = [(time + OWD_NS + 1_000_000 * n, frame) for n, (time, frame) in enumerate(sent)]
+    delivery = matched(tmp_path, sent, delivered)
+    assert sorted(delivery.delay_ns) == [OWD_NS + 1_000_000 * n for n in range(10)]
+
+
+def test_packets_that_overtook_others_are_found(tmp_path: Path) -> None:
+    sent = numbered(10)
+    delivered = sorted((time + OWD_NS + (5_000_000 if n % 3 else 0), frame) for n, (time, frame) in enumerate(sent))
+    delivery = matched(tmp_path, sent, delivered)
+    assert_accounted(delivery)
+    assert sorted(set(delivery.delay_ns)) == [OWD_NS, OWD_NS + 5_000_000]
+
+
+def test_duplicates_are_pairs_of_the_same_packet_and_the_first_copy_counts(tmp_path: Path) -> None:
+    sent = numbered(10)
+    delivery = matched(tmp_path, sent, sorted(later(sent, OWD_NS) + later(sent[3:5], OWD_NS + 10)))
+    assert_accounted(delivery)
+    assert len(delivery.sent) == 12
+    assert delivery.delay_ns[delivery.first_copies].tolist() == [OWD_NS] * 10
+
+
+def test_a_packet_whose_headers_a_router_rewrote_is_found_and_not_damaged(tmp_path: Path) -> None:
+    packet = IP(src=SENDER, dst=RECEIVER, id=9) / UDP(sport=40000, dport=5222) / Raw(b"data")
+    routed = packet.copy()
+    routed.ttl -= 1
+    del routed.chksum
+    sent = timed([bytes(ethernet(SENDER) / packet)])
+    delivery = matched(tmp_path, sent, later(timed([bytes(ethernet(RECEIVER) / routed)]), OWD_NS))
+    assert delivery.flipped_bit.tolist() == [INTACT]
+
+
+def test_a_packet_removed_from_the_near_capture_is_unexplained(tmp_path: Path) -> None:
+    sent = numbered(30)
+    delivery = matched(tmp_path, sent[:12] + sent[13:], later(sent, OWD_NS))
+    assert len(delivery.unexplained) == 1
+    assert len(delivery.sent) == 29
+
+
+def test_a_packet_removed_from_the_far_capture_is_lost(tmp_path: Path) -> None:
+    sent = numbered(30)
+    delivery = matched(tmp_path, sent, later(sent[:12] + sent[13:], OWD_NS))
+    assert delivery.lost.tolist() == [sorted(sent + ARPS).index(sent[12])]
+
+
+def test_a_frame_of_another_program_that_is_delivered_damaged_is_no_copy_of_the_session(tmp_path: Path) -> None:
+    other = [(time + 500, udp_frame(b"other", port=99)) for time, _ in numbered(3)]
+    hit = [(time + OWD_NS, flip(frame, 8 * 31 + 2)) for time, frame in other]
+    delivery = matched(tmp_path, sorted(numbered(3) + other), sorted(later(numbered(3), OWD_NS) + hit))
+    assert_accounted(delivery)
+    assert len(delivery.outside) == 0
+
+
+def test_empty_captures_match_to_nothing(tmp_path: Path) -> None:
+    empty = read_columns(write_pcap(tmp_path / "x.pcap", []))
+    forward, reverse = match_captures(empty, empty, SESSION)
+    assert len(forward.sent) == len(reverse.sent) == len(forward.lost) == 0
+
+
+def netem(name: str) -> dict[str, dict[str, int]]:
+    """What `tc -s qdisc` said of the two netem qdiscs, by the port that they were on."""
+    text = (DATA / f"netem-{name}.tc").read_text()
+    pattern = r"netem \d+: dev (\S+) .*\n Sent \d+ bytes (\d+) pkt \(dropped (\d+)"
+    return {port: {"sent": int(sent), "dropped": int(drop)} for port, sent, drop in re.findall(pattern, text)}
+
+
+@pytest.mark.parametrize("name", ["all", "half", "tcp"])
+def test_behind_the_real_netem_as_many_packets_are_lost_as_netem_dropped(name: str) -> None:
+    captures = [read_columns(DATA / f"netem-{name}-{side}.pcap") for side in ("sender", "receiver")]
+    forward, reverse = match_captures(*captures, SESSION)
+    for delivery, port in ((forward, "to-receiver"), (reverse, "to-sender")):
+        assert_accounted(delivery)
+        assert len(delivery.lost) == netem(name)[port]["dropped"]
+        assert delivery.delay_ns.min() >= OWD_NS
+
+
+def test_behind_the_real_netem_with_corrupt_100_percent_every_copy_has_one_flipped_bit() -> None:
+    captures = [read_columns(DATA / f"netem-all-{side}.pcap") for side in ("sender", "receiver")]
+    forward, reverse = match_captures(*captures, SESSION)
+    for delivery in (forward, reverse):
+        assert (delivery.flipped_bit != INTACT).all()
+        assert len(delivery.outside) > 5
+    assert len(forward.sent) == 200
+    # Any bit of the 82-byte frame is as likely as any other: 656 values, mean 327.5, deviation 189.4.
+    assert abs(np.mean(forward.flipped_bit) - 327.5) < 4 * 189.4 / np.sqrt(200)

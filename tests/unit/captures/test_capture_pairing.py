@@ -1,0 +1,75 @@
+"""Pairing by keys that may repeat."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from captures.pairing import assign_in_order, pair_by_key
+
+DELAY = 25
+
+
+def pairs(near: list[tuple[int, int]], far: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of (key, time) at both points: the pairs of indices, sorted."""
+    near_columns = np.array(near, np.int64).reshape(-1, 2)
+    far_columns = np.array(far, np.int64).reshape(-1, 2)
+    first, second = pair_by_key(
+        near_columns[:, 0].astype(np.uint64),
+        near_columns[:, 1],
+        far_columns[:, 0].astype(np.uint64),
+        far_columns[:, 1],
+    )
+    return sorted(zip(first.tolist(), second.tolist(), strict=True))
+
+
+def test_single_keys_are_paired_whatever_their_order() -> None:
+    assert pairs([(1, 0), (2, 10), (3, 20)], [(3, 45), (1, 46)]) == [(0, 1), (2, 0)]
+
+
+def test_nothing_is_paired_with_nothing() -> None:
+    assert pairs([], [(1, 0)]) == pairs([(1, 0)], []) == pairs([], []) == []
+
+
+def test_of_two_equal_packets_the_second_is_paired_when_the_delay_of_the_others_says_so() -> None:
+    near = [(1, 0), (7, 10), (7, 100), (2, 110)]
+    far = [(1, 0 + DELAY), (7, 100 + DELAY), (2, 110 + DELAY)]
+    assert pairs(near, far) == [(0, 0), (2, 1), (3, 2)]
+
+
+def test_of_two_equal_packets_the_first_is_paired_when_the_delay_of_the_others_says_so() -> None:
+    near = [(1, 0), (7, 10), (7, 100), (2, 110)]
+    far = [(1, 0 + DELAY), (7, 10 + DELAY), (2, 110 + DELAY)]
+    assert pairs(near, far) == [(0, 0), (1, 1), (3, 2)]
+
+
+def test_equal_packets_alone_are_paired_in_their_order() -> None:
+    assert pairs([(7, 0), (7, 10), (7, 20)], [(7, 1000), (7, 1010), (7, 1020)]) == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_a_duplicated_packet_is_in_two_pairs() -> None:
+    assert pairs([(1, 0), (2, 10)], [(1, DELAY), (1, DELAY + 1), (2, 10 + DELAY)]) == [(0, 0), (0, 1), (1, 2)]
+
+
+def test_departures_are_not_taken_twice_where_there_are_enough() -> None:
+    assert assign_in_order(np.array([0, 10, 20]), np.array([9, 11])).tolist() == [1, 2]
+
+
+def test_an_assignment_leaves_room_for_those_that_follow() -> None:
+    assert assign_in_order(np.array([0, 10]), np.array([100, 101])).tolist() == [0, 1]
+
+
+@given(
+    keys=st.lists(st.integers(0, 3), min_size=1, max_size=60),
+    lost=st.sets(st.integers(0, 59)),
+    delay=st.integers(0, 10_000),
+)
+def test_a_channel_that_delays_and_loses_is_undone_however_often_the_keys_repeat(
+    keys: list[int], lost: set[int], delay: int
+) -> None:
+    # A packet of its own key in front makes the delay known, as one packet of a protocol's start does.
+    near = [(1000, 0)] + [(key, 100 * (n + 1)) for n, key in enumerate(keys)]
+    arrived = [0] + [n + 1 for n in range(len(keys)) if n not in lost]
+    far = [(near[n][0], near[n][1] + delay) for n in arrived]
+    assert pairs(near, far) == [(n, place) for place, n in enumerate(arrived)]

@@ -1,0 +1,177 @@
+"""Which packets belong to the session: the numpy masks and the tshark filter pass the same frames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_NOP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import ARP, Dot1Q
+from scapy.packet import Raw
+
+from captures.columns import read_columns
+from captures.session import Host, Session, sent_by, summary_filter
+from tests.unit.captures.making import (
+    DATA,
+    GROUP,
+    RECEIVER,
+    SENDER,
+    SESSION,
+    ethernet,
+    flip,
+    tcp_frame,
+    timed,
+    tshark_rows,
+    udp_frame,
+    write_pcap,
+)
+
+HOSTS: tuple[Host, ...] = ("sender", "receiver")
+HEADERS_END_BIT = 8 * 54
+
+
+def rows_of(capture: Path, host: Host, session: Session = SESSION) -> list[int]:
+    rows: list[int] = np.flatnonzero(sent_by(read_columns(capture), session, host)).tolist()
+    return rows
+
+
+def assert_same_as_tshark(capture: Path, *options: str) -> int:
+    """Returns how many frames passed."""
+    passed = 0
+    for host in HOSTS:
+        rows = rows_of(capture, host)
+        passed += len(rows)
+        assert rows == tshark_rows(capture, summary_filter(SESSION, host), *options)
+    return passed
+
+
+@pytest.mark.parametrize("capture", sorted(DATA.glob("*.pcap")), ids=lambda path: path.stem)
+def test_a_real_capture_passes_the_frames_that_tshark_passes(capture: Path) -> None:
+    assert assert_same_as_tshark(capture) > 20
+
+
+def test_fragments_pass_also_when_tshark_does_not_reassemble() -> None:
+    assert assert_same_as_tshark(DATA / "mixed-sender.pcap", "-o", "ip.defragment:FALSE") > 20
+
+
+@pytest.mark.parametrize("payload_bytes", [0, 1, 10, 228, 996])
+def test_with_any_one_bit_of_a_udp_frame_flipped_the_same_frames_pass_as_in_tshark(
+    tmp_path: Path, payload_bytes: int
+) -> None:
+    # 28, 256 and 1024 bytes of IPv4: one flipped bit makes their total length too short for ports, or 0.
+    frame = udp_frame(bytes(range(256)) * 4)[: 42 + payload_bytes]
+    frame = udp_frame(frame[42:])
+    bits = range(min(8 * len(frame), HEADERS_END_BIT))
+    capture = write_pcap(tmp_path / "x.pcap", timed(flip(frame, bit) for bit in bits))
+    assert 0 < assert_same_as_tshark(capture) < len(bits)
+
+
+@pytest.mark.parametrize("payload_bytes", [0, 984, 988])
+def test_with_any_one_bit_of_a_tcp_frame_flipped_the_same_frames_pass_as_in_tshark(
+    tmp_path: Path, payload_bytes: int
+) -> None:
+    frame = tcp_frame(bytes(range(256)) * 4)[: 54 + payload_bytes]
+    frame = tcp_frame(frame[54:], source=RECEIVER, destination=SENDER)
+    capture = write_pcap(tmp_path / "x.pcap", timed(flip(frame, bit) for bit in range(HEADERS_END_BIT)))
+    assert 0 < assert_same_as_tshark(capture) < HEADERS_END_BIT
+
+
+ADDRESSES = st.sampled_from([SENDER, SENDER, RECEIVER, RECEIVER, GROUP, "10.77.0.3"])
+PORTS = st.sampled_from([5222, 5223, 40000, 53])
+HEADERS = st.builds(
+    lambda src, dst, flags, frag, options: IP(
+        src=src, dst=dst, flags=flags, frag=frag, options=[IPOption_NOP()] * options
+    ),
+    ADDRESSES,
+    ADDRESSES,
+    st.sampled_from(["DF", "DF", "", "MF"]),
+    st.sampled_from([0, 0, 0, 185]),
+    st.sampled_from([0, 0, 0, 4]),
+)
+SEGMENTS = st.builds(UDP, sport=PORTS, dport=PORTS) | st.builds(TCP, sport=PORTS, dport=PORTS)
+QUOTES = st.builds(lambda src, dst: ICMP(type=3, code=3) / IP(src=src, dst=dst) / UDP(sport=5222), ADDRESSES, ADDRESSES)
+TUNNELS = st.builds(lambda src, dst: IP(src=src, dst=dst) / UDP(sport=5222, dport=5222), ADDRESSES, ADDRESSES)
+LOWER = st.sampled_from([ethernet(), ethernet(), ethernet(), ethernet() / Dot1Q(vlan=5)])
+SIZES = st.sampled_from([0, 1, 3, 4, 10, 20, 100, 228, 996])
+PACKETS = st.builds(
+    lambda lower, header, upper, size: bytes(lower / header / upper / Raw(bytes(size))),
+    LOWER,
+    HEADERS,
+    SEGMENTS | SEGMENTS | QUOTES | TUNNELS,
+    SIZES,
+) | st.sampled_from([bytes(ethernet() / ARP()), bytes(ethernet() / IPv6() / UDP(dport=5222))])
+FLIPS = st.lists(st.integers(0, HEADERS_END_BIT - 1), max_size=3)
+
+
+def damaged(frame: bytes, bits: list[int]) -> bytes:
+    for bit in bits:
+        if bit < 8 * len(frame):
+            frame = flip(frame, bit)
+    return frame
+
+
+def has_whole_ipv4_header(frame: bytes) -> bool:
+    """Whether the header is as long as it says: see `Session` on frames where it is not."""
+    return len(frame) < 34 or len(frame) >= 14 + 4 * (frame[14] & 15)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=8)
+@given(st.lists(st.builds(damaged, PACKETS, FLIPS).filter(has_whole_ipv4_header), min_size=150, max_size=400))
+def test_any_frames_pass_that_tshark_passes_and_no_others(tmp_path: Path, frames: list[bytes]) -> None:
+    assert_same_as_tshark(write_pcap(tmp_path / "x.pcap", timed(frames)))
+
+
+def test_both_hosts_packets_pass_the_filter_without_a_host() -> None:
+    capture = DATA / "mixed-sender.pcap"
+    both = sorted(rows_of(capture, "sender") + rows_of(capture, "receiver"))
+    assert both == tshark_rows(capture, summary_filter(SESSION))
+
+
+def test_headers_alone_pass_as_whole_frames_do(tmp_path: Path) -> None:
+    frames = timed([udp_frame(bytes(200)), tcp_frame(bytes(200)), udp_frame(bytes(200), port=7)])
+    cut = write_pcap(tmp_path / "cut.pcap", frames, snaplen=42)
+    assert rows_of(cut, "sender") == [0, 1] == tshark_rows(cut, summary_filter(SESSION))
+
+
+def test_an_icmp_error_that_quotes_a_packet_of_the_session_does_not_belong() -> None:
+    capture = DATA / "mixed-receiver.pcap"
+    errors = tshark_rows(capture, "icmp.type == 3 && udp.port == 5222")
+    assert len(errors) == 1  # a filter without layers would count it
+    assert not set(errors) & set(rows_of(capture, "receiver"))
+
+
+def test_a_packet_to_a_group_belongs_to_its_sender(tmp_path: Path) -> None:
+    capture = write_pcap(tmp_path / "x.pcap", timed([udp_frame(b"data", destination=GROUP)]))
+    assert (rows_of(capture, "sender"), rows_of(capture, "receiver")) == ([0], [])
+
+
+def test_a_packet_to_a_group_that_is_not_the_sessions_does_not_belong(tmp_path: Path) -> None:
+    capture = write_pcap(tmp_path / "x.pcap", timed([udp_frame(b"data", destination="224.0.0.251")]))
+    assert rows_of(capture, "sender") == []
+
+
+def test_fragments_belong_only_where_the_session_has_ports_of_their_protocol() -> None:
+    only_tcp = SESSION.model_copy(update={"udp_ports": ()})
+    capture = DATA / "mixed-sender.pcap"
+    assert rows_of(capture, "sender", only_tcp) == tshark_rows(capture, "tcp && ip.src == 10.77.0.1")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"receiver_address": SENDER}, "are both 10.77.0.1, wanted two hosts"),
+        ({"udp_ports": [], "tcp_ports": []}, "name the ports that the protocol uses"),
+        ({"udp_ports": [0]}, "greater than or equal to 1"),
+        ({"multicast_groups": ["10.0.0.1"]}, "got 10.0.0.1, wanted addresses in 224.0.0.0/4"),
+        ({"udp_port": 5}, "udp_port"),
+    ],
+)
+def test_a_session_that_makes_no_sense_is_refused(change: dict[str, object], text: str) -> None:
+    good = {"sender_address": SENDER, "receiver_address": RECEIVER, "udp_ports": [5222]}
+    with pytest.raises(ValidationError, match=text):
+        Session.model_validate({**good, **change})

@@ -1,0 +1,260 @@
+"""The summary of two captures: its definitions, and its reasons for suspicion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from captures.columns import read_columns
+from captures.delays import DelaySummary, summarise_delays
+from captures.session import Host, summary_filter
+from captures.summary import CaptureSummary, summarise
+from captures.suspicion import NOTHING_EXPECTED, Expected
+from captures.tcpdump import CaptureCounters
+from tests.unit.captures.making import (
+    DATA,
+    RECEIVER,
+    SENDER,
+    SESSION,
+    START_NS,
+    Timed,
+    capinfos,
+    later,
+    timed,
+    tshark_rows,
+    udp_frame,
+    write_pcap,
+)
+
+OWD_NS = 25_000_000
+FILE_BYTES = 100_000
+GOLDEN = ["netem-all", "netem-half", "netem-tcp", "mixed"]
+
+DATA_PACKETS = timed([udp_frame(n.to_bytes(4, "big") * 50) for n in range(20)])
+REPLIES = timed(
+    [udp_frame(b"ack %d" % n, source=RECEIVER, destination=SENDER) for n in range(5)],
+    start_ns=START_NS + OWD_NS + 100,
+)
+
+
+def summary_of(name: str) -> CaptureSummary:
+    return summarise(DATA / f"{name}-sender.pcap", DATA / f"{name}-receiver.pcap", SESSION, FILE_BYTES, None)
+
+
+def summary_between(
+    folder: Path,
+    at_sender: list[Timed],
+    at_receiver: list[Timed],
+    file_whole_at_ns: int | None = None,
+    expected: Expected = NOTHING_EXPECTED,
+) -> CaptureSummary:
+    sender_pcap = write_pcap(folder / "sender.pcap", sorted(at_sender))
+    receiver_pcap = write_pcap(folder / "receiver.pcap", sorted(at_receiver))
+    return summarise(sender_pcap, receiver_pcap, SESSION, FILE_BYTES, file_whole_at_ns, expected)
+
+
+def clean_run(folder: Path, **arguments: int) -> CaptureSummary:
+    return summary_between(
+        folder, DATA_PACKETS + later(REPLIES, OWD_NS), later(DATA_PACKETS, OWD_NS) + REPLIES, **arguments
+    )
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize(
+    ("field", "side", "host"),
+    [
+        ("str_sent", "sender", "sender"),
+        ("str_delivered", "receiver", "sender"),
+        ("rts_sent", "receiver", "receiver"),
+        ("rts_delivered", "sender", "receiver"),
+    ],
+)
+def test_a_count_of_a_real_run_is_what_tshark_counts(name: str, field: str, side: str, host: Host) -> None:
+    counted = len(tshark_rows(DATA / f"{name}-{side}.pcap", summary_filter(SESSION, host)))
+    assert getattr(summary_of(name), field) == counted > 0
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_packets_of_a_real_run_add_up(name: str) -> None:
+    summary = summary_of(name).model_dump()
+    for way in ("str", "rts"):
+        sent, delivered, duplicated, damaged, lost = (
+            summary[f"{way}_{what}"] for what in ("sent", "delivered", "duplicated", "delivered_damaged", "lost")
+        )
+        assert sent == delivered - duplicated + damaged + lost
+    assert summary["suspect"] == []
+
+
+def test_the_frames_of_a_real_run_are_the_sessions_or_counted_as_background() -> None:
+    summary = summary_of("netem-all")
+    session = summary.str_sent + summary.str_delivered + summary.rts_sent + summary.rts_delivered
+    damaged = summary.str_delivered_damaged + summary.rts_delivered_damaged
+    frames = sum(int(capinfos(DATA / f"netem-all-{side}.pcap", "-c")) for side in ("sender", "receiver"))
+    assert session + damaged + sum(summary.background_packets.values()) == frames
+
+
+def test_the_background_is_named_by_its_kind() -> None:
+    assert set(summary_of("mixed").background_packets) == {"arp", "icmp", "igmp", "ipv6", "udp"}
+
+
+def test_bytes_are_those_of_the_frames(tmp_path: Path) -> None:
+    summary = clean_run(tmp_path)
+    assert summary.str_sent_bytes == summary.str_delivered_bytes == 20 * (42 + 200)
+    assert summary.rts_sent_bytes == summary.rts_delivered_bytes == 5 * (42 + 5)
+
+
+def test_the_session_lasts_from_the_first_to_the_last_packet_at_the_senders_port(tmp_path: Path) -> None:
+    summary = clean_run(tmp_path)
+    last_reply_ns = START_NS + OWD_NS + 100 + 4_000_000 + OWD_NS
+    assert (summary.first_packet_ns, summary.last_packet_ns) == (START_NS, last_reply_ns)
+    assert summary.session_s == (last_reply_ns - START_NS) / 1e9
+
+
+def test_goodput_is_the_files_bits_over_the_sessions_time(tmp_path: Path) -> None:
+    assert clean_run(tmp_path).goodput_bps == pytest.approx(8 * FILE_BYTES / 0.0540001)
+
+
+def test_goodput_until_whole_ends_when_the_receiver_has_the_file(tmp_path: Path) -> None:
+    summary = clean_run(tmp_path, file_whole_at_ns=START_NS + 40_000_000)
+    assert summary.goodput_until_whole_bps == pytest.approx(8 * FILE_BYTES / 0.04)
+
+
+def test_a_file_that_never_was_whole_has_no_goodput_until_whole(tmp_path: Path) -> None:
+    assert clean_run(tmp_path).goodput_until_whole_bps is None
+
+
+def test_a_run_without_packets_has_no_times_and_says_why_it_is_suspect(tmp_path: Path) -> None:
+    summary = summary_between(tmp_path, [], [])
+    assert (summary.str_sent, summary.rts_sent, summary.owd_forward.matched) == (0, 0, 0)
+    assert summary.first_packet_ns is summary.session_s is summary.goodput_bps is summary.owd_forward.min_ns is None
+    assert summary.suspect == ["sender.pcap holds no packet of the session: are its ports and addresses right?"]
+
+
+def test_one_packet_is_no_goodput(tmp_path: Path) -> None:
+    summary = summary_between(tmp_path, DATA_PACKETS[:1], [])
+    assert (summary.session_s, summary.goodput_bps) == (0, None)
+
+
+def test_delays_are_of_each_way(tmp_path: Path) -> None:
+    sent, replies = DATA_PACKETS, REPLIES
+    summary = summary_between(tmp_path, sent + later(replies, 2 * OWD_NS), later(sent, OWD_NS) + replies)
+    assert summary.owd_forward == DelaySummary(
+        matched=20, min_ns=OWD_NS, p50_ns=OWD_NS, p99_ns=OWD_NS, max_ns=OWD_NS
+    )
+    assert (summary.owd_reverse.matched, summary.owd_reverse.min_ns) == (5, 2 * OWD_NS)
+
+
+def test_percentiles_are_delays_that_a_packet_had() -> None:
+    delays = summarise_delays(np.array([10, 40, 20, 30], np.int64))
+    assert (delays.min_ns, delays.p50_ns, delays.p99_ns, delays.max_ns) == (10, 20, 40, 40)
+
+
+def test_the_delay_behind_the_real_netem_is_the_one_that_was_set() -> None:
+    delays = summary_of("netem-half").owd_forward
+    assert delays.min_ns is not None
+    assert delays.max_ns is not None
+    assert 25_000_000 <= delays.min_ns <= delays.max_ns < 25_001_000
+
+
+def test_a_summary_is_the_same_after_json(tmp_path: Path) -> None:
+    summary = clean_run(tmp_path)
+    assert CaptureSummary.model_validate_json(summary.model_dump_json()) == summary
+
+
+def test_a_summary_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        summary_of("mixed").str_sent = 0  # type: ignore[misc]
+
+
+def test_a_clean_run_is_not_suspect(tmp_path: Path) -> None:
+    counters = CaptureCounters(25, 25, 0, 0)
+    summary = summary_between(
+        tmp_path,
+        DATA_PACKETS + later(REPLIES, OWD_NS),
+        later(DATA_PACKETS, OWD_NS) + REPLIES,
+        expected=Expected(counters, counters),
+    )
+    assert summary.suspect == []
+
+
+def test_a_packet_removed_by_hand_from_the_capture_where_it_was_sent_is_suspect(tmp_path: Path) -> None:
+    summary = summary_between(tmp_path, DATA_PACKETS[:7] + DATA_PACKETS[8:], later(DATA_PACKETS, OWD_NS))
+    assert summary.suspect == [
+        "1 packets delivered from the sender were never seen as sent: the capture at its port missed them"
+    ]
+
+
+def test_a_packet_removed_by_hand_from_the_capture_where_it_arrived_is_suspect_by_tcpdumps_count(
+    tmp_path: Path,
+) -> None:
+    summary = summary_between(
+        tmp_path,
+        DATA_PACKETS,
+        later(DATA_PACKETS[:7] + DATA_PACKETS[8:], OWD_NS),
+        expected=Expected(receiver_counters=CaptureCounters(20, 20, 0, 0)),
+    )
+    assert summary.str_lost == 1
+    assert summary.suspect == ["receiver.pcap holds 19 packets, and tcpdump counted 20"]
+
+
+def test_packets_dropped_by_the_capture_are_suspect(tmp_path: Path) -> None:
+    summary = summary_between(
+        tmp_path,
+        DATA_PACKETS,
+        later(DATA_PACKETS, OWD_NS),
+        expected=Expected(sender_counters=CaptureCounters(20, 23, 3, 0)),
+    )
+    assert summary.suspect == [
+        "sender.pcap is not complete: 20 of 23 packets captured, 3 dropped by the kernel, 0 by the interface"
+    ]
+
+
+def test_a_truncated_capture_is_suspect_and_what_is_whole_is_counted(tmp_path: Path) -> None:
+    sender_pcap = write_pcap(tmp_path / "sender.pcap", DATA_PACKETS)
+    receiver_pcap = write_pcap(tmp_path / "receiver.pcap", later(DATA_PACKETS, OWD_NS))
+    receiver_pcap.write_bytes(receiver_pcap.read_bytes()[:-9])
+    summary = summarise(sender_pcap, receiver_pcap, SESSION, FILE_BYTES, None)
+    assert summary.str_delivered == 19
+    assert summary.suspect == [
+        f"receiver.pcap: the record at byte {24 + 19 * 258} is cut short: 249 bytes of it are there"
+    ]
+
+
+def test_packets_that_arrive_before_they_were_sent_are_suspect(tmp_path: Path) -> None:
+    summary = summary_between(tmp_path, later(DATA_PACKETS, 1000), DATA_PACKETS)
+    assert summary.suspect == [
+        "20 packets of the sender were delivered before they were sent, by up to 1000 ns: "
+        "do the captures come from two clocks?"
+    ]
+
+
+def test_frames_above_the_mtu_are_suspect(tmp_path: Path) -> None:
+    long = timed([udp_frame(bytes(1473))])
+    summary = summary_between(tmp_path, long, later(long, OWD_NS))
+    assert summary.suspect == [
+        f"{name}.pcap: 1 frames longer than the MTU of 1500 bytes allows, the longest 1515 bytes: "
+        f"is segmentation offload on?"
+        for name in ("sender", "receiver")
+    ]
+
+
+def test_a_frame_of_exactly_the_mtu_is_not_suspect(tmp_path: Path) -> None:
+    longest = timed([udp_frame(bytes(1472))])
+    assert summary_between(tmp_path, longest, later(longest, OWD_NS)).suspect == []
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_captures_with_unlike_snapshot_lengths_are_matched_all_the_same(tmp_path: Path, name: str) -> None:
+    from captures.headers import write_headers
+    from tests.conftest import require_command
+
+    require_command("editcap")
+    whole, cut = DATA / f"{name}-sender.pcap", tmp_path / "receiver.pcap"
+    write_headers(DATA / f"{name}-receiver.pcap", cut)
+    assert (read_columns(cut).captured_bytes <= 96).all()
+    summary = summarise(whole, cut, SESSION, FILE_BYTES, None)
+    assert summary.suspect == []
+    assert summary.owd_forward == summary_of(name).owd_forward

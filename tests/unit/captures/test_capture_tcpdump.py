@@ -1,0 +1,70 @@
+"""The counters that tcpdump ends with, in texts that it really wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from captures.tcpdump import READY_LINE, CaptureCounters, capture_command, parse_counters
+from tests.unit.captures.making import DATA
+
+
+def stderr(name: str) -> str:
+    return (DATA / f"tcpdump-{name}.err").read_text()
+
+
+def test_a_capture_without_drops_is_complete() -> None:
+    counters = parse_counters(stderr("complete"))
+    assert counters == CaptureCounters(71, 71, 0, 0)
+    assert counters.complete
+
+
+def test_packets_dropped_by_the_kernel_make_a_capture_incomplete() -> None:
+    counters = parse_counters(stderr("drops"))
+    assert counters == CaptureCounters(14474, 30009, 15535, 0)
+    assert not counters.complete
+
+
+def test_packets_left_in_the_ring_at_the_stop_make_a_capture_incomplete_although_none_were_dropped() -> None:
+    counters = parse_counters(stderr("cut-at-the-stop"))
+    assert counters == CaptureCounters(29848, 30009, 0, 0)
+    assert not counters.complete
+
+
+def test_drops_by_the_interface_are_read_where_tcpdump_names_them() -> None:
+    counters = parse_counters(stderr("complete") + "2 packets dropped by interface\n")
+    assert counters.dropped_by_interface == 2
+    assert not counters.complete
+
+
+def test_one_packet_is_read_in_the_singular() -> None:
+    text = "1 packet captured\n1 packet received by filter\n0 packets dropped by kernel\n"
+    assert parse_counters(text) == CaptureCounters(1, 1, 0, 0)
+
+
+def test_a_text_without_counters_is_refused_with_what_it_ends_with() -> None:
+    text = "tcpdump: to-sender: No such device exists\n(No such device exists)\n"
+    with pytest.raises(ValueError, match="no line with packets captured.*No such device exists"):
+        parse_counters(text)
+
+
+def test_the_ready_line_names_the_interface() -> None:
+    ready = READY_LINE.search(stderr("complete"))
+    assert ready is not None
+    assert ready["interface"] == "to-sender"
+
+
+def test_a_link_that_is_not_ethernet_is_never_ready() -> None:
+    assert not READY_LINE.search("tcpdump: listening on any, link-type LINUX_SLL2 (Linux cooked v2), ...")
+
+
+def test_the_command_asks_for_every_packet_at_once_and_nanoseconds() -> None:
+    command = capture_command("to-sender", "sender.pcap", snaplen_bytes=128)
+    assert command[:3] == ["tcpdump", "-i", "to-sender"]
+    assert {"--immediate-mode", "--time-stamp-precision=nano"} <= set(command)
+    assert command[command.index("-s") + 1] == "128"
+    assert command[command.index("-w") + 1] == "sender.pcap"
+
+
+def test_a_snapshot_length_of_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="snaplen_bytes for to-sender: got 0"):
+        capture_command("to-sender", "sender.pcap", snaplen_bytes=0)

@@ -1,0 +1,171 @@
+"""Results directories as a sweep leaves them, with numbers that a real one could have.
+
+The plan and the records are written by the orchestrator's own code, the summaries by the captures'; only what
+hosts and channels would have done is made up here, from each run's seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.cache import keep_summary
+from captures.summary import CaptureSummary
+from orchestrator.plan import Run, plan_sweep, write_plan
+from orchestrator.record import Outcome, RunRecord, Side, write_record
+from orchestrator.sweep import Sweep
+from reports.build import build_report
+
+TITLES = {"cfdp": "CFDP class 2 (cfdp-py)", "norm": "NORM (NRL libnorm)"}
+PAYLOAD_BYTES, WIRE_BYTES = 1024, 1090
+START_NS = 1_767_225_600_000_000_000  # 2026-01-01 00:00 UTC, where every guest's clock starts
+
+TIMED_OUT = "norm_1MB_10Mbps_1.25s_per0.01_r2"
+FAILED = "cfdp_1MB_10Mbps_25ms_per0.01_r3"
+FAILURE = "the sender ended with status 1; its last line: 'NAK limit reached <transaction 1.1>'"
+SUSPECT = "cfdp_100kB_10Mbps_25ms_per0.001_r2"
+SUSPICION = "sender.pcap is not complete: 118 of 121 packets captured, 3 dropped by the kernel, 0 by the interface"
+UNSUMMARISED = "norm_100kB_10Mbps_25ms_per0_r1"
+LOGS = ("sender.out", "sender.err", "receiver.out", "receiver.err")
+
+
+def sweep(**changes: Any) -> Sweep:
+    """The demo sweep, with changes."""
+    return Sweep.model_validate(
+        {
+            "name": "demo",
+            "title": "CFDP and NORM, terrestrial and cislunar",
+            "seed": 2012,
+            "implementations": ["cfdp", "norm"],
+            "file_size": ["100 kB", "1 MB"],
+            "rate": "10 Mbit/s",
+            "delay": ["25 ms", "1250 ms"],
+            "packet_error_rate": [0, 0.001, 0.01],
+            "repetitions": 3,
+            **changes,
+        }
+    )
+
+
+def write_results(directory: Path, asked: Sweep, skip: Callable[[Run], bool] = lambda run: False) -> Path:
+    """A results directory with a record for every run of the sweep but those to be skipped."""
+    plan = plan_sweep(asked, {})
+    write_plan(plan, directory)
+    for run in plan.runs:
+        if not skip(run):
+            write_run(directory / "runs" / run.run_id, run, asked)
+    return directory
+
+
+def write_run(directory: Path, run: Run, asked: Sweep) -> None:
+    """One run as it lies there once it is analysed."""
+    directory.mkdir(parents=True)
+    for name in (*LOGS, "sender.pcap", "receiver.pcap"):
+        (directory / name).write_bytes(b"")
+    outcome, reason = {
+        TIMED_OUT: (
+            Outcome.TIMED_OUT,
+            "the receiver had not ended 120 s after the launch, its time limit; it wrote nothing",
+        ),
+        FAILED: (Outcome.FAILED, FAILURE),
+    }.get(run.run_id, (Outcome.COMPLETED, ""))
+    draw = random.Random(run.seed)
+    summary = made_up_summary(run, draw)
+    first_ns, last_ns = summary.first_packet_ns, summary.last_packet_ns
+    assert first_ns is not None
+    assert last_ns is not None
+    point = run.permutation
+    write_record(
+        RunRecord(
+            run_id=run.run_id,
+            sweep=asked.name,
+            **point.model_dump(),
+            title=TITLES.get(point.implementation, point.implementation.upper()),
+            protocol=point.implementation.upper(),
+            repetition=run.repetition,
+            order=run.order,
+            seed=run.seed,
+            clock=asked.clock,
+            rig=asked.rig,
+            outcome=outcome,
+            reason=reason,
+            started_at_ns=first_ns - 40_000_000,
+            ended_at_ns=last_ns + 10_000_000,
+            sender=Side(command=["send"], exit_status=1 if run.run_id == FAILED else 0),
+            receiver=Side(command=["receive"], exit_status=0),
+            versions={
+                "owlt": "0.1.0",
+                "kernel": "6.12.48",
+                "python": "3.11.2",
+                "cfdp": "cfdp-py 0.7.0",
+                "norm": "libnorm 1.5.9",
+                "implementation": {"cfdp": "cfdp-py 0.7.0"}.get(point.implementation, "libnorm 1.5.9"),
+            },
+            kernel_hz=1000,
+        ),
+        directory,
+    )
+    if run.run_id != UNSUMMARISED:
+        keep_summary(directory, summary)
+
+
+def made_up_summary(run: Run, draw: random.Random) -> CaptureSummary:
+    """What captures of such a run could say: data paced at the channel's rate, a round trip for each repair."""
+    point = run.permutation
+    lost = 0
+    packets = ceil(point.file_size_bytes / PAYLOAD_BYTES)
+    rounds, to_repair = 0, packets
+    while to_repair := sum(draw.random() < point.packet_error_rate for _ in range(to_repair)):
+        lost += to_repair
+        rounds += 1
+    paced_s = 8 * WIRE_BYTES * (packets + lost) / point.rate_bps
+    whole_s = paced_s + point.delay_ns / 1e9 + rounds * (run.rtt_s + draw.uniform(0.01, 0.4))
+    if point.implementation == "cfdp":
+        session_s = whole_s + run.rtt_s + draw.uniform(0, 0.002)
+        sent, returned = packets + lost + 3, 2 + rounds + draw.randrange(2) * (rounds > 0)
+    else:
+        session_s = whole_s + 20 * max(run.rtt_s, 0.1) * draw.uniform(0.95, 1.05)
+        sent, returned = packets + lost + 40 + draw.randrange(6), 9 + 3 * rounds + draw.randrange(5)
+    first_ns = START_NS + run.order * 1_000_000_000
+    delays = {"matched": sent, "min_ns": point.delay_ns + 872_000}
+    return CaptureSummary.model_validate(
+        {name: 0 for name, field in CaptureSummary.model_fields.items() if field.annotation is int}
+        | {
+            "schema_version": CaptureSummary.model_fields["schema_version"].default,
+            "str_sent": sent,
+            "str_delivered": sent,
+            "rts_sent": returned,
+            "rts_delivered": returned,
+            "first_packet_ns": first_ns,
+            "last_packet_ns": first_ns + int(session_s * 1e9),
+            "session_s": session_s,
+            "goodput_bps": 8 * point.file_size_bytes / session_s,
+            "goodput_until_whole_bps": 8 * point.file_size_bytes / whole_s,
+            "owd_forward": delays,
+            "owd_reverse": {"matched": returned},
+            "background_packets": {},
+            "headers_only": True,
+            "suspect": [SUSPICION] if run.run_id == SUSPECT else [],
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's 72 runs: two did not complete, one is suspect, one has no summary; and their report."""
+    directory = write_results(tmp_path_factory.mktemp("results") / "demo", sweep())
+    build_report(directory)
+    return directory
+
+
+@pytest.fixture
+def small() -> Sweep:
+    """A sweep of four runs, for what need not be drawn at length."""
+    return sweep(
+        file_size="100 kB", delay="25 ms", packet_error_rate=[0, 0.01], repetitions=2, implementations=["cfdp"]
+    )
