@@ -10,7 +10,7 @@ IPV4_HEADER_BYTES = 20
 UDP_HEADER_BYTES = 8
 ETHERNET_HEADER_BYTES = 14
 
-CATCH_UP_S = 0.010
+CATCH_UP_S = 0.002
 """How late a sender may be and still make up for it. Timers fire some 50 us late, a busy host some ms; what
 is made up for arrives at the channel as a burst, so it stays below what a short queue holds."""
 

@@ -6,21 +6,26 @@ the copy may have lost its address, its port or its protocol; nothing is asked o
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 _SEGMENTS = (slice(0, 34), slice(34, 42), slice(42, 98), slice(98, None))
-"""Ethernet and IPv4 header, UDP header or TCP ports and sequence number, start and rest of the payload.
-Sequence numbers of protocols are near the start, so that repeated payload is told apart by what is before
-it."""
+"""Ethernet and IPv4 header; UDP header, or TCP ports and sequence number; start and rest of the payload.
+Protocols number their packets near the start, which tells apart those that carry the same further on."""
+
+_NEIGHBOURS = 64
+"""How many candidates on either side of the wanted time are compared, should that many be alike."""
 
 Flip = tuple[int, int, int]
 """Index of the packet, index of its copy, the bit that was hit."""
 
 
 def flipped_bit(packet: bytes, copy: bytes) -> int | None:
-    """The one bit in which the two differ, counted from the most significant bit of the first byte; None if
-    they differ in none or several, or in length."""
+    """The one bit in which the two differ, counted from the most significant bit of the first byte.
+
+    None if they differ in none or in several, or in length.
+    """
     if len(packet) != len(copy):
         return None
     difference = int.from_bytes(packet, "big") ^ int.from_bytes(copy, "big")
@@ -35,28 +40,30 @@ def find_flipped(
     copies: Sequence[bytes],
     wanted_times: Sequence[int],
 ) -> list[Flip]:
-    """Each copy that is one bit away from a packet, with that packet; every packet and every copy once at
-    most.
+    """Each copy that is one bit away from a packet, with that packet; `sent_times` must be sorted.
 
-    Where a copy could be of several packets it is given to the one sent nearest to the copy's wanted time.
-    A flip leaves all segments of a frame but one unhurt, so the packets are looked up by what is left of
-    them.
+    Where a copy could be of several packets it is given to the one sent nearest to the copy's wanted time;
+    no packet is given two copies. A flip leaves all segments of a frame but one unhurt, so the packets are
+    looked up by what is left of them.
     """
-    by_rest: dict[tuple[int, int], list[int]] = defaultdict(list)
+    alike: dict[tuple[int, int], list[int]] = defaultdict(list)
     for number, packet in enumerate(packets):
         for key in _rests(packet):
-            by_rest[key].append(number)
+            alike[key].append(number)
 
     found: list[Flip] = []
-    taken: set[int] = set()
-    for copy_number, copy in enumerate(copies):
-        candidates = {number for key in _rests(copy) for number in by_rest.get(key, ())} - taken
-        nearest_first = sorted(candidates, key=lambda n: abs(sent_times[n] - wanted_times[copy_number]))
-        for number in nearest_first:
+    for copy_number, (copy, wanted_time) in enumerate(zip(copies, wanted_times, strict=True)):
+        candidates: set[int] = set()
+        for key in _rests(copy):
+            numbers = alike.get(key, [])
+            place = bisect_left(numbers, wanted_time, key=sent_times.__getitem__)
+            candidates.update(numbers[max(place - _NEIGHBOURS, 0) : place + _NEIGHBOURS])
+        for number in sorted(candidates, key=lambda n: abs(sent_times[n] - wanted_time)):
             bit = flipped_bit(packets[number], copy)
             if bit is not None:
                 found.append((number, copy_number, bit))
-                taken.add(number)
+                for key in _rests(packets[number]):
+                    del alike[key][bisect_left(alike[key], number)]
                 break
     return found
 

@@ -1,9 +1,9 @@
-"""The summary kept beside the captures as summary.json, made again only when what it was made from has
-changed.
+"""The summary kept beside the captures as summary.json, and made again only when its sources have changed.
 
 A capture is known by its SHA-256, which copying does not change. A capture that is cut to its headers gives
 no better summary than the whole one did, so the hash of the cut form is entered as a second accepted one
-before it replaces the whole form: the summary made from whole frames stays valid.
+before it replaces the whole form: the summary made from whole frames stays valid. Where it must be made
+again, for another schema version or other arguments, headers give all of it but bit errors in what was cut.
 """
 
 from __future__ import annotations

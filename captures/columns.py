@@ -129,7 +129,7 @@ def _decode(block: Block, header: PcapHeader, hashed_bytes: int) -> dict[str, ND
     body_end = np.minimum(captured, np.where(is_ip, ETHERNET_BYTES + packet_bytes, captured))
     kind = _kinds(fields, captured, is_ip, body_end - body)
     ports = gather(data, starts + body, _PORTS_BYTES).view(_PORTS)[:, 0]
-    has_ports = kind <= Kind.TCP
+    has_ports = (kind == Kind.UDP) | (kind == Kind.TCP)
 
     body_hashed = np.maximum(np.minimum(body_end, hashed_bytes) - body, 0)
     return {

@@ -1,9 +1,7 @@
-"""64-bit hashes of many byte spans of one buffer at once: equal spans, and in practice only they, hash
-equally.
+"""64-bit hashes of many byte spans of one buffer at once.
 
 A multilinear hash (Lemire and Kaser, "Strongly universal string hashing is fast", 2014) over 64-bit words
-with fixed random odd weights. The hashes are the same in every process, and no protection against an
-adversary.
+with fixed random odd weights: the same in every process, and no protection against an adversary.
 """
 
 from __future__ import annotations
@@ -27,9 +25,7 @@ def gather(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> ND
     return sliding_window_view(data, width)[starts]
 
 
-def hash_spans(
-    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> NDArray[np.uint64]:
+def hash_spans(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
     """The hash of each span; up to 7 bytes after a span must be inside `data`."""
     hashes: NDArray[np.uint64] = lengths.astype(np.uint64) * _WEIGHTS[-1]
     words = -(-lengths // _WORD_BYTES)

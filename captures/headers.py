@@ -1,5 +1,4 @@
-"""Cutting captures to the headers of their frames once they are summarised: the same packets in a tenth of
-the room.
+"""Cutting captures to the headers of their frames once they are summarised: a tenth of the room.
 
 The cutting is editcap's; times to the nanosecond and the original lengths stay.
 """
@@ -16,8 +15,7 @@ HEADER_BYTES = 96
 
 
 def keep_only_headers(run_dir: Path, frame_bytes: int = HEADER_BYTES) -> None:
-    """Replace both captures of the run by the first `frame_bytes` of each frame; the kept summary stays
-    valid.
+    """Replace both captures of the run by the first `frame_bytes` of each of their frames.
 
     Wherever it is interrupted, each capture is whole or cut, and the summary is valid for either. Raises
     RuntimeError if no summary of these very captures is kept, or if editcap is missing or fails.
@@ -33,8 +31,7 @@ def keep_only_headers(run_dir: Path, frame_bytes: int = HEADER_BYTES) -> None:
     for name, path in partial.items():
         write_headers(run_dir / name, path, frame_bytes)
     accepted = {
-        name: sorted({*known, digest_of_file(partial[name])})
-        for name, known in summary.source.captures.items()
+        name: sorted({*known, digest_of_file(partial[name])}) for name, known in summary.source.captures.items()
     }
     source = summary.source.model_copy(update={"captures": accepted})
     keep_summary(run_dir, summary.model_copy(update={"source": source}))

@@ -1,5 +1,4 @@
-"""Finding each packet of one host in both captures: near, where it came from the host, and far, behind the
-channel.
+"""Finding each packet in both captures: near, where it came from its host, and far, behind the channel.
 
 How equal keys are paired is pairing.py's, how a damaged copy is recognised bitflips.py's; what follows from
 the pairs is left to the summary.
@@ -16,11 +15,16 @@ from numpy.typing import NDArray
 from captures.bitflips import find_flipped, flipped_bit
 from captures.columns import Columns
 from captures.pairing import DelayAround, pair_by_key
-from captures.pcap import read_frames
+from captures.pcap import LONGEST_FRAME_BYTES, read_frames
 from captures.session import Host, Session, sent_by
 
 Rows = NDArray[np.int64]
 INTACT = -1
+
+_HEADERS_BYTES = 14 + 60
+"""Ethernet and the longest IPv4 header."""
+_ODD_1, _ODD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+"""Any large odd factors do that share no structure with what they are multiplied by."""
 
 _Key = Callable[[Columns, Rows], NDArray[np.uint64]]
 _Pairs = NDArray[np.int64]
@@ -81,9 +85,7 @@ class _Crossing:
     far: Rows
 
 
-def match_captures(
-    sender_capture: Columns, receiver_capture: Columns, session: Session
-) -> tuple[Delivery, Delivery]:
+def match_captures(sender_capture: Columns, receiver_capture: Columns, session: Session) -> tuple[Delivery, Delivery]:
     """What became of the packets of the sender, and of those of the receiver.
 
     Both columns must be hashed over the same number of bytes a frame (`read_columns`).
@@ -115,7 +117,8 @@ def _pair_unhurt(crossing: _Crossing) -> _Pairs:
     equal = np.column_stack([sent, delivered, np.full(len(sent), INTACT)])
     near_left, far_left = without(crossing.near, sent), without(crossing.far, delivered)
     sent, delivered = _pair(crossing, near_left, far_left, _content_key)
-    packets, copies = _frames(crossing.near_capture, sent), _frames(crossing.far_capture, delivered)
+    packets = _frames(crossing.near_capture, sent, _HEADERS_BYTES)
+    copies = _frames(crossing.far_capture, delivered, _HEADERS_BYTES)
     bits = [flipped_bit(*both) for both in zip(packets, copies, strict=True)]
     rewritten = np.column_stack([sent, delivered, [INTACT if bit is None else bit for bit in bits]])
     return np.concatenate([equal, rewritten.astype(np.int64)])
@@ -139,12 +142,6 @@ def _content_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
     packet = capture.identification[rows].astype(np.uint64) << np.uint64(8) | capture.protocol[rows]
     key: NDArray[np.uint64] = capture.body_hash[rows] + addresses * _ODD_1 + packet * _ODD_2
     return key
-
-
-_ODD_1, _ODD_2 = (
-    np.uint64(0x9E3779B97F4A7C15),
-    np.uint64(0xC2B2AE3D27D4EB4F),
-)  # no structure in common with data
 
 
 def _add_flipped(crossing: _Crossing, pairs: _Pairs, explained: Rows) -> _Pairs:
@@ -173,6 +170,6 @@ def _by_time(capture: Columns, rows: Rows) -> Rows:
     return rows[np.argsort(capture.time_ns[rows], kind="stable")]
 
 
-def _frames(capture: Columns, rows: Rows) -> list[bytes]:
-    lengths = np.minimum(capture.captured_bytes[rows], capture.hashed_bytes)
+def _frames(capture: Columns, rows: Rows, most_bytes: int = LONGEST_FRAME_BYTES) -> list[bytes]:
+    lengths = np.minimum(capture.captured_bytes[rows], min(capture.hashed_bytes, most_bytes))
     return read_frames(capture.path, capture.offset[rows], lengths)

@@ -34,11 +34,9 @@ def pair_by_key(
     delays = DelayAround(far_times[far], near_times[near])
     pairs = [(near, far)]
     for group in np.flatnonzero(~single & (far_count > 0)).tolist():
-        near = near_order[near_first[group] :][: near_count[group]]
-        far = far_order[far_first[group] :][: far_count[group]]
-        sent_about = far_times[far] - delays.at(
-            far_times[far], otherwise=far_times[far[0]] - near_times[near[0]]
-        )
+        near = near_order[near_first[group] : near_first[group] + near_count[group]]
+        far = far_order[far_first[group] : far_first[group] + far_count[group]]
+        sent_about = far_times[far] - delays.at(far_times[far], otherwise=far_times[far[0]] - near_times[near[0]])
         pairs.append((near[assign_in_order(near_times[near], sent_about)], far))
     return np.concatenate([near for near, _ in pairs]), np.concatenate([far for _, far in pairs])
 

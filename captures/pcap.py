@@ -40,7 +40,10 @@ class NotACapture(ValueError):
 
 @dataclass(frozen=True)
 class PcapHeader:
-    """What the file's header says: byte order ("<" or ">"), resolution of the times, snapshot length."""
+    """What the file's header says: byte order ("<" or ">"), resolution of the times, snapshot length.
+
+    A snapshot length of 0, as some programs write it, stands for whole frames.
+    """
 
     byte_order: str
     tick_ns: int
@@ -78,10 +81,8 @@ def read_header(path: Path) -> PcapHeader:
     byte_order, tick_ns = _MAGIC[magic]
     snaplen_bytes, link = struct.unpack_from(byte_order + "II", head, 16)
     if link & 0xFFFF != _ETHERNET:
-        raise NotACapture(
-            f"{path}: link type {link & 0xFFFF}, wanted 1 (Ethernet); capture on a port, not on 'any'"
-        )
-    return PcapHeader(byte_order, tick_ns, snaplen_bytes)
+        raise NotACapture(f"{path}: link type {link & 0xFFFF}, wanted 1 (Ethernet); capture on a port, not on 'any'")
+    return PcapHeader(byte_order, tick_ns, snaplen_bytes or LONGEST_FRAME_BYTES)
 
 
 def read_blocks(path: Path, header: PcapHeader) -> Iterator[Block]:
@@ -123,9 +124,7 @@ def _walk(view: memoryview, filled: int, byte_order: str) -> tuple[list[int], in
 
 def _damage(file_offset: int, left_bytes: int, implausible: int | None) -> str:
     if implausible is not None:
-        return (
-            f"the record at byte {file_offset} claims {implausible} bytes: the file is damaged from there on"
-        )
+        return f"the record at byte {file_offset} claims {implausible} bytes: the file is damaged from there on"
     if left_bytes:
         return f"the record at byte {file_offset} is cut short: {left_bytes} bytes of it are there"
     return ""

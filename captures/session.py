@@ -24,10 +24,11 @@ class Session(BaseModel):
     """What belongs to a run: IPv4 between the two test addresses, or from one of them to one of the multicast
     groups, with one of the ports as source or as destination.
 
-    Fragments belong whatever their port, since only the first of a packet has one: all UDP fragments between
-    the addresses if the session has UDP ports, all TCP fragments if it has TCP ports. VLAN-tagged frames and
-    packets quoted by ICMP errors do not belong, nor does a frame that ends within its IPv4 header (the one
-    place where tshark differs: it passes a fragment of that sort if what is there of the options looks whole).
+    Fragments belong whatever their port, since only the first of a packet has one: all UDP fragments
+    between the addresses if the session has UDP ports, all TCP fragments if it has TCP ports. VLAN-tagged
+    frames and packets quoted by ICMP errors do not belong, nor does a frame that ends within its IPv4
+    header (the one place where tshark differs: it passes a fragment of that sort if what is there of the
+    options looks whole).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,13 +42,9 @@ class Session(BaseModel):
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         if self.sender_address == self.receiver_address:
-            raise ValueError(
-                f"sender_address and receiver_address are both {self.sender_address}, wanted two hosts"
-            )
+            raise ValueError(f"sender_address and receiver_address are both {self.sender_address}, wanted two hosts")
         if not self.udp_ports and not self.tcp_ports:
-            raise ValueError(
-                "neither udp_ports nor tcp_ports: name the ports that the protocol uses on the test path"
-            )
+            raise ValueError("neither udp_ports nor tcp_ports: name the ports that the protocol uses on the test path")
         for group in self.multicast_groups:
             if not group.is_multicast:
                 raise ValueError(f"multicast_groups: got {group}, wanted addresses in 224.0.0.0/4")

@@ -119,9 +119,7 @@ def summarise(
         *suspect_delivery(reverse, "receiver"),
     ]
     if not len(session_times_ns):
-        suspect.append(
-            f"{sender_pcap.name} holds no packet of the session: are its ports and addresses right?"
-        )
+        suspect.append(f"{sender_pcap.name} holds no packet of the session: are its ports and addresses right?")
     return CaptureSummary.model_validate(
         {
             **_flow("str", at_sender, at_receiver, forward),

@@ -1,6 +1,4 @@
-"""The emulator service as a program: takes over two ports, serves until SIGTERM or SIGINT, and leaves
-nothing behind.
-"""
+"""The emulator service as a program: takes over two ports, serves until SIGTERM or SIGINT, leaves nothing behind."""
 
 import argparse
 import logging

@@ -1,7 +1,6 @@
-"""What this kernel can do for a channel, found by trying each on an interface of our own that nothing runs
-over.
+"""What this kernel can do for a channel, found by trying it on an interface of our own that nothing runs over.
 
-A kernel ignores attributes it does not know, so those are tried by setting one and reading it back.
+A kernel ignores attributes that it does not know, so those are tried by setting one and reading it back.
 """
 
 import platform
@@ -12,7 +11,6 @@ from typing import Any
 
 from emulator.netem import Netem, differences
 from emulator.netem_messages import counters_of, netem_of, options
-from emulator.ports import find_link
 from emulator.qdiscs import add_redirect, told
 from emulator.rtnetlink import IPRoute, NetlinkError
 
@@ -28,8 +26,7 @@ class Capability:
 
 
 def probe(netlink: IPRoute) -> dict[str, Any]:
-    """Return the kernel's release and, for each capability, `available` and a `reason` if it is not. Leaves
-    nothing.
+    """Return the kernel's release and, for each capability, `available` and the `reason` if not. Leaves nothing.
 
     `ifb` and `redirect` are what a rate needs; `netem` what any impairment needs; `delay_64bit` a delay
     over 274 s; `rate_64bit` a rate over 34 Gbit/s; `seed` a repeatable choice of damaged packets;
@@ -55,16 +52,13 @@ def probe(netlink: IPRoute) -> dict[str, Any]:
 
 @contextmanager
 def _scratch(netlink: IPRoute) -> Iterator[tuple[int, str]]:
-    """Yield the index of an interface that is down (0 if none can be made), and why it is no ifb (or
-    nothing).
-    """
+    """Yield the index of an interface that is down (0: none could be made), and why it is no ifb ("": it is one)."""
     _remove(netlink)
     without_ifb = _made(netlink, "ifb")
     if without_ifb:
         _made(netlink, "dummy")
-    link = find_link(netlink, SCRATCH)
     try:
-        yield (link["index"] if link else 0), without_ifb
+        yield next(iter(netlink.link_lookup(ifname=SCRATCH)), 0), without_ifb
     finally:
         _remove(netlink)
 
@@ -78,9 +72,8 @@ def _made(netlink: IPRoute, kind: str) -> str:
 
 
 def _remove(netlink: IPRoute) -> None:
-    link = find_link(netlink, SCRATCH)
-    if link is not None:
-        netlink.link("del", index=link["index"])
+    for index in netlink.link_lookup(ifname=SCRATCH):
+        netlink.link("del", index=index)
 
 
 def _tried(trial: Callable[[IPRoute, int], str], netlink: IPRoute, index: int) -> str:

@@ -25,7 +25,7 @@ _INTEGERS = ("delay_ns", "queue_packets", "seed")
 
 def _expressible(packet_error_rate: float) -> float:
     if 0 < packet_error_rate < SMALLEST_ERROR_RATE:
-        raise ValueError(f"wanted 0 or at least {SMALLEST_ERROR_RATE:.3g}, the smallest that netem can draw")
+        raise ValueError(f"0 or at least {SMALLEST_ERROR_RATE:.3g}, the smallest that netem can draw")
     return packet_error_rate
 
 
@@ -109,4 +109,8 @@ def _link_with_integers(link: object) -> object:
 
 def _told(error: Any) -> str:
     where = ".".join(map(str, error["loc"])) or "channel"
-    return f"{where}: got {short_repr(error['input'])}; {error['msg']}"
+    wanted = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if error["type"] == "extra_forbidden":
+        known = LinkSpec.model_fields if len(error["loc"]) > 1 else ChannelSpec.model_fields
+        wanted = f"no such key but {', '.join(known)}"
+    return f"{where}: got {short_repr(error['input'])}, wanted {wanted}"

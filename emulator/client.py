@@ -29,8 +29,7 @@ class EmulatorClient:
         self._proxy = xmlrpc.client.ServerProxy(url, self._transport, use_builtin_types=True)
 
     def configure(self, channel: ChannelSpec) -> ChannelSpec:
-        """Apply a channel in place of the one before and return it as the kernel has it, compared by the
-        service.
+        """Apply a channel in place of the one before; return it as the kernel has it, compared by the service.
 
         It differs from the one asked for only where the kernel counts more coarsely: the rate in bytes a
         second, the error rate in 32 bits. Raises ChannelRefused.
@@ -46,9 +45,7 @@ class EmulatorClient:
         self._call("clear")
 
     def statistics(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Return counters by direction (forward, reverse), stage (bottleneck, pipe) and name, since the
-        channel began.
-        """
+        """Return the counters since the channel was applied: by direction, stage (bottleneck, pipe) and name."""
         return {
             direction: {
                 stage: {name: int(value) for name, value in counters.items()} for stage, counters in stages.items()
@@ -57,9 +54,7 @@ class EmulatorClient:
         }
 
     def capabilities(self) -> dict[str, Any]:
-        """Return what the emulator's kernel can do: for each capability `available` and the `reason` if
-        not.
-        """
+        """Return what the emulator's kernel can do: each capability's `available`, and the `reason` if not."""
         return dict(self._call("capabilities"))
 
     def version(self) -> dict[str, Any]:
@@ -67,9 +62,7 @@ class EmulatorClient:
         return dict(self._call("version"))
 
     def wait_until_ready(self, deadline_s: float) -> None:
-        """Return as soon as the service answers; raise EmulatorUnreachable if it does not within
-        `deadline_s`.
-        """
+        """Return as soon as the service answers; EmulatorUnreachable if it does not within `deadline_s`."""
         end_s = time.monotonic() + deadline_s
         while True:
             try:

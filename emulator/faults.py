@@ -1,5 +1,4 @@
-"""What can go wrong, as exceptions that keep their identity across XML-RPC: each has a fault code that
-never changes.
+"""What can go wrong, as exceptions that stay what they are across XML-RPC: each has a fault code that never changes.
 
     EmulatorError
     +-- ChannelRefused            the channel is not applied
@@ -20,17 +19,13 @@ INTERNAL_ERROR = -32603
 
 
 class EmulatorError(Exception):
-    """Something that the emulator could not do; the text says what was got, what was wanted and what to do
-    next.
-    """
+    """Something that the emulator could not do. The text says what was got, what was wanted and what to do next."""
 
     code: ClassVar[int] = INTERNAL_ERROR
 
 
 class ChannelRefused(EmulatorError):
-    """The kernel did not take the channel. Neither it nor the one before is in force: packets pass
-    unimpaired.
-    """
+    """The kernel did not take the channel. Neither it nor the one before is in force: packets pass unimpaired."""
 
     code = 1
 
@@ -42,9 +37,7 @@ class InvalidChannel(ChannelRefused, ValueError):
 
 
 class PortRefused(ChannelRefused):
-    """A port does not exist or is not the emulator's to shape: it has an address, a default route, a
-    foreign qdisc.
-    """
+    """A port is not there or not the emulator's to shape: it has an address, a default route or a foreign qdisc."""
 
     code = 2
 

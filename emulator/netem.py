@@ -12,8 +12,7 @@ _DRAWS = 2**32
 class Netem:
     """The settings of a netem that this project uses; see tc-netem(8).
 
-    `extras` names what a netem found in the kernel does beyond them (jitter, loss, ...); we never ask for
-    any.
+    `extras` names what a netem found in the kernel does beyond them (jitter, loss, ...); we ask for none.
     """
 
     limit_packets: int
@@ -39,9 +38,7 @@ def probability_of(threshold: int) -> float:
 
 
 def differences(wanted: Netem, found: Netem) -> list[str]:
-    """Return where a netem read back differs from the one sent; a seed that was not asked for may be
-    anything.
-    """
+    """Return where a netem read back differs from the one sent; a seed that nobody asked for may be anything."""
     return [
         f"{field.name}: got {getattr(found, field.name)}, wanted {getattr(wanted, field.name)}"
         for field in fields(Netem)

@@ -1,9 +1,7 @@
-"""netem as netlink attributes: `Netem` to the options of a request, and a dump back to `Netem` and its
-counters.
+"""netem as netlink attributes: `Netem` to the options of a request, a dump back to `Netem` and its counters.
 
-pyroute2's own netem knows neither the 64-bit delay (its 32-bit one ends at 274 s), nor the rate, nor the
-seed; this module takes its place among pyroute2's plugins, for the whole process. Layouts:
-include/uapi/linux/pkt_sched.h.
+pyroute2's own netem has no 64-bit delay (its 32-bit one ends at 274 s) and no seed, and its rate does not work; this
+module takes its place among pyroute2's plugins, for the whole process. Layouts: include/uapi/linux/pkt_sched.h.
 """
 
 from types import SimpleNamespace
@@ -13,6 +11,7 @@ from emulator.netem import Netem
 from emulator.rtnetlink import nla, tcmsg
 
 _U32_MAX = 2**32 - 1
+_TICK_NS = 64  # PSCHED_SHIFT 6
 
 
 class _Options(nla):  # type: ignore[misc]
@@ -89,12 +88,9 @@ tcmsg.plugins["netem"] = SimpleNamespace(options=_Options, stats2=_Counters)
 
 
 def options(netem: Netem) -> dict[str, Any]:
-    """Return the options of a request that leaves nothing as it may have been: netem keeps what it is not
-    told.
-    """
-    nothing = {"threshold": 0, "correlation": 0}
+    """Return the options of a request. Every setting is there but the seed: netem keeps what it is not told of."""
     return {
-        "latency_ticks": 0,  # the 64-bit attribute counts
+        "latency_ticks": 0,  # the 64-bit attribute counts instead
         "limit": netem.limit_packets,
         "loss": 0,
         "gap": 0,
@@ -102,7 +98,7 @@ def options(netem: Netem) -> dict[str, Any]:
         "jitter_ticks": 0,
         "attrs": [
             ("TCA_NETEM_CORR", {"delay": 0, "loss": 0, "duplicate": 0}),
-            ("TCA_NETEM_REORDER", nothing),
+            ("TCA_NETEM_REORDER", {"threshold": 0, "correlation": 0}),
             ("TCA_NETEM_CORRUPT", {"threshold": netem.corrupt_threshold, "correlation": 0}),
             ("TCA_NETEM_RATE", _rate(netem.rate_bytes_per_s)),
             ("TCA_NETEM_ECN", 0),
@@ -122,7 +118,7 @@ def netem_of(message: Any) -> Netem:
     delay_ns = found.get_attr("TCA_NETEM_LATENCY64")
     return Netem(
         limit_packets=found["limit"],
-        delay_ns=found["latency_ticks"] * 64 if delay_ns is None else delay_ns,
+        delay_ns=found["latency_ticks"] * _TICK_NS if delay_ns is None else delay_ns,
         rate_bytes_per_s=found.get_attr("TCA_NETEM_RATE64") or rate,
         corrupt_threshold=found.get_attr("TCA_NETEM_CORRUPT")["threshold"],
         seed=found.get_attr("TCA_NETEM_PRNG_SEED"),
@@ -164,10 +160,15 @@ def _extras(found: Any) -> tuple[str, ...]:
         "duplicate": found["duplicate"],
         "gap": found["gap"],
         "jitter": found["jitter_ticks"] or found.get_attr("TCA_NETEM_JITTER64"),
-        "reorder": found.get_attr("TCA_NETEM_REORDER")["threshold"],
+        "reorder": _some(found, "TCA_NETEM_REORDER", "threshold"),
         "ecn": found.get_attr("TCA_NETEM_ECN"),
-        "slot": found.get_attr("TCA_NETEM_SLOT"),
-        "overhead": any(found.get_attr("TCA_NETEM_RATE")[name] for name in ("packet_overhead", "cell_size")),
-        "correlation": any(found.get_attr("TCA_NETEM_CORR")[name] for name in ("delay", "loss", "duplicate")),
+        "slot": _some(found, "TCA_NETEM_SLOT", "min_delay_ns", "max_delay_ns", "dist_jitter_ns"),
+        "overhead": _some(found, "TCA_NETEM_RATE", "packet_overhead", "cell_size"),
+        "correlation": _some(found, "TCA_NETEM_CORR", "delay", "loss", "duplicate"),
     }
     return tuple(name for name, value in present.items() if value)
+
+
+def _some(found: Any, attribute: str, *names: str) -> bool:
+    fields = found.get_attr(attribute)
+    return fields is not None and any(fields[name] for name in names)

@@ -17,9 +17,10 @@ from typing import Any
 from emulator.faults import ChannelRefused
 from emulator.netem import Netem
 from emulator.netem_messages import counters_of, netem_of, options
-from emulator.ports import HANDLE, IFB_PREFIX, Port, find_link
+from emulator.ports import HANDLE, IFB_PREFIX, Port
 from emulator.rtnetlink import IPRoute, NetlinkError
 from emulator.stages import Stages
+from emulator.survey import Survey
 
 _INGRESS_FILTERS = 0xFFFF_0000
 _ROOT = 0xFFFF_FFFF
@@ -42,36 +43,34 @@ def apply(netlink: IPRoute, direction: Direction, stages: Stages) -> None:
         _add_bottleneck(netlink, direction.entrance, stages.bottleneck)
 
 
-def read_back(netlink: IPRoute, direction: Direction) -> Stages:
+def read_back(netlink: IPRoute, found: Survey, direction: Direction) -> Stages:
     """Return the stages that the kernel has."""
-    return Stages(**{name: netem_of(qdisc) for name, qdisc in _found(netlink, direction)})
+    return Stages(**{name: netem_of(qdisc) for name, qdisc in _stages(netlink, found, direction)})
 
 
-def count(netlink: IPRoute, direction: Direction) -> dict[str, dict[str, int]]:
+def count(netlink: IPRoute, found: Survey, direction: Direction) -> dict[str, dict[str, int]]:
     """Return the counters of each stage that the kernel has, by its name. They start at zero when applied."""
-    return {name: counters_of(qdisc) for name, qdisc in _found(netlink, direction)}
+    return {name: counters_of(qdisc) for name, qdisc in _stages(netlink, found, direction)}
 
 
-def clear(netlink: IPRoute, port: Port) -> None:
+def clear(netlink: IPRoute, found: Survey, port: Port) -> None:
     """Take away what is ours at a port, whoever of us put it there. All that is in flight is lost.
 
     The redirection goes before the device that it leads to, so that no packet is led to nowhere.
     """
-    if _netem_on(netlink, port.index) is not None:
-        netlink.tc("del", index=port.index, parent=_ROOT, handle=HANDLE)
-    device = find_link(netlink, port.ifb_name)
-    if device is not None:
-        with _if_there():
+    for qdisc in found.qdiscs_of(port.index):
+        if qdisc["handle"] == HANDLE:
+            netlink.tc("del", index=port.index, parent=_ROOT, handle=HANDLE)
+        elif qdisc.get_attr("TCA_KIND") == "ingress" and port.ifb_name in found.links:
             netlink.tc("del", "ingress", index=port.index)
-        netlink.link("del", index=device["index"])
+    if port.ifb_name in found.links:
+        netlink.link("del", index=found.links[port.ifb_name]["index"])
 
 
-def clear_orphans(netlink: IPRoute) -> None:
+def clear_orphans(netlink: IPRoute, found: Survey) -> None:
     """Take away our devices behind ports that are no more."""
-    links = list(netlink.get_links())
-    there = {IFB_PREFIX + str(link["index"]) for link in links}
-    for link in links:
-        name = link.get_attr("IFLA_IFNAME")
+    there = {f"{IFB_PREFIX}{link['index']}" for link in found.links.values()}
+    for name, link in found.links.items():
         if name.startswith(IFB_PREFIX) and name not in there:
             netlink.link("del", index=link["index"])
 
@@ -121,53 +120,35 @@ def add_redirect(netlink: IPRoute, entrance: int, device: int) -> None:
 
 
 def _silence(netlink: IPRoute, index: int) -> None:
-    """Keep the device from sending IPv6 discovery of its own, which would wait in the bottleneck before the
-    packets.
-    """
-    with _if_there(errno.EAFNOSUPPORT):  # a kernel without IPv6 is silent as it is
-        netlink.link(
-            "set",
-            index=index,
-            IFLA_AF_SPEC={"attrs": [["AF_INET6", {"attrs": [["IFLA_INET6_ADDR_GEN_MODE", _NO_AUTOMATIC_ADDRESS]]}]]},
-        )
+    """Keep the device from sending IPv6 discovery of its own, which would wait in the bottleneck before the packets."""
+    no_address = {"attrs": [["IFLA_INET6_ADDR_GEN_MODE", _NO_AUTOMATIC_ADDRESS]]}
+    try:
+        netlink.link("set", index=index, IFLA_AF_SPEC={"attrs": [["AF_INET6", no_address]]})
+    except NetlinkError as error:
+        if error.code != errno.EAFNOSUPPORT:  # a kernel without IPv6 is silent as it is
+            raise
 
 
 def _add_netem(netlink: IPRoute, index: int, netem: Netem) -> None:
     netlink.tc("add", "netem", index=index, parent=_ROOT, handle=HANDLE, options=options(netem))
 
 
-def _found(netlink: IPRoute, direction: Direction) -> Iterator[tuple[str, Any]]:
+def _stages(netlink: IPRoute, found: Survey, direction: Direction) -> Iterator[tuple[str, Any]]:
     """Yield the qdisc message of each stage; a bottleneck that nothing is led through is none."""
-    device = find_link(netlink, direction.entrance.ifb_name)
+    device = found.links.get(direction.entrance.ifb_name)
     if device is not None and _redirects(netlink, direction.entrance, device["index"]):
-        bottleneck = _netem_on(netlink, device["index"])
-        if bottleneck is not None:
-            yield "bottleneck", bottleneck
-    pipe = _netem_on(netlink, direction.exit.index)
-    if pipe is not None:
-        yield "pipe", pipe
+        yield from _ours(found, "bottleneck", device["index"])
+    yield from _ours(found, "pipe", direction.exit.index)
 
 
-def _netem_on(netlink: IPRoute, index: int) -> Any | None:
-    return next((qdisc for qdisc in netlink.get_qdiscs(index=index) if qdisc["handle"] == HANDLE), None)
+def _ours(found: Survey, stage: str, index: int) -> Iterator[tuple[str, Any]]:
+    yield from ((stage, qdisc) for qdisc in found.qdiscs_of(index) if qdisc["handle"] == HANDLE)
 
 
 def _redirects(netlink: IPRoute, entrance: Port, device: int) -> bool:
-    for found in netlink.get_filters(index=entrance.index, parent=_INGRESS_FILTERS):
-        options = found.get_attr("TCA_OPTIONS")
-        action = options.get_nested("TCA_MATCHALL_ACT", "TCA_ACT_PRIO_1", "TCA_ACT_OPTIONS") if options else None
-        if action is not None and action.get_attr("TCA_MIRRED_PARMS")["ifindex"] == device:
+    for message in netlink.get_filters(index=entrance.index, parent=_INGRESS_FILTERS):
+        matched = message.get_attr("TCA_OPTIONS")
+        action = matched and matched.get_nested("TCA_MATCHALL_ACT", "TCA_ACT_PRIO_1", "TCA_ACT_OPTIONS")
+        if action and action.get_attr("TCA_MIRRED_PARMS")["ifindex"] == device:
             return True
     return False
-
-
-@contextmanager
-def _if_there(*codes: int) -> Iterator[None]:
-    """Let pass that something is not there (ENOENT, EINVAL as the kernel has it for a missing qdisc) or
-    `codes`.
-    """
-    try:
-        yield
-    except NetlinkError as error:
-        if error.code not in (codes or (errno.ENOENT, errno.EINVAL)):
-            raise

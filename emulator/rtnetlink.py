@@ -34,10 +34,8 @@ __all__ = ["IPRoute", "NetlinkError", "nla", "open_rtnetlink", "tcmsg"]
 
 
 def open_rtnetlink() -> IPRoute:
-    """Return a new socket (a context manager) in the caller's network namespace; errors carry the kernel's
-    own words.
+    """Return a new socket (a context manager) in the caller's network namespace; errors carry the kernel's words.
 
-    Opening one takes a third of a millisecond, so each operation opens its own: a socket belongs to its
-    thread.
+    Opening one takes a third of a millisecond, so each operation opens its own: a socket belongs to its thread.
     """
     return IPRoute(ext_ack=True)

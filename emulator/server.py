@@ -45,6 +45,7 @@ def parse_listen_address(text: str) -> tuple[str, int]:
         raise ValueError(f"listen address: got {text!r}, {wanted}")
     try:
         address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+        address = getattr(address, "ipv4_mapped", None) or address
     except ValueError:
         raise ValueError(f"listen address: got {host!r}, which is no IP address; {wanted}") from None
     if address.is_unspecified or not (address.is_loopback or address.is_private or address.is_link_local):
@@ -56,9 +57,7 @@ def parse_listen_address(text: str) -> tuple[str, int]:
 
 
 class EmulatorServer(ThreadingMixIn, SimpleXMLRPCServer):
-    """Serves an emulator's methods and XML-RPC introspection at an address; bound when made, OSError if it
-    cannot.
-    """
+    """Serves an emulator's methods, and introspection, at an address; bound when made, or OSError."""
 
     daemon_threads = True
 
@@ -76,9 +75,7 @@ class EmulatorServer(ThreadingMixIn, SimpleXMLRPCServer):
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def serve(self) -> None:
-        """Answer for ever. (`serve_forever` looks twice a second whether it shall end, an eternity of
-        virtual time.)
-        """
+        """Answer for ever. (`serve_forever` would wake twice a second of a virtual time that has very many.)"""
         while True:
             self.handle_request()
 
@@ -121,9 +118,7 @@ class _Request(SimpleXMLRPCRequestHandler):
         self.send_error(*refusal)
 
     def _refusal(self) -> tuple[HTTPStatus, str] | None:
-        """XML's media type is asked for because a browser sends it to another site only after asking that
-        site.
-        """
+        """Among the rest: a page in a browser can post to us, but not as text/xml unless we had allowed it first."""
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal():
             return HTTPStatus.LENGTH_REQUIRED, "Wanted a Content-Length"

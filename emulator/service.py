@@ -5,6 +5,7 @@ What a channel becomes in the kernel is left to `stages` and `qdiscs`; speaking 
 
 import logging
 import platform
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -12,11 +13,12 @@ from emulator import qdiscs
 from emulator.capabilities import probe
 from emulator.channel import ChannelSpec, LinkSpec
 from emulator.faults import ChannelRefused, PortRefused, ServiceStopped
-from emulator.ports import checked_port, find_port
+from emulator.ports import checked_port, find_port, residents
 from emulator.qdiscs import Direction
 from emulator.quantities import format_delay, format_rate
 from emulator.rtnetlink import IPRoute, open_rtnetlink
-from emulator.stages import differences, link_of, stages_of
+from emulator.stages import Stages, differences, link_of, stages_of
+from emulator.survey import Survey, survey
 
 API = 1
 """Counts up when a method changes in a way that an older client cannot bear."""
@@ -42,8 +44,9 @@ class Emulator:
         self._stopped = False
         self._lock = Lock()
         with self._lock, open_rtnetlink() as netlink:
-            self._checked_directions(netlink)
-            self._clear(netlink)
+            found = survey(netlink)
+            self._directions(found, residents(netlink))
+            self._clear(netlink, found)
 
     def configure(self, channel: object) -> dict[str, dict[str, int | float]]:
         """Apply a channel in place of the one before and return what the kernel has, read back.
@@ -56,25 +59,27 @@ class Emulator:
         with self._lock, open_rtnetlink() as netlink:
             if self._stopped:
                 raise ServiceStopped("the emulator is ending: start it again")
-            directions = self._checked_directions(netlink)
-            self._clear(netlink)
+            found = survey(netlink)
+            directions = self._directions(found, residents(netlink))
+            self._clear(netlink, found)
             try:
-                self._apply(netlink, directions, asked)
+                return self._applied(netlink, directions, asked).to_wire()
             except BaseException:
-                self._clear(netlink)
+                self._clear(netlink, survey(netlink))
                 raise
-            self._asked = asked
-            return self._found(netlink, directions).to_wire()
 
     def describe(self) -> dict[str, dict[str, int | float]]:
         """Return the channel that the kernel has at this moment, as `configure` does."""
         with self._lock, open_rtnetlink() as netlink:
-            return self._found(netlink, self._checked_directions(netlink)).to_wire()
+            found = survey(netlink)
+            directions = self._directions(found, residents(netlink))
+            stages = {name: qdiscs.read_back(netlink, found, way) for name, way in directions.items()}
+            return _channel_of(stages, self._asked).to_wire()
 
     def clear(self) -> bool:
         """Take the channel away: packets pass unimpaired, all in flight are lost. Return true."""
         with self._lock, open_rtnetlink() as netlink:
-            self._clear(netlink)
+            self._clear(netlink, survey(netlink))
         return True
 
     def statistics(self) -> dict[str, dict[str, dict[str, float]]]:
@@ -85,12 +90,13 @@ class Emulator:
         `packets` and `bytes` have left the stage, `waiting_packets` and `waiting_bytes` are in it.
         """
         with self._lock, open_rtnetlink() as netlink:
+            found = survey(netlink)
             return {
                 name: {
                     stage: {counter: float(value) for counter, value in counters.items()}
-                    for stage, counters in qdiscs.count(netlink, direction).items()
+                    for stage, counters in qdiscs.count(netlink, found, direction).items()
                 }
-                for name, direction in self._checked_directions(netlink).items()
+                for name, direction in self._directions(found).items()
             }
 
     def capabilities(self) -> dict[str, Any]:
@@ -113,38 +119,39 @@ class Emulator:
         self._stopped = True
         self.clear()
 
-    def _checked_directions(self, netlink: IPRoute) -> dict[str, Direction]:
-        sender, receiver = (checked_port(netlink, name) for name in self._port_names)
+    def _directions(self, found: Survey, lived_on: Mapping[int, Sequence[str]] | None = None) -> dict[str, Direction]:
+        sender, receiver = (checked_port(found, lived_on or {}, name) for name in self._port_names)
         return {"forward": Direction(sender, receiver), "reverse": Direction(receiver, sender)}
 
-    def _apply(self, netlink: IPRoute, directions: dict[str, Direction], channel: ChannelSpec) -> None:
+    def _applied(self, netlink: IPRoute, directions: dict[str, Direction], asked: ChannelSpec) -> ChannelSpec:
+        """Give the kernel every stage and return what it has; ChannelRefused if that is not what it was given."""
+        wanted = {name: stages_of(getattr(asked, name)) for name in directions}
         for name, direction in directions.items():
-            link: LinkSpec = getattr(channel, name)
-            wanted = stages_of(link)
             with qdiscs.refused(name):
-                qdiscs.apply(netlink, direction, wanted)
-            wrong = differences(wanted, qdiscs.read_back(netlink, direction))
+                qdiscs.apply(netlink, direction, wanted[name])
+        found = survey(netlink)
+        stages = {name: qdiscs.read_back(netlink, found, way) for name, way in directions.items()}
+        for name in directions:
+            wrong = differences(wanted[name], stages[name])
             if wrong:
                 raise ChannelRefused(f"{name}: the kernel did not take it as given: {'; '.join(wrong)}")
-            log.info("%s: %s", name, _in_words(link))
+            log.info("%s: %s", name, _in_words(getattr(asked, name)))
+        self._asked = asked
+        return _channel_of(stages, asked)
 
-    def _clear(self, netlink: IPRoute) -> None:
+    def _clear(self, netlink: IPRoute, found: Survey) -> None:
         """Take away all that is ours, whether or not the ports are still there and still fit to be shaped."""
         self._asked = ChannelSpec()
         with qdiscs.refused("clearing"):
             for name in self._port_names:
-                port = find_port(netlink, name)
+                port = find_port(found, name)
                 if port is not None:
-                    qdiscs.clear(netlink, port)
-            qdiscs.clear_orphans(netlink)
+                    qdiscs.clear(netlink, found, port)
+            qdiscs.clear_orphans(netlink, found)
 
-    def _found(self, netlink: IPRoute, directions: dict[str, Direction]) -> ChannelSpec:
-        return ChannelSpec(
-            **{
-                name: link_of(qdiscs.read_back(netlink, direction), getattr(self._asked, name))
-                for name, direction in directions.items()
-            }
-        )
+
+def _channel_of(stages: dict[str, Stages], asked: ChannelSpec) -> ChannelSpec:
+    return ChannelSpec(**{name: link_of(found, getattr(asked, name)) for name, found in stages.items()})
 
 
 def _in_words(link: LinkSpec) -> str:

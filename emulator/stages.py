@@ -37,9 +37,7 @@ class Stages:
 
 
 def stages_of(link: LinkSpec) -> Stages:
-    """Return what the kernel is to be given for a link. The rate is rounded to whole bytes a second, as
-    netem has it.
-    """
+    """Return what the kernel is to be given for a link. netem has the rate in whole bytes a second."""
     return Stages(_bottleneck(link), _pipe(link))
 
 
@@ -92,9 +90,7 @@ def _pipe(link: LinkSpec) -> Netem | None:
 
 
 def _most_in_flight(link: LinkSpec) -> int:
-    """A pipe must never drop: room for a pipe full of the smallest frames, a queue let go at once, and some
-    to spare.
-    """
+    """A pipe must never drop: room for a pipe full of the smallest frames, a queue let go at once, and some more."""
     rate_bps = link.rate_bps if link.rate_bps is not None else ASSUMED_RATE_BPS
     in_flight = ceil(rate_bps * link.delay_ns / 1e9 / 8 / SMALLEST_FRAME_BYTES)
     return min(in_flight + link.queue_packets + SPARE_PACKETS, MOST_PACKETS)

@@ -17,6 +17,7 @@ from orchestrator.analysis import analyse_run, analyse_runs
 from orchestrator.catalogue import implementations_of
 from orchestrator.doctor import lacks_for
 from orchestrator.errors import Missing, OwltError, ProfileError
+from orchestrator.load import load_sweep
 from orchestrator.plan import Plan, plan_sweep, write_plan
 from orchestrator.record import read_record
 from orchestrator.rigs import namespaces
@@ -29,7 +30,6 @@ from orchestrator.supervisor import (
     runs_done,
     supervise,
 )
-from orchestrator.sweep import load_sweep
 
 Observe = Callable[[Event], None]
 

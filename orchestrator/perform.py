@@ -20,7 +20,6 @@ from typing import Any
 
 from agents.contract import Implementation, Ready, Side
 from agents.placeholders import RunValues
-from captures.session import Session
 from captures.tcpdump import READY_LINE, CaptureCounters, capture_command, parse_counters
 from emulator.faults import ChannelRefused, EmulatorError
 from orchestrator.host import Host, HostError, Program
@@ -114,7 +113,7 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
     observe("capture")
     captures = _start_captures(rig, paths["emulator"], directory, undo)
     observe("launch")
-    found.facts["session"] = session_of(builds["sender"], rig).model_dump(mode="json")
+    found.facts["session"] = session_of(builds["sender"], rig)
     found.facts["started_at_ns"] = time.time_ns()
     try:
         _launch(builds, rig, paths, directory, found, undo)
@@ -153,13 +152,10 @@ def run_values(run: Run, rig: Rig, file: str, paths: dict[str, str], role: str) 
     ).as_text()
 
 
-def session_of(implementation: Implementation, rig: Rig) -> Session:
-    """Which packets of a capture belong to a run of this rendered implementation on this rig."""
-    return Session(
-        sender_address=rig.sender.address,
-        receiver_address=rig.receiver.address,
-        **implementation.session.model_dump(),
-    )
+def session_of(implementation: Implementation, rig: Rig) -> dict[str, Any]:
+    """What belongs to a run of this rendered implementation in a capture: the fields of `captures.session.Session`."""
+    addresses = {"sender_address": rig.sender.address, "receiver_address": rig.receiver.address}
+    return addresses | implementation.session.model_dump()
 
 
 def file_content(sweep_seed: int, size_bytes: int) -> bytes:

@@ -236,7 +236,7 @@ class _Desk:
         shift = _Shift(waiting={run.run_id: run for run in batch.runs})
         with self._worker(batch, directory, slot) as worker:
             try:
-                for line in _lines(worker, max(_hang_limit_s(run) for run in batch.runs)):
+                for line in _lines(worker, max(hang_limit_s(run) for run in batch.runs)):
                     self._hear(line, shift, batch.index, directory)
             except WorkerHung as hang:
                 shift.hung = str(hang)
@@ -347,8 +347,10 @@ def end_worker(worker: subprocess.Popen[str]) -> None:
             worker.wait(END_GRACE_S)
 
 
-def _hang_limit_s(run: Run) -> float:
-    return HANG_S + HANG_S_PER_MEGABYTE * run.permutation.file_size_bytes / 1e6
+def hang_limit_s(run: Run) -> float:
+    """How long a worker may tell nothing while it performs a run, in wall time."""
+    silence_s = float(os.environ.get("OWLT_HANG_S", HANG_S))
+    return silence_s + HANG_S_PER_MEGABYTE * run.permutation.file_size_bytes / 1e6
 
 
 def _lines(worker: subprocess.Popen[str], silence_s: float) -> Iterator[str]:
@@ -357,8 +359,9 @@ def _lines(worker: subprocess.Popen[str], silence_s: float) -> Iterator[str]:
 
     def read() -> None:
         assert worker.stdout is not None
-        for line in worker.stdout:
-            arrived.put(line.rstrip("\r\n") + "\n")
+        with worker.stdout as console:
+            for line in console:
+                arrived.put(line.rstrip("\r\n") + "\n")
         arrived.put(None)
 
     threading.Thread(target=read, daemon=True).start()

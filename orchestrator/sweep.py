@@ -1,7 +1,6 @@
 """A sweep as a user writes it: the grid of permutations, how often, on which rig and clock.
 
-Parsing looks at the text only, never at the machine: a sweep that loads here loads anywhere.
-What this machine lacks is found later, by `orchestrator.plan` and `orchestrator.doctor`.
+Values only. Reading them from YAML is `orchestrator.load`; what this machine lacks for them, `orchestrator.doctor`.
 """
 
 from __future__ import annotations
@@ -19,15 +18,11 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
-    ValidationError,
     WithJsonSchema,
 )
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from emulator.quantities import format_delay, format_rate, parse_delay_ns, parse_rate_bps
 from orchestrator.clock import Clock
-from orchestrator.errors import ProfileError
 
 RigName = Literal["virtual", "local"]
 
@@ -61,7 +56,7 @@ def format_size(size_bytes: int) -> str:
 
 def parse_rate_or_unlimited(text: object) -> float | None:
     """A rate, or None for "unlimited": the papers' baseline over a plain bridge."""
-    return None if text in ("unlimited", None) else parse_rate_bps(text)  # type: ignore[arg-type]
+    return None if text in ("unlimited", None) else parse_rate_bps(text)
 
 
 def format_rate_or_unlimited(rate_bps: float | None) -> str:
@@ -148,7 +143,7 @@ class Sweep(BaseModel):
     runs_per_guest: Annotated[
         int,
         Field(ge=1, description="runs that share one boot of a virtual guest; their order is part of the seed"),
-    ] = 6
+    ] = 9
 
     def permutations(self) -> list[Permutation]:
         """Every point of the grid, in the order of the file."""
@@ -166,42 +161,3 @@ class Sweep(BaseModel):
             for delay in self.delay
             for error_rate in self.packet_error_rate
         ]
-
-
-def read_yaml(path: Path) -> Any:
-    """The document in a YAML 1.2 file. Raises ProfileError when it is missing or not YAML."""
-    try:
-        return YAML(typ="safe", pure=True).load(path)  # the C reader knows YAML 1.1 only, where `no` is false
-    except FileNotFoundError:
-        raise ProfileError(f"{path}: there is no such file") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ProfileError(f"{path}: cannot be read: {problem}") from problem
-    except YAMLError as problem:
-        raise ProfileError(f"{path}: is not YAML: {problem}") from problem
-
-
-def load_sweep(path: Path) -> Sweep:
-    """The sweep in a YAML file.
-
-    Raises ProfileError naming every key that is unknown, missing or has a value that cannot be.
-    """
-    document = read_yaml(path)
-    if not isinstance(document, dict):
-        raise ProfileError(
-            f"{path}: got {type(document).__name__}, wanted keys and values as in profiles/sweeps/demo.yaml"
-        )
-    try:
-        return Sweep.model_validate(document)
-    except ValidationError as problem:
-        raise ProfileError("\n".join(_complaint(path, error) for error in problem.errors())) from None
-
-
-def _complaint(path: Path, error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"])
-    known = ", ".join(Sweep.model_fields)
-    if error["type"] == "extra_forbidden":
-        return f"{path}: {where}: unknown key; wanted one of {known}"
-    if error["type"] == "missing":
-        return f"{path}: {where}: missing; every sweep needs it"
-    told = error["msg"].removeprefix("Value error, ")
-    return f"{path}: {where}: {told}" + ("" if "got" in told else f"; got {error['input']!r}")

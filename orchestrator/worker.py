@@ -57,7 +57,7 @@ def work(directory: Path, rig_directory: Path) -> None:
     """Raise the rig, perform every run of the batch, take the rig down."""
     tell("connect")
     task = Task.model_validate_json((directory / BATCH_NAME).read_text())
-    with namespaces.raised(rig_directory) as rig:
+    with namespaces.raised(rig_directory, directory) as rig:
         setting = Setting(
             sweep=task.sweep,
             implementations=task.implementations,

@@ -1,11 +1,7 @@
-"""Figures drawn: boxes with every run as a point on them, as SVG and as PDF, the same bytes every time.
-
-The colours are fixed names that the page replaces by its own, so that one drawing serves light and dark.
-"""
+"""Figures drawn: boxes with every run as a point on them, as SVG and as PDF, the same bytes every time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from math import ceil
 from pathlib import Path
@@ -16,57 +12,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
+from reports.looks import INK, MUTED, PAPER, RULE, STYLE, Looks
 from reports.panels import Figure, Panel
 from reports.scales import apply_scale, scales_of
 from reports.statistics import FEW, Box
 
-INK, MUTED, RULE, PAPER = "#1f2328", "#59636e", "#d9dee3", "#ffffff"
-SERIES = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#56b4e9", "#882255", "#6b6b6b")
-"""Colours that eyes of all kinds can tell apart (after Okabe and Ito; Tol), in the order of the sweep."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
-
-
-@dataclass(frozen=True)
-class Looks:
-    """How an implementation looks in every figure: its place in the sweep decides."""
-
-    number: int
-
-    @property
-    def colour(self) -> str:
-        """A colour of SERIES; they begin again where there are more implementations."""
-        return SERIES[self.number % len(SERIES)]
-
-    @property
-    def marker(self) -> str:
-        """The shape of its points, which tells implementations apart in grey too."""
-        return MARKERS[self.number % len(MARKERS)]
-
-
 RUN_LINK = "../index.html#run-"
 """Where a point leads: the run's row in the page. Followed by the run id."""
 
-STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 8,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": MUTED,
-    "axes.linewidth": 0.6,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "ytick.major.width": 0.6,
-    "legend.frameon": False,
-    "legend.borderpad": 0,
-    "legend.borderaxespad": 0,
-    "legend.handletextpad": 0.3,
-    "legend.columnspacing": 1.6,
-    "svg.fonttype": "path",
-    "pdf.fonttype": 42,
-}
-
 FULL_WIDTH, WIDEST_PANEL = 7.0, 3.4
-LEFT, RIGHT, TOP, BOTTOM = 0.62, 0.10, 0.36, 0.60
+LEFT, RIGHT, TOP, BOTTOM = 0.74, 0.10, 0.36, 0.60
 PANEL_HEIGHT, ROW_GAP, TITLE_GAP, SHARED_GAP, OWN_GAP = 1.5, 0.44, 0.26, 0.18, 0.52
 LEGEND_LINE, LETTER, LEGEND_MARK = 0.17, 0.068, 0.45
 """Inches. A figure fills the two columns of a paper where its panels allow, and is wider only if they must."""
@@ -201,7 +156,7 @@ def _draw_points(axes: Axes, placed: list[tuple[float, Box]], spread: float, loo
             marker=looks.marker,
             facecolors=PAPER if hollow else looks.colour,
             edgecolors=looks.colour if hollow else PAPER,
-            linewidths=1.0 if hollow else 0.5,
+            linewidths=1.0 if hollow else 0.5 if few else 0.25,
             urls=[RUN_LINK + run.record.run_id for _, _, run in shown],
             zorder=4,
             clip_on=False,
@@ -211,10 +166,9 @@ def _draw_points(axes: Axes, placed: list[tuple[float, Box]], spread: float, loo
 def _legend_handles(figure: Figure, series: dict[str, int]) -> list[Line2D]:
     """The implementations; and what a hollow point means, where there is one."""
     boxes = [box for panel in chain(*figure.panels) for box in chain(*panel.boxes)]
-    titles = {run.record.implementation: run.record.title for box in boxes for run, _ in box.values}
     handles = [
-        _handle(titles.get(name, name), looks.marker, looks.colour, looks.colour)
-        for name in figure.implementations
+        _handle(title, looks.marker, looks.colour, looks.colour)
+        for name, title in figure.implementations.items()
         for looks in [Looks(series[name])]
     ]
     if any(run.suspect for box in boxes for run, _ in box.values):

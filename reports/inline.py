@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from html import escape
 
-from reports.figures import INK, MUTED, PAPER, RULE, RUN_LINK, SERIES
+from reports.figures import RUN_LINK
+from reports.looks import INK, MUTED, PAPER, RULE, SERIES
 
 VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {
     colour: f"--series-{number}" for number, colour in enumerate(SERIES)

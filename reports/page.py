@@ -11,13 +11,17 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from reports.figures import SERIES
+from reports.grid import Grid
 from reports.inline import inlined
 from reports.load import Results, Run
+from reports.looks import SERIES
 from reports.metrics import METRICS, Metric
-from reports.panels import Figure, Grid
+from reports.panels import Figure
 from reports.statistics import FEW, Box, box_of, boxes_of
 from reports.units import delay_text, listed, probability_text, rate_text, size_text
+
+INLINED_RUNS = 1000
+"""Beyond so many runs the drawings stay beside the page, for with them it would be too heavy for a browser."""
 
 TEMPLATES = Path(__file__).parent / "templates"
 OUTCOMES = ("completed", "corrupt", "unsupported", "failed", "timed_out", "aborted")
@@ -65,7 +69,9 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
     }
     told = {run.record.run_id: _told(run) for run in results.runs}
 
-    def inline(figure: Figure) -> Markup:
+    def drawing(figure: Figure) -> Markup:
+        if len(results.runs) > INLINED_RUNS:
+            return Markup('<img src="figures/{}.svg" alt="{}" loading="lazy">').format(figure.name, figure.caption)
         svg = (figures / f"{figure.name}.svg").read_text()
         return Markup(inlined(svg, figure.name, figure.caption, told))  # our own drawing, escaped in `inlined`
 
@@ -83,7 +89,7 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
         compared={metric.slug: _of_metric(compared, metric) for metric in METRICS},
         portrayed={name: _of_implementation(portrayed, name) for name in results.implementations},
         series={name: number % len(SERIES) for number, name in enumerate(results.implementations)},
-        inline=inline,
+        drawing=drawing,
         files=_files,
         outcome_names=OUTCOMES,
     )
@@ -144,7 +150,7 @@ def _of_metric(figures: list[Figure], metric: Metric) -> list[Figure]:
 
 
 def _of_implementation(figures: list[Figure], name: str) -> list[Figure]:
-    return [figure for figure in figures if figure.implementations == (name,)]
+    return [figure for figure in figures if list(figure.implementations) == [name]]
 
 
 def _told(run: Run) -> str:

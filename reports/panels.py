@@ -11,29 +11,15 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
+from reports.grid import ERROR_RATE, FILE_SIZE, OTHER, Axis, Grid
 from reports.load import Results
 from reports.metrics import METRICS, Metric
 from reports.records import Permutation
 from reports.statistics import Box, box_of
-from reports.units import delay_text, listed, probability_text, rate_text, size_text
+from reports.units import delay_text, listed, rate_text
 
-
-@dataclass(frozen=True)
-class Axis:
-    """A dimension of the grid that figures are drawn against, its values as categories."""
-
-    field: Literal["packet_error_rate", "file_size_bytes"]
-    slug: str
-    label: str
-
-    def text(self, value: float) -> str:
-        """A value of the dimension, for a tick."""
-        return probability_text(value) if self == ERROR_RATE else size_text(int(value))
-
-
-ERROR_RATE = Axis("packet_error_rate", "error-rate", "packet error rate")
-FILE_SIZE = Axis("file_size_bytes", "file-size", "file size")
-OTHER = {ERROR_RATE: FILE_SIZE, FILE_SIZE: ERROR_RATE}
+BOXES_ACROSS = 30
+"""So many boxes side by side are legible on a page; a figure that would have more becomes several."""
 
 
 @dataclass(frozen=True)
@@ -59,77 +45,77 @@ class Figure:
     """The name of its files, and its anchor in the page."""
     caption: str
     axis: Axis
-    implementations: tuple[str, ...]
+    implementations: dict[str, str]
+    """The titles of those in it, by name."""
     panels: tuple[tuple[Panel, ...], ...]
     share: Literal["row", "column", "none"]
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The values of each dimension of a sweep, ascending."""
-
-    rates: tuple[float | None, ...]
-    delays: tuple[int, ...]
-    sizes: tuple[int, ...]
-    error_rates: tuple[float, ...]
-
-    @classmethod
-    def of(cls, results: Results) -> Grid:
-        """The grid that the sweep asked for."""
-        points = results.asked
-        return cls(
-            rates=tuple(dict.fromkeys(point.rate_bps for point in points)),
-            delays=tuple(sorted({point.delay_ns for point in points})),
-            sizes=tuple(sorted({point.file_size_bytes for point in points})),
-            error_rates=tuple(sorted({point.packet_error_rate for point in points})),
-        )
-
-    def along(self, axis: Axis) -> tuple[float, ...]:
-        """The values of the dimension that an axis stands for."""
-        return self.error_rates if axis == ERROR_RATE else self.sizes
-
-    def texts(self, axis: Axis) -> str:
-        """Those values in words: "files of 100 kB and 1 MB"."""
-        name = "packet error rate" if axis == ERROR_RATE else "files of"
-        return f"{name} {listed([axis.text(value) for value in self.along(axis)])}"
-
-    @property
-    def axes(self) -> list[Axis]:
-        """The axes with more than one value, or the first where none has."""
-        return [axis for axis in (ERROR_RATE, FILE_SIZE) if len(self.along(axis)) > 1] or [ERROR_RATE]
 
 
 def comparisons(results: Results) -> Iterator[Figure]:
     """One figure a metric, axis and rate: rows are delays, columns the dimension that is not the axis."""
     grid = Grid.of(results)
+    names = tuple(results.implementations)
     delays = listed([delay_text(delay) for delay in grid.delays])
     for rate, metric, axis in product(grid.rates, METRICS, grid.axes):
-        rows = [_Row(metric, rate, delay) for delay in grid.delays]
-        yield Figure(
-            name=f"{metric.slug}-against-{axis.slug}-{_file_text(rate_text(rate))}",
-            caption=f"{metric.name} against {axis.label}, {listed(list(results.implementations.values()))}: "
-            f"{rate_text(rate)} both ways; rows one-way delay {delays}, columns {grid.texts(OTHER[axis])}.",
-            axis=axis,
-            implementations=tuple(results.implementations),
-            panels=_panels(results, tuple(results.implementations), axis, rows),
-            share="column" if metric.kind == "count" and axis == ERROR_RATE else "row",
-        )
+        for part in _parts(grid, axis, names):
+            yield Figure(
+                name=_file_text(f"{metric.slug}-against-{axis.slug}-{rate_text(rate)}{part.suffix}"),
+                caption=f"{metric.name} against {axis.label}, {listed(list(results.implementations.values()))}: "
+                f"{rate_text(rate)} both ways; rows one-way delay {delays}, columns {part.text}.",
+                axis=axis,
+                implementations=results.implementations,
+                panels=_panels(results, names, part, [_Row(metric, rate, delay) for delay in grid.delays]),
+                share="column" if metric.kind == "count" and axis == ERROR_RATE else "row",
+            )
 
 
 def portraits(results: Results) -> Iterator[Figure]:
     """One figure an implementation, axis, rate and delay: rows are metrics, columns the other dimension."""
     grid = Grid.of(results)
     for name, rate, delay, axis in product(results.implementations, grid.rates, grid.delays, grid.axes):
-        channel = f"{delay_text(delay)} one way, {rate_text(rate)} both ways"
-        yield Figure(
-            name=_file_text(f"{name}-against-{axis.slug}-{delay_text(delay)}-{rate_text(rate)}"),
-            caption=f"{results.implementations[name]} against {axis.label}: {channel}; "
-            f"columns {grid.texts(OTHER[axis])}.",
-            axis=axis,
-            implementations=(name,),
-            panels=_panels(results, (name,), axis, [_Row(metric, rate, delay) for metric in METRICS]),
-            share="none" if axis == ERROR_RATE else "row",
-        )
+        channel = f"{delay_text(delay)}-{rate_text(rate)}"
+        for part in _parts(grid, axis, (name,)):
+            yield Figure(
+                name=_file_text(f"{name}-against-{axis.slug}-{channel}{part.suffix}"),
+                caption=f"{results.implementations[name]} against {axis.label}: {delay_text(delay)} one way, "
+                f"{rate_text(rate)} both ways; columns {part.text}.",
+                axis=axis,
+                implementations={name: results.implementations[name]},
+                panels=_panels(results, (name,), part, [_Row(metric, rate, delay) for metric in METRICS]),
+                share="none" if axis == ERROR_RATE else "row",
+            )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The columns of one figure, of those that a figure against the axis would have."""
+
+    axis: Axis
+    columns: tuple[float, ...]
+    whole: bool
+
+    @property
+    def text(self) -> str:
+        """The columns in words: "files of 100 kB and 1 MB"."""
+        other = OTHER[self.axis]
+        texts = listed([other.text(value) for value in self.columns])
+        return f"packet error rate {texts}" if other == ERROR_RATE else f"files of {texts}"
+
+    @property
+    def suffix(self) -> str:
+        """What tells the files of the parts apart; nothing where there is one."""
+        if self.whole:
+            return ""
+        prefix = "per" if OTHER[self.axis] == ERROR_RATE else ""
+        return "".join(f"-{prefix}{OTHER[self.axis].file_text(value)}" for value in self.columns)
+
+
+def _parts(grid: Grid, axis: Axis, names: tuple[str, ...]) -> list[_Part]:
+    """The columns against an axis, in as many figures as keep each of them legible."""
+    columns = grid.along(OTHER[axis])
+    most = max(1, BOXES_ACROSS // (len(grid.along(axis)) * len(names)))
+    starts = range(0, len(columns), most)
+    return [_Part(axis, columns[start : start + most], len(starts) == 1) for start in starts]
 
 
 @dataclass(frozen=True)
@@ -141,16 +127,13 @@ class _Row:
     delay_ns: int
 
 
-def _panels(results: Results, names: tuple[str, ...], axis: Axis, rows: list[_Row]) -> tuple[tuple[Panel, ...], ...]:
+def _panels(results: Results, names: tuple[str, ...], part: _Part, rows: list[_Row]) -> tuple[tuple[Panel, ...], ...]:
     """The panels of each row; a row that is of the same channel as the one above repeats no titles."""
-    across = Grid.of(results).along(OTHER[axis])
     channels = [(row.rate_bps, row.delay_ns) for row in rows]
+    titled = [index == 0 or channels[index] != channels[index - 1] for index in range(len(rows))]
     return tuple(
-        tuple(
-            _panel(results, names, axis, row, other, titled=index == 0 or channels[index] != channels[index - 1])
-            for other in across
-        )
-        for index, row in enumerate(rows)
+        tuple(_panel(results, names, part.axis, row, other, is_titled) for other in part.columns)
+        for row, is_titled in zip(rows, titled, strict=True)
     )
 
 

@@ -70,9 +70,10 @@ def scale_for(kind: Kind, values: list[float], is_count: bool) -> Scale:
     least, greatest = min(values), max(values)
     if kind == "linear":
         return _linear(least, greatest, is_count)
-    low = least if kind == "log" else max(least, 1)
-    factor = max(greatest / low, 1.5) ** ROOM
-    return Scale(kind, low / factor if least > 0 else -0.5, greatest * factor)
+    if kind == "log above 1":
+        return Scale(kind, -0.5, 1.5 * max(greatest, 1))
+    factor = max(greatest / least, 1.5) ** ROOM
+    return Scale(kind, least / factor, greatest * factor)
 
 
 def _linear(least: float, greatest: float, is_count: bool) -> Scale:

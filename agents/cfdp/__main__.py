@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     return exit_status(lambda: _transfer(**vars(options)))
 
 
-def _transfer(side: str, path: Path, local: Address, peer: Address, rate_bps: float, **choices: Any) -> str:
+def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
     # Imported late: a wrong option is answered at once, and the engine takes a tenth of a second to import.
     from agents.cfdp.receiving import Receiving
     from agents.cfdp.sending import Sending
@@ -33,7 +33,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, rate_bps: fl
         else:
             party = Receiving(path, settings, time.monotonic())
             print(f"listening on {local}", flush=True)
-        converse(party, endpoint, Pacer(rate_bps))
+        converse(party, endpoint, Pacer(settings.rate_bps))
     return party.facts()
 
 
@@ -60,7 +60,7 @@ def _add_common(side: argparse.ArgumentParser) -> None:
     add("--segment-bytes", type=count, help="file data in a PDU (1000)")
     add("--nak", choices=["deferred", "immediate"], help="ask after EOF, or at each gap (deferred)")
     add("--pdu-crc", choices=["off", "on"], help="a CRC in every PDU, beside the checksum of UDP (off)")
-    add("--timer-margin-s", type=not_negative, help="(0.2)")
+    add("--timer-margin-s", type=not_negative, help="beyond the round trip (0.1)")
     add("--repeat-limit", type=count, help="of EOF and of NAK sequences (250)")
     add("--idle-limit-s", type=not_negative, help="silence of the peer that ends a run (30 and 10 timers)")
 

@@ -6,12 +6,14 @@ cfdp-py 0.7, and what is done about it here:
   for;
 - once it waits for missing data or for ACK(Finished) it leaves a repeated EOF unanswered: answered here;
 - it takes what comes after the end for a new transaction: not shown to it;
+- it waits a round trip more than it must for repeated data that were lost again: a pause ends the wait here;
 - it does not verify the checksum of a file that came without gaps: verified here, before it says so;
 - it repeats its Finished PDU without end, and has no inactivity timer: limits here.
 """
 
 import math
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 from cfdppy import CfdpState
@@ -51,6 +53,7 @@ class Receiving:
         self._early: list[GenericPduPacket] = []
         self._metadata_due_s = math.inf
         self._eof: EofPdu | None = None
+        self._asked_at_s = now_s
         self._outcome: ConditionCode | None = None
         self._quiet_since_s = now_s
         self.ended = False
@@ -73,9 +76,9 @@ class Receiving:
         self._tally.received(pdu, now_s)
         self._quiet_since_s = now_s
         if isinstance(pdu, EofPdu):
-            self._note_eof(pdu)
+            self._note_eof(pdu, now_s)
         if self._engine.state == CfdpState.BUSY:
-            self._hear_in_transaction(pdu)
+            self._hear_in_transaction(pdu, now_s)
         elif self._outcome is None:
             self._hear_before_transaction(pdu, now_s)
 
@@ -94,21 +97,26 @@ class Receiving:
             raise Failed(f"{reason}, file not whole; {self._tally.facts()}")
         return self._tally.facts()
 
-    def _note_eof(self, eof: EofPdu) -> None:
+    def _note_eof(self, eof: EofPdu, now_s: float) -> None:
         condition = eof_condition(eof)
         if condition != ConditionCode.NO_ERROR:
             raise Failed(f"the sender cancelled with {condition.name}; {self._tally.facts()}")
-        self._eof = eof
+        if self._eof is None:
+            self._eof, self._asked_at_s = eof, now_s
 
-    def _hear_in_transaction(self, pdu: GenericPduPacket) -> None:
+    def _hear_in_transaction(self, pdu: GenericPduPacket, now_s: float) -> None:
         if isinstance(pdu, EofPdu) and self._engine.step != Step.RECEIVING_FILE_DATA:
             self._outbox.add(acknowledge_eof(pdu))
-        else:
-            self._step(pdu)
+            return
+        self._step(pdu)
+        is_answer = now_s >= self._asked_at_s + self._settings.rtt_s
+        if isinstance(pdu, FileDataPdu) and self._engine.step == Step.WAITING_FOR_MISSING_DATA and is_answer:
+            self._nak_timer().reset(timedelta(seconds=self._settings.gap_s))
 
     def _hear_before_transaction(self, pdu: GenericPduPacket, now_s: float) -> None:
         if isinstance(pdu, MetadataPdu):
             self._begin(pdu)
+            self._asked_at_s = now_s
         elif isinstance(pdu, EofPdu | FileDataPdu):
             self._early.append(pdu)
             if isinstance(pdu, EofPdu):
@@ -144,8 +152,7 @@ class Receiving:
                 self._ask_for_metadata(now_s)
             self.wakes_at_s = min(silent_until_s, self._metadata_due_s)
         elif self._engine.step == Step.WAITING_FOR_MISSING_DATA:
-            # the engine tells nobody when its timers are due
-            self._serve(self._engine._params.acked_params.procedure_timer, silent_until_s, now_s)
+            self._serve(self._nak_timer(), silent_until_s, now_s)
 
     def _await_acknowledgement(self, now_s: float) -> None:
         gives_up_at_s = self._quiet_since_s + GIVE_UP_TIMERS * self._settings.timer_s
@@ -154,10 +161,16 @@ class Receiving:
         else:
             self._serve(self._engine._params.positive_ack_params.ack_timer, gives_up_at_s, now_s)
 
+    def _nak_timer(self) -> Countdown:
+        """The engine's own; it tells nobody when its timers are due."""
+        return self._engine._params.acked_params.procedure_timer
+
     def _serve(self, timer: Countdown, limit_s: float, now_s: float) -> None:
         """Let the engine act on one of its timers when that is due, and wake for it when it is not."""
         if timer.timed_out():
             self._step()
+            timer.reset(timedelta(seconds=self._settings.timer_s))
+            self._asked_at_s = now_s
         self.wakes_at_s = min(limit_s, now_s + timer.remaining_time().total_seconds())
 
     def _on_finished(self, params: TransactionFinishedParams) -> None:

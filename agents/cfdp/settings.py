@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from agents.ending import Unsupported
+from agents.pacing import frame_bytes
 from agents.udp import LARGEST_PAYLOAD_BYTES
 
 DATA_HEADER_BYTES = 14
@@ -19,11 +20,12 @@ LARGEST_FILE_BYTES = 2**32 - 1
 class Settings:
     """Choices that both sides must be given alike."""
 
+    rate_bps: float
     rtt_s: float
     segment_bytes: int = 1000
     nak: str = "deferred"
     pdu_crc: str = "off"
-    timer_margin_s: float = 0.2
+    timer_margin_s: float = 0.1
     repeat_limit: int = 250
     idle_limit_s: float | None = None
 
@@ -44,8 +46,18 @@ class Settings:
 
     @property
     def timer_s(self) -> float:
-        """How long to wait for an answer before asking again, in whole ms as the engine counts."""
-        return math.ceil(1000 * (self.rtt_s + self.timer_margin_s)) / 1000
+        """How long to wait for an answer before asking again: the light, the longest question and answer on the
+        channel, and the margin. In whole ms, as the engine counts."""
+        return math.ceil(1000 * (self.rtt_s + 2 * self._longest_pdu_s + self.timer_margin_s)) / 1000
+
+    @property
+    def gap_s(self) -> float:
+        """A pause in repeated data that means that the rest of it is lost: five in a row, and the margin."""
+        return 6 * self._longest_pdu_s + self.timer_margin_s
+
+    @property
+    def _longest_pdu_s(self) -> float:
+        return 8 * frame_bytes(self.largest_pdu_bytes) / self.rate_bps if self.rate_bps else 0.0
 
     @property
     def silence_limit_s(self) -> float:

@@ -129,14 +129,16 @@ PrintMotd no
 PrintLastLog no
 LoginGraceTime 0
 ClientAliveInterval 0
-Ciphers aes128-gcm@openssh.com,aes128-ctr
+Ciphers aes128-gcm@openssh.com
 Subsystem sftp internal-sftp
 """
 
 
 @contextmanager
-def raised(directory: Path) -> Iterator[Rig]:
-    """Raise the rig, hand it over connected, take it down again. `directory` holds its keys and host files.
+def raised(directory: Path, logs: Path) -> Iterator[Rig]:
+    """Raise the rig, hand it over connected, take it down again.
+
+    `directory` holds its keys and the hosts' files, `logs` what its servers said.
 
     Raises Missing without root or where another rig stands, HostError when a host does not come up.
     """
@@ -152,8 +154,8 @@ def raised(directory: Path) -> Iterator[Rig]:
         _in_namespace("emulator", emulator_script())
         logins = _make_logins(directory)
         for role in ROLES:
-            _start_sshd(down, directory, role)
-        _start_emulator(down, directory)
+            _start_sshd(down, directory, logs, role)
+        _start_emulator(down, logs)
         hosts = {}
         for role in ROLES:
             wait_until_listening(rig.MANAGEMENT_ADDRESSES[role], 22, READY_DEADLINE_S)
@@ -236,28 +238,30 @@ def _make_logins(directory: Path) -> dict[str, Login]:
     }
 
 
-def _start_sshd(down: ExitStack, directory: Path, role: str) -> None:
+def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str) -> None:
     """sshd in a mount namespace where root has an empty home and a plain shell: start-up files of a user's
     shell would run before every command, and differ from machine to machine."""
     (directory / "sshd_config").write_text(SSHD_CONFIG.format(directory=directory))
     (directory / "home").mkdir(exist_ok=True)
     Path("/run/sshd").mkdir(exist_ok=True)
+    # as an ordinary user's guest sees the machine, its shadow file cannot be read and root counts as locked
+    (directory / "shadow").write_text("root:*:20000:0:99999:7:::\n")
     accounts = [line for line in Path("/etc/passwd").read_text().splitlines() if not line.startswith("root:")]
     accounts.insert(0, f"root:x:0:0:root:{directory}/home:/bin/sh")
     (directory / "passwd").write_text("\n".join(accounts) + "\n")
     script = (
-        f"mount --bind {directory}/passwd /etc/passwd && "
+        f"mount --bind {directory}/passwd /etc/passwd && mount --bind {directory}/shadow /etc/shadow && "
         f"exec /usr/sbin/sshd -D -e -f {directory}/sshd_config -o ListenAddress={rig.MANAGEMENT_ADDRESSES[role]}"
     )
-    log = down.enter_context((directory / f"sshd-{role}.log").open("wb"))
+    log = down.enter_context((logs / f"sshd-{role}.log").open("wb"))
     _hold(down, ["ip", "netns", "exec", namespace(role), "sh", "-c", script], log.fileno())
 
 
-def _start_emulator(down: ExitStack, directory: Path) -> None:
+def _start_emulator(down: ExitStack, logs: Path) -> None:
     listen = f"{rig.MANAGEMENT_ADDRESSES['emulator']}:{rig.EMULATOR_PORT}"
     service = [sys.executable, "-m", "emulator", "--listen", listen]
     service += ["--sender-port", rig.SENDER_PORT, "--receiver-port", rig.RECEIVER_PORT]
-    log = down.enter_context((directory / "emulator.log").open("wb"))
+    log = down.enter_context((logs / "emulator.log").open("wb"))
     _hold(down, ["ip", "netns", "exec", namespace("emulator"), *service], log.fileno())
 
 

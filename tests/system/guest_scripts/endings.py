@@ -1,11 +1,11 @@
-"""Ends the service by SIGTERM, by SIGKILL and by taking a port away; tells what it leaves, and what its next start does."""
+"""Ends the service by SIGTERM, by SIGKILL, and takes a port away from it; tells what is left each time."""
 
 import json
 import signal
 
-import three_hosts
 from emulator.channel import ChannelSpec, LinkSpec
 from emulator.client import EmulatorClient
+from tests.system.guest_scripts import three_hosts
 
 LINK = LinkSpec(delay_ns=10**9, rate_bps=1e6)
 COMMAND = three_hosts.on("emulator", [*three_hosts.SERVICE, *three_hosts.PORTS])

@@ -6,8 +6,8 @@ one_channel.py JSON, with `link` (the fields of LinkSpec, the same both ways), `
 import json
 import sys
 
-import three_hosts
 from emulator.channel import ChannelSpec, LinkSpec
+from tests.system.guest_scripts import three_hosts
 
 asked = json.loads(sys.argv[1])
 link = LinkSpec(**asked["link"])

@@ -44,4 +44,4 @@ def _end(signum: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    {"send": send, "receive": receive}[sys.argv[1]](*sys.argv[2:])
+    (send if sys.argv[1] == "send" else receive)(*sys.argv[2:])

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import three_hosts
 from emulator.channel import ChannelSpec, LinkSpec
 from emulator.faults import EmulatorError
 from emulator.service import Emulator
-from three_hosts import run
+from tests.system.guest_scripts import three_hosts
+from tests.system.guest_scripts.three_hosts import run
 
 CHANNEL = ChannelSpec(forward=LinkSpec(delay_ns=10**6, rate_bps=1e6)).to_wire()
 FOREIGN = {

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 
 from emulator.client import EmulatorClient
@@ -36,8 +37,8 @@ def on(host: str, command: Sequence[str]) -> list[str]:
 
 
 def shaped() -> str:
-    """Return all queueing disciplines and interfaces of the emulator, as tc and ip show them."""
-    return run("tc -n emulator qdisc show") + run("ip -n emulator -o link show up")
+    """Return all queueing disciplines of the emulator, as tc shows them, and its interfaces."""
+    return run("tc -n emulator qdisc show") + run("ip netns exec emulator ls /sys/class/net")
 
 
 def make() -> None:
@@ -109,13 +110,15 @@ def service() -> Iterator[EmulatorClient]:
 
 @contextmanager
 def captures(name: str = ".") -> Iterator[None]:
-    """Capture whole packets at both ports to sender.pcap and receiver.pcap in a folder of OUT_DIR."""
+    """Capture whole packets at both ports, those that come in and those that go out apart, in a folder of OUT_DIR:
+    sender-in.pcap, receiver-out.pcap and so on.
+    """
     folder = Path(os.environ["OUT_DIR"], name)
     folder.mkdir(exist_ok=True)
     with ExitStack() as stack:
-        for host in ADDRESSES:
+        for host, way in product(ADDRESSES, ("in", "out")):
             options = "--immediate-mode -B 16384 --time-stamp-precision=nano -Z root"
-            command = f"tcpdump -i to-{host} {options} -w {folder}/{host}.pcap".split()
+            command = f"tcpdump -i to-{host} -Q {way} {options} -w {folder}/{host}-{way}.pcap".split()
             stack.enter_context(process(on("emulator", command), "listening on", "stderr", signal.SIGINT))
         yield
 

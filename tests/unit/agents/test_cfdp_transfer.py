@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from relay import Relay, Rule, lose
 
 from tests.unit.agents.conftest import Start
+from tests.unit.agents.relay import Relay, Rule, lose
 
 
 class Ending(NamedTuple):
@@ -48,9 +48,9 @@ def transfer(start: Start, tmp_path: Path) -> Transfer:
             assert receiver.stdout is not None
             assert receiver.stdout.readline().startswith("listening on 127.0.0.1:")
             sender = start("agents.cfdp", "send", "--file", file, *ports["send"], *common)
-            said = ["".join(program.communicate(timeout=30)) for program in (sender, receiver)]
+            sender_said, receiver_said = ("".join(side.communicate(timeout=30)) for side in (sender, receiver))
         same = output.exists() and output.read_bytes() == file.read_bytes()
-        return Ending(sender.returncode, receiver.returncode, *said, same, relay)
+        return Ending(sender.returncode, receiver.returncode, sender_said, receiver_said, same, relay)
 
     return run
 

@@ -88,24 +88,24 @@ def write_pcap(
 
 def tshark_rows(capture: Path, display_filter: str, *options: str) -> list[int]:
     """The rows (from 0) of the frames that tshark's display filter passes."""
-    command = [require_command("tshark"), "-r", capture, *options, "-Y", display_filter]
-    told = subprocess.run(
-        [*command, "-T", "fields", "-e", "frame.number"], capture_output=True, text=True, check=True
-    )
+    command = [require_command("tshark"), "-r", str(capture), *options, "-Y", display_filter]
+    told = subprocess.run([*command, "-T", "fields", "-e", "frame.number"], capture_output=True, text=True, check=True)
     return [int(number) - 1 for number in told.stdout.split()]
 
 
 def capinfos(capture: Path, option: str) -> str:
     """One value that capinfos knows of a capture, by the option that asks for it."""
-    command = [require_command("capinfos"), "-T", "-r", "-M", "-S", option, capture]
+    command = [require_command("capinfos"), "-T", "-r", "-M", "-S", option, str(capture)]
     told = subprocess.run(command, capture_output=True, text=True, check=False)
-    return told.stdout.split("\t")[-1].strip()
+    value: str = told.stdout.split("\t")[-1].strip()
+    return value
 
 
 def corrupting_channel(
     frames: Sequence[Timed], seed: int, loss: float, corruption: float, delay_ns: int = 25_000_000
 ) -> tuple[list[Timed], set[int], dict[int, int]]:
-    """What netem does with `loss` and `corrupt`: the delivered frames, and which ones it lost or flipped a bit of."""
+    """What netem does with `loss` and `corrupt`: the delivered frames, and which ones it lost or flipped a
+    bit of."""
     chance = random.Random(seed)
     delivered, lost, flipped = [], set(), {}
     for number, (time_ns, frame) in enumerate(frames):

@@ -18,7 +18,7 @@ from captures.summary import CaptureSummary, summarise
 from captures.suspicion import Expected
 from captures.tcpdump import CaptureCounters
 from tests.conftest import require_command
-from tests.unit.captures.making import DATA, SESSION, capinfos
+from tests.unit.captures.making import DATA, SESSION, capinfos, timed, udp_frame, write_pcap
 
 FILE_BYTES = 6000
 ARGUMENTS: tuple[Any, ...] = (SESSION, FILE_BYTES, None)
@@ -127,8 +127,6 @@ def test_headers_are_the_beginnings_of_the_frames_at_the_same_nanoseconds(tmp_pa
 def test_headers_of_a_capture_in_microseconds_and_the_other_byte_order_have_the_same_times(
     tmp_path: Path, editcap: str
 ) -> None:
-    from tests.unit.captures.making import timed, udp_frame, write_pcap
-
     capture = write_pcap(tmp_path / "x.pcap", timed([udp_frame(bytes(300))] * 3), byte_order=">", tick_ns=1000)
     write_headers(capture, tmp_path / "cut.pcap")
     assert (read_columns(tmp_path / "cut.pcap").time_ns == read_columns(capture).time_ns).all()
@@ -140,9 +138,7 @@ def test_after_the_cut_the_kept_summary_is_still_valid(marked: Path, editcap: st
     assert is_kept(marked)
 
 
-def test_a_cut_that_was_interrupted_between_the_captures_leaves_the_summary_valid(
-    marked: Path, editcap: str
-) -> None:
+def test_a_cut_that_was_interrupted_between_the_captures_leaves_the_summary_valid(marked: Path, editcap: str) -> None:
     whole = (marked / "receiver.pcap").read_bytes()
     keep_only_headers(marked)
     (marked / "receiver.pcap").write_bytes(whole)
@@ -163,7 +159,7 @@ def test_the_cut_leaves_no_other_files(marked: Path, editcap: str) -> None:
 
 
 def test_captures_without_a_summary_are_not_cut(run_dir: Path) -> None:
-    with pytest.raises(RuntimeError, match="got no summary of the captures as they are.*load_or_summarise"):
+    with pytest.raises(RuntimeError, match=r"got no summary of the captures as they are.*load_or_summarise"):
         keep_only_headers(run_dir)
 
 

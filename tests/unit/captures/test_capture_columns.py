@@ -16,7 +16,8 @@ from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.packet import Raw
 
 from captures.columns import Columns, Kind, read_columns
-from tests.unit.captures.making import DATA, RECEIVER, SENDER, ethernet, timed, udp_frame, write_pcap
+from captures.hashing import hash_spans
+from tests.unit.captures.making import DATA, RECEIVER, SENDER, ethernet, flip, timed, udp_frame, write_pcap
 
 ports = st.integers(1, 65535)
 addresses = st.integers(1, 2**32 - 1).map(lambda number: str(IPv4Address(number)))
@@ -29,7 +30,9 @@ headers = st.builds(
     st.sampled_from([0, 0, 4, 40]),
 )
 segments = st.builds(UDP, sport=ports, dport=ports) | st.builds(TCP, sport=ports, dport=ports)
-packets = st.builds(lambda header, segment, payload: ethernet() / header / segment / payload, headers, segments, payloads)
+packets = st.builds(
+    lambda header, segment, payload: ethernet() / header / segment / payload, headers, segments, payloads
+)
 
 
 def columns_of(path: Path, frames: list[bytes]) -> Columns:
@@ -66,6 +69,7 @@ def test_the_columns_of_any_udp_and_tcp_packets_are_what_scapy_put_there(tmp_pat
         (ethernet() / IP(version=5) / UDP(), Kind.MALFORMED_IPV4),
         (ethernet() / IP(ihl=4) / UDP(), Kind.MALFORMED_IPV4),
         (ethernet() / IP(len=19) / UDP(), Kind.MALFORMED_IPV4),
+        (ethernet() / IP(len=19, flags="MF") / UDP(), Kind.MALFORMED_IPV4),
         (ethernet() / ARP(), Kind.ARP),
         (ethernet() / IPv6() / UDP(), Kind.IPV6),
         (ethernet() / Dot1Q(vlan=5) / IP() / UDP(), Kind.VLAN),
@@ -98,8 +102,6 @@ def test_padding_behind_the_packet_does_not_change_its_hash(tmp_path: Path) -> N
 
 
 def test_every_flipped_bit_changes_one_of_the_hashes(tmp_path: Path) -> None:
-    from tests.unit.captures.making import flip
-
     frame = udp_frame(bytes(range(77)))
     columns = columns_of(tmp_path, [frame, *(flip(frame, bit) for bit in range(8 * len(frame)))])
     both = set(zip(columns.header_hash.tolist(), columns.body_hash.tolist(), strict=True))
@@ -111,6 +113,12 @@ def test_every_flipped_bit_changes_one_of_the_hashes(tmp_path: Path) -> None:
 def test_bodies_hash_equally_exactly_when_they_are_equal(tmp_path: Path, payloads: list[bytes]) -> None:
     columns = columns_of(tmp_path, [udp_frame(payload) for payload in payloads])
     assert len(np.unique(columns.body_hash)) == len(set(payloads))
+
+
+def test_spans_that_differ_only_in_zeros_at_the_end_hash_differently() -> None:
+    data = np.zeros(100, np.uint8)
+    hashes = hash_spans(data, np.zeros(20, np.int64), np.arange(20))
+    assert len(np.unique(hashes)) == 20
 
 
 def test_hashes_over_the_same_bytes_are_equal_whatever_the_snapshot_length(tmp_path: Path) -> None:

@@ -182,10 +182,14 @@ def netem(name: str) -> dict[str, dict[str, int]]:
     return {port: {"sent": int(sent), "dropped": int(drop)} for port, sent, drop in re.findall(pattern, text)}
 
 
+def golden(name: str) -> tuple[Delivery, Delivery]:
+    sender_pcap, receiver_pcap = (DATA / f"netem-{name}-{side}.pcap" for side in ("sender", "receiver"))
+    return match_captures(read_columns(sender_pcap), read_columns(receiver_pcap), SESSION)
+
+
 @pytest.mark.parametrize("name", ["all", "half", "tcp"])
 def test_behind_the_real_netem_as_many_packets_are_lost_as_netem_dropped(name: str) -> None:
-    captures = [read_columns(DATA / f"netem-{name}-{side}.pcap") for side in ("sender", "receiver")]
-    forward, reverse = match_captures(*captures, SESSION)
+    forward, reverse = golden(name)
     for delivery, port in ((forward, "to-receiver"), (reverse, "to-sender")):
         assert_accounted(delivery)
         assert len(delivery.lost) == netem(name)[port]["dropped"]
@@ -193,8 +197,7 @@ def test_behind_the_real_netem_as_many_packets_are_lost_as_netem_dropped(name: s
 
 
 def test_behind_the_real_netem_with_corrupt_100_percent_every_copy_has_one_flipped_bit() -> None:
-    captures = [read_columns(DATA / f"netem-all-{side}.pcap") for side in ("sender", "receiver")]
-    forward, reverse = match_captures(*captures, SESSION)
+    forward, reverse = golden("all")
     for delivery in (forward, reverse):
         assert (delivery.flipped_bit != INTACT).all()
         assert len(delivery.outside) > 5

@@ -126,6 +126,12 @@ def test_any_frames_pass_that_tshark_passes_and_no_others(tmp_path: Path, frames
     assert_same_as_tshark(write_pcap(tmp_path / "x.pcap", timed(frames)))
 
 
+def test_a_fragment_whose_length_is_shorter_than_its_header_does_not_belong(tmp_path: Path) -> None:
+    frame = bytes(ethernet() / IP(src=SENDER, dst=RECEIVER, len=19, flags="MF") / UDP(dport=5222))
+    capture = write_pcap(tmp_path / "x.pcap", timed([frame]))
+    assert rows_of(capture, "sender") == [] == tshark_rows(capture, summary_filter(SESSION))
+
+
 def test_both_hosts_packets_pass_the_filter_without_a_host() -> None:
     capture = DATA / "mixed-sender.pcap"
     both = sorted(rows_of(capture, "sender") + rows_of(capture, "receiver"))

@@ -10,10 +10,12 @@ from pydantic import ValidationError
 
 from captures.columns import read_columns
 from captures.delays import DelaySummary, summarise_delays
+from captures.headers import write_headers
 from captures.session import Host, summary_filter
 from captures.summary import CaptureSummary, summarise
 from captures.suspicion import NOTHING_EXPECTED, Expected
 from captures.tcpdump import CaptureCounters
+from tests.conftest import require_command
 from tests.unit.captures.making import (
     DATA,
     RECEIVER,
@@ -56,10 +58,9 @@ def summary_between(
     return summarise(sender_pcap, receiver_pcap, SESSION, FILE_BYTES, file_whole_at_ns, expected)
 
 
-def clean_run(folder: Path, **arguments: int) -> CaptureSummary:
-    return summary_between(
-        folder, DATA_PACKETS + later(REPLIES, OWD_NS), later(DATA_PACKETS, OWD_NS) + REPLIES, **arguments
-    )
+def clean_run(folder: Path, file_whole_at_ns: int | None = None) -> CaptureSummary:
+    at_sender, at_receiver = DATA_PACKETS + later(REPLIES, OWD_NS), later(DATA_PACKETS, OWD_NS) + REPLIES
+    return summary_between(folder, at_sender, at_receiver, file_whole_at_ns)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -141,9 +142,7 @@ def test_one_packet_is_no_goodput(tmp_path: Path) -> None:
 def test_delays_are_of_each_way(tmp_path: Path) -> None:
     sent, replies = DATA_PACKETS, REPLIES
     summary = summary_between(tmp_path, sent + later(replies, 2 * OWD_NS), later(sent, OWD_NS) + replies)
-    assert summary.owd_forward == DelaySummary(
-        matched=20, min_ns=OWD_NS, p50_ns=OWD_NS, p99_ns=OWD_NS, max_ns=OWD_NS
-    )
+    assert summary.owd_forward == DelaySummary(matched=20, min_ns=OWD_NS, p50_ns=OWD_NS, p99_ns=OWD_NS, max_ns=OWD_NS)
     assert (summary.owd_reverse.matched, summary.owd_reverse.min_ns) == (5, 2 * OWD_NS)
 
 
@@ -248,9 +247,6 @@ def test_a_frame_of_exactly_the_mtu_is_not_suspect(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_captures_with_unlike_snapshot_lengths_are_matched_all_the_same(tmp_path: Path, name: str) -> None:
-    from captures.headers import write_headers
-    from tests.conftest import require_command
-
     require_command("editcap")
     whole, cut = DATA / f"{name}-sender.pcap", tmp_path / "receiver.pcap"
     write_headers(DATA / f"{name}-receiver.pcap", cut)

@@ -30,6 +30,19 @@ def test_packets_left_in_the_ring_at_the_stop_make_a_capture_incomplete_although
     assert not counters.complete
 
 
+def test_a_ring_with_drops_is_drained_and_one_that_was_cut_at_the_stop_is_not() -> None:
+    assert parse_counters(stderr("drops")).drained
+    assert not parse_counters(stderr("cut-at-the-stop")).drained
+
+
+def test_counters_asked_for_by_a_signal_are_read_and_the_last_ones_count() -> None:
+    asked = "tcpdump: {0} packets captured, {1} packets received by filter, 0 packets dropped by kernel\n"
+    text = "tcpdump: listening on lo, link-type EN10MB (Ethernet), snapshot length 262144 bytes\n"
+    text += asked.format(1, 5)
+    assert not parse_counters(text).drained
+    assert parse_counters(text + asked.format(5, 5)) == CaptureCounters(5, 5, 0, 0)
+
+
 def test_drops_by_the_interface_are_read_where_tcpdump_names_them() -> None:
     counters = parse_counters(stderr("complete") + "2 packets dropped by interface\n")
     assert counters.dropped_by_interface == 2
@@ -43,7 +56,7 @@ def test_one_packet_is_read_in_the_singular() -> None:
 
 def test_a_text_without_counters_is_refused_with_what_it_ends_with() -> None:
     text = "tcpdump: to-sender: No such device exists\n(No such device exists)\n"
-    with pytest.raises(ValueError, match="no line with packets captured.*No such device exists"):
+    with pytest.raises(ValueError, match=r"no line with packets captured.*No such device exists"):
         parse_counters(text)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ProfileError
-from orchestrator.sweep import format_size, load_sweep, parse_size_bytes
+from orchestrator.load import load_sweep
+from orchestrator.sweep import format_size, parse_size_bytes
 
 SMALL = """\
 name: small

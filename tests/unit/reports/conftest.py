@@ -6,6 +6,7 @@ hosts and channels would have done is made up here, from each run's seed.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from math import ceil
@@ -28,9 +29,9 @@ START_NS = 1_767_225_600_000_000_000  # 2026-01-01 00:00 UTC, where every guest'
 TIMED_OUT = "norm_1MB_10Mbps_1.25s_per0.01_r2"
 FAILED = "cfdp_1MB_10Mbps_25ms_per0.01_r3"
 FAILURE = "the sender ended with status 1; its last line: 'NAK limit reached <transaction 1.1>'"
-SUSPECT = "cfdp_100kB_10Mbps_25ms_per0.001_r2"
+SUSPECT = "cfdp_1MB_10Mbps_25ms_per0_r2"
 SUSPICION = "sender.pcap is not complete: 118 of 121 packets captured, 3 dropped by the kernel, 0 by the interface"
-UNSUMMARISED = "norm_100kB_10Mbps_25ms_per0_r1"
+UNSUMMARISED = "norm_1MB_10Mbps_25ms_per0_r1"
 LOGS = ("sender.out", "sender.err", "receiver.out", "receiver.err")
 
 
@@ -157,15 +158,24 @@ def made_up_summary(run: Run, draw: random.Random) -> CaptureSummary:
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo's 72 runs: two did not complete, one is suspect, one has no summary; and their report."""
-    directory = write_results(tmp_path_factory.mktemp("results") / "demo", sweep())
+    """The demo's 72 runs: two did not complete, one is suspect, one has no summary. No report is made."""
+    return write_results(tmp_path_factory.mktemp("results") / "demo", sweep())
+
+
+@pytest.fixture(scope="session")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve runs of the demo and their report: one failed, one is suspect, one has no summary."""
+    directory = write_results(tmp_path_factory.mktemp("results") / "few", few())
     build_report(directory)
     return directory
 
 
-@pytest.fixture
-def small() -> Sweep:
-    """A sweep of four runs, for what need not be drawn at length."""
-    return sweep(
-        file_size="100 kB", delay="25 ms", packet_error_rate=[0, 0.01], repetitions=2, implementations=["cfdp"]
-    )
+def few(**changes: Any) -> Sweep:
+    """A part of the demo that is drawn in a moment."""
+    return sweep(**{"file_size": "1 MB", "delay": "25 ms", "packet_error_rate": [0, 0.01], **changes})
+
+
+def change_record(directory: Path, run_id: str, **changes: Any) -> None:
+    """Write other values into a record, as another version, or a mistake, would have."""
+    path = directory / "runs" / run_id / "record.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))

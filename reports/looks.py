@@ -1,0 +1,49 @@
+"""What figures look like: colours, markers, type. The page gives the same colours names of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+INK, MUTED, RULE, PAPER = "#1f2328", "#59636e", "#d9dee3", "#ffffff"
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#56b4e9", "#882255", "#6b6b6b")
+"""Colours that eyes of all kinds can tell apart (after Okabe and Ito; Tol), in the order of the sweep."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How an implementation looks in every figure: its place in the sweep decides."""
+
+    number: int
+
+    @property
+    def colour(self) -> str:
+        """A colour of SERIES; they begin again where there are more implementations."""
+        return SERIES[self.number % len(SERIES)]
+
+    @property
+    def marker(self) -> str:
+        """The shape of its points, which tells implementations apart in grey too."""
+        return MARKERS[self.number % len(MARKERS)]
+
+
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.linewidth": 0.6,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "ytick.major.width": 0.6,
+    "legend.frameon": False,
+    "legend.borderpad": 0,
+    "legend.borderaxespad": 0,
+    "legend.handletextpad": 0.3,
+    "legend.columnspacing": 1.6,
+    "text.parse_math": False,
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+}

@@ -1,0 +1,64 @@
+"""The local rig on this machine's own kernel: real sshd, real captures, an unimpaired channel that needs no netem."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from orchestrator.rigs import namespaces
+from tests.conftest import require, require_command
+from tests.system.sweeps import owlt, perform, records
+
+BASELINE = {"rig": "local", "clock": "real", "rate": "unlimited", "delay": "0 s", "file_size": "1 MB"}
+
+
+@pytest.fixture(autouse=True)
+def _capabilities() -> None:
+    require(os.geteuid() == 0, "root, to make network namespaces")
+    require_command("sshd")
+    require(not namespaces.leftovers(), "a machine on which no local rig stands")
+
+
+def test_a_build_crosses_a_plain_bridge_without_netem(tmp_path: Path) -> None:
+    done = perform(tmp_path, tmp_path / "results", **BASELINE)
+
+    assert done.returncode == 0, done.stderr
+    (record,) = records(tmp_path / "results").values()
+    assert record["outcome"] == "completed", record["reason"]
+    assert record["channel"]["forward"]["rate_bps"] is None
+
+
+def test_the_rig_leaves_nothing_behind(tmp_path: Path) -> None:
+    perform(tmp_path, tmp_path / "results", **BASELINE)
+
+    assert namespaces.leftovers() == []
+
+
+def test_a_channel_that_this_kernel_cannot_make_is_refused_and_recorded(tmp_path: Path) -> None:
+    """Where the kernel has netem there is nothing to refuse, and the run completes."""
+    done = perform(tmp_path, tmp_path / "results", **(BASELINE | {"delay": "25 ms"}))
+
+    assert done.returncode == 0, done.stderr
+    (record,) = records(tmp_path / "results").values()
+    assert record["outcome"] in ("aborted", "completed")
+    if record["outcome"] == "aborted":
+        assert "lacks the queueing discipline" in record["reason"]
+
+
+def test_a_rig_that_stands_already_is_not_touched(tmp_path: Path) -> None:
+    with namespaces.raised(tmp_path / "rig", tmp_path):
+        done = perform(tmp_path, tmp_path / "results", **BASELINE)
+
+        assert done.returncode == 2
+        assert "stands already" in done.stderr
+        assert len(namespaces.leftovers()) == 4
+
+
+def test_a_rig_that_was_left_standing_is_cleared_by_command(tmp_path: Path) -> None:
+    namespaces._ip_batch(namespaces.links())
+
+    assert owlt("rigs", "--clear").returncode == 0
+
+    assert namespaces.leftovers() == []

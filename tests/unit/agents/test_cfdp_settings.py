@@ -1,0 +1,31 @@
+"""What follows from the choices of a CFDP transfer."""
+
+import pytest
+
+from agents.cfdp.settings import Settings
+
+
+def test_a_timer_covers_the_light_the_channel_and_the_margin() -> None:
+    settings = Settings(rate_bps=9600, rtt_s=2.5, segment_bytes=1000, timer_margin_s=0.1)
+
+    assert settings.timer_s == pytest.approx(2.5 + 2 * 8 * (1000 + 14 + 42) / 9600 + 0.1, abs=0.001)
+
+
+def test_a_timer_is_never_shorter_than_what_it_covers() -> None:
+    settings = Settings(rate_bps=0, rtt_s=0.0501234, timer_margin_s=0)
+
+    assert settings.timer_s == 0.051
+
+
+def test_five_segments_lost_in_a_row_are_no_pause() -> None:
+    settings = Settings(rate_bps=9600, rtt_s=2.5)
+
+    assert settings.gap_s > 6 * 8 * (1000 + 14 + 42) / 9600
+
+
+def test_a_pdu_has_room_for_a_nak_however_small_the_segments() -> None:
+    assert Settings(rate_bps=0, rtt_s=0, segment_bytes=1).largest_pdu_bytes >= 27
+
+
+def test_a_chosen_limit_of_silence_is_kept() -> None:
+    assert Settings(rate_bps=0, rtt_s=0, idle_limit_s=7).silence_limit_s == 7

@@ -1,0 +1,108 @@
+"""Delays and rates as people write them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.quantities import format_delay, format_rate, parse_delay_ns, parse_rate_bps
+
+
+@pytest.mark.parametrize(
+    ("text", "delay_ns"),
+    [
+        ("0 s", 0),
+        ("1 ns", 1),
+        ("12.3 us", 12_300),
+        ("12.3 µs", 12_300),
+        ("25 ms", 25_000_000),
+        ("25ms", 25_000_000),
+        (" 1.25 s ", 1_250_000_000),
+        ("1342 s", 1_342_000_000_000),
+        ("1e3 s", 1_000_000_000_000),
+        ("22 min", 1_320_000_000_000),
+        ("24 h", 86_400_000_000_000),
+    ],
+)
+def test_a_delay_is_read_with_its_unit(text: str, delay_ns: int) -> None:
+    assert parse_delay_ns(text) == delay_ns
+
+
+@pytest.mark.parametrize(
+    ("text", "rate_bps"),
+    [
+        ("9600 bit/s", 9600),
+        ("9.6 kbit/s", 9600),
+        ("10 Mbit/s", 10e6),
+        ("0.1 Mbit/s", 100e3),
+        ("1Gbit/s", 1e9),
+        ("1 Tbit/s", 1e12),
+    ],
+)
+def test_a_rate_is_read_with_its_unit(text: str, rate_bps: float) -> None:
+    assert parse_rate_bps(text) == rate_bps
+
+
+@pytest.mark.parametrize("bare", ["25", 25, 25.5, "0.5"])
+def test_a_delay_without_a_unit_is_refused_with_the_right_spelling(bare: object) -> None:
+    with pytest.raises(ValueError, match=rf'delay: got {bare!r}.* write the unit, as in "{bare} ms"'):
+        parse_delay_ns(bare)
+
+
+def test_a_rate_without_a_unit_is_refused_with_the_right_spelling() -> None:
+    with pytest.raises(ValueError, match=r'rate: got 10000000.* write the unit, as in "10000000 Mbit/s"'):
+        parse_rate_bps(10000000)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ms", "-1 ms", "25 m", "25 MS", "1,5 s", "1 s 2 ms", "nan s", "inf s", None, ["25 ms"]]
+)
+def test_what_is_no_delay_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match=r'delay: got .*; write it as in "25 ms"'):
+        parse_delay_ns(text)
+
+
+@pytest.mark.parametrize("text", ["10 mbit/s", "10 Mbps", "10 MB/s", "10 Mibit/s", "-10 Mbit/s"])
+def test_what_is_no_rate_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r'rate: got .*; write it as in "10 Mbit/s"'):
+        parse_rate_bps(text)
+
+
+def test_a_fraction_of_a_nanosecond_is_refused() -> None:
+    with pytest.raises(ValueError, match="whole number of nanoseconds"):
+        parse_delay_ns("0.5 ns")
+
+
+@pytest.mark.parametrize(
+    ("delay_ns", "text"),
+    [
+        (0, "0 s"),
+        (1, "1 ns"),
+        (25_000_000, "25 ms"),
+        (25_833_600, "25.8336 ms"),
+        (1_250_000_000, "1.25 s"),
+        (1_342_000_000_000, "1342 s"),
+        (100_000_000_000, "100 s"),
+    ],
+)
+def test_a_delay_is_written_in_its_largest_unit(delay_ns: int, text: str) -> None:
+    assert format_delay(delay_ns) == text
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "text"),
+    [(0, "0 bit/s"), (8, "8 bit/s"), (9600, "9.6 kbit/s"), (10e6, "10 Mbit/s"), (1e9, "1 Gbit/s"), (1e12, "1 Tbit/s")],
+)
+def test_a_rate_is_written_in_its_largest_unit(rate_bps: float, text: str) -> None:
+    assert format_rate(rate_bps) == text
+
+
+@given(st.integers(0, 24 * 3600 * 10**9))
+def test_a_delay_written_is_read_back_as_it_was(delay_ns: int) -> None:
+    assert parse_delay_ns(format_delay(delay_ns)) == delay_ns
+
+
+@given(st.floats(8, 1e12))
+def test_a_rate_written_is_read_back_as_it_was(rate_bps: float) -> None:
+    assert parse_rate_bps(format_rate(rate_bps)) == rate_bps

@@ -1,0 +1,156 @@
+"""The supervisor with workers that speak its language but perform nothing: publishing, resuming, losing a worker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator import supervisor
+from orchestrator.catalogue import implementations_of
+from orchestrator.plan import Batch, Plan, plan_sweep
+from orchestrator.record import Outcome, read_record
+from orchestrator.supervisor import Event, WorkerFailed, guest_memory_mb, runs_done, supervise, write_task
+from orchestrator.sweep import Sweep
+
+WORKER = """\
+import json, sys, time
+from pathlib import Path
+from orchestrator.record import RunRecord, write_record
+from orchestrator.worker import Task, tell
+
+task = Task.model_validate_json(Path("batch.json").read_text())
+tell("connect")
+for run in task.runs:
+    tell("run", run_id=run.run_id)
+    BEHAVIOUR
+    directory = Path("runs", run.run_id)
+    directory.mkdir(parents=True)
+    record = RunRecord(
+        run_id=run.run_id, sweep="small", implementation="cfdp", title="", protocol="", repetition=run.repetition,
+        order=run.order, seed=run.seed, clock="exact", rig="virtual", outcome="completed",
+        **run.permutation.model_dump(exclude={"implementation"}),
+    )
+    write_record(record, directory)
+    tell("done", run_id=run.run_id, outcome="completed", reason="")
+tell("end")
+"""
+
+
+def small_plan(clock: str = "exact") -> Plan:
+    settings = {"name": "small", "seed": 7, "implementations": ["cfdp"], "file_size": "1 kB", "rate": "1 Mbit/s"}
+    errors = {"delay": "1 ms", "packet_error_rate": [0, 0.1, 0.2], "repetitions": 2, "runs_per_guest": 3}
+    sweep = Sweep.model_validate(settings | errors | {"clock": clock})
+    return plan_sweep(sweep, implementations_of(sweep))
+
+
+class Workers:
+    """Starts real processes; counts what it was asked for."""
+
+    def __init__(self, plan: Plan, behaviour: str = "pass") -> None:
+        self.plan = plan
+        self.program = WORKER.replace("BEHAVIOUR", behaviour)
+        self.asked: list[list[str]] = []
+
+    def __call__(self, batch: Batch, directory: Path, slot: int) -> subprocess.Popen[str]:
+        self.asked.append([run.run_id for run in batch.runs])
+        write_task(self.plan, batch, directory, 100)
+        command = [sys.executable, "-c", self.program]
+        return subprocess.Popen(
+            command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
+
+
+def go(workers: Workers, results: Path, slots: int = 1) -> list[Event]:
+    heard: list[Event] = []
+    supervise(workers.plan, results, workers, slots, heard.append, lambda directory: None)
+    return heard
+
+
+def test_every_run_is_published_once(tmp_path: Path) -> None:
+    workers = Workers(small_plan())
+
+    heard = go(workers, tmp_path, slots=2)
+
+    assert runs_done(tmp_path) == {run.run_id for run in workers.plan.runs}
+    assert sorted(event.facts["run_id"] for event in heard if event.name == "published") == sorted(runs_done(tmp_path))
+
+
+def test_a_finished_sweep_starts_no_worker(tmp_path: Path) -> None:
+    go(Workers(small_plan()), tmp_path)
+    again = Workers(small_plan())
+
+    go(again, tmp_path)
+
+    assert again.asked == []
+
+
+def test_on_the_exact_clock_a_batch_with_a_missing_run_is_performed_whole(tmp_path: Path) -> None:
+    plan = small_plan()
+    go(Workers(plan), tmp_path)
+    first, second = plan.batches[0].runs[0].run_id, plan.batches[0].runs[1].run_id
+    (tmp_path / "runs" / second / "record.json").unlink()
+    kept = (tmp_path / "runs" / first / "record.json").stat().st_mtime_ns
+    again = Workers(plan)
+
+    go(again, tmp_path)
+
+    assert again.asked == [[run.run_id for run in plan.batches[0].runs]]
+    assert (tmp_path / "runs" / first / "record.json").stat().st_mtime_ns == kept
+
+
+def test_on_another_clock_only_the_missing_run_is_performed(tmp_path: Path) -> None:
+    plan = small_plan("real")
+    go(Workers(plan), tmp_path)
+    missing = plan.batches[0].runs[1].run_id
+    (tmp_path / "runs" / missing / "record.json").unlink()
+    again = Workers(plan)
+
+    go(again, tmp_path)
+
+    assert again.asked == [[missing]]
+
+
+def test_a_run_in_which_the_worker_ends_is_aborted_with_its_last_words_and_the_others_go_on(tmp_path: Path) -> None:
+    plan = small_plan()
+    victim = plan.batches[0].runs[1].run_id
+    go(Workers(plan, f"if run.run_id == {victim!r}: sys.exit('the bridge fell down')"), tmp_path)
+
+    record = read_record(tmp_path / "runs" / victim)
+    assert record.outcome is Outcome.ABORTED
+    assert "the bridge fell down" in record.reason
+    assert len(runs_done(tmp_path)) == len(plan.runs)
+
+
+def test_a_run_in_which_the_worker_falls_silent_has_timed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "hang_limit_s", lambda run: 3.0)
+    plan = small_plan()
+    victim = plan.batches[0].runs[1].run_id
+    go(Workers(plan, f"if run.run_id == {victim!r}: time.sleep(1000)"), tmp_path)
+
+    assert read_record(tmp_path / "runs" / victim).outcome is Outcome.TIMED_OUT
+    assert len(runs_done(tmp_path)) == len(plan.runs)
+
+
+def test_a_rig_that_does_not_come_up_stops_the_sweep_and_keeps_what_it_said(tmp_path: Path) -> None:
+    plan = small_plan()
+    workers = Workers(plan)
+    workers.program = "print('no namespaces here')"
+
+    with pytest.raises(WorkerFailed, match="no namespaces here"):
+        go(workers, tmp_path)
+
+    assert "no namespaces here" in next(tmp_path.glob("workers/*/console.log")).read_text()
+    assert runs_done(tmp_path) == set()
+
+
+def test_a_guest_has_memory_for_what_is_in_flight() -> None:
+    near = small_plan().runs
+    far = [
+        run.model_copy(update={"permutation": run.permutation.model_copy(update={"delay_ns": 10**12, "rate_bps": 1e8})})
+        for run in near
+    ]
+
+    assert guest_memory_mb(far) - guest_memory_mb(near) > 2 * 1e8 / 8 * 1000 / 1e6

@@ -1,0 +1,108 @@
+"""Results directories read: what is in them, and which are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from orchestrator.record import Outcome
+from reports import records
+from reports.load import load_results
+from reports.records import ReportError
+from tests.unit.reports.conftest import SUSPECT, SUSPICION, UNSUMMARISED, change_record, few, sweep, write_results
+
+A_RUN = "cfdp_1MB_10Mbps_25ms_per0_r1"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Results that a test may spoil."""
+    return write_results(tmp_path / "results", few())
+
+
+def test_every_record_is_a_run(demo: Path) -> None:
+    assert len(load_results(demo).runs) == 72
+
+
+def test_every_permutation_was_asked_for_as_often_as_it_is_repeated(demo: Path) -> None:
+    assert list(load_results(demo).asked.values()) == [3] * 24
+
+
+def test_a_run_without_record_is_asked_for_all_the_same(tmp_path: Path) -> None:
+    results = load_results(write_results(tmp_path, few(), skip=lambda run: run.repetition == 2))
+
+    assert (len(results.runs), sum(results.asked.values())) == (8, 12)
+
+
+def test_implementations_stand_side_by_side_in_the_order_of_the_sweep(tmp_path: Path) -> None:
+    results = load_results(write_results(tmp_path, few(implementations=["norm", "cfdp"])))
+
+    assert [permutation.implementation for permutation in results.asked] == ["norm", "cfdp"] * 2
+
+
+def test_channels_are_in_ascending_order(demo: Path) -> None:
+    channels = [(point.delay_ns, point.file_size_bytes, point.packet_error_rate) for point in load_results(demo).asked]
+
+    assert channels == sorted(channels)
+
+
+def test_a_run_is_suspect_for_the_reasons_of_its_record_and_of_its_captures(results: Path) -> None:
+    change_record(results, SUSPECT, suspect=["the clock jumped"])
+
+    (run,) = [run for run in load_results(results).runs if run.suspect]
+
+    assert run.suspect == ("the clock jumped", SUSPICION)
+
+
+def test_a_run_whose_captures_were_not_summarised_has_no_summary(demo: Path) -> None:
+    missing = [run.record.run_id for run in load_results(demo).runs if run.summary is None]
+
+    assert missing == [UNSUMMARISED]
+
+
+def test_the_outcomes_are_those_of_the_orchestrator() -> None:
+    assert list(get_args(records.Outcome)) == [str(outcome) for outcome in Outcome]
+
+
+def test_a_directory_without_records_is_refused(tmp_path: Path) -> None:
+    write_results(tmp_path, sweep(), skip=lambda run: True)
+
+    with pytest.raises(ReportError, match="no run has a record"):
+        load_results(tmp_path)
+
+
+def test_a_directory_without_a_plan_is_refused(results: Path) -> None:
+    (results / "plan.json").unlink()
+
+    with pytest.raises(ReportError, match=r"plan\.json: cannot be read"):
+        load_results(results)
+
+
+def test_runs_of_two_clocks_are_refused_naming_one_of_each(results: Path) -> None:
+    change_record(results, A_RUN, clock="skip")
+
+    with pytest.raises(ReportError, match=rf"'exact' \(run .*'skip' \(run {A_RUN}\)"):
+        load_results(results)
+
+
+def test_a_record_of_another_schema_is_refused_naming_file_and_key(results: Path) -> None:
+    change_record(results, A_RUN, schema_version=2)
+
+    with pytest.raises(ReportError, match=rf"{A_RUN}/record\.json: schema_version: "):
+        load_results(results)
+
+
+def test_a_record_that_is_no_json_is_refused_naming_the_file(results: Path) -> None:
+    (results / "runs" / A_RUN / "record.json").write_text("{")
+
+    with pytest.raises(ReportError, match=rf"{A_RUN}/record\.json"):
+        load_results(results)
+
+
+def test_a_run_of_another_sweep_is_refused(results: Path) -> None:
+    change_record(results, A_RUN, delay_ns=1)
+
+    with pytest.raises(ReportError, match=f"record of {A_RUN} is not of this sweep"):
+        load_results(results)

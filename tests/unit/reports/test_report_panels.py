@@ -1,0 +1,145 @@
+"""Which figures there are, what is in them, and on which scales."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reports.load import Results, load_results
+from reports.panels import BOXES_ACROSS, Figure, comparisons, portraits
+from reports.scales import Kind, scale_for, scales_of
+from tests.unit.reports.conftest import few, sweep, write_results
+
+
+@pytest.fixture(scope="module")
+def results(demo: Path) -> Results:
+    return load_results(demo)
+
+
+@pytest.fixture
+def figures_of(tmp_path: Path) -> Any:
+    """The comparisons of a sweep none of whose runs but one has a record."""
+
+    def of(**changes: Any) -> list[Figure]:
+        asked = sweep(**changes)
+        return list(comparisons(load_results(write_results(tmp_path, asked, skip=lambda run: run.order > 1))))
+
+    return of
+
+
+def permutations_in(figure: Figure) -> list[Any]:
+    return [box.permutation for panel in chain(*figure.panels) for box in chain(*panel.boxes)]
+
+
+def test_each_metric_is_compared_against_error_rate_and_against_file_size(results: Results) -> None:
+    assert [figure.name for figure in comparisons(results)] == [
+        f"{metric}-against-{axis}-10Mbps"
+        for metric in ("goodput", "goodput-until-whole", "str", "rts")
+        for axis in ("error-rate", "file-size")
+    ]
+
+
+def test_a_comparison_has_every_permutation_once(results: Results) -> None:
+    for figure in comparisons(results):
+        assert sorted(map(repr, permutations_in(figure))) == sorted(map(repr, results.asked))
+
+
+def test_the_portraits_of_an_implementation_have_only_its_permutations(results: Results) -> None:
+    for figure in portraits(results):
+        assert {point.implementation for point in permutations_in(figure)} == set(figure.implementations)
+
+
+def test_implementations_are_side_by_side_in_every_category(results: Results) -> None:
+    for panel in chain.from_iterable(chain(*figure.panels) for figure in comparisons(results)):
+        assert {tuple(box.permutation.implementation for box in boxes) for boxes in panel.boxes} == {("cfdp", "norm")}
+
+
+def test_no_error_has_a_category_of_its_own(results: Results) -> None:
+    assert next(comparisons(results)).panels[0][0].categories == ("0", "0.001", "0.01")
+
+
+def test_rates_never_share_a_figure(figures_of: Any) -> None:
+    figures = figures_of(rate=["1 Mbit/s", "10 Mbit/s"])
+
+    assert {len({point.rate_bps for point in permutations_in(figure)}) for figure in figures} == {1}
+
+
+def test_nothing_is_drawn_against_a_dimension_with_one_value(figures_of: Any) -> None:
+    assert {figure.axis.slug for figure in figures_of(file_size="1 MB")} == {"error-rate"}
+
+
+def test_a_figure_with_too_many_boxes_becomes_several(figures_of: Any) -> None:
+    figures = figures_of(
+        file_size=["10 kB", "100 kB", "1 MB", "10 MB"], packet_error_rate=[0, 1e-5, 1e-4, 0.001, 0.01, 0.1]
+    )
+
+    assert max(sum(len(panel.categories) for panel in figure.panels[0]) * 2 for figure in figures) <= BOXES_ACROSS
+
+
+def test_the_parts_of_a_figure_together_have_every_permutation_once(figures_of: Any) -> None:
+    figures = figures_of(packet_error_rate=[0, 1e-6, 1e-5, 1e-4, 0.001, 0.01, 0.1, 0.2, 0.3])
+
+    parts = [figure for figure in figures if figure.name.startswith("str-against-file-size")]
+    drawn = list(chain.from_iterable(map(permutations_in, parts)))
+
+    assert (len(parts), len(drawn), len(set(drawn))) == (2, 72, 72)
+
+
+def test_no_two_figures_have_one_name(figures_of: Any) -> None:
+    names = [figure.name for figure in figures_of(packet_error_rate=[0, 1e-6, 1e-5, 1e-4, 0.001, 0.01, 0.1, 0.2, 0.3])]
+
+    assert len(set(names)) == len(names)
+
+
+def test_goodput_has_one_scale_along_a_row(results: Results) -> None:
+    figure = next(comparisons(results))
+
+    top_left, top_right, bottom_left, bottom_right = scales_of(figure)
+
+    assert top_left == top_right != bottom_left == bottom_right
+
+
+def test_packet_counts_against_error_rate_have_one_scale_for_each_file_size(results: Results) -> None:
+    figure = next(figure for figure in comparisons(results) if figure.name.startswith("str-against-error-rate"))
+
+    top_left, top_right, bottom_left, bottom_right = scales_of(figure)
+
+    assert top_left == bottom_left != top_right == bottom_right
+
+
+def test_values_that_span_more_than_a_decade_are_on_a_logarithmic_scale(results: Results) -> None:
+    assert {scale.kind for scale in scales_of(next(comparisons(results)))} == {"log"}
+
+
+def test_a_sweep_without_a_single_value_has_figures_all_the_same(tmp_path: Path) -> None:
+    results = load_results(write_results(tmp_path, few(), skip=lambda run: "per0.01_r3" not in run.run_id))
+
+    assert scales_of(next(comparisons(results)))
+
+
+def test_rates_on_a_linear_scale_begin_at_zero() -> None:
+    assert scale_for("linear", [9.1, 9.2], is_count=False).low == 0
+
+
+def test_counts_that_lie_close_together_do_not_begin_at_zero() -> None:
+    assert scale_for("linear", [980, 994], is_count=True).low > 900
+
+
+def test_a_logarithmic_scale_has_a_place_for_no_packets() -> None:
+    assert scale_for("log above 1", [0, 250], is_count=True).low < 0
+
+
+@given(
+    st.sampled_from(["linear", "log", "log above 1"]),
+    st.lists(st.floats(1e-6, 1e9), min_size=1, max_size=20),
+    st.booleans(),
+)
+def test_every_value_lies_within_its_scale(kind: Kind, values: list[float], is_count: bool) -> None:
+    scale = scale_for(kind, values, is_count)
+
+    assert scale.low < min(values) <= max(values) < scale.high

@@ -1,0 +1,60 @@
+"""Quantities as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from reports.units import delay_text, listed, measured_text, number_text, probability_text, rate_text, size_text
+
+
+@pytest.mark.parametrize(
+    ("delay_ns", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ns"),
+        (1_500, "1.5 µs"),
+        (250_000, "0.25 ms"),
+        (25_000_000, "25 ms"),
+        (1_250_000_000, "1250 ms"),
+        (12_500_000_000, "12.5 s"),
+        (600_000_000_000, "10 min"),
+        (14_400_000_000_000, "4 h"),
+    ],
+)
+def test_a_delay_has_the_unit_that_the_field_would_use(delay_ns: int, text: str) -> None:
+    assert delay_text(delay_ns) == text
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "text"),
+    [(None, "unlimited rate"), (300.0, "300 bit/s"), (9600.0, "9.6 kbit/s"), (1e7, "10 Mbit/s"), (1e9, "1 Gbit/s")],
+)
+def test_a_rate_is_in_bits_per_second(rate_bps: float | None, text: str) -> None:
+    assert rate_text(rate_bps) == text
+
+
+@pytest.mark.parametrize(("size_bytes", "text"), [(512, "512 B"), (100_000, "100 kB"), (1_000_000, "1 MB")])
+def test_a_size_is_decimal(size_bytes: int, text: str) -> None:
+    assert size_text(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("probability", "text"), [(0, "0"), (0.01, "0.01"), (0.001, "0.001"), (1e-4, "10⁻⁴"), (2.5e-5, "2.5·10⁻⁵")]
+)
+def test_a_small_probability_is_a_power_of_ten(probability: float, text: str) -> None:
+    assert probability_text(probability) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(980, "980"), (1019.5, "1\u202f019.5"), (0.01, "0.01"), (0, "0")])
+def test_a_number_has_no_needless_zeros(value: float, text: str) -> None:
+    assert number_text(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(4.95, "4.950"), (0.0158, "0.01580"), (1234, "1234")])
+def test_a_measured_number_has_four_digits(value: float, text: str) -> None:
+    assert measured_text(value) == text
+
+
+@pytest.mark.parametrize(("texts", "text"), [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")])
+def test_a_list_reads_as_a_sentence_has_it(texts: list[str], text: str) -> None:
+    assert listed(texts) == text
