@@ -94,9 +94,9 @@ class Need(_Value):
 class Implementation(_Value):
     """A build that can be tested, and all that is needed to launch it.
 
-    Strings of the sides, of `session` and of `version_command` may hold the {placeholders} of
-    `agents.placeholders.RUN_PLACEHOLDERS` and the implementation's own `parameters`; a literal brace is
-    doubled. `ready.line` is a regular expression and is taken as it stands.
+    Strings of the sides and of `session` may hold the {placeholders} of `agents.placeholders.RUN_PLACEHOLDERS` and the
+    implementation's own `parameters`, those of `version_command` only {python}; a literal brace is doubled.
+    `ready.line` is a regular expression and is taken as it stands.
     """
 
     name: Name
@@ -131,7 +131,7 @@ class Implementation(_Value):
         for where, text in self._templates():
             check(where, text, RUN_PLACEHOLDERS.keys() | self.parameters.keys())
         for position, text in enumerate(self.version_command):
-            check(f"version_command[{position}]", text, LAUNCH_PLACEHOLDERS | self.parameters.keys())
+            check(f"version_command[{position}]", text, LAUNCH_PLACEHOLDERS)
         return self
 
     def _templates(self) -> list[tuple[str, str]]:

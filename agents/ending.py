@@ -1,12 +1,10 @@
-"""How the programs of this package end: one line that says why, and an exit status that means the same
-everywhere."""
+"""How the programs of this package end: one line that says why, and an exit status of one meaning everywhere."""
 
 import sys
 from collections.abc import Callable
 
 COMPLETE = 0
 FAILED = 1
-BAD_USAGE = 2
 UNSUPPORTED = 127
 
 

@@ -62,8 +62,7 @@ def as_text(value: float | str) -> str:
 
 
 def render(templates: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """The templates with their placeholders filled. One template stays one argument, whatever the value
-    holds.
+    """The templates with their placeholders filled. One template stays one argument, whatever a value holds.
 
     Raises:
         KeyError: a placeholder has no value.
@@ -86,8 +85,8 @@ def check(where: str, template: str, known: Collection[str]) -> None:
             continue
         if format_spec or conversion or name not in known:
             near = get_close_matches(name, known, n=1)
-            choice = f"did you mean {{{near[0]}}}?" if near else f"use one of: {', '.join(sorted(known))};"
+            choice = f"did you mean {{{near[0]}}}?" if near else f"known here: {', '.join(sorted(known))}."
             raise ValueError(
                 f"{where}: got {template!r}, whose {{{name}}} is not a plain known placeholder; "
-                f"{choice} Or declare it under parameters; a literal brace is written twice"
+                f"{choice} A build's own go under parameters, and a literal brace is written twice"
             )

@@ -8,8 +8,8 @@ from typing import NamedTuple, Self
 from agents.ending import Failed
 
 RECEIVE_BUFFER_BYTES = 4 << 20
-"""Asked of the kernel, which grants what net.core.rmem_max allows. The send buffer stays as it is: with a
-larger one a host's own shaper would fill up before this socket does, and it drops."""
+"""Asked of the kernel, which grants what net.core.rmem_max allows. The send buffer stays as it is: with a larger one a
+host's own shaper would fill up before this socket does, and it drops."""
 
 LARGEST_PAYLOAD_BYTES = 65507
 

@@ -115,8 +115,8 @@ def summarise(
     suspect = [
         *suspect_capture(at_sender, expected.sender_counters, expected.mtu_bytes),
         *suspect_capture(at_receiver, expected.receiver_counters, expected.mtu_bytes),
-        *suspect_delivery(forward, "sender"),
-        *suspect_delivery(reverse, "receiver"),
+        *suspect_delivery(forward, "sender", expected.forward_dropped),
+        *suspect_delivery(reverse, "receiver", expected.reverse_dropped),
     ]
     if not len(session_times_ns):
         suspect.append(f"{sender_pcap.name} holds no packet of the session: are its ports and addresses right?")

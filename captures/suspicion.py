@@ -15,12 +15,17 @@ from captures.tcpdump import CaptureCounters
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known of the captures from elsewhere, to hold them against: tcpdump's counters of each, where
-    there are any, and the MTU of the test path."""
+    """What is known of the captures from elsewhere, to hold them against; None where it is not known.
+
+    tcpdump's counters of each, the MTU of the test path, and of each way how many packets the emulator says
+    that it dropped or still held at the end.
+    """
 
     sender_counters: CaptureCounters | None = None
     receiver_counters: CaptureCounters | None = None
     mtu_bytes: int = 1500
+    forward_dropped: int | None = None
+    reverse_dropped: int | None = None
 
 
 NOTHING_EXPECTED = Expected()
@@ -47,8 +52,11 @@ def suspect_capture(capture: Columns, counters: CaptureCounters | None, mtu_byte
         )
 
 
-def suspect_delivery(delivery: Delivery, host: Host) -> Iterator[str]:
-    """What cannot be in the packets that the host sent: arrived without departure, or before it."""
+def suspect_delivery(delivery: Delivery, host: Host, dropped: int | None) -> Iterator[str]:
+    """What cannot be in the packets that the host sent: arrived without departure or before it, lost by nobody."""
+    lost = len(delivery.lost)
+    if dropped is not None and lost > dropped:
+        yield f"{lost} packets of the {host} were lost, of which the emulator dropped or held {dropped} at most"
     unexplained = len(delivery.unexplained)
     if unexplained:
         yield (

@@ -48,4 +48,13 @@ def _expected(record: RunRecord) -> Expected:
         sender_counters=counters.get("sender"),
         receiver_counters=counters.get("receiver"),
         mtu_bytes=MTU_BYTES,
+        forward_dropped=_dropped(record.emulator_statistics.get("forward")),
+        reverse_dropped=_dropped(record.emulator_statistics.get("reverse")),
     )
+
+
+def _dropped(stages: dict[str, dict[str, int]] | None) -> int | None:
+    """How many packets of one direction the emulator says that it dropped or still held at the end."""
+    if stages is None:
+        return None
+    return sum(counters["dropped_packets"] + counters["waiting_packets"] for counters in stages.values())

@@ -104,6 +104,11 @@ class Program:
             self._news.wait_for(lambda: seen() or not self.running, deadline_s)
         return seen()
 
+    def wait_for_more(self, told: int, deadline_s: float, name: str = "err") -> None:
+        """Return once it has written more than `told` characters to a stream, has ended, or the deadline has passed."""
+        with self._news:
+            self._news.wait_for(lambda: len(self.output(name)) > told or not self.running, deadline_s)
+
     def wait(self, deadline_s: float) -> int | None:
         """Its exit status, or None when it still runs after the deadline."""
         if not self._channel.status_event.wait(max(deadline_s, 0)):

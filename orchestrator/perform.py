@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -337,6 +337,7 @@ def _packets_on_their_way(rig: Rig) -> int:
 def _stop_captures(captures: dict[str, Program], found: Findings) -> None:
     counters = {}
     for role, capture in captures.items():
+        _empty_ring(capture)
         capture.stop("INT", CAPTURE_STOP_S)
         try:
             counted: CaptureCounters = parse_counters(capture.output("err"))
@@ -347,6 +348,24 @@ def _stop_captures(captures: dict[str, Program], found: Findings) -> None:
         if not counted.complete:
             found.suspect.append(f"the capture at the {role}'s port is not complete: {counted}")
     found.facts["captures"] = counters
+
+
+def _empty_ring(capture: Program) -> None:
+    """Wait until tcpdump has written what the kernel gave it: what is in its ring when SIGINT comes is lost.
+
+    It tells its counters upon SIGUSR1.
+    """
+    end = time.monotonic() + CAPTURE_STOP_S
+    pause_s = 0.01
+    while capture.running and time.monotonic() < end:
+        told = len(capture.output("err"))
+        capture.signal("USR1")
+        capture.wait_for_more(told, CAPTURE_STOP_S)
+        with suppress(ValueError):
+            if parse_counters(capture.output("err")).drained:
+                return
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.5)
 
 
 def _fetch_captures(rig: Rig, path: str, directory: Path) -> None:

@@ -1,9 +1,8 @@
 """The receiver's side: drives cfdp-py's destination handler and answers where that is silent or wrong.
 
 cfdp-py 0.7, and what is done about it here:
-- it throws away file data that come before the Metadata PDU, asks for all of them again at each segment, and
-  then fails the checksum, not having kept the EOF's: what is early waits here while the metadata are asked
-  for;
+- it throws away file data that come before the Metadata PDU, asks for all of them again at each segment, and then
+  fails the checksum, not having kept the EOF's: what is early waits here while the metadata are asked for;
 - once it waits for missing data or for ACK(Finished) it leaves a repeated EOF unanswered: answered here;
 - it takes what comes after the end for a new transaction: not shown to it;
 - it waits a round trip more than it must for repeated data that were lost again: a pause ends the wait here;
@@ -32,8 +31,8 @@ from agents.cfdp.tally import Tally
 from agents.ending import Failed
 
 GIVE_UP_TIMERS = 8
-"""How many of its timers the receiver repeats Finished without an answer. The file is decided by then, and
-the sender stays for half as long after each Finished PDU that it hears."""
+"""How many of its timers the receiver repeats Finished without an answer. The file is decided by then, and the sender
+stays for half as long after each Finished PDU that it hears."""
 
 
 class Receiving:

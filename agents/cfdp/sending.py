@@ -1,10 +1,9 @@
 """The sender's side: drives cfdp-py's source handler and answers where that is silent.
 
 cfdp-py 0.7, and what is done about it here:
-- it refuses a Finished PDU while it waits for an ACK(EOF) that was lost, and repeats its EOF until it gives
-  up: it is told of the acknowledgement that the Finished PDU implies;
-- it has forgotten the transaction when a Finished PDU is repeated because ACK(Finished) was lost: answered
-  here;
+- it refuses a Finished PDU while it waits for an ACK(EOF) that was lost, and repeats its EOF until it gives up: it is
+  told of the acknowledgement that the Finished PDU implies;
+- it has forgotten the transaction when a Finished PDU is repeated because ACK(Finished) was lost: answered here;
 - it waits without limit for a receiver that has vanished: limited here.
 """
 
@@ -26,8 +25,8 @@ from agents.cfdp.tally import Tally
 from agents.ending import Failed
 
 LINGER_TIMERS = 4
-"""How many of the receiver's timers the sender stays after the last Finished PDU that it heard. At PER 0.1
-both ways one receiver in 5,000 then ends without its ACK(Finished)."""
+"""How many of the receiver's timers the sender stays after the last Finished PDU that it heard. At PER 0.1 both ways
+one receiver in 5,000 then ends without its ACK(Finished)."""
 
 _PRODUCING = {Step.IDLE, Step.SENDING_METADATA, Step.SENDING_FILE_DATA, Step.SENDING_EOF}
 _WAITING = {Step.WAITING_FOR_EOF_ACK, Step.WAITING_FOR_FINISHED}
@@ -85,8 +84,7 @@ class Sending:
             self._serve_timers(now_s)
 
     def facts(self) -> str:
-        """The last line of output. Raises Failed when the receiver's Finished PDU says the file is not
-        whole."""
+        """The last line of output. Raises Failed when the receiver's Finished PDU says that the file is not whole."""
         facts = self._tally.facts()
         verdict = self._finished
         assert verdict is not None

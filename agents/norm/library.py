@@ -1,5 +1,4 @@
-"""The part of libnorm's C interface that is used here, by ctypes: its enumerations and functions, with their
-types.
+"""The part of libnorm's C interface that is used here, by ctypes: its enumerations and functions with their types.
 
 Nothing is decided here. The order of the calls and the meaning of the events are in `agents.norm.session`.
 """

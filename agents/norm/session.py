@@ -27,7 +27,7 @@ class Session:
 
     def __init__(self, place: Place, seed: int) -> None:
         self._norm = load()
-        ctypes.CDLL(None).srand(seed)  # libnorm draws its back-offs from rand(), and never seeds it
+        ctypes.CDLL(None).srand(ctypes.c_uint(seed))  # libnorm draws its back-offs from rand(), and never seeds it
         self._instance = self._norm["NormCreateInstance"](False)
         self._descriptor = self._norm["NormGetDescriptor"](self._instance)
         group, interface, tx_port, node_id = place

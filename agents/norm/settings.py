@@ -31,8 +31,7 @@ class End(StrEnum):
     """The receiver acknowledges a watermark at the end of the file."""
 
     FLUSHED = "flushed"
-    """Flushes are sent as often as the robust factor says, and nobody asked for more. The receivers are
-    unknown."""
+    """As many flushes as the robust factor says, and nobody asked for more. The receivers are unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,24 +68,21 @@ class Settings:
 
     @property
     def message_rate_bps(self) -> float:
-        """The rate for libnorm, which counts its own messages, so that frames of a full segment go at
-        `rate_bps`.
+        """The rate for libnorm, which counts its own messages: frames of a full segment then go at `rate_bps`.
 
-        Shorter messages go faster than that, for one message: the channel's queue takes the difference.
+        A shorter message is followed a little too soon: the channel's queue takes the difference.
         """
         message_bytes = self.segment_bytes + DATA_HEADER_BYTES
         return (self.rate_bps or UNLIMITED_RATE_BPS) * message_bytes / frame_bytes(message_bytes)
 
     @property
     def first_grtt_s(self) -> float:
-        """libnorm's own guess of 0.25 s costs repeated repairs on a longer path, and waiting on a shorter
-        one."""
+        """libnorm's own guess of 0.25 s costs needless repairs on a longer path, and waiting on a shorter one."""
         return max(self.rtt_s, 0.001)
 
     @property
     def grtt_limit_s(self) -> float:
-        """Above anything that will be measured: libnorm's own limit of 10 s is below light time to the
-        planets."""
+        """Above anything that will be measured; libnorm's own limit of 10 s is not, among the planets."""
         return min(LARGEST_GRTT_S, max(10.0, 4 * self.rtt_s))
 
     @property
@@ -96,16 +92,19 @@ class Settings:
 
     @property
     def silence_limit_s(self) -> float:
-        """How long nothing may happen before a side gives up: two full series of flushes, 2 GRTT each."""
-        own_s = 30 + 4 * self.robust_factor * self.rtt_s * (1 + self.backoff_factor / 4)
-        return self.idle_limit_s if self.idle_limit_s is not None else own_s
+        """How long nothing may happen before a side gives up. A sender hears of nothing while it sends the file; after
+        that two series of flushes, one every 2 GRTT, are enough."""
+        if self.idle_limit_s is not None:
+            return self.idle_limit_s
+        file_s = 8 * self.file_bytes / self.message_rate_bps
+        return 30 + 2 * file_s + 4 * self.robust_factor * self.rtt_s * (1 + self.backoff_factor / 4)
 
     @property
     def linger_s(self) -> float:
         """How long a receiver stays after its file is whole, to answer. A flush comes every 2 GRTT.
 
-        Acknowledged, the sender is gone after the first answer that arrives: at PER 0.1 both ways, six in a
-        row are lost in one run of 20,000. Otherwise it sends all its flushes and probes whoever is there.
+        Acknowledged, the sender is gone after the first answer that arrives: at PER 0.1 both ways, six in a row are
+        lost in one run of 20,000. Otherwise it sends all its flushes, and probes whoever is there.
         """
         flushes = 6 if self.end is End.ACKNOWLEDGED else self.robust_factor + 2
         return (self.linger_rtts if self.linger_rtts is not None else 2.2 * flushes) * self.first_grtt_s

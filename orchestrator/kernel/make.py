@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
+import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +17,42 @@ from orchestrator.kernel import recipe
 from orchestrator.kernel.kernel import Observe
 from orchestrator.kernel.source import Source
 
-TOOLS = ("gcc", "make", "flex", "bison", "bc", "xz", "patch", "strip")
-TOOLS_MEND = "apt-get install build-essential flex bison bc xz-utils patch"
-SPACE_GB = 3.0
-OBJECTS = 1150
+PACKAGE_OF_TOOL = {
+    "gcc": "gcc",
+    "ld": "binutils",
+    "make": "make",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "patch": "patch",
+    "tar": "tar",
+    "xz": "xz-utils",
+}
+C_HEADER = "stdio.h"
+SPACE_GB = 1.5
+"""A 7.3 takes 1.1 GB with its package and tarball."""
+OBJECTS = 790
 """About as many files as a build compiles; only the progress bar believes it."""
+
+NOT_UNPACKED = [
+    *(f"*/drivers/{of}/*.[ch]" for of in ("accel", "gpu", "infiniband", "media", "scsi", "staging")),
+    *(f"*/drivers/net/{of}/*.[ch]" for of in ("ethernet", "wireless")),
+    *("*/arch/[!ux]*/*.[chS]", "*/arch/*.dts*", "*/sound/*.[ch]", "*/tools/perf/*", "*/tools/testing/*"),
+    *("*/Documentation/*.rst", "*/Documentation/*.yaml"),
+]
+"""Two thirds of a source tree: code for machines that a guest is not. Every Kconfig and Makefile is kept."""
+
+SETTINGS = {
+    "ARCH": "um",
+    "SUBARCH": "x86_64",
+    "KBUILD_BUILD_USER": "owlt",
+    "KBUILD_BUILD_HOST": "owlt",
+    "KBUILD_BUILD_TIMESTAMP": "1970-01-01",
+    "LC_ALL": "C",
+    "XZ_OPT": "-T0",
+}
+KEPT = ("PATH", "HOME", "TMPDIR")
+"""Nothing else of the caller's environment reaches make: a MAKEFLAGS or CFLAGS of its own would change the kernel."""
 
 
 @dataclass(frozen=True)
@@ -32,72 +66,122 @@ class Built:
 
 
 def check_machine(directory: Path) -> None:
-    """Raise Missing when a build tool or the room to build is not there."""
-    if lacking := [tool for tool in TOOLS if shutil.which(tool) is None]:
-        raise Missing(f"building a kernel needs {', '.join(lacking)}: {TOOLS_MEND}")
+    """Raise Missing when this machine lacks a build tool or the room to build, or is of another kind."""
+    if platform.machine() != "x86_64":
+        raise Missing(f"User-Mode Linux is built on x86_64; this is {platform.machine()}: use another machine")
+    packages = [package for tool, package in PACKAGE_OF_TOOL.items() if shutil.which(tool) is None]
+    if "gcc" not in packages and not _has_c_headers():
+        packages.append("libc6-dev")
+    if packages:
+        raise Missing(f"building a kernel needs {', '.join(packages)}: apt-get install {' '.join(packages)}")
     free_gb = shutil.disk_usage(directory).free / 1e9
     if free_gb < SPACE_GB:
         raise Missing(
-            f"building a kernel needs {SPACE_GB:g} GB in {directory}, which has {free_gb:.1f} GB: make room there"
+            f"building a kernel needs {SPACE_GB:g} GB in {directory}, which has {free_gb:.1f} GB: make room there, "
+            "or set XDG_CACHE_HOME to a directory elsewhere"
         )
 
 
 def build_kernel(source: Source, directory: Path, observe: Observe) -> Built:
     """Build the guests' kernel below `directory`. Raises OwltError with the end of what a failing step said."""
     observe("unpack", None, source.name)
-    tree, out = directory / "source", directory / "out"
-    tree.mkdir()
-    out.mkdir()
-    _step("unpack", ["tar", "--extract", "--strip-components=1", "--file", str(source.tarball)], tree)
-    observe("patch", None, "")
-    patches = [path.stem for path in recipe.PATCHES if _applied(path, tree)]
+    tree = _unpacked(source, directory / "source")
     observe("configure", None, "")
-    make = ["make", "ARCH=um", f"O={out}"]
-    _step("configure", [*make, "tinyconfig"], tree)
-    merge = ["scripts/kconfig/merge_config.sh", "-m", "-O", str(out), str(out / ".config"), str(recipe.FRAGMENT)]
-    _step("configure", merge, tree)
-    _step("configure", [*make, "olddefconfig"], tree)
-    config = (out / ".config").read_text()
+    patches = _patched(tree)
+    config = _configured(tree, source)
+    _make(["make", f"-j{len(os.sched_getaffinity(0))}", "linux"], tree, observe)
+    _step("strip", ["strip", "linux"], tree)
+    version = (tree / "include/config/kernel.release").read_text().strip()
+    return Built(tree / "linux", version, patches, recipe.timer_hz(config))
+
+
+def _has_c_headers() -> bool:
+    asked = subprocess.run(
+        ["gcc", "-E", "-x", "c", "-"], input=f"#include <{C_HEADER}>\n", text=True, capture_output=True, check=False
+    )
+    return asked.returncode == 0
+
+
+def _unpacked(source: Source, tree: Path) -> Path:
+    tree.mkdir()
+    left_out = [f"--exclude={pattern}" for pattern in NOT_UNPACKED]
+    _step("unpack", ["tar", "--extract", "--strip-components=1", *left_out, "--file", str(source.tarball)], tree)
+    if not (tree / "arch/um/Kconfig").is_file():
+        raise OwltError(f"{source.tarball} is not a Linux source tree: it has no arch/um; wanted linux-*.tar.xz")
+    return tree
+
+
+def _patched(tree: Path) -> list[str]:
+    """Apply, of each purpose, the patch that fits this version, and say which. One that fits none is done without."""
+    return [
+        fitting.stem
+        for choices in recipe.patch_choices(recipe.PATCHES)
+        for fitting in [path for path in choices if _applied(path, tree, "--dry-run")][:1]
+        if _applied(fitting, tree)
+    ]
+
+
+def _applied(patch: Path, tree: Path, *options: str) -> bool:
+    """Without fuzz: better not at all than in a wrong place."""
+    command = ["patch", "--strip=1", "--force", "--fuzz=0", "--silent", *options, "--input", str(patch)]
+    return subprocess.run(command, cwd=tree, capture_output=True, check=False).returncode == 0
+
+
+def _configured(tree: Path, source: Source) -> str:
+    """The finished configuration: the fragment and what it needs, all else off."""
+    _step("configure", ["make", "tinyconfig"], tree)
+    _step("configure", ["scripts/kconfig/merge_config.sh", "-n", ".config", str(recipe.FRAGMENT)], tree)
+    config = (tree / ".config").read_text()
     if lost := recipe.options_not_taken(recipe.FRAGMENT.read_text(), config):
         raise OwltError(
-            f"{source.name} does not take {', '.join(lost)} of {recipe.FRAGMENT.name}; use another --source"
+            f"{source.name} does not take {', '.join(lost)} of {recipe.FRAGMENT.name}: use another --source"
         )
-    _make([*make, f"-j{len(os.sched_getaffinity(0))}", "linux"], tree, observe)
-    _step("strip", ["strip", "--strip-debug", str(out / "linux")], tree)
-    version = (out / "include/config/kernel.release").read_text().strip()
-    return Built(out / "linux", version, patches, recipe.timer_hz(config))
+    return config
 
 
-def _applied(patch: Path, tree: Path) -> bool:
-    """Apply a patch if all of it fits; some are for one version only."""
-    command = ["patch", "--strip=1", "--force", "--silent", "--input", str(patch)]
-    if subprocess.run([*command, "--dry-run"], cwd=tree, capture_output=True, check=False).returncode != 0:
-        return False
-    _step("patch", command, tree)
-    return True
+def _environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in KEPT if name in os.environ} | SETTINGS
 
 
-def _step(phase: str, command: list[str], directory: Path) -> None:
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, errors="replace", check=False)
+def _step(phase: str, command: list[str], tree: Path) -> None:
+    done = subprocess.run(
+        command, cwd=tree, env=_environment(), capture_output=True, text=True, errors="replace", check=False
+    )
     if done.returncode != 0:
         raise OwltError(f"kernel build: {phase} failed: {' '.join(command)}\n{_end_of(done.stdout + done.stderr)}")
 
 
-def _make(command: list[str], directory: Path, observe: Observe) -> None:
+def _make(command: list[str], tree: Path, observe: Observe) -> None:
     said: list[str] = []
     compiled = 0
     with subprocess.Popen(
-        command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command,
+        cwd=tree,
+        env=_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            said.append(line)
-            if match := re.match(r"\s+(?:CC|AS)\s+(\S+)", line):
-                compiled += 1
-                observe("compile", min(compiled / OBJECTS, 0.99), match[1])
+        try:
+            for line in process.stdout:
+                said.append(line)
+                if match := re.match(r"\s+(?:CC|AS)\s+(\S+)", line):
+                    compiled += 1
+                    observe("compile", min(compiled / OBJECTS, 0.99), match[1])
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
     if process.returncode != 0:
         raise OwltError(f"kernel build: make failed: {' '.join(command)}\n{_end_of(''.join(said))}")
 
 
 def _end_of(text: str) -> str:
-    return "\n".join(text.strip().splitlines()[-20:])
+    """What a failing step said: its errors, which other jobs may have buried, or its last lines."""
+    lines = text.strip().splitlines()
+    errors = [line for line in lines if re.search(r"\berror\b|\bundefined reference\b", line, re.IGNORECASE)]
+    return "\n".join((errors or lines)[-20:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import tempfile
 from collections import defaultdict
@@ -32,7 +33,7 @@ def wall_by_part(journal: Path) -> dict[str, float]:
     """Seconds of wall time by part, summed over all runs, from a journal that one worker at a time wrote."""
     events = [json.loads(line) for line in journal.read_text().splitlines()]
     spent: dict[str, float] = defaultdict(float)
-    for event, after in zip(events, events[1:], strict=False):
+    for event, after in itertools.pairwise(events):
         name = event["phase"] if event["event"] == "phase" else event["event"]
         spent[PARTS.get(name, "launch")] += after["at_s"] - event["at_s"]
     return dict(spent)

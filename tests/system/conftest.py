@@ -29,9 +29,10 @@ class Guest:
     ) -> subprocess.CompletedProcess[str]:
         """Run a Python or shell script as the guest's root, in the project's directory, to its end."""
         interpreter = [sys.executable] if script.suffix == ".py" else ["/bin/sh"]
-        told = 'cd "$0" && export PYTHONPATH="$0" && "$@" >"$OUT_DIR/stdout" 2>"$OUT_DIR/stderr"; echo $? >"$OUT_DIR/status"'
+        told = 'cd "$0" && "$@" >"$OUT_DIR/stdout" 2>"$OUT_DIR/stderr"; echo $? >"$OUT_DIR/status"'
         program = [
             "env",
+            f"PYTHONPATH={PROJECT}",
             "OUT_DIR=/run/task",
             "sh",
             "-c",

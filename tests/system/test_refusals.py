@@ -1,4 +1,4 @@
-"""What cannot be done is told with what, where, got, wanted and next step, with exit status 2, and nothing is changed."""
+"""What cannot be done is told with the next step and exit status 2, and nothing is changed."""
 
 from __future__ import annotations
 

@@ -142,3 +142,9 @@ def test_the_rate_is_scaled_so_that_whole_frames_count() -> None:
 
 def test_a_long_light_time_raises_the_limit_of_the_round_trip() -> None:
     assert Settings(rate_bps=1e6, rtt_s=400, file_bytes=1).grtt_limit_s == 1000
+
+
+def test_a_long_file_on_a_slow_channel_is_no_silence() -> None:
+    settings = Settings(rate_bps=9600, rtt_s=0.05, file_bytes=10_000_000)
+
+    assert settings.silence_limit_s > 8 * 10_000_000 / 9600

@@ -50,7 +50,7 @@ def test_what_cannot_be_filled_is_refused_with_its_place(template: str) -> None:
 
 
 def test_a_refusal_lists_what_is_known() -> None:
-    with pytest.raises(ValueError, match="use one of: rtt_s, seed"):
+    with pytest.raises(ValueError, match="known here: rtt_s, seed"):
         check("here", "{light_time}", ["seed", "rtt_s"])
 
 

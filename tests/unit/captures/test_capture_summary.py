@@ -199,6 +199,20 @@ def test_a_packet_removed_by_hand_from_the_capture_where_it_arrived_is_suspect_b
     assert summary.suspect == ["receiver.pcap holds 19 packets, and tcpdump counted 20"]
 
 
+def test_packets_that_were_lost_but_not_by_the_emulator_are_suspect(tmp_path: Path) -> None:
+    summary = summary_between(
+        tmp_path, DATA_PACKETS, later(DATA_PACKETS[5:], OWD_NS), expected=Expected(forward_dropped=3)
+    )
+    assert summary.suspect == ["5 packets of the sender were lost, of which the emulator dropped or held 3 at most"]
+
+
+def test_packets_that_the_emulator_dropped_are_not_suspect(tmp_path: Path) -> None:
+    summary = summary_between(
+        tmp_path, DATA_PACKETS, later(DATA_PACKETS[5:], OWD_NS), expected=Expected(forward_dropped=5)
+    )
+    assert (summary.str_lost, summary.suspect) == (5, [])
+
+
 def test_packets_dropped_by_the_capture_are_suspect(tmp_path: Path) -> None:
     summary = summary_between(
         tmp_path,

@@ -1,0 +1,77 @@
+"""Run in a guest to see what its kernel can do: `python -m orchestrator.kernel.inside CLOCK`.
+
+What it finds is written after each step, since a kernel that lacks the last one hangs there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import cast
+
+from emulator import capabilities
+from emulator.rtnetlink import open_rtnetlink
+from orchestrator.clock import Clock
+from orchestrator.kernel.probe import FINDINGS_NAME, SLEEP_S
+
+BPF_SYSCALL_NUMBER = 321
+BPF_PROG_LOAD = 5
+BPF_PROG_TYPE_SOCKET_FILTER = 1
+RETURN_NOTHING = struct.pack("=BBhi", 0xB7, 0, 0, 0) + struct.pack("=BBhi", 0x95, 0, 0, 0)
+"""r0 = 0; exit (RFC 9669)."""
+
+
+def slept_s(asked_s: float) -> float:
+    """How long a sleep took by the guest's own clock."""
+    start_s = time.monotonic()
+    time.sleep(asked_s)
+    return time.monotonic() - start_s
+
+
+def bpf_loads() -> bool:
+    """Whether bpf(2) takes a program."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    program, licence = ctypes.create_string_buffer(RETURN_NOTHING), ctypes.create_string_buffer(b"GPL")
+    attributes = struct.pack(
+        "=IIQQ", BPF_PROG_TYPE_SOCKET_FILTER, 2, ctypes.addressof(program), ctypes.addressof(licence)
+    )
+    descriptor = libc.syscall(BPF_SYSCALL_NUMBER, BPF_PROG_LOAD, attributes, len(attributes))
+    if descriptor >= 0:
+        os.close(descriptor)
+    return bool(descriptor >= 0)
+
+
+def spin_ends() -> bool:
+    """Loop, without a system call, until a child has set a byte. Where nothing preempts the loop it hangs."""
+    with mmap.mmap(-1, mmap.PAGESIZE) as shared:
+        child = os.fork()
+        if child == 0:
+            shared[0] = 1
+            os._exit(0)
+        while not shared[0]:
+            pass
+        os.waitpid(child, 0)
+    return True
+
+
+def main(clock: Clock) -> None:
+    """Find out, cheapest first, and write down what is found."""
+    findings: dict[str, object] = {"slept_s": slept_s(SLEEP_S[clock])}
+    Path(FINDINGS_NAME).write_text(json.dumps(findings))
+    if clock != "exact":
+        return
+    with open_rtnetlink() as netlink:
+        findings |= {"bpf": bpf_loads(), "capabilities": capabilities.probe(netlink)}
+    Path(FINDINGS_NAME).write_text(json.dumps(findings))
+    findings["ends_spins"] = spin_ends()
+    Path(FINDINGS_NAME).write_text(json.dumps(findings))
+
+
+if __name__ == "__main__":
+    main(cast(Clock, sys.argv[1]))
