@@ -113,6 +113,7 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
     observe("capture")
     captures = _start_captures(rig, paths["emulator"], directory, undo)
     observe("launch")
+    watch = _start_watch(rig, paths["receiver"], directory, undo)
     found.facts["session"] = session_of(builds["sender"], rig)
     found.facts["started_at_ns"] = time.time_ns()
     try:
@@ -128,7 +129,7 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
         _stop_captures(captures, found)
         observe("fetch")
         _fetch_captures(rig, paths["emulator"], directory)
-    _judge(rig, f"{paths['receiver']}/{RECEIVED_NAME}", found)
+    _judge(rig, f"{paths['receiver']}/{RECEIVED_NAME}", watch, found)
 
 
 def run_values(run: Run, rig: Rig, file: str, paths: dict[str, str], role: str) -> dict[str, str]:
@@ -211,6 +212,16 @@ def _start_captures(rig: Rig, path: str, directory: Path, undo: ExitStack) -> di
                 f"the capture at the {role}'s port did not start: {capture.output('err').strip()}",
             )
     return captures
+
+
+def _start_watch(rig: Rig, path: str, directory: Path, undo: ExitStack) -> Program:
+    """Note on the receiver when its file changes last."""
+    command = [rig.python, "-I", "-S", rig.watch, path, RECEIVED_NAME]
+    watch = rig.receiver.host.start(command, path, directory / "watch")
+    undo.callback(watch.stop)
+    if not watch.wait_for_line("^watching$", READY_S):
+        raise Ended(Outcome.ABORTED, f"the receiver's file cannot be watched{_last_words(watch)}")
+    return watch
 
 
 def _launch(
@@ -373,7 +384,7 @@ def _fetch_captures(rig: Rig, path: str, directory: Path) -> None:
         rig.emulator.files.get(f"{path}/{role}.pcap", str(directory / f"{role}.pcap"))
 
 
-def _judge(rig: Rig, received: str, found: Findings) -> None:
+def _judge(rig: Rig, received: str, watch: Program, found: Findings) -> None:
     """Compare what arrived with what was sent; raises Ended unless they are the same."""
     host = rig.receiver.host
     sha256 = host.run(["sha256sum", received])
@@ -383,8 +394,11 @@ def _judge(rig: Rig, received: str, found: Findings) -> None:
     found.facts["received_sha256"] = sha256.stdout.split()[0].decode()
     if found.facts["received_sha256"] != found.facts["file_sha256"]:
         raise Ended(Outcome.CORRUPT, "the received file is not the one that was sent")
-    changed = host.check(["stat", "-c", "%.9Y", received]).decode()
-    found.facts["file_whole_at_ns"] = int(changed.replace(".", ""))
+    watch.stop()
+    if noted := re.search(r"^last change (\d+)$", watch.output(), re.MULTILINE):
+        found.facts["file_whole_at_ns"] = int(noted[1])
+    else:
+        found.suspect.append("it was not seen when the received file was whole")
 
 
 def _record(run: Run, setting: Setting, found: Findings, outcome: Outcome, reason: str) -> RunRecord:

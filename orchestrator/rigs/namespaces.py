@@ -173,6 +173,7 @@ def raised(directory: Path, logs: Path) -> Iterator[Rig]:
             sender_port=rig.SENDER_PORT,
             receiver_port=rig.RECEIVER_PORT,
             python=sys.executable,
+            watch=str(Path(__file__).parents[2] / "agents" / "watch.py"),
         )
 
 

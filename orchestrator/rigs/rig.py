@@ -33,7 +33,7 @@ class Rig:
     """Three hosts and the channel between two of them, all reachable.
 
     `sender_port` and `receiver_port` are the emulator's interfaces towards each host: the capture points.
-    `python` runs this project's endpoints on the hosts.
+    `python` runs this project's endpoints on the hosts, `watch` is where they have `agents/watch.py`.
     """
 
     sender: TestHost
@@ -43,3 +43,4 @@ class Rig:
     sender_port: str
     receiver_port: str
     python: str
+    watch: str

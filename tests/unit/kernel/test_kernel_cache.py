@@ -1,0 +1,156 @@
+"""When a cached kernel is the right one, and that an entry is whole or not there."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from orchestrator import kernel
+from orchestrator.errors import Missing
+from orchestrator.kernel import cache, recipe
+from orchestrator.kernel.kernel import Kernel
+
+
+def a_kernel(directory: Path, **changes: object) -> tuple[Path, Kernel]:
+    linux = directory / "built"
+    linux.write_bytes(b"a kernel")
+    facts: dict[str, object] = {
+        "path": linux,
+        "version": "7.3.4",
+        "package": "linux-source-7.3 7.3.4-1",
+        "recipe": recipe.digest(),
+        "patches": ["spin-7.3"],
+        "hz": 100,
+        "seccomp": True,
+        "clocks": ["exact", "skip", "real"],
+        "ends_spins": True,
+        "netem_seed": True,
+        "bpf": True,
+    }
+    return linux, Kernel.model_validate(facts | changes)
+
+
+def nobody(_phase: str, _fraction: float | None, _message: str) -> None:
+    """Told, and takes no notice."""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_no_kernel_is_found_in_an_empty_cache() -> None:
+    assert kernel.find() is None
+
+
+def test_a_kept_kernel_is_found(tmp_path: Path) -> None:
+    kept = cache.keep(*a_kernel(tmp_path))
+
+    assert kernel.find() == kept
+    assert kept.path.read_bytes() == b"a kernel"
+
+
+def test_a_kernel_of_another_recipe_is_not_found(tmp_path: Path) -> None:
+    cache.keep(*a_kernel(tmp_path, recipe="an older one"))
+
+    assert kernel.find() is None
+
+
+def test_the_newest_of_several_is_found(tmp_path: Path) -> None:
+    for version in ("7.3.4", "7.10.1", "7.4.0"):
+        cache.keep(*a_kernel(tmp_path, version=version))
+
+    found = kernel.find()
+    assert found is not None
+    assert found.version == "7.10.1"
+
+
+def test_a_kernel_that_can_do_more_is_found_before_a_newer_one(tmp_path: Path) -> None:
+    cache.keep(*a_kernel(tmp_path, version="7.3.4"))
+    cache.keep(*a_kernel(tmp_path, version="7.5.1", ends_spins=False, patches=[]))
+
+    found = kernel.find()
+    assert found is not None
+    assert found.version == "7.3.4"
+
+
+def test_an_entry_without_its_kernel_is_not_found(tmp_path: Path) -> None:
+    cache.keep(*a_kernel(tmp_path)).path.unlink()
+
+    assert kernel.find() is None
+
+
+def test_an_entry_that_another_version_of_owlt_wrote_is_passed_over(tmp_path: Path) -> None:
+    kept = cache.keep(*a_kernel(tmp_path))
+    (kept.path.parent / cache.KERNEL_NAME).write_text('{"version": "7.3.4"}')
+
+    assert kernel.find() is None
+
+
+def test_a_kernel_kept_again_replaces_the_first(tmp_path: Path) -> None:
+    linux, built = a_kernel(tmp_path)
+    cache.keep(linux, built)
+    linux.write_bytes(b"made again")
+    cache.keep(linux, built)
+
+    found = kernel.find()
+    assert found is not None
+    assert found.path.read_bytes() == b"made again"
+    assert [entry.name for entry in cache.cache_directory().iterdir()] == [found.path.parent.name]
+
+
+def test_another_package_of_the_same_version_is_another_entry(tmp_path: Path) -> None:
+    cache.keep(*a_kernel(tmp_path, package="linux-source-7.3 7.3.4-1"))
+    cache.keep(*a_kernel(tmp_path, package="linux-source-7.3 7.3.4-2"))
+
+    assert len(cache.cached(recipe.digest())) == 2
+
+
+def test_a_build_that_is_interrupted_leaves_nothing() -> None:
+    with pytest.raises(KeyboardInterrupt), cache.workshop() as directory:
+        (directory / "linux").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    assert list(cache.cache_directory().iterdir()) == []
+
+
+def test_what_a_killed_build_left_is_cleared_by_the_next() -> None:
+    left = cache.cache_directory() / f"{cache.WORKSHOP}killed"
+    left.mkdir(parents=True)
+
+    with cache.only_one_builds(nobody):
+        assert not left.exists()
+
+
+def _build_meanwhile(said: multiprocessing.Queue[str]) -> None:
+    with cache.only_one_builds(lambda phase, _fraction, _message: said.put(phase)):
+        said.put("my turn")
+
+
+def test_a_second_build_says_that_it_waits_and_goes_on_after_the_first() -> None:
+    context = multiprocessing.get_context("fork")
+    said: multiprocessing.Queue[str] = context.Queue()
+    with cache.only_one_builds(nobody):
+        second = context.Process(target=_build_meanwhile, args=(said,))
+        second.start()
+        assert said.get(timeout=30) == "wait"
+        assert said.empty()
+    assert said.get(timeout=30) == "my turn"
+    second.join(timeout=30)
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
+
+    with pytest.raises(Missing, match="set XDG_CACHE_HOME"), cache.only_one_builds(nobody):
+        pass
+
+
+def test_what_a_kernel_lacks_is_told_by_name(tmp_path: Path) -> None:
+    _, old = a_kernel(tmp_path, version="6.1.192", seccomp=False, netem_seed=False)
+
+    assert old.lacks == ["seccomp mode (Linux 6.16)", "netem's seed (Linux 6.7)"]
+    assert "lacks seccomp mode" in old.told
