@@ -42,8 +42,9 @@ clean:  ## remove the virtual environment; results and the cached kernel stay
 
 .venv/.made: requirements.lock pyproject.toml
 	@SUDO="$(SUDO)" .ci/debian-packages
-	$(PYTHON) -m venv --clear .venv
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r .ci/installer.lock
-	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock
+	$(BIN)/uv pip install -q --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	touch $@

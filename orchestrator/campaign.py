@@ -20,7 +20,7 @@ from orchestrator.errors import Missing, OwltError, ProfileError
 from orchestrator.load import load_sweep
 from orchestrator.plan import Plan, plan_sweep, write_plan
 from orchestrator.record import read_record
-from orchestrator.rigs import namespaces
+from orchestrator.rigs import guest, namespaces
 from orchestrator.supervisor import (
     Event,
     Launcher,
@@ -117,6 +117,7 @@ def _launcher(plan: Plan, cpus: list[int]) -> Launcher:
         raise Missing(
             "the virtual rig needs a kernel to boot, and none is built: run 'owlt kernel build' (4 to 8 minutes, once)"
         )
+    guest.compile_ahead()
     return VirtualWorkers(plan, found, cpus)
 
 

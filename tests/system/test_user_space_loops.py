@@ -1,4 +1,4 @@
-"""On the exact clock nothing preempts a program. One that waits in a loop still ends, and one that computes is left alone."""
+"""On the exact clock nothing preempts a program: one that waits in a loop still ends, one that computes goes on."""
 
 from __future__ import annotations
 
