@@ -59,7 +59,7 @@ def plan(sweep_file: SweepFile) -> None:
     from orchestrator.estimate import estimate
 
     planned = resolve(sweep_file)
-    table = Table("order", "run", "deadline", "guest", box=None, header_style="bold")
+    table = _table("order", "run", "deadline", "guest")
     for batch in planned.batches:
         for each in batch.runs:
             build = planned.implementations[each.permutation.implementation]
@@ -83,7 +83,7 @@ def doctor() -> None:
     from orchestrator.doctor import examine
 
     findings = examine(find_implementation(str(path)) for path in implementation_files())
-    table = Table("", "what", "found", "wanted for", "mend", box=None, header_style="bold")
+    table = _table("", "what", "found", "wanted for", "mend")
     for each in findings:
         mark = "[green]has[/]" if each.found else "[red]lacks[/]"
         table.add_row(mark, each.name, each.detail, each.wanted_for, "" if each.found else each.mend)
@@ -102,7 +102,7 @@ def rigs(
         namespaces.clear()
     found = kernel.find()
     standing = namespaces.leftovers()
-    table = Table("rig", "what it is", "here", box=None, header_style="bold")
+    table = _table("rig", "what it is", "here")
     table.add_row(
         "virtual",
         "three namespaces in User-Mode Linux guests, one guest per core; clocks exact, skip, real",
@@ -122,7 +122,7 @@ def implementations() -> None:
     from orchestrator.catalogue import find_implementation, implementation_files
     from orchestrator.doctor import lacks_for
 
-    table = Table("name", "protocol", "what it is", "clocks", "lacks", box=None, header_style="bold")
+    table = _table("name", "protocol", "what it is", "clocks", "lacks")
     for path in implementation_files():
         build = find_implementation(str(path))
         lacks = "; ".join(f"{lack.name}: {lack.mend}" for lack in lacks_for(build))
@@ -174,6 +174,14 @@ def emulator_serve(context: typer.Context) -> None:
     from emulator.__main__ import main as serve
 
     raise typer.Exit(serve(context.args))
+
+
+def _table(*headers: str) -> Table:
+    """A table without lines in which nothing is cut off."""
+    table = Table(box=None, header_style="bold")
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    return table
 
 
 def _print_report(results: Path) -> None:

@@ -104,8 +104,10 @@ def _has_c_headers() -> bool:
 
 def _unpacked(source: Source, tree: Path) -> Path:
     tree.mkdir()
-    left_out = [f"--exclude={pattern}" for pattern in NOT_UNPACKED]
-    _step("unpack", ["tar", "--extract", "--strip-components=1", *left_out, "--file", str(source.tarball)], tree)
+    left_out = tree.with_suffix(".left-out")
+    left_out.write_text("\n".join(NOT_UNPACKED) + "\n")
+    how = ["--strip-components=1", f"--exclude-from={left_out}"]
+    _step("unpack", ["tar", "--extract", *how, "--file", str(source.tarball)], tree)
     if not (tree / "arch/um/Kconfig").is_file():
         raise OwltError(f"{source.tarball} is not a Linux source tree: it has no arch/um; wanted linux-*.tar.xz")
     return tree
@@ -183,5 +185,5 @@ def _make(command: list[str], tree: Path, observe: Observe) -> None:
 def _end_of(text: str) -> str:
     """What a failing step said: its errors, which other jobs may have buried, or its last lines."""
     lines = text.strip().splitlines()
-    errors = [line for line in lines if re.search(r"\berror\b|\bundefined reference\b", line, re.IGNORECASE)]
+    errors = [line for line in lines if re.search(r"\berror:|\bundefined reference\b", line)]
     return "\n".join((errors or lines)[-20:])

@@ -39,8 +39,9 @@ def boot_wall_s(kernel: Kernel) -> float:
         start_s = time.monotonic()
         command = command_line(boot_for(kernel.path, "exact", kernel.seccomp))
         environment = {"PATH": "/usr/bin:/bin", "HOME": ".", "TMPDIR": "/dev/shm"}
-        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.run(command, cwd=name, env=environment, timeout=60, check=False, **quiet)
+        subprocess.run(
+            command, cwd=name, env=environment, timeout=60, check=False, stdin=subprocess.DEVNULL, capture_output=True
+        )
         return time.monotonic() - start_s
 
 

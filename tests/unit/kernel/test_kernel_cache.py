@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -124,21 +124,20 @@ def test_what_a_killed_build_left_is_cleared_by_the_next() -> None:
         assert not left.exists()
 
 
-def _build_meanwhile(said: multiprocessing.Queue[str]) -> None:
-    with cache.only_one_builds(lambda phase, _fraction, _message: said.put(phase)):
-        said.put("my turn")
-
-
 def test_a_second_build_says_that_it_waits_and_goes_on_after_the_first() -> None:
-    context = multiprocessing.get_context("fork")
-    said: multiprocessing.Queue[str] = context.Queue()
-    with cache.only_one_builds(nobody):
-        second = context.Process(target=_build_meanwhile, args=(said,))
-        second.start()
-        assert said.get(timeout=30) == "wait"
-        assert said.empty()
-    assert said.get(timeout=30) == "my turn"
-    second.join(timeout=30)
+    cache.cache_directory().mkdir(parents=True)
+    hold = ["flock", str(cache.cache_directory() / ".lock"), "sh", "-c", "echo held; read end"]
+    with subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdin and first.stdout
+        assert first.stdout.readline() == b"held\n"
+        said: list[str] = []
+
+        def end_the_first(phase: str, _fraction: float | None, _message: str) -> None:
+            said.append(phase)
+            first.communicate(b"end\n")
+
+        with cache.only_one_builds(end_the_first):
+            assert said == ["wait"]
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import tarfile
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def test_too_little_room_is_told_with_how_much_is_wanted(tmp_path: Path, monkeyp
 
 
 def test_a_machine_of_another_kind_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(make.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
 
     with pytest.raises(Missing, match="this is aarch64"):
         make.check_machine(tmp_path)
@@ -65,7 +66,7 @@ def test_a_tarball_that_is_no_kernel_is_named(tmp_path: Path) -> None:
 def test_a_tarball_that_is_none_fails_with_tars_words(tmp_path: Path) -> None:
     (tmp_path / "junk.tar.xz").write_bytes(b"junk")
 
-    with pytest.raises(OwltError, match=r"unpack failed: tar [\s\S]*not look like a tar archive|format not recognized"):
+    with pytest.raises(OwltError, match=r"(?s)unpack failed: tar .*junk\.tar\.xz\n.*not recognized"):
         make.build_kernel(Source("junk", tmp_path / "junk.tar.xz"), tmp_path, nobody)
 
 
