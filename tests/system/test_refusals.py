@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -34,14 +33,6 @@ def test_without_a_kernel_the_command_that_builds_one_is_told(tmp_path: Path, mo
     assert done.returncode == 2
     assert "owlt kernel build" in done.stderr
     assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="missing capability: to be an ordinary user")
-def test_the_local_rig_needs_root(tmp_path: Path) -> None:
-    done = owlt("run", sweep_file(tmp_path, rig="local", clock="real"), "--results", tmp_path / "results")
-
-    assert done.returncode == 2
-    assert "needs root" in done.stderr
 
 
 def test_the_local_rig_has_the_real_clock_only(tmp_path: Path) -> None:
