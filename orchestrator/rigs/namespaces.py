@@ -39,6 +39,11 @@ def namespace(role: str) -> str:
     return f"owlt-{role}"
 
 
+def management_port(role: str) -> str:
+    """The management bridge's interface towards a host."""
+    return f"owlt-{role[:6]}"
+
+
 def links() -> list[str]:
     """`ip -batch` lines that make the namespaces and wire them."""
     lines = [f"netns add {namespace(role)}" for role in ROLES]
@@ -49,8 +54,8 @@ def links() -> list[str]:
     ]
     for role in ROLES:
         lines += [
-            f"link add owlt-{role[:6]} type veth peer name mgmt0 netns {namespace(role)}",
-            f"link set owlt-{role[:6]} master {MANAGEMENT_BRIDGE} up",
+            f"link add {management_port(role)} type veth peer name mgmt0 netns {namespace(role)}",
+            f"link set {management_port(role)} master {MANAGEMENT_BRIDGE} up",
         ]
     for role, port in (("sender", rig.SENDER_PORT), ("receiver", rig.RECEIVER_PORT)):
         lines.append(
@@ -153,6 +158,7 @@ def raised(directory: Path, logs: Path) -> Iterator[Rig]:
             _in_namespace(role, host_script(role))
         _in_namespace("emulator", emulator_script())
         logins = _make_logins(directory)
+        _write_sshd_files(directory)
         for role in ROLES:
             _start_sshd(down, directory, logs, role)
         _start_emulator(down, logs)
@@ -196,16 +202,27 @@ def _port_states() -> list[str]:
 
 
 def leftovers() -> list[str]:
-    """Namespaces and the bridge of a rig that stands on this kernel."""
+    """What stands of a rig on this kernel: its namespaces, the management bridge and that one's ports."""
     spaces = [namespace(role) for role in ROLES if Path("/run/netns", namespace(role)).exists()]
-    return spaces + [MANAGEMENT_BRIDGE] * Path("/sys/class/net", MANAGEMENT_BRIDGE).exists()
+    return spaces + [name for name in _management_links() if Path("/sys/class/net", name).exists()]
 
 
 def clear() -> None:
-    """Remove the namespaces and the bridge, whichever are there. Programs are ended by who started them."""
-    for name in leftovers():
-        kind = ["link"] if name == MANAGEMENT_BRIDGE else ["netns"]
-        subprocess.run(["ip", *kind, "del", name], check=False, capture_output=True)
+    """Remove what stands of a rig. Programs are ended by who started them.
+
+    The interfaces go first and by name: those of a removed namespace are gone only some time after it.
+    """
+    standing = leftovers()
+    for name in _management_links():
+        if name in standing:
+            subprocess.run(["ip", "link", "del", name], check=False, capture_output=True)
+    for role in ROLES:
+        if namespace(role) in standing:
+            subprocess.run(["ip", "netns", "del", namespace(role)], check=False, capture_output=True)
+
+
+def _management_links() -> list[str]:
+    return [*(management_port(role) for role in ROLES), MANAGEMENT_BRIDGE]
 
 
 def _ip_batch(lines: list[str]) -> None:
@@ -239,17 +256,24 @@ def _make_logins(directory: Path) -> dict[str, Login]:
     }
 
 
-def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str) -> None:
-    """sshd in a mount namespace where root has an empty home and a plain shell: start-up files of a user's
-    shell would run before every command, and differ from machine to machine."""
+def _write_sshd_files(directory: Path) -> None:
+    """What all three sshds read, written before the first starts.
+
+    root has an empty home and a plain shell in them: start-up files of a user's shell would run before every
+    command, and differ from machine to machine. As an ordinary user's guest sees the machine, its own shadow
+    file cannot be read, and root would count as locked.
+    """
     (directory / "sshd_config").write_text(SSHD_CONFIG.format(directory=directory))
     (directory / "home").mkdir(exist_ok=True)
-    Path("/run/sshd").mkdir(exist_ok=True)
-    # as an ordinary user's guest sees the machine, its shadow file cannot be read and root counts as locked
-    (directory / "shadow").write_text("root:*:20000:0:99999:7:::\n")
     accounts = [line for line in Path("/etc/passwd").read_text().splitlines() if not line.startswith("root:")]
     accounts.insert(0, f"root:x:0:0:root:{directory}/home:/bin/sh")
     (directory / "passwd").write_text("\n".join(accounts) + "\n")
+    (directory / "shadow").write_text("root:*:20000:0:99999:7:::\n")
+    Path("/run/sshd").mkdir(exist_ok=True)
+
+
+def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str) -> None:
+    """sshd in the host's namespace, and in a mount namespace where the accounts are this rig's."""
     script = (
         f"mount --bind {directory}/passwd /etc/passwd && mount --bind {directory}/shadow /etc/shadow && "
         f"exec /usr/sbin/sshd -D -e -f {directory}/sshd_config -o ListenAddress={rig.MANAGEMENT_ADDRESSES[role]}"

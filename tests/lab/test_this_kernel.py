@@ -53,7 +53,7 @@ def test_a_rig_that_stands_already_is_not_touched(tmp_path: Path) -> None:
 
         assert done.returncode == 2
         assert "stands already" in done.stderr
-        assert len(namespaces.leftovers()) == 4
+        assert len(namespaces.leftovers()) == 7
 
 
 def test_a_rig_that_was_left_standing_is_cleared_by_command(tmp_path: Path) -> None:
