@@ -10,8 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 
 from orchestrator.kernel import Kernel, find
 from orchestrator.kernel.probe import boot_for, run_guest
@@ -30,30 +34,58 @@ VIRTUAL_S = SENT * 833.6e-6 + 25e-3
 NOTHING = "#!/bin/sh\nmount -t proc proc /proc\necho o >/proc/sysrq-trigger\nsleep 60\n"
 
 
-def boot_wall_s(kernel: Kernel) -> float:
-    """Wall time of a guest whose first program switches it off."""
-    with tempfile.TemporaryDirectory(prefix="owlt-bench-") as name:
+SHARED = 1.25
+"""A guest runs on one CPU. When it took this much longer than its CPU time, that CPU was not its own."""
+
+
+@dataclass
+class Cost:
+    """What a guest took, from boot to power-off."""
+
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+    @property
+    def judged_s(self) -> float:
+        """The wall time, or the CPU time where something else had the CPU too."""
+        return self.cpu_s if self.wall_s > SHARED * self.cpu_s else self.wall_s
+
+
+@contextmanager
+def measured() -> Iterator[Cost]:
+    """Fill in what the programs that are started and ended meanwhile take."""
+    cost, before, start_s = Cost(), getrusage(RUSAGE_CHILDREN), time.monotonic()
+    yield cost
+    after = getrusage(RUSAGE_CHILDREN)
+    cost.wall_s = time.monotonic() - start_s
+    cost.cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def boot(kernel: Kernel) -> Cost:
+    """A guest whose first program switches it off."""
+    with tempfile.TemporaryDirectory(prefix="owlt-bench-") as name, measured() as cost:
         init = Path(name, INIT_NAME)
         init.write_text(NOTHING)
         init.chmod(0o755)
-        start_s = time.monotonic()
         command = command_line(boot_for(kernel.path, "exact", kernel.seccomp))
         environment = {"PATH": "/usr/bin:/bin", "HOME": ".", "TMPDIR": "/dev/shm"}
         subprocess.run(
             command, cwd=name, env=environment, timeout=60, check=False, stdin=subprocess.DEVNULL, capture_output=True
         )
-        return time.monotonic() - start_s
+    return cost
 
 
-def packets_wall_s(kernel: Kernel) -> float:
-    """Wall time of a guest that makes the three hosts and sends. Raises ValueError when it did not do all of it."""
+def packets(kernel: Kernel) -> Cost:
+    """A guest that makes the three hosts and sends. Raises ValueError when it did not do all of it."""
     with tempfile.TemporaryDirectory(prefix="owlt-bench-") as name:
-        run = run_guest(boot_for(kernel.path, "exact", kernel.seccomp), Path(name), ["sh", str(SCRIPT), sys.executable])
+        with measured() as cost:
+            setting = boot_for(kernel.path, "exact", kernel.seccomp)
+            run = run_guest(setting, Path(name), ["sh", str(SCRIPT), sys.executable])
         told = Path(name, "packets.json")
         if not told.exists() or not told.read_text():
             raise ValueError(f"the guest told nothing; its console: {run.console}")
         check(**json.loads(told.read_text()))
-        return run.wall_s
+    return cost
 
 
 def check(received: int, took_s: float) -> None:
@@ -70,13 +102,18 @@ def main() -> int:
         sys.exit("bench: no virtual-time kernel is cached; run 'owlt kernel build'")
     print(f"kernel: {kernel.told}")
     limit_s = SECCOMP_LIMIT_S if kernel.seccomp else PTRACE_LIMIT_S
-    over = report("boot to power-off", min(boot_wall_s(kernel) for _ in range(REPETITIONS)), BOOT_LIMIT_S)
-    over |= report("10,000 packets", min(packets_wall_s(kernel) for _ in range(REPETITIONS)), limit_s)
+    over = report("boot to power-off", [boot(kernel) for _ in range(REPETITIONS)], BOOT_LIMIT_S)
+    over |= report("10,000 packets", [packets(kernel) for _ in range(REPETITIONS)], limit_s)
     return int(over)
 
 
-def report(what: str, wall_s: float, limit_s: float) -> bool:
-    """Print a figure; true when it is over the limit."""
-    over = wall_s > limit_s
-    print(f"  {what:18} {wall_s:6.3f} s, {'OVER' if over else 'within'} {limit_s:g} s")
+def report(what: str, costs: list[Cost], limit_s: float) -> bool:
+    """Print the least of the costs; true when it is over the limit."""
+    least = min(costs, key=lambda cost: cost.judged_s)
+    over = least.judged_s > limit_s
+    shared = " (the CPU was shared: its CPU time is judged)" if least.judged_s != least.wall_s else ""
+    print(
+        f"  {what:18} {least.wall_s:6.3f} s, CPU {least.cpu_s:6.3f} s, "
+        f"{'OVER' if over else 'within'} {limit_s:g} s{shared}"
+    )
     return over

@@ -1,0 +1,41 @@
+"""The guest's kernel has what a rig and the builds on it want: tried one by one in a guest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import kernel
+from tests.system.conftest import PROJECT, Guest
+
+SCRIPT = PROJECT / "tests/system/guest_scripts/kernel_parts.py"
+TCP = (
+    "bbr bic cdg cubic dctcp highspeed htcp hybla illinois lp nv reno scalable vegas veno westwood yeah".split()  # noqa: SIM905
+)
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory, guest_kernel: kernel.Kernel) -> dict[str, Any]:
+    """What each part said when it was tried."""
+    directory: Path = tmp_path_factory.mktemp("parts")
+    done = Guest(directory, guest_kernel).run(SCRIPT)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("kind", ["link", "qdisc", "filter", "namespace", "program", "socket"])
+def test_every_part_that_a_rig_or_a_build_wants_is_there(tried: dict[str, Any], kind: str) -> None:
+    assert tried[kind] == dict.fromkeys(tried[kind], "")
+
+
+@pytest.mark.parametrize("variant", TCP)
+def test_a_tcp_variant_is_there(tried: dict[str, Any], variant: str) -> None:
+    assert variant in tried["tcp"]
+
+
+def test_a_part_that_no_guest_has_is_seen_to_be_missing(tried: dict[str, Any]) -> None:
+    """The control of the tests above."""
+    assert "Unknown device type" in tried["absent"]["wireguard"]
