@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,26 +147,32 @@ class Host:
         self._sftp: paramiko.SFTPClient | None = None
 
     def _connect(self) -> paramiko.Transport:
-        keys = paramiko.HostKeys(str(self.login.known_hosts))
-        known = keys.lookup(f"[{self.login.address}]:{self.login.port}") or keys.lookup(self.login.address) or {}
         try:
             link = socket.create_connection((self.login.address, self.login.port), timeout=COMMAND_LIMIT_S)
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             transport = paramiko.Transport(link)
             # paramiko looks ten times a second whether it was closed: over light times that is most of the work
             link.settimeout(None)
-            transport.start_client(timeout=COMMAND_LIMIT_S)
-            shown = transport.get_remote_server_key()
-            if known.get(shown.get_name()) != shown:
-                raise HostError(
-                    f"{self.role}: {self.login.address} shows a key that {self.login.known_hosts} does not have"
-                )
-            transport.auth_publickey(self.login.user, paramiko.Ed25519Key.from_private_key_file(str(self.login.key)))
+            with ExitStack() as undo:
+                undo.callback(_hang_up, transport)
+                self._log_in(transport)
+                undo.pop_all()
         except (OSError, paramiko.SSHException) as problem:
             raise HostError(
                 f"{self.role}: no SSH to {self.login.user}@{self.login.address}:{self.login.port}: {problem}"
             ) from problem
         return transport
+
+    def _log_in(self, transport: paramiko.Transport) -> None:
+        keys = paramiko.HostKeys(str(self.login.known_hosts))
+        known = keys.lookup(f"[{self.login.address}]:{self.login.port}") or keys.lookup(self.login.address) or {}
+        transport.start_client(timeout=COMMAND_LIMIT_S)
+        shown = transport.get_remote_server_key()
+        if known.get(shown.get_name()) != shown:
+            raise HostError(
+                f"{self.role}: {self.login.address} shows a key that {self.login.known_hosts} does not have"
+            )
+        transport.auth_publickey(self.login.user, paramiko.Ed25519Key.from_private_key_file(str(self.login.key)))
 
     def _session(self, command: str) -> paramiko.Channel:
         try:
@@ -236,14 +243,20 @@ class Host:
 
     def close(self) -> None:
         """End the connection."""
-        self._transport.sock.shutdown(socket.SHUT_RDWR)
-        self._transport.close()
+        _hang_up(self._transport)
 
     def __enter__(self) -> Host:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _hang_up(transport: paramiko.Transport) -> None:
+    """End a connection at once: its reading thread waits without a limit, and is woken by the shutdown alone."""
+    with suppress(OSError):
+        transport.sock.shutdown(socket.SHUT_RDWR)
+    transport.close()
 
 
 def wait_until_listening(address: str, port: int, deadline_s: float) -> None:
