@@ -9,12 +9,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from emulator.netem import Netem, differences
+from emulator.bpf_probe import bpf_reason
+from emulator.channel import DIRECTIONS, ChannelSpec
+from emulator.link import LinkSpec
+from emulator.netem import FourStateThresholds, GilbertElliottThresholds, Netem, differences
 from emulator.netem_messages import counters_of, netem_of, options
 from emulator.qdiscs import add_redirect, told
 from emulator.rtnetlink import IPRoute, NetlinkError
 
 SCRATCH = "owlt-probe"
+_LONGEST_32BIT_DELAY_NS = (2**32 - 1) * 64
 
 
 @dataclass(frozen=True)
@@ -29,16 +33,22 @@ def probe(netlink: IPRoute) -> dict[str, Any]:
     """Return the kernel's release and, for each capability, `available` and the `reason` if not. Leaves nothing.
 
     `ifb` and `redirect` are what a rate needs; `netem` what any impairment needs; `delay_64bit` a delay
-    over 274 s; `rate_64bit` a rate over 34 Gbit/s; `seed` a repeatable choice of damaged packets;
-    `corruption_counter` the number of packets damaged among the statistics.
+    over 274 s; `rate_64bit` a rate over 34 Gbit/s, and links that keep order; `loss_models` losses in bursts; `seed`
+    a repeatable choice of the packets that netem hits; `programs` (eBPF) bit errors, patterns, an MTU, and queues
+    that are not counted in packets; `corruption_counter` the number of packets damaged among the statistics.
     """
     trials: dict[str, Callable[[IPRoute, int], str]] = {
         "netem": _netem,
         "delay_64bit": _keeps(Netem(limit_packets=1, delay_ns=300 * 10**9 + 1)),
         "rate_64bit": _keeps(Netem(limit_packets=1, rate_bytes_per_s=2**33)),
+        "loss_models": _keeps(
+            Netem(limit_packets=1, loss_model=GilbertElliottThresholds(1, 2)),
+            Netem(limit_packets=1, loss_model=FourStateThresholds(1, 2, 3, 4, 5)),
+        ),
         "seed": _keeps(Netem(limit_packets=1, seed=2**53 - 1)),
         "corruption_counter": _counts_corruption,
         "redirect": _redirect,
+        "programs": lambda netlink, index: bpf_reason(),
     }
     with _scratch(netlink) as (index, without_ifb):
         found = {"ifb": without_ifb} | {
@@ -48,6 +58,37 @@ def probe(netlink: IPRoute) -> dict[str, Any]:
     return {"kernel": platform.release()} | {
         name: asdict(Capability(not reason, reason)) for name, reason in found.items()
     }
+
+
+def lacking(channel: ChannelSpec, capabilities: dict[str, Any]) -> list[str]:
+    """Return what a channel needs of the kernel and, by a probe, is not to be had; in words, with the reason."""
+    needed = set[str]().union(*(_needs(link) for link in _every_link(channel)))
+    return [
+        f"{name} ({found['reason']})"
+        for name, found in capabilities.items()
+        if name in needed and not found["available"]
+    ]
+
+
+def _every_link(channel: ChannelSpec) -> Iterator[LinkSpec]:
+    for state in (channel, *(channel.timeline.steps if channel.timeline else ())):
+        yield from (getattr(state, direction) for direction in DIRECTIONS)
+
+
+def _needs(link: LinkSpec) -> set[str]:
+    needs = {
+        "netem": not link.unimpaired,
+        "ifb": link.rate_bps is not None,
+        "redirect": link.rate_bps is not None,
+        "delay_64bit": link.delay_ns > _LONGEST_32BIT_DELAY_NS,
+        "rate_64bit": link.keeps_order or (link.rate_bps or 0) / 8 >= 2**32,
+        "loss_models": link.loss is not None,
+        "seed": link.seed is not None and link.draws,
+        "programs": bool(
+            link.bit_error_rate or link.pattern or link.mtu_bytes or link.queue_bytes or link.queue_ns or link.queue_bdp
+        ),
+    }
+    return {name for name, needed in needs.items() if needed}
 
 
 @contextmanager
@@ -93,10 +134,10 @@ def _netem(netlink: IPRoute, index: int) -> str:
     return ""
 
 
-def _keeps(wanted: Netem) -> Callable[[IPRoute, int], str]:
+def _keeps(*all_wanted: Netem) -> Callable[[IPRoute, int], str]:
     def trial(netlink: IPRoute, index: int) -> str:
-        found = netem_of(_with_netem(netlink, index, wanted))
-        return "; ".join(differences(wanted, found))
+        found = [(wanted, netem_of(_with_netem(netlink, index, wanted))) for wanted in all_wanted]
+        return "; ".join(difference for pair in found for difference in differences(*pair))
 
     return trial
 
@@ -107,6 +148,6 @@ def _counts_corruption(netlink: IPRoute, index: int) -> str:
 
 
 def _redirect(netlink: IPRoute, index: int) -> str:
-    netlink.tc("add", "ingress", index=index)
+    netlink.tc("add", "clsact", index=index)
     add_redirect(netlink, index, index)
     return ""

@@ -1,116 +1,178 @@
-"""What is asked of a channel: one link each way, checked when it is made, in units that never change.
+"""What is asked of a channel: one link each way, and how they change with time.
 
-How the kernel is told is left to `stages` and `netem`; how people write a delay or a rate, to `quantities`.
+Every value has one written form, the same in profiles, over XML-RPC and on the command line (`written`): `to_wire`
+writes it, `from_wire` reads it. How the kernel is told is left to `stages`.
 """
 
+import itertools
 from collections.abc import Mapping
 from reprlib import repr as short_repr
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 
 from emulator.faults import InvalidChannel
+from emulator.link import LinkSpec
+from emulator.written import FORM, LONGEST_DELAY_NS, Delay, Value, as_written, listed
 
-LONGEST_DELAY_NS = 24 * 3600 * 10**9
-SLOWEST_RATE_BPS = 8.0
-"""One byte a second: netem counts whole bytes, and takes zero for "no limit"."""
-FASTEST_RATE_BPS = 1e12
-LARGEST_SEED = 2**53 - 1
-"""What a double, and so XML-RPC, carries exactly."""
-SMALLEST_ERROR_RATE = 2 / 2**32
-"""netem draws 32 bits for every packet and damages it if they are not above a threshold; 0 means "never"."""
+__all__ = ["DIRECTIONS", "LONGEST_DELAY_NS", "ChannelSpec", "LinkSpec", "Step", "Timeline"]
 
-_INTEGERS = ("delay_ns", "queue_packets", "seed")
-
-
-def _expressible(packet_error_rate: float) -> float:
-    if 0 < packet_error_rate < SMALLEST_ERROR_RATE:
-        raise ValueError(f"0 or at least {SMALLEST_ERROR_RATE:.3g}, the smallest that netem can draw")
-    return packet_error_rate
+DIRECTIONS = ("forward", "reverse")
+MOST_STEPS = 100_000
+_LINK_KEYS = tuple(
+    str(field.validation_alias or name).replace("queue_packets", "queue")
+    for name, field in LinkSpec.model_fields.items()
+    if name not in ("queue_bytes", "queue_ns", "queue_bdp")
+)
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+class Step(Value):
+    """What the links are from a moment on, counted from the timeline's start."""
+
+    at_ns: Annotated[Delay, as_written("at")]
+    forward: LinkSpec
+    reverse: LinkSpec
 
 
-class LinkSpec(_Value):
-    """One direction of a channel. As it stands it does nothing: no delay, no limit, no errors."""
+class Timeline(Value):
+    """How a channel changes: its last step is held, or everything begins anew after `loop_after_ns`."""
 
-    delay_ns: int = Field(default=0, ge=0, le=LONGEST_DELAY_NS)
-    """Propagation delay: from the last bit into the link to the last bit out of it."""
+    steps: Annotated[tuple[Step, ...], BeforeValidator(listed), Field(min_length=1, max_length=MOST_STEPS)]
+    loop_after_ns: Annotated[Delay | None, as_written("loop_after")] = None
 
-    rate_bps: float | None = Field(default=None, ge=SLOWEST_RATE_BPS, le=FASTEST_RATE_BPS)
-    """Bit rate, counting whole Ethernet frames without the checksum; None: unlimited."""
-
-    packet_error_rate: Annotated[float, AfterValidator(_expressible)] = Field(default=0.0, ge=0, le=1)
-    """Probability that one bit of a frame, headers included, is flipped (a packet's, not a bit's)."""
-
-    queue_packets: int = Field(default=1000, ge=1, le=2**31 - 1)
-    """Places before the rate limit, the packet being sent included; without a rate it means nothing."""
-
-    seed: int | None = Field(default=None, ge=0, le=LARGEST_SEED)
-    """Which packets are hit (not which bit): the same seed, the same packets, on Linux 6.7 and later.
-    None: the kernel draws one. Without errors it means nothing."""
-
-    @property
-    def unimpaired(self) -> bool:
-        """True if packets pass as they come."""
-        return self.delay_ns == 0 and self.rate_bps is None and self.packet_error_rate == 0
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        times_ns = [step.at_ns for step in self.steps]
+        if any(later <= earlier for earlier, later in itertools.pairwise(times_ns)):
+            raise ValueError("steps in rising order of time, each time once")
+        if self.loop_after_ns is not None and self.loop_after_ns <= times_ns[-1]:
+            raise ValueError("loop_after behind the last step")
+        return self
 
 
-class ChannelSpec(_Value):
-    """Both directions: forward is from the sender's port to the receiver's, reverse the way back."""
+class ChannelSpec(Value):
+    """Both directions: forward is from the sender's port to the receiver's, reverse the way back.
+
+    The links are those before the timeline's first step, and again when it loops.
+    """
 
     forward: LinkSpec = LinkSpec()
     reverse: LinkSpec = LinkSpec()
+    timeline: Timeline | None = None
+    bypass: bool = False
+    """True: a plain bridge, and said so: the baseline that a channel is compared with."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_full(cls, given: Any, info: ValidationInfo) -> Any:
+        return _with_whole_steps(_with_both(given)) if info.context is FORM else given
+
+    @model_validator(mode="after")
+    def _nothing_in_a_bypass(self) -> Self:
+        if self.bypass and (self.timeline is not None or not self.forward.unimpaired or not self.reverse.unimpaired):
+            raise ValueError("either bypass or links that do something")
+        return self
+
+    @model_validator(mode="after")
+    def _held_until_known(self) -> Self:
+        last = self.timeline.steps[-1] if self.timeline and self.timeline.loop_after_ns is None else self
+        for direction in DIRECTIONS:
+            link: LinkSpec = getattr(last, direction)
+            if not link.up and link.while_down == "hold":
+                raise ValueError(f"{direction}: a later step that ends the outage, or 'while_down: drop'")
+        return self
 
     @property
     def unimpaired(self) -> bool:
-        """True if nothing is asked for in either direction, so that the kernel needs to do nothing."""
-        return self.forward.unimpaired and self.reverse.unimpaired
+        """True if nothing is asked for in either direction, ever, so that the kernel needs to do nothing."""
+        return self.timeline is None and self.forward.unimpaired and self.reverse.unimpaired
 
-    def to_wire(self) -> dict[str, dict[str, int | float]]:
-        """Return plain values that XML-RPC carries exactly.
+    @property
+    def rtt_ns(self) -> int:
+        """The round trip of light alone."""
+        return self.forward.delay_ns + self.reverse.delay_ns
 
-        Its integers end at 2^31 - 1, so all but `queue_packets` travel as doubles; None is left out.
-        """
-        return {
-            direction: {name: value if name == "queue_packets" else float(value) for name, value in link.items()}
-            for direction, link in self.model_dump(exclude_none=True).items()
-        }
+    def link(self, direction: str) -> LinkSpec:
+        """Return the link of "forward" or "reverse"."""
+        return {"forward": self.forward, "reverse": self.reverse}[direction]
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the channel as it is written: plain values that XML-RPC carries exactly."""
+        wire: dict[str, Any] = {direction: self.link(direction).to_wire() for direction in DIRECTIONS}
+        wire |= {"bypass": True} if self.bypass else {}
+        return wire if self.timeline is None else wire | {"timeline": self._timeline_to_wire(self.timeline)}
+
+    def _timeline_to_wire(self, timeline: Timeline) -> dict[str, Any]:
+        steps, before = [], {direction: self.link(direction).to_wire() for direction in DIRECTIONS}
+        for step in timeline.steps:
+            written = step.model_dump(mode="json", by_alias=True, include={"at_ns"})
+            for direction in DIRECTIONS:
+                now = getattr(step, direction).to_wire()
+                changed = {name: value for name, value in now.items() if before[direction].get(name) != value}
+                gone = {name: _default(name) for name in before[direction] if name not in now}
+                written |= {direction: changed | gone} if changed or gone else {}
+                before[direction] = now
+            steps.append(written)
+        return {"steps": steps} | timeline.model_dump(
+            mode="json", by_alias=True, include={"loop_after_ns"}, exclude_none=True
+        )
 
     @classmethod
     def from_wire(cls, wire: object) -> Self:
-        """Return the channel that `to_wire` wrote.
+        """Return the channel that is written so.
 
-        Raises InvalidChannel, which names every key that is wrong, what was got and what was wanted.
+        `both` gives what the two directions share. A step of a timeline gives what changes with it; "none" takes
+        something away, as does "unlimited" a rate. Raises InvalidChannel, which names every key that is wrong,
+        what was got and what was wanted.
         """
         try:
-            return cls.model_validate(_with_integers(wire))
+            return cls.model_validate(wire, context=FORM, by_alias=True, by_name=False)
         except ValidationError as error:
             raise InvalidChannel("; ".join(map(_told, error.errors()))) from None
 
 
-def _with_integers(wire: object) -> object:
-    """Turn the doubles that stand for integers back; whatever is wrong stays for the model to judge."""
-    if not isinstance(wire, Mapping):
-        return wire
-    return {direction: _link_with_integers(link) for direction, link in wire.items()}
+def _default(name: str) -> Any:
+    """What takes a written key of a link back to where it is in a link of nothing."""
+    if name == "queue":
+        return f"{LinkSpec().queue_packets} packets"
+    (value,) = (
+        field.default for key, field in LinkSpec.model_fields.items() if name in (key, field.serialization_alias)
+    )
+    return {"delay": "0 s", "overhead": "0 B"}.get(name, "none" if value is None else value)
 
 
-def _link_with_integers(link: object) -> object:
-    if not isinstance(link, Mapping):
-        return link
-    return {
-        name: int(value) if name in _INTEGERS and isinstance(value, float) and value.is_integer() else value
-        for name, value in link.items()
-    }
+def _with_both(given: Any) -> Any:
+    if not isinstance(given, Mapping) or not isinstance(given.get("both", {}), Mapping):
+        return given
+    shared = given.get("both", {})
+    links = {name: given.get(name, {}) for name in DIRECTIONS}
+    rest = {name: value for name, value in given.items() if name != "both"}
+    return rest | {name: _merged(shared, link) for name, link in links.items()}
+
+
+def _with_whole_steps(given: Any) -> Any:
+    """Give each step all of both links: what came before it, and what changes."""
+    timeline = given.get("timeline") if isinstance(given, Mapping) else None
+    steps = timeline.get("steps") if isinstance(timeline, Mapping) else None
+    if not isinstance(steps, list):
+        return given
+    whole, links = [], {name: given[name] for name in DIRECTIONS}
+    for step in map(_with_both, steps):
+        if isinstance(step, Mapping):
+            links = {name: _merged(link, step.get(name, {})) for name, link in links.items()}
+            step = {**step, **links}
+        whole.append(step)
+    return {**given, "timeline": {**timeline, "steps": whole}}  # type: ignore[dict-item]
+
+
+def _merged(before: Any, change: Any) -> Any:
+    return {**before, **change} if isinstance(before, Mapping) and isinstance(change, Mapping) else change
 
 
 def _told(error: Any) -> str:
     where = ".".join(map(str, error["loc"])) or "channel"
-    wanted = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    wanted = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ").rpartition("wanted ")[2]
     if error["type"] == "extra_forbidden":
-        known = LinkSpec.model_fields if len(error["loc"]) > 1 else ChannelSpec.model_fields
+        known = _LINK_KEYS if len(error["loc"]) > 1 else ("both", *ChannelSpec.model_fields)
         wanted = f"no such key but {', '.join(known)}"
     return f"{where}: got {short_repr(error['input'])}, wanted {wanted}"

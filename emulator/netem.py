@@ -1,24 +1,58 @@
 """One netem queueing discipline in the kernel's own units, and what a probability is in them.
 
-How it is sent to the kernel is left to `netem_messages`.
+How it is sent to the kernel is left to `netem_messages`; what a jitter is in its table, to `delay_tables`.
 """
 
 from dataclasses import dataclass, fields
 
 _DRAWS = 2**32
+ALWAYS = _DRAWS - 1
+"""The threshold that every draw meets."""
+NO_RATE_BYTES_PER_S = 10**15
+"""A rate at which no packet takes a nanosecond: it limits nothing, but with a rate netem keeps packets in order."""
+
+
+@dataclass(frozen=True)
+class GilbertElliottThresholds:
+    """The two states of netem's "gemodel", as shares of 2^32."""
+
+    to_bad: int
+    to_good: int
+
+
+@dataclass(frozen=True)
+class FourStateThresholds:
+    """The transitions of netem's "state" model, as shares of 2^32."""
+
+    p13: int
+    p31: int
+    p32: int
+    p14: int
+    p23: int
+
+
+LossThresholds = GilbertElliottThresholds | FourStateThresholds
 
 
 @dataclass(frozen=True)
 class Netem:
     """The settings of a netem that this project uses; see tc-netem(8).
 
-    `extras` names what a netem found in the kernel does beyond them (jitter, loss, ...); we ask for none.
+    The delay of each packet is `delay_ns` plus `jitter_ns` times a value of the `delay_table`, in 8192ths. The kernel
+    does not show the table: read back it is empty. `extras` names what a netem found in the kernel does beyond all
+    this (slots, correlations, ...); we ask for none.
     """
 
     limit_packets: int
     delay_ns: int = 0
+    jitter_ns: int = 0
+    delay_table: tuple[int, ...] = ()
     rate_bytes_per_s: int = 0
+    overhead_bytes: int = 0
     corrupt_threshold: int = 0
+    loss_threshold: int = 0
+    loss_model: LossThresholds | None = None
+    duplicate_threshold: int = 0
     seed: int | None = None
     extras: tuple[str, ...] = ()
 
@@ -37,11 +71,20 @@ def probability_of(threshold: int) -> float:
     return (threshold + 1) / _DRAWS if threshold else 0.0
 
 
+def transition_of(probability: float) -> int:
+    """Return the threshold for a loss model's change of state: one that a random number must be *below*."""
+    return min(round(probability * _DRAWS), ALWAYS)
+
+
 def differences(wanted: Netem, found: Netem) -> list[str]:
-    """Return where a netem read back differs from the one sent; a seed that nobody asked for may be anything."""
+    """Return where a netem read back differs from the one sent.
+
+    A seed that nobody asked for may be anything, and a delay table cannot be seen.
+    """
     return [
         f"{field.name}: got {getattr(found, field.name)}, wanted {getattr(wanted, field.name)}"
         for field in fields(Netem)
         if getattr(found, field.name) != getattr(wanted, field.name)
+        and field.name != "delay_table"
         and not (field.name == "seed" and wanted.seed is None)
     ]

@@ -1,17 +1,21 @@
 """netem as netlink attributes: `Netem` to the options of a request, a dump back to `Netem` and its counters.
 
-pyroute2's own netem has no 64-bit delay (its 32-bit one ends at 274 s) and no seed, and its rate does not work; this
-module takes its place among pyroute2's plugins, for the whole process. Layouts: include/uapi/linux/pkt_sched.h.
+pyroute2's own netem has no 64-bit delay (its 32-bit one ends at 274 s), no seed, loss model or delay table, and its
+rate does not work; this module takes its place among pyroute2's plugins, for the whole process. Layouts:
+include/uapi/linux/pkt_sched.h.
 """
 
+import struct
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
-from emulator.netem import Netem
+from emulator.netem import FourStateThresholds, GilbertElliottThresholds, LossThresholds, Netem
 from emulator.rtnetlink import nla, tcmsg
 
 _U32_MAX = 2**32 - 1
 _TICK_NS = 64  # PSCHED_SHIFT 6
+_NETEM_COUNTERS = {"corrupted_packets": "corrupted", "lost_packets": "dropped", "duplicated_packets": "duplicated"}
 
 
 class _Options(nla):  # type: ignore[misc]
@@ -26,10 +30,10 @@ class _Options(nla):  # type: ignore[misc]
     nla_map = (
         ("TCA_NETEM_UNSPEC", "none"),
         ("TCA_NETEM_CORR", "correlations"),
-        ("TCA_NETEM_DELAY_DIST", "hex"),
+        ("TCA_NETEM_DELAY_DIST", "cdata"),
         ("TCA_NETEM_REORDER", "chance"),
         ("TCA_NETEM_CORRUPT", "chance"),
-        ("TCA_NETEM_LOSS", "hex"),
+        ("TCA_NETEM_LOSS", "loss_model"),
         ("TCA_NETEM_RATE", "rate"),
         ("TCA_NETEM_ECN", "uint32"),
         ("TCA_NETEM_RATE64", "uint64"),
@@ -40,6 +44,15 @@ class _Options(nla):  # type: ignore[misc]
         ("TCA_NETEM_SLOT_DIST", "hex"),
         ("TCA_NETEM_PRNG_SEED", "uint64"),
     )
+
+    class loss_model(nla):  # type: ignore[misc]
+        nla_map = (("NETEM_LOSS_UNSPEC", "none"), ("NETEM_LOSS_GI", "four_state"), ("NETEM_LOSS_GE", "gilbert_elliott"))
+
+        class four_state(nla):  # type: ignore[misc]
+            fields = (("p13", "I"), ("p31", "I"), ("p32", "I"), ("p14", "I"), ("p23", "I"))
+
+        class gilbert_elliott(nla):  # type: ignore[misc]
+            fields = (("p", "I"), ("r", "I"), ("h", "I"), ("k1", "I"))
 
     class correlations(nla):  # type: ignore[misc]
         fields = (("delay", "I"), ("loss", "I"), ("duplicate", "I"))
@@ -81,7 +94,13 @@ class _Counters(nla):  # type: ignore[misc]
         fields = (("qlen", "I"), ("backlog", "I"), ("drops", "I"), ("requeues", "I"), ("overlimits", "I"))
 
     class netem(nla):  # type: ignore[misc]
-        fields = (("delayed", "Q"), ("dropped", "Q"), ("corrupted", "Q"))
+        fields = (
+            ("delayed", "Q"),
+            ("dropped", "Q"),
+            ("corrupted", "Q"),
+            ("duplicated", "Q"),
+            ("reordered", "Q"),
+        )
 
 
 tcmsg.plugins["netem"] = SimpleNamespace(options=_Options, stats2=_Counters)
@@ -92,20 +111,22 @@ def options(netem: Netem) -> dict[str, Any]:
     return {
         "latency_ticks": 0,  # the 64-bit attribute counts instead
         "limit": netem.limit_packets,
-        "loss": 0,
+        "loss": netem.loss_threshold,
         "gap": 0,
-        "duplicate": 0,
+        "duplicate": netem.duplicate_threshold,
         "jitter_ticks": 0,
         "attrs": [
             ("TCA_NETEM_CORR", {"delay": 0, "loss": 0, "duplicate": 0}),
             ("TCA_NETEM_REORDER", {"threshold": 0, "correlation": 0}),
             ("TCA_NETEM_CORRUPT", {"threshold": netem.corrupt_threshold, "correlation": 0}),
-            ("TCA_NETEM_RATE", _rate(netem.rate_bytes_per_s)),
+            ("TCA_NETEM_RATE", _rate(netem)),
             ("TCA_NETEM_ECN", 0),
             ("TCA_NETEM_RATE64", netem.rate_bytes_per_s),
             ("TCA_NETEM_LATENCY64", netem.delay_ns),
-            ("TCA_NETEM_JITTER64", 0),
+            ("TCA_NETEM_JITTER64", netem.jitter_ns),
             ("TCA_NETEM_SLOT", {name: 0 for name, _ in _Options.slot.fields}),
+            *([("TCA_NETEM_LOSS", _loss(netem.loss_model))] if netem.loss_model is not None else []),
+            *([("TCA_NETEM_DELAY_DIST", _table(netem.delay_table))] if netem.delay_table else []),
             *([("TCA_NETEM_PRNG_SEED", netem.seed)] if netem.seed is not None else []),
         ],
     }
@@ -114,13 +135,18 @@ def options(netem: Netem) -> dict[str, Any]:
 def netem_of(message: Any) -> Netem:
     """Return the netem that a qdisc message of a dump describes."""
     found = message.get_attr("TCA_OPTIONS")
-    rate = found.get_attr("TCA_NETEM_RATE")["bytes_per_s"]
-    delay_ns = found.get_attr("TCA_NETEM_LATENCY64")
+    rate = found.get_attr("TCA_NETEM_RATE")
+    delay_ns, jitter_ns = found.get_attr("TCA_NETEM_LATENCY64"), found.get_attr("TCA_NETEM_JITTER64")
     return Netem(
         limit_packets=found["limit"],
         delay_ns=found["latency_ticks"] * _TICK_NS if delay_ns is None else delay_ns,
-        rate_bytes_per_s=found.get_attr("TCA_NETEM_RATE64") or rate,
+        jitter_ns=found["jitter_ticks"] * _TICK_NS if jitter_ns is None else jitter_ns,
+        rate_bytes_per_s=found.get_attr("TCA_NETEM_RATE64") or rate["bytes_per_s"],
+        overhead_bytes=rate["packet_overhead"],
         corrupt_threshold=found.get_attr("TCA_NETEM_CORRUPT")["threshold"],
+        loss_threshold=found["loss"],
+        loss_model=_loss_of(found.get_attr("TCA_NETEM_LOSS")),
+        duplicate_threshold=found["duplicate"],
         seed=found.get_attr("TCA_NETEM_PRNG_SEED"),
         extras=_extras(found),
     )
@@ -130,7 +156,8 @@ def counters_of(message: Any) -> dict[str, int]:
     """Return what a qdisc message of a dump counted: packets and bytes that left, that were dropped, that
     wait.
 
-    `corrupted_packets` is there only if the kernel counts them; most netems do not.
+    `corrupted_packets`, `lost_packets`, `duplicated_packets` are there only if the kernel counts them (a netem
+    of 2026 does, most do not); the lost ones are among the dropped ones.
     """
     found = message.get_attr("TCA_STATS2")
     basic, queue, netem = (found.get_attr(f"TCA_STATS_{part}") for part in ("BASIC", "QUEUE", "APP"))
@@ -141,29 +168,50 @@ def counters_of(message: Any) -> dict[str, int]:
         "waiting_packets": queue["qlen"],
         "waiting_bytes": queue["backlog"],
     }
-    return counted | ({"corrupted_packets": netem["corrupted"]} if netem is not None else {})
+    return counted | ({name: netem[field] for name, field in _NETEM_COUNTERS.items()} if netem is not None else {})
 
 
-def _rate(bytes_per_s: int) -> dict[str, int]:
+def _rate(netem: Netem) -> dict[str, int]:
     return {
-        "bytes_per_s": min(bytes_per_s, _U32_MAX),
-        "packet_overhead": 0,
+        "bytes_per_s": min(netem.rate_bytes_per_s, _U32_MAX),
+        "packet_overhead": netem.overhead_bytes,
         "cell_size": 0,
         "cell_overhead": 0,
     }
 
 
+def _loss(model: LossThresholds) -> dict[str, Any]:
+    if isinstance(model, GilbertElliottThresholds):
+        told = ("NETEM_LOSS_GE", {"p": model.to_bad, "r": model.to_good, "h": 0, "k1": 0})
+    else:
+        told = ("NETEM_LOSS_GI", asdict(model))
+    return {"attrs": [told]}
+
+
+def _loss_of(found: Any) -> LossThresholds | None:
+    """A model with other than a certain loss in the bad state and none in the good one is not one of ours."""
+    if found is None:
+        return None
+    states, two = found.get_attr("NETEM_LOSS_GI"), found.get_attr("NETEM_LOSS_GE")
+    if states is not None:
+        return FourStateThresholds(*(states[name] for name in ("p13", "p31", "p32", "p14", "p23")))
+    return GilbertElliottThresholds(two["p"], two["r"]) if not two["h"] and not two["k1"] else None
+
+
+def _table(values: tuple[int, ...]) -> bytes:
+    return struct.pack(f"={len(values)}h", *values)
+
+
 def _extras(found: Any) -> tuple[str, ...]:
     """Name every impairment that is on in the dump and that `Netem` has no field for."""
+    model = found.get_attr("TCA_NETEM_LOSS")
     present = {
-        "loss": found["loss"] or found.get_attr("TCA_NETEM_LOSS"),
-        "duplicate": found["duplicate"],
+        "loss": model is not None and _loss_of(model) is None,
         "gap": found["gap"],
-        "jitter": found["jitter_ticks"] or found.get_attr("TCA_NETEM_JITTER64"),
         "reorder": _some(found, "TCA_NETEM_REORDER", "threshold"),
         "ecn": found.get_attr("TCA_NETEM_ECN"),
         "slot": _some(found, "TCA_NETEM_SLOT", "min_delay_ns", "max_delay_ns", "dist_jitter_ns"),
-        "overhead": _some(found, "TCA_NETEM_RATE", "packet_overhead", "cell_size"),
+        "cells": _some(found, "TCA_NETEM_RATE", "cell_size"),
         "correlation": _some(found, "TCA_NETEM_CORR", "delay", "loss", "duplicate"),
     }
     return tuple(name for name, value in present.items() if value)

@@ -13,10 +13,8 @@ from typing import Any
 
 from emulator.faults import PortRefused
 from emulator.rtnetlink import IPRoute
-from emulator.survey import Survey
+from emulator.survey import HANDLE, Survey
 
-HANDLE = 0x4F57_0000
-"""The handle of our qdiscs, 4f57: ("OW"), below 8000:, where the kernel begins to number those without."""
 IFB_PREFIX = "owlt-ifb"
 _LOOPBACK = 0x8  # IFF_LOOPBACK
 
@@ -90,13 +88,10 @@ def _outgoing(route: Any) -> list[int]:
 
 
 def _foreign_qdiscs(found: Survey, port: Port) -> list[str]:
-    """The kernel's own defaults (noqueue, pfifo_fast, fq_codel, mq and its leaves) have the handle 0:.
-
-    An ingress qdisc has a fixed handle; it is ours if our intermediate device is there too.
-    """
+    """The kernel's own defaults (noqueue, pfifo_fast, fq_codel, mq and its leaves) have the handle 0:."""
     return [
-        f"has the queueing discipline {kind} {qdisc['handle'] >> 16:x}:"
+        f"has the queueing discipline {qdisc.get_attr('TCA_KIND')} {qdisc['handle'] >> 16:x}:"
         for qdisc in found.qdiscs_of(port.index)
         if qdisc["handle"] not in (0, HANDLE)
-        and not ((kind := qdisc.get_attr("TCA_KIND")) == "ingress" and port.ifb_name in found.links)
+        and not (qdisc.get_attr("TCA_KIND") == "clsact" and port.index in found.our_clsacts)
     ]

@@ -1,4 +1,4 @@
-"""Delays and rates as people write them, "25 ms" and "10 Mbit/s", to and from ns and bit/s.
+"""Delays, rates, sizes and queues as people write them, "25 ms" and "10 Mbit/s", to and from ns, bit/s and bytes.
 
 Units are decimal and case matters. A number without a unit is refused: 25 could be seconds or milliseconds.
 """
@@ -6,6 +6,7 @@ Units are decimal and case matters. A number without a unit is refused: 25 could
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from reprlib import repr as short_repr
 
 _DELAY_UNITS_NS = {
     "ns": Decimal(1),
@@ -23,6 +24,7 @@ _RATE_UNITS_BPS = {
     "Gbit/s": Decimal(10) ** 9,
     "Tbit/s": Decimal(10) ** 12,
 }
+_SIZE_UNITS_BYTES = {"B": Decimal(1), "kB": Decimal(10) ** 3, "MB": Decimal(10) ** 6, "GB": Decimal(10) ** 9}
 _NUMBER_AND_UNIT = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?) *(?P<unit>[A-Za-zµ/]*)", re.ASCII)
 
 
@@ -45,6 +47,34 @@ def parse_rate_bps(text: object) -> float:
     return float(_parse(text, "rate", _RATE_UNITS_BPS, spelling="10 Mbit/s"))
 
 
+def parse_size_bytes(text: object) -> int:
+    """Return the size in bytes, e.g. 100_000 for "100 kB".
+
+    Raises ValueError for a number without a unit, an unknown unit, or part of a byte.
+    """
+    size_bytes = _parse(text, "size", _SIZE_UNITS_BYTES, spelling="100 kB")
+    if size_bytes != size_bytes.to_integral_value():
+        raise ValueError(f"size: got {text!r}, wanted a whole number of bytes")
+    return int(size_bytes)
+
+
+def parse_queue(text: object) -> dict[str, int | float]:
+    """Return the queue under the name that says its unit, e.g. {"queue_bytes": 64_000} for "64 kB".
+
+    Packets ("1000 packets"), bytes, the time that it takes to send them ("50 ms"), or multiples of the
+    bandwidth-delay product ("2 BDP"). Raises ValueError for anything else.
+    """
+    units = {"packets": Decimal(1), **_SIZE_UNITS_BYTES, **_DELAY_UNITS_NS, "BDP": Decimal(1)}
+    value = _parse(text, "queue", units, spelling="1000 packets")
+    unit = str(text).strip().lstrip("0123456789.e+- ")
+    if unit == "BDP":
+        return {"queue_bdp": float(value)}
+    if value != value.to_integral_value():
+        raise ValueError(f"queue: got {text!r}, wanted a whole number of packets, bytes or nanoseconds")
+    name = "queue_packets" if unit == "packets" else "queue_bytes" if unit in _SIZE_UNITS_BYTES else "queue_ns"
+    return {name: int(value)}
+
+
 def format_delay(delay_ns: int) -> str:
     """Return the delay in the largest of s, ms, us, ns that keeps the number at 1 or above; nothing is
     rounded.
@@ -59,13 +89,20 @@ def format_rate(rate_bps: float) -> str:
     return _format(Decimal(repr(float(rate_bps))), units, zero="0 bit/s")
 
 
+def format_size(size_bytes: int) -> str:
+    """Return the size in the largest decimal unit that keeps it whole: 100,000 is "100 kB"."""
+    units = reversed(_SIZE_UNITS_BYTES.items())
+    unit, size = next((unit, size) for unit, size in units if size == 1 or (size_bytes and size_bytes % size == 0))
+    return f"{size_bytes // int(size)} {unit}"
+
+
 def _parse(text: object, what: str, units: Mapping[str, Decimal], *, spelling: str) -> Decimal:
     match = _NUMBER_AND_UNIT.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None or match["unit"] not in units:
         unit = spelling.partition(" ")[2]
         bare = isinstance(text, int | float) or (match is not None and not match["unit"])
         hint = f'write the unit, as in "{text} {unit}"' if bare else f'write it as in "{spelling}"'
-        raise ValueError(f"{what}: got {text!r}, wanted a number with one of the units {', '.join(units)}; {hint}")
+        raise ValueError(f"{what}: got {short_repr(text)}, wanted a number with one of the units {', '.join(units)}; {hint}")
     return Decimal(match["number"]) * units[match["unit"]]
 
 

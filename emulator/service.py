@@ -3,24 +3,29 @@
 What a channel becomes in the kernel is left to `stages` and `qdiscs`; speaking XML-RPC, to `server`.
 """
 
+import hashlib
 import logging
 import platform
+import secrets
 from collections.abc import Mapping, Sequence
 from threading import Lock
+from types import MappingProxyType
 from typing import Any
 
 from emulator import qdiscs
-from emulator.capabilities import probe
-from emulator.channel import ChannelSpec, LinkSpec
-from emulator.faults import ChannelRefused, PortRefused, ServiceStopped
+from emulator.capabilities import lacking, probe
+from emulator.channel import DIRECTIONS, ChannelSpec
+from emulator.faults import ChannelRefused, InvalidChannel, NotCapable, PortRefused, ServiceStopped, TimelineError
+from emulator.link import LinkSpec
+from emulator.player import Moment, Player
 from emulator.ports import checked_port, find_port, residents
-from emulator.qdiscs import Direction
-from emulator.quantities import format_delay, format_rate
+from emulator.qdiscs import Direction, InKernel
 from emulator.rtnetlink import IPRoute, open_rtnetlink
-from emulator.stages import Stages, differences, link_of, stages_of
+from emulator.stages import differences, kept, link_of, stages_of
 from emulator.survey import Survey, survey
+from emulator.written import LARGEST_SEED
 
-API = 1
+API = 2
 """Counts up when a method changes in a way that an older client cannot bear."""
 
 log = logging.getLogger(__name__)
@@ -41,6 +46,10 @@ class Emulator:
             raise PortRefused(f"both ports: got {sender_port}, wanted two, towards the sender and the receiver")
         self._port_names = (sender_port, receiver_port)
         self._asked = ChannelSpec()
+        self._links = _links_of(self._asked)
+        self._drawn_seeds: dict[str, int] = {}
+        self._in_kernel: dict[str, InKernel] = {}
+        self._player: Player | None = None
         self._stopped = False
         self._lock = Lock()
         with self._lock, open_rtnetlink() as netlink:
@@ -48,56 +57,119 @@ class Emulator:
             self._directions(found, residents(netlink))
             self._clear(netlink, found)
 
-    def configure(self, channel: object) -> dict[str, dict[str, int | float]]:
+    def configure(self, channel: object) -> dict[str, Any]:
         """Apply a channel in place of the one before and return what the kernel has, read back.
 
-        A rate is rounded to whole bytes a second and an error rate to 32 bits. All that is in flight is
-        lost. If the kernel refuses any of it, nothing is left of either channel (fault 1); if the channel
-        makes no sense (fault -32602) or a port is not ours to shape (fault 2), nothing has changed.
+        A rate is rounded to whole bytes a second and a packet error rate to 32 bits. All that is in flight is
+        lost. If the kernel refuses any of it, nothing is left of either channel (fault 1, or 7 if it lacks
+        what the channel needs); if the channel makes no sense (fault -32602) or a port is not ours to shape
+        (fault 2), nothing has changed.
+        A timeline is not begun: `timeline_start` does that.
         """
         asked = ChannelSpec.from_wire(channel)
+        self._end_timeline()
         with self._lock, open_rtnetlink() as netlink:
-            if self._stopped:
-                raise ServiceStopped("the emulator is ending: start it again")
+            self._refuse_if_stopped()
             found = survey(netlink)
             directions = self._directions(found, residents(netlink))
             self._clear(netlink, found)
+            self._in_kernel = {name: InKernel(direction) for name, direction in directions.items()}
+            self._asked = asked
+            self._drawn_seeds = {name: secrets.randbelow(LARGEST_SEED + 1) for name in DIRECTIONS}
             try:
-                return self._applied(netlink, directions, asked).to_wire()
+                self._become(netlink, survey(netlink), _links_of(asked))
+                return self._described(netlink)
+            except BaseException as failure:
+                self._clear(netlink, survey(netlink))
+                if isinstance(failure, ChannelRefused) and (lacks := lacking(asked, probe(netlink))):
+                    raise NotCapable(f"this kernel lacks what the channel needs: {'; '.join(lacks)}") from failure
+                raise
+
+    def change(self, direction: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Change some fields of one link ("forward" or "reverse") and nothing else; return what the kernel has.
+
+        Fields are written as in a channel; "none" takes one away. Packets in flight keep their times; whether those
+        that come now may overtake them is the link's `keeps_order`. An outage that holds needs an end: a timeline's.
+        If the channel would make no sense (fault -32602) or a timeline is running (fault 8), nothing has changed; if
+        the kernel refuses, nothing is left of the channel (fault 1).
+        """
+        if direction not in DIRECTIONS or not isinstance(changes, Mapping):
+            raise InvalidChannel(
+                f"change: got {direction!r:.50}, {changes!r:.50}; wanted forward or reverse, and fields"
+            )
+        with self._lock, open_rtnetlink() as netlink:
+            self._refuse_if_stopped()
+            if self._player is not None and self._player.status()["running"]:
+                raise TimelineError("change: a timeline is running; next: timeline_stop, then change")
+            links = {name: link.to_wire() for name, link in self._links.items()}
+            links[direction] = {**links[direction], **changes}
+            wanted = ChannelSpec.from_wire(links)
+            found = survey(netlink)
+            try:
+                directions = self._directions(found, residents(netlink))
+                self._in_kernel = self._in_kernel or {name: InKernel(way) for name, way in directions.items()}
+                self._become(netlink, found, _links_of(wanted))
+                return self._described(netlink)
             except BaseException:
                 self._clear(netlink, survey(netlink))
                 raise
 
-    def describe(self) -> dict[str, dict[str, int | float]]:
-        """Return the channel that the kernel has at this moment, as `configure` does."""
+    def bypass(self) -> dict[str, Any]:
+        """Take the channel away and be a plain bridge, in name too: the papers' unrestricted baseline."""
+        return self.configure(ChannelSpec(bypass=True).to_wire())
+
+    def describe(self) -> dict[str, Any]:
+        """Return the channel that the kernel has at this moment, as it would be asked for; empty: unimpaired."""
         with self._lock, open_rtnetlink() as netlink:
-            found = survey(netlink)
-            directions = self._directions(found, residents(netlink))
-            stages = {name: qdiscs.read_back(netlink, found, way) for name, way in directions.items()}
-            return _channel_of(stages, self._asked).to_wire()
+            return self._described(netlink)
 
     def clear(self) -> bool:
         """Take the channel away: packets pass unimpaired, all in flight are lost. Return true."""
+        self._end_timeline()
         with self._lock, open_rtnetlink() as netlink:
             self._clear(netlink, survey(netlink))
         return True
 
+    def timeline_start(self) -> dict[str, Any]:
+        """Begin the channel's timeline at this moment; from its beginning if it has been going on."""
+        self._end_timeline()
+        with self._lock:
+            self._refuse_if_stopped()
+            if self._asked.timeline is None:
+                raise TimelineError("timeline: the channel has none; next: configure one that has")
+            self._player = Player(self._asked, self._step)
+        return self.timeline_status()
+
+    def timeline_stop(self) -> dict[str, Any]:
+        """Stop the timeline where it is; the links stay as its last step left them."""
+        status = self.timeline_status()
+        self._end_timeline()
+        return {**status, "running": False}
+
+    def timeline_status(self) -> dict[str, Any]:
+        """Return `running`, `elapsed_s`, `steps_applied`, how late each was (`late_ns`), and `failure`, "" if none."""
+        if self._player is None:
+            return {"running": False, "elapsed_s": 0.0, "steps_applied": 0, "late_ns": [], "failure": ""}
+        return self._player.status()
+
     def statistics(self) -> dict[str, dict[str, dict[str, float]]]:
         """Return the counters of each direction and stage since the channel was applied, as doubles.
 
-        `bottleneck` (there if a rate was asked for): `dropped_packets` are those that found the queue full.
-        `pipe` (there if a delay or errors were): `corrupted_packets` only if the kernel counts them.
-        `packets` and `bytes` have left the stage, `waiting_packets` and `waiting_bytes` are in it.
+        `gate`: frames that were too long, or found a queue full that is not counted in packets. `bottleneck`:
+        `dropped_packets` found the queue full. `errors`: frames and bits that were hit. `pipe`: `dropped_packets`
+        are losses; `lost_packets`, `corrupted_packets` and `duplicated_packets` only if the kernel counts them.
+        `packets` and `bytes` have left a netem or come to a program; `waiting_packets`, `waiting_bytes` are in it.
         """
         with self._lock, open_rtnetlink() as netlink:
             found = survey(netlink)
+            self._directions(found)
             return {
                 name: {
                     stage: {counter: float(value) for counter, value in counters.items()}
-                    for stage, counters in qdiscs.count(netlink, found, direction).items()
+                    for stage, counters in in_kernel.count(netlink, found).items()
                 }
-                for name, direction in self._directions(found).items()
-            }
+                for name, in_kernel in self._in_kernel.items()
+            } or {name: {} for name in DIRECTIONS}
 
     def capabilities(self) -> dict[str, Any]:
         """Return what this kernel can do, each with `available` and the `reason` if not, and its release."""
@@ -119,43 +191,92 @@ class Emulator:
         self._stopped = True
         self.clear()
 
+    def _refuse_if_stopped(self) -> None:
+        if self._stopped:
+            raise ServiceStopped("the emulator is ending: start it again")
+
     def _directions(self, found: Survey, lived_on: Mapping[int, Sequence[str]] | None = None) -> dict[str, Direction]:
         sender, receiver = (checked_port(found, lived_on or {}, name) for name in self._port_names)
         return {"forward": Direction(sender, receiver), "reverse": Direction(receiver, sender)}
 
-    def _applied(self, netlink: IPRoute, directions: dict[str, Direction], asked: ChannelSpec) -> ChannelSpec:
-        """Give the kernel every stage and return what it has; ChannelRefused if that is not what it was given."""
-        wanted = {name: stages_of(getattr(asked, name)) for name in directions}
-        for name, direction in directions.items():
+    def _become(
+        self,
+        netlink: IPRoute,
+        found: Survey,
+        links: dict[str, LinkSpec],
+        down_until_ns: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Give the kernel the links' stages; ChannelRefused if it has others afterwards, compared whole."""
+        rtt_ns = sum(link.delay_ns for link in links.values())
+        for name, link in links.items():
+            in_kernel = self._in_kernel[name]
             with qdiscs.refused(name):
-                qdiscs.apply(netlink, direction, wanted[name])
-        found = survey(netlink)
-        stages = {name: qdiscs.read_back(netlink, found, way) for name, way in directions.items()}
-        for name in directions:
-            wrong = differences(wanted[name], stages[name])
+                wanted = kept(
+                    stages_of(link, rtt_ns, self._drawn_seeds.get(name, 0)), in_kernel.read_back(netlink, found)
+                )
+                in_kernel.adapt(netlink, found, wanted)
+                after = survey(netlink)
+                wrong = differences(wanted, in_kernel.read_back(netlink, after))
+                if not wrong and wanted.bottleneck and name in down_until_ns:
+                    in_kernel.hold_until(netlink, after, wanted.bottleneck, down_until_ns[name])
             if wrong:
                 raise ChannelRefused(f"{name}: the kernel did not take it as given: {'; '.join(wrong)}")
-            log.info("%s: %s", name, _in_words(getattr(asked, name)))
-        self._asked = asked
-        return _channel_of(stages, asked)
+            if link != self._links[name]:
+                log.info("%s: %s", name, _in_words(link))
+        self._links = links
+
+    def _described(self, netlink: IPRoute) -> dict[str, Any]:
+        found = survey(netlink)
+        self._directions(found)
+        links = {
+            name: link_of(in_kernel.read_back(netlink, found), self._links[name])
+            for name, in_kernel in self._in_kernel.items()
+        }
+        return self._asked.model_copy(update=links).to_wire()
+
+    def _step(self, moment: Moment, started_ns: int) -> None:
+        """Apply one step of a timeline; each has seeds of its own, so that none depends on what passed before it."""
+        links = {name: _seeded_for(link, moment.number) for name, link in moment.links.items()}
+        holds = {
+            name: started_ns + end_ns
+            for name, end_ns in moment.down_until_ns.items()
+            if end_ns is not None and links[name].while_down == "hold" and self._links[name].up
+        }
+        with self._lock, open_rtnetlink() as netlink:
+            self._become(netlink, survey(netlink), links, holds)
+
+    def _end_timeline(self) -> None:
+        """Outside the lock, which the step that is being applied may hold."""
+        player, self._player = self._player, None
+        if player is not None:
+            player.stop()
 
     def _clear(self, netlink: IPRoute, found: Survey) -> None:
         """Take away all that is ours, whether or not the ports are still there and still fit to be shaped."""
         self._asked = ChannelSpec()
+        self._links = _links_of(self._asked)
         with qdiscs.refused("clearing"):
             for name in self._port_names:
                 port = find_port(found, name)
                 if port is not None:
                     qdiscs.clear(netlink, found, port)
             qdiscs.clear_orphans(netlink, found)
+        for in_kernel in self._in_kernel.values():
+            in_kernel.close()
+        self._in_kernel = {}
 
 
-def _channel_of(stages: dict[str, Stages], asked: ChannelSpec) -> ChannelSpec:
-    return ChannelSpec(**{name: link_of(found, getattr(asked, name)) for name, found in stages.items()})
+def _links_of(channel: ChannelSpec) -> dict[str, LinkSpec]:
+    return {name: channel.link(name) for name in DIRECTIONS}
+
+
+def _seeded_for(link: LinkSpec, step: int) -> LinkSpec:
+    """A pattern goes on through all steps; whatever is drawn is drawn anew."""
+    if link.seed is None or link.pattern is not None:
+        return link
+    digest = hashlib.sha256(f"{link.seed}/{step}".encode()).digest()
+    return link.model_copy(update={"seed": int.from_bytes(digest[:8]) % (LARGEST_SEED + 1)})
 
 
 def _in_words(link: LinkSpec) -> str:
-    if link.unimpaired:
-        return "unimpaired"
-    rate = "no rate limit" if link.rate_bps is None else f"{format_rate(link.rate_bps)}, queue {link.queue_packets}"
-    return f"{format_delay(link.delay_ns)}, {rate}, packet error rate {link.packet_error_rate:g}"
+    return ", ".join(f"{name} {value}" for name, value in link.to_wire().items()) or "unimpaired"

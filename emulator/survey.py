@@ -10,12 +10,23 @@ from typing import Any
 from emulator.rtnetlink import IPRoute
 
 
+HANDLE = 0x4F57_0000
+"""The handle of our qdiscs, 4f57: ("OW"), below 8000:, where the kernel begins to number those without."""
+OUR_FILTER = HANDLE >> 16
+INGRESS_FILTERS = 0xFFFF_FFF2
+EGRESS_FILTERS = 0xFFFF_FFF3
+
+
 @dataclass(frozen=True)
 class Survey:
-    """Link messages by interface name, and all qdisc messages."""
+    """Link messages by interface name, all qdisc messages, and the indices of interfaces whose clsact is ours.
+
+    A clsact has a fixed handle: it is ours if there are filters in it, and all of them are.
+    """
 
     links: dict[str, Any]
     qdiscs: tuple[Any, ...]
+    our_clsacts: frozenset[int] = frozenset()
 
     def qdiscs_of(self, index: int) -> list[Any]:
         """Return the qdisc messages of an interface."""
@@ -29,4 +40,20 @@ class Survey:
 def survey(netlink: IPRoute) -> Survey:
     """Ask the kernel."""
     links = {link.get_attr("IFLA_IFNAME"): link for link in netlink.get_links()}
-    return Survey(links, tuple(netlink.get_qdiscs()))
+    qdiscs = tuple(netlink.get_qdiscs())
+    clsacts = [qdisc["index"] for qdisc in qdiscs if qdisc.get_attr("TCA_KIND") == "clsact"]
+    return Survey(links, qdiscs, frozenset(index for index in clsacts if _only_ours(netlink, index)))
+
+
+def _only_ours(netlink: IPRoute, index: int) -> bool:
+    return set(filter_handles(netlink, index)) == {OUR_FILTER}
+
+
+def filter_handles(netlink: IPRoute, index: int) -> list[int]:
+    """Return the handles of all filters in an interface's clsact. (A message with the handle 0 is of a priority.)"""
+    return [
+        message["handle"]
+        for parent in (INGRESS_FILTERS, EGRESS_FILTERS)
+        for message in netlink.get_filters(index=index, parent=parent)
+        if message["handle"]
+    ]

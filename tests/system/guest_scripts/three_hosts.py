@@ -19,7 +19,7 @@ from emulator.client import EmulatorClient
 
 URL = "http://10.78.0.3:8765"
 ADDRESSES = {"sender": "10.77.0.1", "receiver": "10.77.0.2"}
-SERVICE = [sys.executable, "-m", "emulator", "--listen", "10.78.0.3:8765"]
+SERVICE = [sys.executable, "-m", "emulator", "--listen", "10.78.0.3:8765", "--no-token"]
 PORTS = ["--sender-port", "to-sender", "--receiver-port", "to-receiver"]
 
 

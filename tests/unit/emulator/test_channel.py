@@ -10,29 +10,171 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from emulator.channel import LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE, ChannelSpec, LinkSpec
+from emulator.channel import ChannelSpec, LinkSpec, Step, Timeline
 from emulator.faults import InvalidChannel
+from emulator.impairments import FourState, GilbertElliott, Jitter, Pattern, Reordering
+from emulator.written import LARGEST_BIT_ERROR_RATE, LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
 
-LINKS = st.builds(
-    LinkSpec,
-    delay_ns=st.integers(0, LONGEST_DELAY_NS),
-    rate_bps=st.none() | st.floats(8, 1e12),
-    packet_error_rate=st.just(0.0) | st.floats(SMALLEST_ERROR_RATE, 1),
-    queue_packets=st.integers(1, 2**31 - 1),
-    seed=st.none() | st.integers(0, LARGEST_SEED),
+
+
+def made(kind: Any, **fields: Any) -> Any:
+    return st.fixed_dictionaries(fields).map(lambda given: kind(**given))
+
+
+SPREADS = st.integers(1, 2**31 - 1)
+PROBABILITIES = st.just(0.0) | st.floats(SMALLEST_ERROR_RATE, 1)
+POSITIONS = st.sets(st.integers(0, LARGEST_SEED), min_size=1, max_size=5).map(sorted).map(tuple)
+ERRORS = st.one_of(
+    st.fixed_dictionaries({"packet_error_rate": PROBABILITIES}),
+    st.fixed_dictionaries({"bit_error_rate": st.floats(0, LARGEST_BIT_ERROR_RATE)}),
+    st.fixed_dictionaries({"pattern": made(Pattern, packets=POSITIONS) | made(Pattern, bits=POSITIONS)}),
 )
+DELAYS = st.one_of(
+    st.fixed_dictionaries({"keeps_order": st.booleans()}),
+    st.fixed_dictionaries(
+        {
+            "jitter": made(Jitter, amount_ns=SPREADS, distribution=st.sampled_from(["uniform", "pareto"]))
+            | made(Jitter, amount_ns=SPREADS, distribution=st.just("table"), table=st.just((0.5, -1.25)))
+        }
+    ),
+    st.fixed_dictionaries(
+        {"keeps_order": st.just(False), "reordering": made(Reordering, rate=st.floats(1e-4, 1), by_ns=SPREADS)}
+    ),
+)
+QUEUES = st.one_of(
+    st.fixed_dictionaries({"queue_packets": st.integers(1, 2**31 - 1)}),
+    st.fixed_dictionaries({"rate_bps": st.floats(8, 1e12), "queue_bytes": st.integers(1, 10**12)}),
+    st.fixed_dictionaries({"rate_bps": st.floats(8, 1e12), "queue_ns": st.integers(1, 10**15)}),
+    st.fixed_dictionaries({"rate_bps": st.floats(8, 1e12), "queue_bdp": st.floats(1e-3, 1e3)}),
+)
+OTHERS = st.fixed_dictionaries(
+    {
+        "delay_ns": st.integers(0, LONGEST_DELAY_NS),
+        "overhead_bytes": st.integers(0, 10_000),
+        "mtu_bytes": st.none() | st.integers(68, 65_535),
+        "loss": st.none()
+        | made(GilbertElliott, mean_rate=st.floats(1e-6, 0.5), burst_packets=st.floats(1, 1e6))
+        | made(FourState, p13=st.floats(1e-6, 0.5), p31=st.floats(1e-6, 0.5), p14=st.floats(0, 0.5)),
+        "duplication_rate": PROBABILITIES,
+        "seed": st.none() | st.integers(0, LARGEST_SEED),
+    }
+)
+LINKS = st.tuples(ERRORS, DELAYS, QUEUES, OTHERS).map(
+    lambda parts: LinkSpec(**{name: value for part in parts for name, value in part.items()})
+)
+STEPS = st.lists(st.tuples(LINKS, LINKS), min_size=1, max_size=3).map(
+    lambda links: tuple(Step(at_ns=7 * at, forward=one, reverse=other) for at, (one, other) in enumerate(links))
+)
+TIMELINES = made(Timeline, steps=STEPS, loop_after_ns=st.none() | st.integers(100, LONGEST_DELAY_NS))
 
 
-@given(LINKS, LINKS)
-def test_a_channel_survives_xml_rpc_as_it_is(forward: LinkSpec, reverse: LinkSpec) -> None:
-    channel = ChannelSpec(forward=forward, reverse=reverse)
+@given(LINKS, LINKS, st.none() | TIMELINES)
+def test_a_channel_survives_xml_rpc_as_it_is(forward: LinkSpec, reverse: LinkSpec, timeline: Timeline | None) -> None:
+    channel = ChannelSpec(forward=forward, reverse=reverse, timeline=timeline)
 
     (received,), _ = xmlrpc.client.loads(xmlrpc.client.dumps((channel.to_wire(),), "configure"))
     assert ChannelSpec.from_wire(received) == channel
 
 
 def test_what_is_not_asked_for_does_not_travel() -> None:
-    assert set(ChannelSpec().to_wire()["forward"]) == {"delay_ns", "packet_error_rate", "queue_packets"}
+    assert ChannelSpec().to_wire() == {"forward": {}, "reverse": {}}
+
+
+def test_quantities_are_written_with_their_units() -> None:
+    link = LinkSpec(delay_ns=25_000_000, rate_bps=10e6, queue_bytes=64_000, mtu_bytes=1500)
+
+    assert link.to_wire() == {"delay": "25 ms", "rate": "10 Mbit/s", "queue": "64 kB", "mtu": "1500 B"}
+
+
+def test_both_gives_what_the_directions_share() -> None:
+    channel = ChannelSpec.from_wire({"both": {"delay": "25 ms", "rate": "2 Mbit/s"}, "reverse": {"rate": "8 kbit/s"}})
+
+    assert (channel.forward.delay_ns, channel.reverse.delay_ns) == (25_000_000, 25_000_000)
+    assert (channel.forward.rate_bps, channel.reverse.rate_bps) == (2e6, 8e3)
+
+
+def test_a_step_says_what_changes_and_all_else_stays() -> None:
+    channel = ChannelSpec.from_wire(
+        {
+            "forward": {"delay": "25 ms", "rate": "1 Mbit/s"},
+            "timeline": {
+                "steps": [
+                    {"at": "1 s", "forward": {"delay": "5 ms"}},
+                    {"at": "2 s", "both": {"up": False}, "forward": {"rate": "unlimited"}},
+                ]
+            },
+        }
+    )
+    assert channel.timeline is not None
+    first, second = channel.timeline.steps
+
+    assert (first.forward.delay_ns, first.forward.rate_bps) == (5_000_000, 1e6)
+    assert (second.forward.delay_ns, second.forward.rate_bps, second.forward.up) == (5_000_000, None, False)
+    assert (first.reverse.up, second.reverse.up) == (True, False)
+
+
+def test_a_step_takes_away_what_it_calls_none() -> None:
+    channel = ChannelSpec.from_wire(
+        {
+            "forward": {"jitter": {"amount": "1 ms"}},
+            "timeline": {"steps": [{"at": "1 s", "forward": {"jitter": "none"}}]},
+        }
+    )
+
+    assert channel.timeline is not None
+    assert channel.timeline.steps[0].forward.jitter is None
+
+
+@pytest.mark.parametrize(
+    ("timeline", "wanted"),
+    [
+        ({"steps": []}, "at least 1"),
+        ({"steps": [{"at": "2 s"}, {"at": "1 s"}]}, "rising order"),
+        ({"steps": [{"at": "2 s"}], "loop_after": "2 s"}, "behind the last step"),
+        ({"steps": [{"at": 2}]}, "with one of the units"),
+        ({"steps": [{"at": "1 s", "forward": {"up": False, "while_down": "hold"}}]}, "a later step that ends"),
+    ],
+)
+def test_a_timeline_that_makes_no_sense_is_refused(timeline: Any, wanted: str) -> None:
+    with pytest.raises(InvalidChannel, match=wanted):
+        ChannelSpec.from_wire({"timeline": timeline})
+
+
+def test_a_bypass_has_no_links() -> None:
+    assert ChannelSpec.from_wire({"bypass": True}).bypass
+    with pytest.raises(InvalidChannel, match="either bypass or links"):
+        ChannelSpec.from_wire({"bypass": True, "forward": {"delay": "1 ms"}})
+
+
+@pytest.mark.parametrize(
+    ("link", "wanted"),
+    [
+        ({"packet_error_rate": 0.1, "bit_error_rate": 1e-6}, "one kind of error"),
+        ({"queue": "64 kB"}, "a rate, or no queue_bytes"),
+        ({"reordering": {"rate": 0.1, "by": "1 ms"}}, "keeps_order: false"),
+        ({"jitter": {"amount": "1 ms", "distribution": "table"}}, "a table of values"),
+        ({"jitter": {"amount": "3 s"}}, "less than or equal to 2147483647"),
+        ({"loss": {"model": "gilbert_elliott", "mean_rate": 0.9, "burst_packets": 2}}, "bursts of 9 packets at least"),
+        ({"loss": {"model": "four_state", "p13": 0.9, "p31": 0.5, "p14": 0.2}}, "p13 \\+ p14"),
+        ({"pattern": {"packets": [2, 1]}}, "rising order"),
+        ({"pattern": {}}, "either packets or bits"),
+        (
+            {"packet_error_rate": 0.1, "error_effect": "drop", "loss": {"model": "four_state", "p13": 0.1, "p31": 0.1}},
+            "one by one .* or in bursts",
+        ),
+    ],
+)
+def test_a_link_that_contradicts_itself_is_refused(link: Any, wanted: str) -> None:
+    with pytest.raises(InvalidChannel, match=wanted):
+        ChannelSpec.from_wire({"forward": link})
+
+
+@pytest.mark.parametrize("mean_rate", [0.01, 0.3])
+@pytest.mark.parametrize("burst_packets", [1.0, 8.0])
+def test_gilbert_elliotts_states_have_the_mean_loss_asked_for(mean_rate: float, burst_packets: float) -> None:
+    model = GilbertElliott(mean_rate=mean_rate, burst_packets=burst_packets)
+
+    assert model.to_bad / (model.to_bad + model.to_good) == pytest.approx(mean_rate)
 
 
 def test_a_channel_of_nothing_is_unimpaired() -> None:
@@ -44,7 +186,9 @@ def test_a_queue_and_a_seed_alone_impair_nothing() -> None:
     assert LinkSpec(queue_packets=5, seed=5).unimpaired
 
 
-@pytest.mark.parametrize("field", [{"delay_ns": 1}, {"rate_bps": 1e6}, {"packet_error_rate": 0.001}])
+@pytest.mark.parametrize(
+    "field", [{"delay_ns": 1}, {"rate_bps": 1e6}, {"packet_error_rate": 0.001}, {"up": False}, {"mtu_bytes": 1500}]
+)
 def test_any_impairment_of_one_direction_impairs_the_channel(field: Any) -> None:
     assert not ChannelSpec(reverse=LinkSpec(**field)).unimpaired
 
@@ -52,31 +196,31 @@ def test_any_impairment_of_one_direction_impairs_the_channel(field: Any) -> None
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("delay_ns", -1),
-        ("delay_ns", LONGEST_DELAY_NS + 1),
-        ("delay_ns", 0.5),
-        ("delay_ns", True),
-        ("delay_ns", "25 ms"),
-        ("delay_ns", float("nan")),
-        ("delay_ns", float("inf")),
-        ("delay_ns", None),
-        ("rate_bps", 0),
-        ("rate_bps", 7.9),
-        ("rate_bps", -1e6),
-        ("rate_bps", 1.1e12),
-        ("rate_bps", float("nan")),
-        ("rate_bps", True),
+        ("delay", "-1 s"),
+        ("delay", "25 h"),
+        ("delay", "0.5 ns"),
+        ("delay", True),
+        ("delay", 25),
+        ("delay", float("nan")),
+        ("delay", None),
+        ("rate", "0 bit/s"),
+        ("rate", "7.9 bit/s"),
+        ("rate", "1.1 Tbit/s"),
+        ("rate", 1e6),
         ("packet_error_rate", -0.1),
         ("packet_error_rate", 1.1),
         ("packet_error_rate", 1e-10),
         ("packet_error_rate", "0.1"),
+        ("packet_error_rate", float("nan")),
+        ("bit_error_rate", 0.02),
         ("queue_packets", 0),
         ("queue_packets", 2**31),
         ("queue_packets", 1.5),
         ("seed", -1),
+        ("seed", 0.5),
         ("seed", LARGEST_SEED + 1),
-        ("delay", 1),
-        ("bit_error_rate", 1e-6),
+        ("delay_ns", 1),
+        ("wormhole", 1e-6),
     ],
 )
 def test_what_is_no_link_is_refused_by_name(field: str, value: object) -> None:
@@ -93,8 +237,8 @@ def test_what_is_no_channel_is_refused(wire: object) -> None:
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    with pytest.raises(InvalidChannel, match=r"forward\.delay_ns.*; reverse\.rate_bps"):
-        ChannelSpec.from_wire({"forward": {"delay_ns": -1}, "reverse": {"rate_bps": -1}})
+    with pytest.raises(InvalidChannel, match=r"forward\.delay.*; reverse\.rate"):
+        ChannelSpec.from_wire({"forward": {"delay": -1}, "reverse": {"rate": -1}})
 
 
 def test_a_very_deep_value_is_refused_in_few_words() -> None:
@@ -103,7 +247,7 @@ def test_a_very_deep_value_is_refused_in_few_words() -> None:
         deep = [deep]
 
     with pytest.raises(InvalidChannel) as refusal:
-        ChannelSpec.from_wire({"forward": {"delay_ns": deep}})
+        ChannelSpec.from_wire({"forward": {"delay": deep}})
     assert len(str(refusal.value)) < 300
 
 

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.netem import Netem, differences, probability_of, threshold_of
+from emulator.netem import (
+    FourStateThresholds,
+    GilbertElliottThresholds,
+    Netem,
+    differences,
+    probability_of,
+    threshold_of,
+    transition_of,
+)
 from emulator.netem_messages import counters_of, netem_of, options
 from emulator.rtnetlink import tcmsg
 
@@ -64,18 +72,38 @@ def test_a_threshold_of_zero_hits_nothing() -> None:
     assert probability_of(0) == 0
 
 
+THRESHOLDS = st.integers(0, 2**32 - 1)
+
+
 @given(
     st.builds(
         Netem,
         limit_packets=st.integers(1, 2**31 - 1),
         delay_ns=st.integers(0, 86_400 * 10**9),
+        jitter_ns=st.integers(0, 2**31 - 1),
         rate_bytes_per_s=st.integers(0, 125 * 10**9),
-        corrupt_threshold=st.integers(0, 2**32 - 1),
+        overhead_bytes=st.integers(0, 10_000),
+        corrupt_threshold=THRESHOLDS,
+        loss_threshold=THRESHOLDS,
+        loss_model=st.none()
+        | st.builds(GilbertElliottThresholds, THRESHOLDS, THRESHOLDS)
+        | st.builds(FourStateThresholds, THRESHOLDS, THRESHOLDS, THRESHOLDS, THRESHOLDS, THRESHOLDS),
+        duplicate_threshold=THRESHOLDS,
         seed=st.none() | st.integers(0, 2**53 - 1),
     )
 )
 def test_a_netem_is_decoded_as_it_was_encoded(netem: Netem) -> None:
     assert netem_of(sent_and_decoded(netem)) == netem
+
+
+def test_a_delay_table_is_sent_as_16_bit_values_in_the_order_given() -> None:
+    sent = dict(options(Netem(limit_packets=1, jitter_ns=5, delay_table=(-8192, 0, 8192)))["attrs"])
+
+    assert sent["TCA_NETEM_DELAY_DIST"] == bytes.fromhex("00e000000020")
+
+
+def test_a_certain_change_of_state_is_met_by_every_draw_but_one() -> None:
+    assert transition_of(1) == 2**32 - 1
 
 
 def test_every_setting_that_could_stick_is_sent() -> None:
@@ -92,10 +120,14 @@ def test_what_the_kernel_tells_of_a_harsh_netem_is_understood() -> None:
     assert netem_of(decoded(bytes.fromhex(HARSH))) == Netem(
         limit_packets=77,
         delay_ns=300_000_000,
+        jitter_ns=5_000_000,
         rate_bytes_per_s=10_000_000_000,
+        overhead_bytes=4,
         corrupt_threshold=128_849_019,
+        loss_threshold=42_949_673,
+        duplicate_threshold=85_899_346,
         seed=7068487515303855011,
-        extras=("loss", "duplicate", "jitter", "overhead", "correlation"),
+        extras=("cells", "correlation"),
     )
 
 
@@ -117,6 +149,8 @@ def test_the_kernels_counters_are_understood() -> None:
         "waiting_packets": 3,
         "waiting_bytes": 426,
         "corrupted_packets": 0,
+        "lost_packets": 0,
+        "duplicated_packets": 0,
     }
 
 

@@ -8,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.channel import LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE, LinkSpec
-from emulator.netem import Netem
-from emulator.stages import MOST_PACKETS, Stages, differences, link_of, stages_of
+from emulator.admission import Admission
+from emulator.error_process import ErrorProcess
+from emulator.impairments import FourState, GilbertElliott, Jitter, Pattern, Reordering
+from emulator.link import LinkSpec
+from emulator.netem import ALWAYS, NO_RATE_BYTES_PER_S, FourStateThresholds, GilbertElliottThresholds, Netem
+from emulator.stages import MOST_PACKETS, NEUTRAL, Stages, differences, kept, link_of, stages_of
+from emulator.written import LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
 
 LINK = LinkSpec(delay_ns=1_250_000_000, rate_bps=10e6, packet_error_rate=0.01, queue_packets=100, seed=3)
 
@@ -20,7 +24,9 @@ def test_an_unimpaired_link_has_no_stages() -> None:
 
 
 def test_a_rate_alone_needs_a_bottleneck_only() -> None:
-    assert stages_of(LinkSpec(rate_bps=10e6)) == Stages(Netem(limit_packets=1000, rate_bytes_per_s=1_250_000))
+    assert stages_of(LinkSpec(rate_bps=10e6)) == Stages(
+        bottleneck=Netem(limit_packets=1000, rate_bytes_per_s=1_250_000)
+    )
 
 
 @pytest.mark.parametrize("link", [LinkSpec(delay_ns=1), LinkSpec(packet_error_rate=0.1)])
@@ -37,7 +43,15 @@ def test_the_rate_is_in_the_bottleneck_and_the_rest_in_the_pipe() -> None:
     assert stages.bottleneck == Netem(limit_packets=100, rate_bytes_per_s=1_250_000)
     assert stages.pipe is not None
     assert (stages.pipe.delay_ns, stages.pipe.corrupt_threshold, stages.pipe.seed) == (1_250_000_000, 42_949_672, 3)
-    assert stages.pipe.rate_bytes_per_s == 0
+
+
+def test_a_pipe_that_keeps_order_has_a_rate_that_limits_nothing() -> None:
+    """With a rate, netem sends no packet before the one before it."""
+    ordered, free = (stages_of(LINK.model_copy(update={"keeps_order": keeps})).pipe for keeps in (True, False))
+
+    assert ordered is not None and free is not None
+    assert (ordered.rate_bytes_per_s, free.rate_bytes_per_s) == (NO_RATE_BYTES_PER_S, 0)
+    assert 65_535 * 10**9 // NO_RATE_BYTES_PER_S == 0, "the longest packet takes less than a nanosecond"
 
 
 def test_a_pipe_holds_all_that_its_rate_and_delay_put_into_it() -> None:
@@ -105,3 +119,126 @@ def test_a_difference_names_stage_setting_got_and_wanted() -> None:
     wanted = stages_of(LINK)
 
     assert "pipe delay_ns: got 7, wanted 1250000000" in differences(wanted, found)
+
+
+def test_a_queue_in_packets_is_the_bottlenecks_own() -> None:
+    stages = stages_of(LinkSpec(rate_bps=1e6, queue_packets=7))
+
+    assert stages.gate is None
+    assert stages.bottleneck is not None and stages.bottleneck.limit_packets == 7
+
+
+@pytest.mark.parametrize(
+    ("queue", "queue_ns"),
+    [({"queue_bytes": 125_000}, 10**9), ({"queue_ns": 5_000}, 5_000), ({"queue_bdp": 2.5}, 500_000_000)],
+)
+def test_a_queue_in_another_unit_is_the_gates_as_the_time_it_takes_to_send(
+    queue: dict[str, float], queue_ns: int
+) -> None:
+    stages = stages_of(LinkSpec(rate_bps=1e6, **queue), rtt_ns=200_000_000)  # type: ignore[arg-type]
+
+    assert stages.gate == Admission(mtu_bytes=None, queue_ns=queue_ns, rate_bytes_per_s=125_000, overhead_bytes=0)
+    assert stages.bottleneck is not None and stages.bottleneck.limit_packets == MOST_PACKETS
+
+
+def test_an_mtu_is_the_gates_and_needs_no_bottleneck() -> None:
+    assert stages_of(LinkSpec(mtu_bytes=1500)) == Stages(gate=Admission(1500, None, 0, 0))
+
+
+def test_a_bit_error_rate_is_a_process_of_bits_with_the_links_seed() -> None:
+    link = LinkSpec(bit_error_rate=1e-6, error_effect="drop", seed=9)
+
+    assert stages_of(link) == Stages(errors=ErrorProcess("bit", "drop", rate=1e-6, seed=9))
+
+
+def test_bit_errors_of_a_link_without_a_seed_take_the_one_drawn() -> None:
+    errors = stages_of(LinkSpec(bit_error_rate=1e-6), drawn_seed=77).errors
+
+    assert errors is not None and errors.seed == 77
+
+
+@pytest.mark.parametrize(("unit", "field"), [("packet", "packets"), ("bit", "bits")])
+def test_a_pattern_is_a_process_with_positions(unit: str, field: str) -> None:
+    errors = stages_of(LinkSpec(pattern=Pattern(**{field: (3, 8)}))).errors
+
+    assert errors is not None
+    assert (errors.unit, errors.positions) == (unit, (3, 8))
+
+
+def test_packets_that_are_to_be_dropped_are_lost_rather_than_corrupted() -> None:
+    pipe = stages_of(LinkSpec(packet_error_rate=0.01, error_effect="drop")).pipe
+
+    assert pipe is not None
+    assert (pipe.corrupt_threshold, pipe.loss_threshold) == (0, 42_949_672)
+
+
+def test_gilbert_elliotts_mean_loss_and_burst_become_two_transitions() -> None:
+    pipe = stages_of(LinkSpec(loss=GilbertElliott(mean_rate=0.2, burst_packets=4))).pipe
+
+    assert pipe is not None
+    assert pipe.loss_model == GilbertElliottThresholds(to_bad=2**28, to_good=2**30)
+
+
+def test_four_states_are_netems_own() -> None:
+    pipe = stages_of(LinkSpec(loss=FourState(p13=0.5, p31=0.25, p32=0.125, p23=0.75, p14=0.5))).pipe
+
+    assert pipe is not None
+    assert pipe.loss_model == FourStateThresholds(p13=2**31, p31=2**30, p32=2**29, p14=2**31, p23=3 * 2**30)
+
+
+def test_an_outage_that_drops_lets_nothing_into_the_pipe() -> None:
+    pipe = stages_of(LINK.model_copy(update={"up": False})).pipe
+
+    assert pipe is not None
+    assert (pipe.loss_threshold, pipe.delay_ns) == (ALWAYS, LINK.delay_ns)
+
+
+def test_an_outage_that_holds_needs_a_bottleneck_even_without_a_rate() -> None:
+    stages = stages_of(LinkSpec(up=False, while_down="hold", queue_packets=5))
+
+    assert stages.bottleneck == Netem(limit_packets=5, rate_bytes_per_s=NO_RATE_BYTES_PER_S)
+
+
+def test_jitter_is_a_spread_and_a_table() -> None:
+    pipe = stages_of(LinkSpec(jitter=Jitter(amount_ns=5_000, distribution="table", table=(1.0, -1.0)))).pipe
+
+    assert pipe is not None
+    assert (pipe.jitter_ns, pipe.delay_table) == (5_000, (-8192, 8192))
+
+
+def test_reordering_is_a_table_that_holds_a_share_back() -> None:
+    link = LinkSpec(reordering=Reordering(rate=0.25, by_ns=7), keeps_order=False)
+    pipe = stages_of(link).pipe
+
+    assert pipe is not None
+    assert (pipe.jitter_ns, pipe.delay_table) == (7, (0, 0, 0, 8192))
+
+
+def test_a_pipe_has_room_for_the_longest_jitter() -> None:
+    pipes = [
+        stages_of(LinkSpec(delay_ns=10**9, rate_bps=1e9, jitter=jitter)).pipe
+        for jitter in (None, Jitter(amount_ns=10**9))
+    ]
+
+    assert pipes[0] is not None and pipes[1] is not None
+    assert pipes[1].limit_packets > 4.9 * pipes[0].limit_packets - 4 * 2000
+
+
+def test_a_stage_that_is_no_longer_wanted_stays_and_does_nothing() -> None:
+    assert kept(Stages(), stages_of(LINK)) == Stages(bottleneck=NEUTRAL, pipe=NEUTRAL)
+
+
+def test_a_program_that_is_no_longer_wanted_does_not_stay() -> None:
+    present = stages_of(LinkSpec(bit_error_rate=1e-6, mtu_bytes=1500))
+
+    assert kept(Stages(), present) == Stages()
+
+
+def test_a_neutral_bottleneck_is_no_rate() -> None:
+    assert link_of(Stages(bottleneck=NEUTRAL, pipe=NEUTRAL), LinkSpec()) == LinkSpec()
+
+
+def test_what_the_kernel_cannot_show_is_repeated_as_asked() -> None:
+    link = LinkSpec(delay_ns=5, jitter=Jitter(amount_ns=7), rate_bps=1e6, queue_bdp=2.0, bit_error_rate=1e-6)
+
+    assert link_of(stages_of(link, rtt_ns=10), link) == link
