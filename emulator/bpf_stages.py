@@ -1,0 +1,184 @@
+"""The stages of a direction that are eBPF programs: errors in its stream of bits, and the gate at its entrance.
+
+Each stage has programs and maps of its own in the kernel, and its interface a clsact qdisc already. To detach one,
+delete its filter; keep it until then.
+"""
+
+import struct
+from functools import cache
+from pathlib import Path
+from typing import Any, Self, cast
+
+from emulator import error_process
+from emulator.admission import ETHERNET_HEADER_BYTES, Admission
+from emulator.bpf import BpfObject
+from emulator.error_process import MOST_POSITIONS, ErrorProcess, Factor
+from emulator.rtnetlink import IPRoute
+
+PROGRAMS = Path(__file__).with_name("programs")
+CLSACT_INGRESS = 0xFFFF_FFF2
+CLSACT_EGRESS = 0xFFFF_FFF3
+_UNITS = ("bit", "packet")
+_EFFECTS = ("flip", "drop")
+_NONE = 2**64 - 1
+
+
+class _Stage:
+    """What the stages share: one program of one object, attached as a filter that decides by itself."""
+
+    _program: str
+    _parent: int
+    _counters: tuple[str, ...]
+
+    def __init__(self, loaded: BpfObject) -> None:
+        self._object = loaded
+
+    @classmethod
+    def _loaded(cls) -> Self:
+        return cls(BpfObject(PROGRAMS / f"{cls._program}.bpf.o"))
+
+    def attach(self, netlink: IPRoute, index: int, priority: int, handle: int) -> None:
+        """Let all frames of an interface pass the program before the filters of higher priority numbers."""
+        netlink.tc(
+            "add-filter",
+            "bpf",
+            index=index,
+            parent=self._parent,
+            prio=priority,
+            handle=handle,
+            fd=self.program,
+            name=f"owlt-{self._program}",
+            direct_action=True,
+        )
+
+    @property
+    def program(self) -> int:
+        """The program's file descriptor."""
+        return self._object.program(self._program)
+
+    def counters(self) -> dict[str, int]:
+        """Return what was counted since the stage was loaded."""
+        layout = struct.Struct(f"={len(self._counters)}Q")
+        return dict(zip(self._counters, layout.unpack(self._object.read("counters", layout.size)), strict=True))
+
+    def close(self) -> None:
+        """Let go of the program and its maps."""
+        self._object.close()
+
+
+class ErrorStage(_Stage):
+    """Errors in the stream of frames that leave an interface, before its queueing discipline.
+
+    Its transmit checksum offload has to be off: a checksum that is filled in later covers an error up. A frame
+    with more errors than a program may work on (952) gets no more, and is counted as unfinished.
+    """
+
+    _program = "errors"
+    _parent = CLSACT_EGRESS
+    _counters = ("packets", "bytes", "hit_packets", "flipped_bits", "dropped_packets", "unfinished_frames")
+    _layout = struct.Struct("=4x3IQ2Id5Q")
+    _positions_bytes = 8 * (MOST_POSITIONS + 1)
+
+    @classmethod
+    def load(cls, process: ErrorProcess) -> Self:
+        """Return a stage that is not attached yet; BpfError if the kernel refuses it."""
+        stage = cls._loaded()
+        stage._object.write("logarithms", _logarithms())
+        stage.replace(process)
+        return stage
+
+    def replace(self, process: ErrorProcess) -> None:
+        """Start another stream, or the same again, between two frames; the counters go on."""
+        factor = error_process.factor_of(process.rate) if process.rate else Factor(0, 0)
+        settings = self._layout.pack(
+            _UNITS.index(process.unit),
+            _EFFECTS.index(process.effect),
+            process.rate > 0,
+            factor.multiplier,
+            factor.shift,
+            len(process.positions),
+            process.rate,
+            process.seed,
+            process.seed,
+            0,
+            _NONE,
+            0,
+        )
+        positions = struct.pack(f"={len(process.positions)}Q", *process.positions)
+        self._object.write("processes", settings + positions.ljust(self._positions_bytes, b"\xff"), locked=True)
+
+    def read_back(self) -> ErrorProcess:
+        """Return the process that the kernel has. Its rate is as it was written if the factor in use is that rate's."""
+        value = self._object.read("processes", self._layout.size + self._positions_bytes, locked=True)
+        unit, effect, drawn, multiplier, shift, count, rate, seed, *_ = self._layout.unpack_from(value)
+        if drawn:
+            factor = Factor(multiplier, shift)
+            rate = rate if error_process.factor_of(rate) == factor else error_process.rate_of(factor)
+        return ErrorProcess(
+            unit=cast(Any, _UNITS[unit]),
+            effect=cast(Any, _EFFECTS[effect]),
+            rate=rate if drawn else 0.0,
+            positions=struct.unpack_from(f"={count}Q", value, self._layout.size),
+            seed=seed,
+        )
+
+
+class GateStage(_Stage):
+    """The rule by which frames that come in at an interface are taken, before they are led elsewhere."""
+
+    _program = "gate"
+    _parent = CLSACT_INGRESS
+    _counters = (
+        "packets",
+        "bytes",
+        "dropped_queue_packets",
+        "dropped_queue_bytes",
+        "dropped_mtu_packets",
+        "dropped_mtu_bytes",
+    )
+    _layout = struct.Struct("=4xI4Q")
+
+    @classmethod
+    def load(cls, admission: Admission) -> Self:
+        """Return a stage that is not attached yet; BpfError if the kernel refuses it."""
+        stage = cls._loaded()
+        stage._write(admission, 0)
+        return stage
+
+    def replace(self, admission: Admission) -> None:
+        """Change the rule between two frames. What is in the queue stays there, as it does in netem."""
+        self._write(admission, self._read()[-1])
+
+    def hold_until(self, ns: int) -> None:
+        """Tell that the link sends nothing before a time of CLOCK_MONOTONIC; 0: it sends."""
+        self._write(self.read_back(), ns)
+
+    def read_back(self) -> Admission:
+        """Return the rule that the kernel has."""
+        overhead, longest, queue_ns, rate, _ = self._read()
+        return Admission(
+            mtu_bytes=None if longest == _NONE else longest - ETHERNET_HEADER_BYTES,
+            queue_ns=None if queue_ns == _NONE else queue_ns,
+            rate_bytes_per_s=rate,
+            overhead_bytes=overhead,
+        )
+
+    def _write(self, admission: Admission, hold_until_ns: int) -> None:
+        longest, queue_ns = admission.longest_frame_bytes, admission.queue_ns
+        value = self._layout.pack(
+            admission.overhead_bytes,
+            _NONE if longest is None else longest,
+            _NONE if queue_ns is None else queue_ns,
+            admission.rate_bytes_per_s,
+            hold_until_ns,
+        )
+        self._object.write("admissions", value, locked=True)
+
+    def _read(self) -> tuple[int, ...]:
+        return self._layout.unpack(self._object.read("admissions", self._layout.size, locked=True))
+
+
+@cache
+def _logarithms() -> bytes:
+    tables = (*error_process.logarithms_of_mantissas(), *error_process.logarithms_of_powers())
+    return struct.pack(f"={len(tables)}Q", *tables)

@@ -1,0 +1,60 @@
+"""Compile the eBPF programs, where that was not done or their source has changed: python -m emulator.compile
+
+Each object has a digest of its source and its command beside it.
+"""
+
+import hashlib
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAMS = Path(__file__).with_name("programs")
+COMPILER = "clang"
+OPTIONS = [
+    *["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"],
+    *["-idirafter", f"/usr/include/{platform.machine()}-linux-gnu"],
+]
+_NEXT = "next: make setup (Debian: clang, libbpf-dev)"
+
+
+class CompileError(Exception):
+    """A program that was not compiled. The text has the compiler's first words and the next step."""
+
+
+def compile_program(source: Path) -> Path:
+    """Return the object of a source, compiled if need be. It appears at once, whole."""
+    target = source.with_suffix(".o")
+    noted = source.with_suffix(".sha256")
+    digest = hashlib.sha256(source.read_bytes() + "\0".join([COMPILER, *OPTIONS]).encode()).hexdigest()
+    if target.exists() and noted.exists() and noted.read_text() == digest:
+        return target
+    compiler = shutil.which(COMPILER)
+    if compiler is None:
+        raise CompileError(f"{source.name}: {COMPILER} is not there; {_NEXT}")
+    being_made = target.with_suffix(".new")
+    done = subprocess.run(
+        [compiler, *OPTIONS, "-c", str(source), "-o", str(being_made)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        being_made.unlink(missing_ok=True)
+        first = next((line for line in done.stderr.splitlines() if "error" in line), f"status {done.returncode}")
+        step = _NEXT if "file not found" in first else "next: correct the source"
+        raise CompileError(f"{source.name}: {COMPILER} says: {first}; {step}")
+    noted.unlink(missing_ok=True)
+    being_made.replace(target)
+    noted.write_text(digest)
+    return target
+
+
+def compile_all(directory: Path = PROGRAMS) -> list[Path]:
+    """Return the objects of all programs."""
+    return [compile_program(source) for source in sorted(directory.glob("*.bpf.c"))]
+
+
+if __name__ == "__main__":
+    try:
+        compile_all()
+    except CompileError as error:
+        sys.exit(f"owlt: {error}")

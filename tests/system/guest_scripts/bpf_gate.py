@@ -1,0 +1,42 @@
+"""Sends frames in memory through a gate stage. Told a JSON object of experiments, each a list of steps:
+
+{"admission": ...} loads or replaces the rule, {"lengths": [...]} sends, {"sleep_ns": n} waits and {"hold_ns": n}
+holds the link from now on. Prints for each experiment [time in ns, length, passed] of every frame, the times that
+holding ended, and the counters.
+"""
+
+import json
+import sys
+import time
+from typing import Any
+
+from emulator.admission import Admission
+from emulator.bpf_stages import GateStage
+from tests.system.guest_scripts.bpf_run import run
+
+
+def experiment(steps: list[dict[str, Any]]) -> dict[str, Any]:
+    """One stage, from its loading to its end."""
+    stage: Any = None
+    frames, held, read_back = [], [], True
+    for step in steps:
+        if "admission" in step:
+            rule = Admission(**step["admission"])
+            if stage is None:
+                stage = GateStage.load(rule)
+            else:
+                stage.replace(rule)
+            read_back &= stage.read_back() == rule
+        if "hold_ns" in step:
+            held.append(time.monotonic_ns() + step["hold_ns"])
+            stage.hold_until(held[-1])
+        if "sleep_ns" in step:
+            time.sleep(step["sleep_ns"] / 1e9)
+        for length in step.get("lengths", []):
+            frames.append([time.monotonic_ns(), length, run(stage, bytes(length))[0]])
+    told = {"frames": frames, "held": held, "counters": stage.counters(), "read_back": read_back}
+    stage.close()
+    return told
+
+
+print(json.dumps({name: experiment(steps) for name, steps in json.loads(sys.argv[1]).items()}))

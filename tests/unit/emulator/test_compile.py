@@ -1,0 +1,65 @@
+"""Compiling and finding the eBPF programs: done when needed, and a next step when it cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emulator import compile
+from emulator.bpf import BpfError, BpfObject
+from tests.conftest import require_command
+
+SOURCE = 'int one(void) { return 1; }\nchar _license[] __attribute__((section("license"))) = "GPL";\n'
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A small program."""
+    path = tmp_path / "one.bpf.c"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_a_program_is_compiled_once(source: Path) -> None:
+    require_command("clang")
+    first = compile.compile_program(source).stat().st_ino
+
+    assert compile.compile_program(source).stat().st_ino == first
+
+
+def test_a_changed_source_is_compiled_again(source: Path) -> None:
+    require_command("clang")
+    first = compile.compile_program(source).read_bytes()
+    source.write_text(SOURCE.replace("return 1", "return 2"))
+
+    assert compile.compile_program(source).read_bytes() != first
+
+
+def test_a_source_that_is_wrong_is_quoted_and_leaves_no_object(source: Path) -> None:
+    require_command("clang")
+    source.write_text("nonsense")
+
+    with pytest.raises(compile.CompileError, match=r"one.bpf.c: clang says: .*error: .*; next: correct the source"):
+        compile.compile_program(source)
+    assert [path.name for path in source.parent.iterdir()] == ["one.bpf.c"]
+
+
+def test_a_missing_header_is_a_missing_package(source: Path) -> None:
+    require_command("clang")
+    source.write_text("#include <no/such.h>\n" + SOURCE)
+
+    with pytest.raises(compile.CompileError, match="next: make setup"):
+        compile.compile_program(source)
+
+
+def test_a_missing_compiler_is_named(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    with pytest.raises(compile.CompileError, match="clang is not there; next: make setup"):
+        compile.compile_program(source)
+
+
+def test_a_program_that_was_not_compiled_is_refused_with_the_next_step(tmp_path: Path) -> None:
+    with pytest.raises(BpfError, match=r"absent.bpf.o: no such file; next: make setup"):
+        BpfObject(tmp_path / "absent.bpf.o")
