@@ -83,7 +83,7 @@ def _needs(link: LinkSpec) -> set[str]:
         "delay_64bit": link.delay_ns > _LONGEST_32BIT_DELAY_NS,
         "rate_64bit": link.keeps_order or (link.rate_bps or 0) / 8 >= 2**32,
         "loss_models": link.loss is not None,
-        "seed": link.seed is not None and link.draws,
+        "seed": link.seed is not None and link.netem_draws,
         "programs": bool(
             link.bit_error_rate or link.pattern or link.mtu_bytes or link.queue_bytes or link.queue_ns or link.queue_bdp
         ),

@@ -13,9 +13,9 @@ from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, mo
 
 from emulator.faults import InvalidChannel
 from emulator.link import LinkSpec
-from emulator.written import FORM, LONGEST_DELAY_NS, Delay, Value, as_written, listed
+from emulator.written import FORM, Moment, Value, as_written, listed
 
-__all__ = ["DIRECTIONS", "LONGEST_DELAY_NS", "ChannelSpec", "LinkSpec", "Step", "Timeline"]
+__all__ = ["DIRECTIONS", "ChannelSpec", "LinkSpec", "Step", "Timeline"]
 
 DIRECTIONS = ("forward", "reverse")
 MOST_STEPS = 100_000
@@ -29,7 +29,7 @@ _LINK_KEYS = tuple(
 class Step(Value):
     """What the links are from a moment on, counted from the timeline's start."""
 
-    at_ns: Annotated[Delay, as_written("at")]
+    at_ns: Annotated[Moment, as_written("at")]
     forward: LinkSpec
     reverse: LinkSpec
 
@@ -38,7 +38,7 @@ class Timeline(Value):
     """How a channel changes: its last step is held, or everything begins anew after `loop_after_ns`."""
 
     steps: Annotated[tuple[Step, ...], BeforeValidator(listed), Field(min_length=1, max_length=MOST_STEPS)]
-    loop_after_ns: Annotated[Delay | None, as_written("loop_after")] = None
+    loop_after_ns: Annotated[Moment | None, as_written("loop_after")] = None
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

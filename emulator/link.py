@@ -111,17 +111,15 @@ class LinkSpec(Value):
         )
 
     @property
+    def netem_draws(self) -> bool:
+        """True if netem leaves anything to chance."""
+        return bool(self.packet_error_rate or self.loss or self.jitter or self.reordering or self.duplication_rate)
+
+    @property
     def draws(self) -> bool:
         """True if anything is left to chance, so that a seed means something."""
-        return bool(
-            self.packet_error_rate
-            or self.bit_error_rate
-            or self.loss
-            or self.jitter
-            or self.reordering
-            or self.duplication_rate
-            or (self.pattern and self.pattern.packets and self.error_effect == "flip")
-        )
+        flips_a_bit_somewhere = self.pattern and self.pattern.packets and self.error_effect == "flip"
+        return bool(self.netem_draws or self.bit_error_rate or flips_a_bit_somewhere)
 
     def to_wire(self) -> dict[str, Any]:
         """Return the link as it is written; what is as in a link of nothing is left out."""

@@ -92,11 +92,11 @@ class InKernel:
 
     def read_back(self, netlink: IPRoute, found: Survey) -> Stages:
         """Return the stages that the kernel has."""
-        netems = {name: netem_of(qdisc) for name, qdisc in self._qdiscs(netlink, found)}
-        programs: dict[str, Any] = {
-            name: program.read_back() for name, program in self._programs.items() if self._runs(netlink, name)
-        }
-        return Stages(**netems, **programs)
+        stages: dict[str, Any] = {name: netem_of(qdisc) for name, qdisc in self._qdiscs(netlink, found)}
+        for name, program in self._programs.items():
+            if self._runs(netlink, name):
+                stages[name] = program.read_back()
+        return Stages(**stages)
 
     def count(self, netlink: IPRoute, found: Survey) -> dict[str, dict[str, int]]:
         """Return the counters of each stage that is there, by its name. They start at zero when it is applied."""
@@ -126,7 +126,7 @@ class InKernel:
                 program.replace(wanted)
         elif wanted is not None:
             _make_clsact(netlink, index)
-            self._programs[name] = program = {"gate": GateStage, "errors": ErrorStage}[name].load(wanted)
+            self._programs[name] = program = ErrorStage.load(wanted) if name == "errors" else GateStage.load(wanted)
             program.attach(netlink, index, _PROGRAM, OUR_FILTER)
 
     def _place(self, name: str) -> tuple[int, int]:

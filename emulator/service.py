@@ -130,6 +130,26 @@ class Emulator:
             self._clear(netlink, survey(netlink))
         return True
 
+    def certify(self, channel: object, options: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+        """Apply a channel, measure with probes whether it is as asked, take it away, and return what was found.
+
+        Nobody else may send meanwhile, and other calls wait. `options`: `alpha` (0.001: how often a channel that is as
+        asked may fail), `budget_s` (600: what would take the channel longer to send is not measured), `packets` (as
+        many probes for each share instead of enough for ten events), `tolerance_ns` (1000: of delays). Returns
+        `verdict` ("ok", "failed", "incomplete") and `checks`, each with `direction`, `quantity`, `verdict`, `asked`,
+        `measured`, the interval `low` to `high`, `count` and `reason`, as far as there are any.
+        """
+        from emulator.certify import certify  # numpy and scipy: only who asks for a certificate waits for them
+
+        wanted = _certify_options(options)
+        self.configure(channel)
+        with self._lock:
+            try:
+                return certify(self._asked, self._port_names, **wanted).to_wire()
+            finally:
+                with open_rtnetlink() as netlink:
+                    self._clear(netlink, survey(netlink))
+
     def timeline_start(self) -> dict[str, Any]:
         """Begin the channel's timeline at this moment; from its beginning if it has been going on."""
         self._end_timeline()
@@ -264,6 +284,19 @@ class Emulator:
         for in_kernel in self._in_kernel.values():
             in_kernel.close()
         self._in_kernel = {}
+
+
+def _certify_options(options: object) -> dict[str, Any]:
+    kinds: dict[str, Any] = {"alpha": float, "budget_s": float, "packets": int, "tolerance_ns": int}
+    if not isinstance(options, Mapping) or not set(options) <= set(kinds):
+        raise InvalidChannel(f"certify: got the options {options!r:.100}, wanted none but {', '.join(kinds)}")
+    try:
+        wanted = {name: kinds[name](value) for name, value in options.items()}
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidChannel(f"certify: got the options {options!r:.100}, wanted numbers") from None
+    if any(value <= 0 for value in wanted.values()) or wanted.get("alpha", 0.5) >= 1:
+        raise InvalidChannel(f"certify: got the options {options!r:.100}, wanted them above 0, and alpha below 1")
+    return wanted
 
 
 def _links_of(channel: ChannelSpec) -> dict[str, LinkSpec]:

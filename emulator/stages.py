@@ -82,7 +82,7 @@ def link_of(found: Stages, asked: LinkSpec) -> LinkSpec:
         "rate_bps": float(bottleneck.rate_bytes_per_s * 8) if limited and bottleneck else None,
         "packet_error_rate": _packet_error_rate(pipe, asked) if pipe else 0.0,
         "duplication_rate": netem.probability_of(pipe.duplicate_threshold) if pipe else 0.0,
-        "seed": asked.seed if pipe is None or not asked.draws or pipe.seed in (None, asked.seed) else None,
+        "seed": asked.seed if pipe is None or not asked.netem_draws or pipe.seed in (None, asked.seed) else None,
     }
     if limited and bottleneck and found.gate is None:
         changed["queue_packets"] = bottleneck.limit_packets
@@ -158,7 +158,7 @@ def _pipe(link: LinkSpec) -> Netem | None:
         loss_threshold=netem.ALWAYS if cut else netem.threshold_of(lost),
         loss_model=None if cut or link.loss is None else _thresholds(link.loss),
         duplicate_threshold=netem.threshold_of(link.duplication_rate),
-        seed=link.seed if link.draws else None,
+        seed=link.seed if link.netem_draws else None,
     )
     idle = Netem(pipe.limit_packets, rate_bytes_per_s=pipe.rate_bytes_per_s, seed=pipe.seed)
     return None if pipe == idle else pipe

@@ -29,6 +29,7 @@ from emulator.quantities import (
 )
 
 LONGEST_DELAY_NS = 24 * 3600 * 10**9
+LONGEST_TIMELINE_NS = 366 * 24 * 3600 * 10**9
 LARGEST_JITTER_NS = 2**31 - 1
 """netem keeps it in 31 bits, and cuts off without a word what is above."""
 SLOWEST_RATE_BPS = 8.0
@@ -88,6 +89,9 @@ def as_written(name: str) -> Any:
 
 Delay = Annotated[
     int, *_written(parse_delay_ns, format_delay, "25 ms", "1250 ms", "20 min"), Field(ge=0, le=LONGEST_DELAY_NS)
+]
+Moment = Annotated[
+    int, *_written(parse_delay_ns, format_delay, "10 s", "90 min"), Field(ge=0, le=LONGEST_TIMELINE_NS)
 ]
 Spread = Annotated[int, *_written(parse_delay_ns, format_delay, "5 ms"), Field(gt=0, le=LARGEST_JITTER_NS)]
 Rate = Annotated[

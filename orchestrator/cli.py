@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from orchestrator.channel_command import channel_app, channel_certify
 from orchestrator.errors import OwltError
 
 app = typer.Typer(
@@ -22,6 +23,8 @@ kernel_app = typer.Typer(no_args_is_help=True, help="The kernel of the virtual r
 emulator_app = typer.Typer(no_args_is_help=True, help="The channel emulator.")
 app.add_typer(kernel_app, name="kernel")
 app.add_typer(emulator_app, name="emulator")
+app.add_typer(channel_app, name="channel")
+app.command("certify", help="The same as 'owlt channel certify'.")(channel_certify)
 
 out = Console(highlight=False, soft_wrap=True)
 
@@ -131,7 +134,7 @@ def implementations() -> None:
 
 
 @app.command()
-def schema(kind: Annotated[str, typer.Argument(help="sweep or implementation")]) -> None:
+def schema(kind: Annotated[str, typer.Argument(help="sweep, implementation or channel")]) -> None:
     """Print the JSON Schema of a profile, for an editor's completion."""
     from orchestrator.schemas import SCHEMAS
 

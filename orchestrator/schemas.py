@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from agents.contract import Implementation
+from orchestrator.channel_schema import channel_schema
 from orchestrator.sweep import Sweep
 
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "sweep": Sweep.model_json_schema,
     "implementation": Implementation.model_json_schema,
+    "channel": channel_schema,
 }

@@ -1,0 +1,362 @@
+"""`owlt channel`, with an emulator at the other end of a real connection that remembers what it was told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from emulator.channel import ChannelSpec
+from emulator.faults import TimelineError
+from emulator.impairments import Jitter
+from emulator.server import EmulatorServer
+from emulator.service import Emulator
+from orchestrator import cli
+from orchestrator.channel_command import fields_of, over
+from orchestrator.channel_curves import curves_of
+from orchestrator.channel_words import link_rows, step_rows
+from orchestrator.channels import channel_files, find_channel
+from orchestrator.errors import OwltError
+
+CHECKS = [
+    {"direction": "forward", "quantity": "delay (ms)", "verdict": "ok", "asked": 25.0, "measured": 25.001,
+     "low": 24.999, "high": 25.003, "count": 20, "reason": ""},
+    {"direction": "reverse", "quantity": "rate (bit/s)", "verdict": "failed", "asked": 1e7, "measured": 9e6,
+     "low": 8.9e6, "high": 9.1e6, "count": 50, "reason": "slower than asked"},
+]  # fmt: skip
+
+
+class RecordingEmulator(Emulator):
+    """Takes every channel, and remembers the calls that change something."""
+
+    def __init__(self) -> None:
+        self.channel = ChannelSpec()
+        self.calls: list[str] = []
+        self.timeline_begins = True
+        self.checks = CHECKS
+
+    def configure(self, channel: object) -> Any:
+        self.calls.append("configure")
+        self.channel = ChannelSpec.from_wire(channel)
+        return self.channel.to_wire()
+
+    def change(self, direction: str, changes: Any) -> Any:
+        self.calls.append(f"change {direction} {changes}")
+        wire = self.channel.to_wire()
+        self.channel = ChannelSpec.from_wire(wire | {direction: wire[direction] | changes})
+        return self.channel.to_wire()
+
+    def bypass(self) -> Any:
+        return self.configure({"bypass": True})
+
+    def describe(self) -> Any:
+        return self.channel.to_wire()
+
+    def clear(self) -> bool:
+        self.calls.append("clear")
+        self.channel = ChannelSpec()
+        return True
+
+    def timeline_start(self) -> Any:
+        self.calls.append("timeline_start")
+        if not self.timeline_begins:
+            raise TimelineError("timeline: no thread to be had")
+        return self.timeline_status()
+
+    def timeline_status(self) -> Any:
+        return {"running": False, "elapsed_s": 0.0, "steps_applied": 0, "late_ns": [], "failure": ""}
+
+    def statistics(self) -> Any:
+        return {"forward": {"pipe": {"packets": 1234.0}}, "reverse": {"pipe": {"dropped_packets": 7.0}}}
+
+    def certify(self, channel: object, options: object) -> Any:
+        verdicts = [check["verdict"] for check in self.checks]
+        return {"verdict": "failed" if "failed" in verdicts else "ok", "channel": channel, "checks": self.checks}
+
+
+@pytest.fixture
+def emulator() -> RecordingEmulator:
+    return RecordingEmulator()
+
+
+@pytest.fixture
+def url(emulator: RecordingEmulator) -> Iterator[str]:
+    server = EmulatorServer(emulator, "127.0.0.1", 0)
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://{server.address}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("OWLT_EMULATOR", raising=False)
+    monkeypatch.delenv("OWLT_TOKEN_FILE", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def owlt(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, arguments)
+
+
+def refusal(*arguments: str) -> str:
+    result = owlt(*arguments)
+    assert isinstance(result.exception, OwltError), result.output
+    return str(result.exception)
+
+
+def test_every_channel_is_listed() -> None:
+    listed = owlt("channel", "list").output
+
+    assert all(path.stem in listed for path in channel_files())
+
+
+def test_a_channel_is_told_and_drawn_in_the_current_directory(tmp_path: Path) -> None:
+    result = owlt("channel", "show", "deep-space")
+
+    assert result.exit_code == 0, result.output
+    assert all(word in result.output for word in ("600 s", "2 Mbit/s", "8 kbit/s", "source:", "figure: deep-space.svg"))
+    assert (tmp_path / "deep-space.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize("path", channel_files(), ids=lambda path: path.stem)
+def test_every_channel_can_be_drawn(path: Path, tmp_path: Path) -> None:
+    result = owlt("channel", "show", path.stem, "--out", str(tmp_path / "figure.pdf"))
+
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "figure.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_channel_is_drawn_the_same_each_time(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        owlt("channel", "show", "lunar-trace", "--out", str(tmp_path / name / "figure.svg"))
+
+    assert (tmp_path / "one" / "figure.svg").read_bytes() == (tmp_path / "two" / "figure.svg").read_bytes()
+
+
+def test_a_figure_of_an_unknown_kind_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    assert "wanted one of .svg, .pdf, .png" in refusal("channel", "show", "geo", "--out", "figure.jpg")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_channel_that_is_not_known_is_told_with_those_that_are() -> None:
+    told = refusal("channel", "show", "venus")
+
+    assert "'venus'" in told
+    assert "cislunar" in told
+
+
+def test_what_the_emulator_has_is_told_with_its_counters(url: str, emulator: RecordingEmulator) -> None:
+    emulator.channel = find_channel("cislunar").channel
+    output = owlt("channel", "show", "--emulator", url).output
+
+    assert all(word in output for word in ("1.25 s", "10 Mbit/s", "pipe packets", "1,234", "pipe dropped packets", "7"))
+
+
+def test_a_channel_is_set_as_it_is_in_its_profile(url: str, emulator: RecordingEmulator) -> None:
+    result = owlt("channel", "set", "leo-contacts", "--emulator", url)
+
+    assert result.exit_code == 0, result.output
+    assert emulator.channel == find_channel("leo-contacts").channel
+    assert emulator.calls == ["configure"]
+    assert "not begun" in result.output
+
+
+def test_the_emulator_may_be_named_by_the_environment(
+    url: str, emulator: RecordingEmulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWLT_EMULATOR", url)
+    owlt("channel", "set", "geo")
+
+    assert emulator.channel == find_channel("geo").channel
+
+
+def test_a_channel_is_set_with_values_of_ones_own(url: str, emulator: RecordingEmulator) -> None:
+    arguments = ["--both", "delay=300ms", "--both", "mtu=1500 B", "--reverse", "rate=unlimited"]
+    owlt("channel", "set", "geo", *arguments, "--forward", "jitter.amount=5ms", "--emulator", url)
+
+    links = emulator.channel
+    assert (links.forward.rate_bps, links.reverse.rate_bps) == (1e7, None)
+    assert (links.forward.jitter, links.reverse.jitter) == (Jitter(amount_ns=5_000_000), None)
+    assert {links.forward.delay_ns, links.reverse.delay_ns} == {300_000_000}
+    assert {links.forward.mtu_bytes, links.reverse.mtu_bytes} == {1500}
+
+
+def test_a_timeline_is_begun_if_so_asked(url: str, emulator: RecordingEmulator) -> None:
+    owlt("channel", "set", "lunar-trace", "--start", "--emulator", url)
+
+    assert emulator.calls == ["configure", "timeline_start"]
+
+
+def test_a_channel_whose_timeline_does_not_begin_is_taken_away(url: str, emulator: RecordingEmulator) -> None:
+    emulator.timeline_begins = False
+
+    assert "no thread to be had" in refusal("channel", "set", "lunar-trace", "--start", "--emulator", url)
+    assert emulator.calls == ["configure", "timeline_start", "clear"]
+
+
+def test_a_start_without_a_timeline_is_refused_before_anything_is_done(url: str, emulator: RecordingEmulator) -> None:
+    assert "no timeline" in refusal("channel", "set", "geo", "--start", "--emulator", url)
+    assert emulator.calls == []
+
+
+def test_a_value_that_cannot_be_is_refused_before_anything_is_done(url: str, emulator: RecordingEmulator) -> None:
+    assert "write the unit" in refusal("channel", "set", "geo", "--both", "delay=300", "--emulator", url)
+    assert emulator.calls == []
+
+
+def test_some_values_of_one_link_are_changed(url: str, emulator: RecordingEmulator) -> None:
+    emulator.channel = find_channel("geo").channel
+    result = owlt("channel", "change", "reverse", "delay=1s", "rate=none", "--emulator", url)
+
+    assert result.exit_code == 0, result.output
+    assert emulator.channel.reverse.to_wire() == {"delay": "1 s"}
+    assert emulator.channel.forward == find_channel("geo").channel.forward
+
+
+def test_a_seed_beyond_what_xml_rpc_has_as_an_integer_arrives(url: str, emulator: RecordingEmulator) -> None:
+    owlt("channel", "change", "forward", f"seed={2**40}", "packet_error_rate=0.1", "--emulator", url)
+
+    assert emulator.channel.forward.seed == 2**40
+
+
+def test_a_change_of_neither_direction_is_refused() -> None:
+    assert "forward or reverse" in refusal("channel", "change", "both", "delay=1s", "--emulator", "http://127.0.0.1:9")
+
+
+def test_a_channel_is_taken_away(url: str, emulator: RecordingEmulator) -> None:
+    emulator.channel = find_channel("geo").channel
+
+    assert owlt("channel", "clear", "--emulator", url).exit_code == 0
+    assert emulator.channel == ChannelSpec()
+
+
+def test_the_emulator_becomes_a_plain_bridge(url: str, emulator: RecordingEmulator) -> None:
+    assert owlt("channel", "bypass", "--emulator", url).exit_code == 0
+    assert emulator.channel.bypass
+
+
+@pytest.mark.parametrize("command", [("channel", "certify"), ("certify",)])
+def test_a_certificate_that_failed_is_shown_and_ends_with_1(command: tuple[str, ...], url: str, tmp_path: Path) -> None:
+    result = owlt(*command, "terrestrial", "--json", "c.json", "--emulator", url)
+
+    assert result.exit_code == 1
+    assert all(word in result.output for word in ("24.999", "25.003", "9,000,000", "failed"))
+    assert "reverse: rate (bit/s): slower than asked" in result.output
+    assert json.loads((tmp_path / "c.json").read_text())["checks"] == CHECKS
+
+
+def test_a_certificate_that_is_ok_ends_with_0(url: str, emulator: RecordingEmulator) -> None:
+    emulator.checks = CHECKS[:1]
+
+    assert owlt("certify", "--emulator", url).exit_code == 0
+
+
+def test_an_emulator_that_does_not_answer_is_told() -> None:
+    assert "no answer to describe" in refusal("channel", "show", "--emulator", "http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("command", [("show",), ("set", "geo"), ("clear",), ("bypass",), ("certify",)])
+def test_no_emulator_is_told(command: tuple[str, ...]) -> None:
+    assert "OWLT_EMULATOR" in refusal("channel", *command)
+
+
+def test_a_url_that_is_none_is_told() -> None:
+    assert "scheme" in refusal("channel", "clear", "--emulator", "ftp://192.0.2.1")
+
+
+def test_a_token_file_that_others_may_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("x" * 43)
+    (tmp_path / "token").chmod(0o644)
+    told = refusal("channel", "clear", "--emulator", "http://127.0.0.1:9", "--token-file", str(tmp_path / "token"))
+
+    assert "chmod 600" in told
+
+
+def test_a_token_file_that_is_not_there_is_told() -> None:
+    told = refusal("channel", "clear", "--emulator", "http://127.0.0.1:9", "--token-file", "none")
+
+    assert "No such file" in told
+
+
+def test_a_mistake_ends_the_command_with_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["owlt", "channel", "set", "venus"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith("owlt: channel 'venus': not found")
+
+
+def test_a_key_with_a_dot_is_a_key_of_a_key() -> None:
+    assert fields_of(["delay=300ms", "jitter.amount=5 ms", "jitter.distribution=uniform", "up=false"]) == {
+        "delay": "300ms",
+        "jitter": {"amount": "5 ms", "distribution": "uniform"},
+        "up": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "texts", [["delay"], ["=3"], ["delay="], ["delay=1s", "delay=2s"], ["a=1", "a.b.c=2"], ["a={"]]
+)
+def test_a_field_that_is_none_is_refused(texts: list[str]) -> None:
+    with pytest.raises(OwltError):
+        fields_of(texts)
+
+
+def test_what_is_a_links_own_stands_above_what_is_shared() -> None:
+    shared, own = {"jitter": {"amount": "5 ms"}, "mtu": "1 kB"}, {"jitter": {"distribution": "uniform"}, "mtu": "2 kB"}
+
+    assert over(shared, own) == {"jitter": {"amount": "5 ms", "distribution": "uniform"}, "mtu": "2 kB"}
+
+
+def test_only_what_a_channel_has_is_told() -> None:
+    rows = link_rows(ChannelSpec.from_wire({"forward": {"duplication_rate": 0.1}}))
+
+    assert [row[0] for row in rows] == ["delay", "rate", "errors", "duplication"]
+
+
+def test_a_long_timeline_is_told_by_its_first_steps_and_its_last() -> None:
+    rows = step_rows(find_channel("lunar-trace").channel)
+
+    assert len(rows) < 25
+    assert "last at 14160 s" in rows[-2][1]
+
+
+def test_curves_have_a_value_for_each_stretch_of_time() -> None:
+    curves = curves_of(find_channel("leo-contacts").channel)
+
+    assert curves.edges_s is not None
+    assert curves.edges_s.tolist() == [0, 480, 5700, 6240, 11400, 11760, 28800]
+    assert curves.forward.up.tolist() == [True, False] * 3
+
+
+def test_curves_of_a_bit_error_rate_rise_with_the_length() -> None:
+    curves = curves_of(ChannelSpec.from_wire({"forward": {"bit_error_rate": 1e-6}}))
+
+    assert curves.lengths_bytes[[0, -1]].tolist() == [64, 9000]
+    assert np.allclose(curves.forward.highest_error_rate, 1 - (1 - 1e-6) ** (8 * curves.lengths_bytes))
+    assert not curves.reverse.highest_error_rate.any()
+
+
+def test_curves_of_packet_errors_and_losses_are_flat() -> None:
+    loss = {"model": "gilbert_elliott", "mean_rate": 0.1, "burst_packets": 3}
+    curves = curves_of(ChannelSpec.from_wire({"both": {"packet_error_rate": 0.5, "loss": loss}}))
+
+    assert np.allclose(curves.reverse.highest_error_rate, 0.55)
+
+
+def test_curves_have_jitter_as_a_band_around_the_delay() -> None:
+    jitter = {"amount": "10 ms", "distribution": "uniform"}
+    curves = curves_of(ChannelSpec.from_wire({"forward": {"delay": "50 ms", "jitter": jitter}}))
+
+    assert np.allclose([curves.forward.delay_low_s, curves.forward.delay_high_s], [[0.041], [0.059]], atol=1e-4)
