@@ -16,11 +16,13 @@ demo: setup  ## install what is needed, run the demo sweep, print the report's p
 
 test: setup lint unit system lab  ## everything that has to pass
 
-setup: .venv/.made  ## Debian packages, virtual environment, virtual-time kernel
+setup: .venv/.made  ## Debian packages, virtual environment, eBPF programs, virtual-time kernel
 	@SUDO="$(SUDO)" .ci/debian-packages
+	@$(BIN)/python -m emulator.compile
 	@$(BIN)/owlt kernel build
 
 unit: .venv/.made  ## no root, seconds
+	@$(BIN)/python -m emulator.compile
 	$(BIN)/python -m pytest tests/unit -n 2
 
 system: setup  ## in guests: real netem, real sshd, real builds

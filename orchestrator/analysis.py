@@ -14,6 +14,8 @@ from orchestrator.plan import PLAN_NAME
 from orchestrator.record import RECORD_NAME, RunRecord, read_record
 
 MTU_BYTES = 1500
+NOT_DELIVERED = ("dropped_packets", "dropped_queue_packets", "dropped_mtu_packets", "waiting_packets")
+"""The emulator's counters of packets that came in and did not go out, whichever stage has them."""
 
 
 def analyse_run(directory: Path, keep: str) -> None:
@@ -57,4 +59,4 @@ def _dropped(stages: dict[str, dict[str, int]] | None) -> int | None:
     """How many packets of one direction the emulator says that it dropped or still held at the end."""
     if stages is None:
         return None
-    return sum(counters["dropped_packets"] + counters["waiting_packets"] for counters in stages.values())
+    return sum(counters.get(name, 0) for counters in stages.values() for name in NOT_DELIVERED)

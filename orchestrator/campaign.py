@@ -15,6 +15,7 @@ from pathlib import Path
 from orchestrator import kernel
 from orchestrator.analysis import analyse_run, analyse_runs
 from orchestrator.catalogue import implementations_of
+from orchestrator.channels import find_channel
 from orchestrator.doctor import lacks_for
 from orchestrator.errors import Missing, OwltError, ProfileError
 from orchestrator.load import load_sweep
@@ -50,7 +51,8 @@ def resolve(sweep_file: Path) -> Plan:
         raise ProfileError(
             f"{sweep_file}: clock: got {sweep.clock!r}; the local rig has the real clock only: write 'clock: real'"
         )
-    return plan_sweep(sweep, implementations_of(sweep))
+    profiles = {name: find_channel(name).channel for name in sweep.channel or []}
+    return plan_sweep(sweep, implementations_of(sweep), profiles)
 
 
 def perform_sweep(

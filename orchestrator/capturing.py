@@ -37,7 +37,7 @@ def start_captures(rig: Rig, path: str, directory: Path, undo: ExitStack) -> dic
 
 def drain_channel(run: Run, rig: Rig) -> None:
     """Wait until the last packets are across: they were sent, so both captures have to see them."""
-    pause_s = max(run.permutation.delay_ns / 1e9 / 4, 0.005)
+    pause_s = max(run.rtt_s / 8, 0.005)
     end = time.monotonic() + run.rtt_s + run.file_time_s + 1
     while _packets_on_their_way(rig) and time.monotonic() < end:
         time.sleep(pause_s)
@@ -45,7 +45,9 @@ def drain_channel(run: Run, rig: Rig) -> None:
 
 def _packets_on_their_way(rig: Rig) -> int:
     return sum(
-        counters["waiting_packets"] for stages in rig.channel.statistics().values() for counters in stages.values()
+        counters.get("waiting_packets", 0)
+        for stages in rig.channel.statistics().values()
+        for counters in stages.values()
     )
 
 

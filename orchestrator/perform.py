@@ -18,14 +18,17 @@ from typing import Any
 
 from agents.contract import Implementation
 from agents.placeholders import RunValues
+from emulator.channel import ChannelSpec
 from emulator.faults import ChannelRefused, EmulatorError
 from orchestrator.capturing import drain_channel, fetch_captures, start_captures, stop_captures
+from orchestrator.certification import Certified
 from orchestrator.findings import Ended, Findings
 from orchestrator.host import HostError, Program
 from orchestrator.launching import complain_of_failures, launch, stop_programs, wait_for_end
-from orchestrator.plan import Run, channel_of, derived_seed
+from orchestrator.plan import Run, channel_of
 from orchestrator.record import Outcome, RunRecord, write_record
 from orchestrator.rigs.rig import Rig
+from orchestrator.seeds import derived_seed
 from orchestrator.sweep import Sweep
 from orchestrator.watching import last_change_ns, start_watch
 
@@ -40,10 +43,12 @@ class Setting:
 
     sweep: Sweep
     implementations: dict[str, Implementation]
+    channels: dict[str, ChannelSpec]
+    certificates: dict[str, Certified]
     rig: Rig
     versions: dict[str, str]
     kernel_hz: int | None
-    channel_takes_seed: bool
+    netem_takes_seeds: bool
 
 
 def perform(run: Run, setting: Setting, directory: Path, observe: Observe) -> RunRecord:
@@ -82,6 +87,8 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
     found.facts["session"] = session_of(builds["sender"], rig)
     found.facts["started_at_ns"] = time.time_ns()
     try:
+        if setting.channels[run.channel_key].timeline is not None:
+            rig.channel.timeline_start()
         launch(builds, rig, paths, directory, found, undo)
         observe("transfer")
         wait_for_end(run, implementation, found)
@@ -90,6 +97,7 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
         observe("stop")
         stop_programs(found)
         drain_channel(run, rig)
+        _note_timeline(run, setting, found)
         found.facts["emulator_statistics"] = rig.channel.statistics()
         stop_captures(captures, found)
         observe("fetch")
@@ -156,12 +164,26 @@ def _stage_file(run: Run, setting: Setting) -> tuple[str, str]:
 
 
 def _configure(run: Run, setting: Setting, found: Findings) -> None:
-    asked = channel_of(run, setting.sweep.queue_packets, setting.channel_takes_seed)
+    asked = channel_of(run, setting.channels[run.channel_key], setting.netem_takes_seeds)
+    certified = setting.certificates.get(run.channel_key)
+    if certified is not None:
+        found.facts["certificate"] = certified.verdict
+        found.suspect += [f"the channel's certificate: {sentence}" for sentence in certified.suspicion]
     try:
         applied = setting.rig.channel.configure(asked)
     except ChannelRefused as refusal:
         raise Ended(Outcome.ABORTED, f"the emulator refused the channel: {refusal}") from refusal
-    found.facts["channel"] = applied.model_dump()
+    found.facts["channel"] = applied.to_wire()
+
+
+def _note_timeline(run: Run, setting: Setting, found: Findings) -> None:
+    """How a channel that changes with time did so; it stays as it is from here on."""
+    if setting.channels[run.channel_key].timeline is None:
+        return
+    status = setting.rig.channel.timeline_stop()
+    found.facts["timeline"] = {"steps_applied": status["steps_applied"], "latest_ns": max(status["late_ns"], default=0)}
+    if status["failure"]:
+        found.suspect.append(f"the channel's timeline broke off: {status['failure']}")
 
 
 def _judge(rig: Rig, received: str, watch: Program, found: Findings) -> None:
@@ -190,6 +212,8 @@ def _record(run: Run, setting: Setting, found: Findings, outcome: Outcome, reaso
         protocol=implementation.protocol,
         file_size_bytes=point.file_size_bytes,
         delay_ns=point.delay_ns,
+        channel_name=point.channel_name,
+        channel_key=run.channel_key,
         rate_bps=point.rate_bps,
         packet_error_rate=point.packet_error_rate,
         repetition=run.repetition,

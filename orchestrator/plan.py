@@ -6,18 +6,39 @@ every machine; that is what makes resuming a look-up and a repeated sweep compar
 
 from __future__ import annotations
 
-import hashlib
 import random
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from agents.contract import Implementation
-from emulator.channel import ChannelSpec, LinkSpec
+from emulator.channel import ChannelSpec
 from orchestrator.errors import ResultsConflict
+from orchestrator.run_channel import (
+    channel_at,
+    channel_key,
+    longest_rtt_s,
+    seeded,
+    slowest_rate_bps,
+    time_to_change_s,
+)
+from orchestrator.seeds import derived_seed
 from orchestrator.sweep import Permutation, Sweep
 
 PLAN_NAME = "plan.json"
+CHANNELS_PER_GUEST = 6
+
+
+Channel = Annotated[
+    ChannelSpec,
+    BeforeValidator(lambda given: given if isinstance(given, ChannelSpec) else ChannelSpec.from_wire(given)),
+    PlainSerializer(ChannelSpec.to_wire),
+]
+"""A channel as it is written, in every file."""
 
 
 class Run(BaseModel):
@@ -30,32 +51,39 @@ class Run(BaseModel):
     repetition: int
     order: int
     seed: int
-
-    @property
-    def rtt_s(self) -> float:
-        """The round trip of light alone."""
-        return 2 * self.permutation.delay_ns / 1e9
+    channel_key: str
+    """Which of the plan's channels; the run's own seeds make it the one that it asks for."""
+    rtt_s: float
+    """The round trip of light alone, the longest that the channel ever has."""
+    slowest_rate_bps: float | None
+    """The lowest rate that the channel ever has; None: unlimited."""
+    channel_changes_s: float = 0.0
+    """How long the channel's timeline is."""
 
     @property
     def file_time_s(self) -> float:
-        """The time the file alone takes at the channel's rate; none where it is unlimited."""
-        point = self.permutation
-        return 8 * point.file_size_bytes / point.rate_bps if point.rate_bps else 0.0
+        """The time the file alone takes at the channel's lowest rate; none where it is unlimited."""
+        return 8 * self.permutation.file_size_bytes / self.slowest_rate_bps if self.slowest_rate_bps else 0.0
 
     def deadline_s(self, implementation: Implementation) -> float:
         """How long the session may take, in the rig's time, before the run has timed out."""
-        point = self.permutation
-        return implementation.time_limit.deadline_s(self.rtt_s, point.file_size_bytes, point.rate_bps)
+        size_bytes = self.permutation.file_size_bytes
+        limit_s = implementation.time_limit.deadline_s(self.rtt_s, size_bytes, self.slowest_rate_bps)
+        return limit_s + self.channel_changes_s
 
 
 class Batch(BaseModel):
-    """Runs that one worker performs in this order; on a virtual rig, in one guest booted with this seed."""
+    """What one worker does in this order; on a virtual rig, in one guest booted with this seed.
+
+    `certify` has the keys of channels to be certified; a batch has these or runs.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     index: int
     seed: int
-    runs: list[Run]
+    certify: list[str] = []
+    runs: list[Run] = []
 
 
 class Plan(BaseModel):
@@ -66,6 +94,10 @@ class Plan(BaseModel):
     schema_version: int = 1
     sweep: Sweep
     implementations: dict[str, Implementation]
+    channels: dict[str, Channel]
+    """Every channel of the sweep, without seeds, by its key."""
+    certifications: list[Batch]
+    """Done before any run."""
     batches: list[Batch]
 
     @property
@@ -74,30 +106,55 @@ class Plan(BaseModel):
         return [run for batch in self.batches for run in batch.runs]
 
 
-def derived_seed(*parts: object) -> int:
-    """A 31-bit seed that depends on every part and on nothing else."""
-    text = "\x1f".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+def plan_sweep(
+    sweep: Sweep, implementations: dict[str, Implementation], profiles: Mapping[str, ChannelSpec] = MappingProxyType({})
+) -> Plan:
+    """Every run of the sweep, shuffled by its seed, cut into batches; `profiles` has the channels that it names.
 
-
-def plan_sweep(sweep: Sweep, implementations: dict[str, Implementation]) -> Plan:
-    """Every run of the sweep, shuffled by its seed, cut into batches."""
+    Raises ProfileError where the sweep contradicts a profile.
+    """
     drawn = [
         (permutation, repetition)
-        for permutation in sweep.permutations()
+        for permutation in sweep.permutations(profiles)
         for repetition in range(1, sweep.repetitions + 1)
     ]
     random.Random(sweep.seed).shuffle(drawn)
-    runs = [_run(sweep, order, *point) for order, point in enumerate(drawn, start=1)]
+    by_name = {Path(name).stem: profile for name, profile in profiles.items()}
+    channels: dict[str, ChannelSpec] = {}
+    runs = []
+    for order, (permutation, repetition) in enumerate(drawn, start=1):
+        channel = channel_at(permutation, sweep, by_name.get(permutation.channel_name))
+        key = channel_key(channel)
+        channels[key] = channel
+        runs.append(_run(sweep, order, permutation, repetition, key, channel))
     size = sweep.runs_per_guest
     batches = [
         Batch(index=index, seed=derived_seed(sweep.seed, "guest", index), runs=runs[start : start + size])
         for index, start in enumerate(range(0, len(runs), size))
     ]
-    return Plan(sweep=sweep, implementations=implementations, batches=batches)
+    return Plan(
+        sweep=sweep,
+        implementations=implementations,
+        channels=dict(sorted(channels.items())),
+        certifications=_certifications(sweep, channels, first_index=len(batches)) if sweep.certify else [],
+        batches=batches,
+    )
 
 
-def _run(sweep: Sweep, order: int, permutation: Permutation, repetition: int) -> Run:
+def _certifications(sweep: Sweep, channels: dict[str, ChannelSpec], first_index: int) -> list[Batch]:
+    """Each channel once, a few in a guest. A bypass promises nothing that could be measured."""
+    keys = sorted(key for key, channel in channels.items() if not channel.bypass)
+    return [
+        Batch(
+            index=first_index + number,
+            seed=derived_seed(sweep.seed, "certification", number),
+            certify=keys[start : start + CHANNELS_PER_GUEST],
+        )
+        for number, start in enumerate(range(0, len(keys), CHANNELS_PER_GUEST))
+    ]
+
+
+def _run(sweep: Sweep, order: int, permutation: Permutation, repetition: int, key: str, channel: ChannelSpec) -> Run:
     run_id = f"{permutation.slug}_r{repetition}"
     return Run(
         run_id=run_id,
@@ -105,27 +162,16 @@ def _run(sweep: Sweep, order: int, permutation: Permutation, repetition: int) ->
         repetition=repetition,
         order=order,
         seed=derived_seed(sweep.seed, "run", run_id),
+        channel_key=key,
+        rtt_s=longest_rtt_s(channel),
+        slowest_rate_bps=slowest_rate_bps(channel),
+        channel_changes_s=time_to_change_s(channel),
     )
 
 
-def channel_of(run: Run, queue_packets: int, seeded: bool) -> ChannelSpec:
-    """The channel a run asks for: the same both ways, each direction with a seed of its own.
-
-    `seeded` is false where the kernel's netem cannot take a seed (before Linux 6.7).
-    """
-    point = run.permutation
-
-    def link(direction: str) -> LinkSpec:
-        seed = derived_seed(run.seed, direction) if seeded and point.packet_error_rate else None
-        return LinkSpec(
-            delay_ns=point.delay_ns,
-            rate_bps=point.rate_bps,
-            packet_error_rate=point.packet_error_rate,
-            queue_packets=queue_packets,
-            seed=seed,
-        )
-
-    return ChannelSpec(forward=link("forward"), reverse=link("reverse"))
+def channel_of(run: Run, channel: ChannelSpec, netem_takes_seeds: bool) -> ChannelSpec:
+    """The channel that a run asks for: the plan's, each direction with a seed of its own where it draws anything."""
+    return seeded(channel, partial(derived_seed, run.seed), netem_takes_seeds)
 
 
 def write_plan(plan: Plan, results: Path) -> None:

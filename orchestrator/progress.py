@@ -45,6 +45,8 @@ class SweepProgress:
             self._console.print(f"{len(done)} of {len(plan.runs)} runs have a record already; going on")
 
         def observe(event: Event) -> None:
+            if event.name == "certified" and event.facts["verdict"] == "failed":
+                self._console.print(f"channel {event.facts['channel']} is not as asked: its runs will be suspect")
             if event.name != "published":
                 return
             self._bar.advance(task)

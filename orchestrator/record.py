@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from orchestrator.errors import ResultsConflict
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 RECORD_NAME = "record.json"
 
 
@@ -59,6 +59,10 @@ class RunRecord(BaseModel):
     title: str
     protocol: str
     file_size_bytes: int
+    channel_name: str = ""
+    """The profile that the channel comes from; "": it is made of delay, rate and packet error rate."""
+    channel_key: str = ""
+    """The channel's certificate is `certificates/KEY.json` of the results directory."""
     delay_ns: int
     rate_bps: float | None
     """None: unlimited."""
@@ -81,7 +85,11 @@ class RunRecord(BaseModel):
     session: dict[str, Any] = {}
     """What belongs to the run in the captures: addresses, ports, groups."""
     channel: dict[str, Any] | None = None
-    """As the kernel had it, read back."""
+    """As the kernel had it, read back, in its written form."""
+    certificate: str = ""
+    """The verdict on the channel before its first run: "ok", "failed", "incomplete"; "" if nobody measured it."""
+    timeline: dict[str, float] = {}
+    """Of a channel that changes with time: how many steps were applied, and how late the latest was, in ns."""
     emulator_statistics: dict[str, Any] = {}
     captures: dict[str, Any] = {}
     """tcpdump's own counters of each capture point."""

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from orchestrator.certification import DIRECTORY_NAME, Certified, certified
 from orchestrator.kernel import Kernel
 from orchestrator.plan import Batch, Plan, Run
 from orchestrator.record import RECORD_NAME, Outcome, RunRecord, write_record
@@ -41,7 +42,9 @@ POWER_OFF = re.compile(r"sysrq: Power Off|reboot: Power down")
 class Launcher(Protocol):
     """Starts a worker in a batch's directory; its standard output is the worker's."""
 
-    def __call__(self, batch: Batch, directory: Path, slot: int) -> subprocess.Popen[str]: ...
+    def __call__(
+        self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]
+    ) -> subprocess.Popen[str]: ...
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,10 @@ class VirtualWorkers:
     kernel: Kernel
     cpus: list[int]
 
-    def __call__(self, batch: Batch, directory: Path, slot: int) -> subprocess.Popen[str]:
-        write_task(self.plan, batch, directory, self.kernel.hz)
+    def __call__(
+        self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]
+    ) -> subprocess.Popen[str]:
+        write_task(self.plan, batch, directory, self.kernel.hz, certificates)
         boot = guest.Boot(
             kernel=self.kernel.path,
             clock=self.plan.sweep.clock,
@@ -85,8 +90,10 @@ class LocalWorkers:
     plan: Plan
     kernel_hz: int | None
 
-    def __call__(self, batch: Batch, directory: Path, slot: int) -> subprocess.Popen[str]:
-        write_task(self.plan, batch, directory, self.kernel_hz)
+    def __call__(
+        self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]
+    ) -> subprocess.Popen[str]:
+        write_task(self.plan, batch, directory, self.kernel_hz, certificates)
         return subprocess.Popen(
             worker_command(str(directory.resolve() / "rig")),
             cwd=directory,
@@ -99,10 +106,26 @@ class LocalWorkers:
         )
 
 
-def write_task(plan: Plan, batch: Batch, directory: Path, kernel_hz: int | None) -> None:
-    """Give a worker what it has to do."""
-    task = Task(sweep=plan.sweep, implementations=plan.implementations, runs=batch.runs, kernel_hz=kernel_hz)
+def write_task(
+    plan: Plan, batch: Batch, directory: Path, kernel_hz: int | None, certificates: dict[str, Certified]
+) -> None:
+    """Give a worker what it has to do, and what is known of the channels of its runs."""
+    keys = channel_keys(batch)
+    task = Task(
+        sweep=plan.sweep,
+        implementations=plan.implementations,
+        channels={key: channel for key, channel in plan.channels.items() if key in keys},
+        certify=batch.certify,
+        certificates=certificates,
+        runs=batch.runs,
+        kernel_hz=kernel_hz,
+    )
     (directory / BATCH_NAME).write_text(task.model_dump_json())
+
+
+def channel_keys(batch: Batch) -> set[str]:
+    """The keys of all channels that a batch has to do with."""
+    return {*batch.certify, *(run.channel_key for run in batch.runs)}
 
 
 def worker_command(rig_directory: str) -> list[str]:
@@ -112,9 +135,9 @@ def worker_command(rig_directory: str) -> list[str]:
 
 def guest_memory_mb(runs: list[Run]) -> int:
     """What a guest needs: its programs, the files and captures in tmpfs, and what is in flight (an skb's true
-    size is two to three times its packet's)."""
-    in_flight = max((run.permutation.rate_bps or CARD_BPS) / 8 * run.permutation.delay_ns / 1e9 for run in runs)
-    files = max(run.permutation.file_size_bytes for run in runs)
+    size is two to three times its packet's). Certifying sends little at a time."""
+    in_flight = max(((run.permutation.rate_bps or CARD_BPS) / 8 * run.rtt_s / 2 for run in runs), default=0.0)
+    files = max((run.permutation.file_size_bytes for run in runs), default=0)
     return 384 + int((3 * 2 * in_flight + 8 * files) / 1e6)
 
 
@@ -126,44 +149,54 @@ def runs_done(results: Path) -> set[str]:
 def supervise(
     plan: Plan, results: Path, launch: Launcher, slots: int, observe: Observe, analyse: Callable[[Path], None]
 ) -> None:
-    """Perform every run of the plan that has no record yet, on `slots` workers side by side.
+    """Certify the plan's channels and perform every run that has no record yet, on `slots` workers side by side.
 
     `observe` is told every event of every worker, and `analyse` is given the directory of every new run, from
     that worker's thread. An interrupt ends the workers and leaves what is published. Raises WorkerFailed when
     a rig does not come up.
     """
-    todo: queue.SimpleQueue[Batch] = queue.SimpleQueue()
     done = runs_done(results)
-    for batch in plan.batches:
-        if any(run.run_id not in done for run in batch.runs):
-            todo.put(batch)
+    undone = [batch for batch in plan.batches if any(run.run_id not in done for run in batch.runs)]
+    needed = set().union(*(channel_keys(batch) for batch in undone))
+    uncertified = needed - set(certified(results, needed))
     (results / "runs").mkdir(parents=True, exist_ok=True)
+    (results / DIRECTORY_NAME).mkdir(exist_ok=True)
     shutil.rmtree(results / "workers", ignore_errors=True)
     with (results / "journal.jsonl").open("a", buffering=1) as journal:
         desk = _Desk(plan, results, launch, done, observe, analyse, journal.write)
-        threads = [threading.Thread(target=desk.serve, args=(todo, slot)) for slot in range(slots)]
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.2)
-        except BaseException:
-            desk.close()
-            raise
-        finally:
-            for thread in threads:
-                thread.join()
+        _staff(desk, [batch for batch in plan.certifications if uncertified & set(batch.certify)], slots)
+        _staff(desk, undone, slots)
     if desk.problems:
         raise desk.problems[0]
     shutil.rmtree(results / "workers", ignore_errors=True)
 
 
+def _staff(desk: _Desk, batches: list[Batch], slots: int) -> None:
+    """Have batches done on so many workers side by side; an interrupt ends them."""
+    todo: queue.SimpleQueue[Batch] = queue.SimpleQueue()
+    for batch in batches:
+        todo.put(batch)
+    threads = [threading.Thread(target=desk.serve, args=(todo, slot)) for slot in range(slots)]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.2)
+    except BaseException:
+        desk.close()
+        raise
+    finally:
+        for thread in threads:
+            thread.join()
+
+
 @dataclass
 class _Shift:
-    """What is known of one worker while it works."""
+    """What is known of one worker while it works: the runs and the channels that it has yet to do."""
 
     waiting: dict[str, Run]
+    uncertified: set[str]
     current: str | None = None
     console: list[str] = field(default_factory=list)
     said: str = ""
@@ -221,6 +254,9 @@ class _Desk:
         On the exact clock a batch is performed from its start even when only some of its runs are missing: so
         the missing ones are what they would have been, number for number. Elsewhere that would buy nothing.
         """
+        if batch.certify:
+            self._work(batch, slot)
+            return
         runs = batch.runs
         if self._plan.sweep.clock != "exact":
             runs = [run for run in runs if run.run_id not in self._done]
@@ -233,15 +269,15 @@ class _Desk:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         self._note(Event(time.time(), batch.index, "boot", {"slot": slot}))
-        shift = _Shift(waiting={run.run_id: run for run in batch.runs})
+        shift = _Shift({run.run_id: run for run in batch.runs}, set(batch.certify))
         with self._worker(batch, directory, slot) as worker:
             try:
-                for line in _lines(worker, max(hang_limit_s(run) for run in batch.runs)):
+                for line in _lines(worker, hang_limit_s(batch)):
                     self._hear(line, shift, batch.index, directory)
             except WorkerHung as hang:
                 shift.hung = str(hang)
         (directory / "console.log").write_text("".join(shift.console))
-        if self._closed or not shift.waiting:
+        if self._closed or not (shift.waiting or shift.uncertified):
             return []
         return self._lost(batch, shift, directory)
 
@@ -259,12 +295,18 @@ class _Desk:
             del shift.waiting[facts["run_id"]]
             shift.current = None
             self._publish(directory / "runs" / facts["run_id"], event)
+        elif event.name == "certified":
+            shift.uncertified.remove(facts["channel"])
+            name = f"{facts['channel']}.json"
+            (directory / DIRECTORY_NAME / name).rename(self._results / DIRECTORY_NAME / name)
         elif event.name == "failed":
             shift.said = facts["reason"]
 
     def _lost(self, batch: Batch, shift: _Shift, directory: Path) -> list[Run]:
         """Give the run that a worker was lost in a record; without one, the rig itself did not come up."""
         reason = shift.hung or shift.said or f"the worker ended: {_last_line(shift.console)}"
+        if shift.uncertified:
+            raise WorkerFailed(f"a channel could not be certified: {reason}; see {directory}/console.log")
         if shift.current is None:
             raise WorkerFailed(f"the rig of batch {batch.index} did not come up: {reason}; see {directory}/console.log")
         run = shift.waiting.pop(shift.current)
@@ -286,6 +328,7 @@ class _Desk:
             title=build.title,
             protocol=build.protocol,
             **run.permutation.model_dump(exclude={"implementation"}),
+            channel_key=run.channel_key,
             repetition=run.repetition,
             order=run.order,
             seed=run.seed,
@@ -319,7 +362,7 @@ class _Desk:
     @contextmanager
     def _worker(self, batch: Batch, directory: Path, slot: int) -> Iterator[subprocess.Popen[str]]:
         with self._lock:
-            worker = self._launch(batch, directory, slot)
+            worker = self._launch(batch, directory, slot, certified(self._results, channel_keys(batch)))
             self._workers.add(worker)
         try:
             yield worker
@@ -347,10 +390,11 @@ def end_worker(worker: subprocess.Popen[str]) -> None:
             worker.wait(END_GRACE_S)
 
 
-def hang_limit_s(run: Run) -> float:
-    """How long a worker may tell nothing while it performs a run, in wall time."""
+def hang_limit_s(batch: Batch) -> float:
+    """How long a worker may tell nothing while it does a batch, in wall time."""
     silence_s = float(os.environ.get("OWLT_HANG_S", HANG_S))
-    return silence_s + HANG_S_PER_MEGABYTE * run.permutation.file_size_bytes / 1e6
+    largest_bytes = max((run.permutation.file_size_bytes for run in batch.runs), default=0)
+    return silence_s + HANG_S_PER_MEGABYTE * largest_bytes / 1e6
 
 
 def _lines(worker: subprocess.Popen[str], silence_s: float) -> Iterator[str]:

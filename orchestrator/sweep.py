@@ -5,11 +5,10 @@ Values only. Reading them from YAML is `orchestrator.load`; what this machine la
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -19,39 +18,21 @@ from pydantic import (
     Field,
     PlainSerializer,
     WithJsonSchema,
+    model_validator,
 )
 
-from emulator.quantities import format_delay, format_rate, parse_delay_ns, parse_rate_bps
+from emulator.channel import ChannelSpec, LinkSpec
+from emulator.quantities import (
+    format_delay,
+    format_rate,
+    format_size,
+    parse_delay_ns,
+    parse_rate_bps,
+    parse_size_bytes,
+)
 from orchestrator.clock import Clock
 
 RigName = Literal["virtual", "local"]
-
-BYTES_PER_UNIT = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
-
-
-def parse_size_bytes(text: object) -> int:
-    """Bytes in a size written with its decimal unit: "100 kB" is 100,000.
-
-    Raises ValueError for a bare number, an unknown unit, or part of a byte.
-    """
-    match = re.fullmatch(r"\s*([0-9][0-9_.]*)\s*(B|kB|MB|GB)\s*", text) if isinstance(text, str) else None
-    if match is None:
-        raise ValueError(f"got {text!r}; write a size with its decimal unit, for example '100 kB' or '1 MB'")
-    try:
-        size_bytes = Decimal(match[1].replace("_", "")) * BYTES_PER_UNIT[match[2]]
-    except InvalidOperation:
-        raise ValueError(f"got {text!r}; {match[1]!r} is not a number") from None
-    if size_bytes != int(size_bytes):
-        raise ValueError(f"got {text!r}, which is {size_bytes} bytes; a file has whole bytes")
-    return int(size_bytes)
-
-
-def format_size(size_bytes: int) -> str:
-    """A size in the largest decimal unit that keeps it whole: 100,000 is "100 kB"."""
-    for unit, factor in reversed(BYTES_PER_UNIT.items()):
-        if size_bytes >= factor and size_bytes % factor == 0:
-            return f"{size_bytes // factor} {unit}"
-    return f"{size_bytes} B"
 
 
 def parse_rate_or_unlimited(text: object) -> float | None:
@@ -91,13 +72,23 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
 
 
+_AXES = ("rate", "delay", "packet_error_rate")
+_OWN = object()
+"""Stands for the channel's own value, where None is an unlimited rate."""
+
+
 class Permutation(BaseModel):
-    """One point of the grid: a box in the plot."""
+    """One point of the grid: a box in the plot.
+
+    With a channel from a profile, named by `channel_name`, rate, delay and packet error rate are those of its forward
+    link at the beginning.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     implementation: str
     file_size_bytes: int
+    channel_name: str = ""
     rate_bps: float | None
     delay_ns: int
     packet_error_rate: float
@@ -108,15 +99,17 @@ class Permutation(BaseModel):
         size = format_size(self.file_size_bytes).replace(" ", "")
         rate = format_rate_or_unlimited(self.rate_bps).replace("bit/s", "bps").replace(" ", "")
         delay = format_delay(self.delay_ns).replace(" ", "")
-        return f"{self.implementation}_{size}_{rate}_{delay}_per{self.packet_error_rate:g}"
+        channel = f"{self.channel_name}_" if self.channel_name else ""
+        return f"{self.implementation}_{size}_{channel}{rate}_{delay}_per{self.packet_error_rate:g}"
 
 
 class Sweep(BaseModel):
     """What to compare, over which channels, how often.
 
-    The grid is the product of `implementations`, `file_size`, `rate`, `delay` (one way) and
-    `packet_error_rate` (both directions), each a value or a list; every permutation runs `repetitions` times,
-    all runs in an order drawn from `seed`.
+    The grid is the product of `implementations`, `file_size`, `channel`, `rate`, `delay` (one way) and
+    `packet_error_rate`, each a value or a list; every permutation runs `repetitions` times, all runs in an order
+    drawn from `seed`. `channel` names profiles; without it, rate, delay and packet error rate make the channel, the
+    same both ways. With it, those that are given take the place of the profile's, both ways.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -128,15 +121,22 @@ class Sweep(BaseModel):
     clock: Clock = "exact"
     implementations: Axis[str]
     file_size: Axis[Size]
-    rate: Axis[Rate]
-    delay: Axis[Delay]
-    packet_error_rate: Axis[Probability]
+    channel: Annotated[Axis[str] | None, Field(description="channel profiles, by name or path")] = None
+    rate: Axis[Rate] | None = None
+    delay: Axis[Delay] | None = None
+    packet_error_rate: Axis[Probability] | None = None
     repetitions: Annotated[int, Field(ge=1, le=10_000)] = 1
     parameters: Annotated[
         dict[str, dict[str, int | float | str]],
         Field(description="parameters of implementations to change, by name"),
     ] = {}
-    queue_packets: Annotated[int, Field(ge=1, description="the bottleneck queue of each direction")] = 1000
+    queue_packets: Annotated[
+        int | None,
+        Field(ge=1, description="the bottleneck queue of each direction; left out: the channel's own, 1000 of itself"),
+    ] = None
+    certify: Annotated[
+        bool, Field(description="measure each channel before its first run; runs on one that fails are suspect")
+    ] = True
     keep_captures: Annotated[
         Literal["whole", "headers", "none"], Field(description="what stays of the captures once analysed")
     ] = "headers"
@@ -145,19 +145,33 @@ class Sweep(BaseModel):
         Field(ge=1, description="runs that share one boot of a virtual guest; their order is part of the seed"),
     ] = 9
 
-    def permutations(self) -> list[Permutation]:
-        """Every point of the grid, in the order of the file."""
+    @model_validator(mode="after")
+    def _has_a_channel(self) -> Self:
+        missing = [name for name in _AXES if getattr(self, name) is None]
+        if self.channel is None and missing:
+            raise ValueError(f"got neither channel nor {', '.join(missing)}; wanted a channel profile, or all three")
+        return self
+
+    def permutations(self, channels: Mapping[str, ChannelSpec]) -> list[Permutation]:
+        """Every point of the grid, in the order of the file; `channels` has those that `channel` names."""
         return [
-            Permutation(
-                implementation=Path(implementation).stem,
-                file_size_bytes=size,
-                rate_bps=rate,
-                delay_ns=delay,
-                packet_error_rate=error_rate,
-            )
+            self._point(implementation, size, name, channels.get(name, ChannelSpec()).forward, at)
             for implementation in self.implementations
             for size in self.file_size
-            for rate in self.rate
-            for delay in self.delay
-            for error_rate in self.packet_error_rate
+            for name in self.channel or [""]
+            for at in product(*(getattr(self, axis) or [_OWN] for axis in _AXES))
         ]
+
+    def _point(self, implementation: str, size: int, name: str, link: LinkSpec, at: tuple[Any, ...]) -> Permutation:
+        own = (link.rate_bps, link.delay_ns, link.packet_error_rate)
+        rate_bps, delay_ns, packet_error_rate = (
+            mine if given is _OWN else given for mine, given in zip(own, at, strict=True)
+        )
+        return Permutation(
+            implementation=Path(implementation).stem,
+            file_size_bytes=size,
+            channel_name=Path(name).stem,
+            rate_bps=rate_bps,
+            delay_ns=delay_ns,
+            packet_error_rate=packet_error_rate,
+        )

@@ -20,10 +20,11 @@ from pydantic import BaseModel, ConfigDict
 from agents.contract import Implementation
 from agents.placeholders import render
 from emulator.faults import EmulatorError
+from orchestrator.certification import DIRECTORY_NAME, Certified, certify
 from orchestrator.errors import OwltError
 from orchestrator.host import HostError
 from orchestrator.perform import Setting, perform
-from orchestrator.plan import Run
+from orchestrator.plan import Channel, Run
 from orchestrator.rigs import namespaces
 from orchestrator.rigs.rig import Rig
 from orchestrator.sweep import Sweep
@@ -39,6 +40,9 @@ class Task(BaseModel):
 
     sweep: Sweep
     implementations: dict[str, Implementation]
+    channels: dict[str, Channel]
+    certify: list[str]
+    certificates: dict[str, Certified]
     runs: list[Run]
     kernel_hz: int | None
 
@@ -61,11 +65,17 @@ def work(directory: Path, rig_directory: Path) -> None:
         setting = Setting(
             sweep=task.sweep,
             implementations=task.implementations,
+            channels=task.channels,
+            certificates=task.certificates,
             rig=rig,
             versions=_versions(task, rig),
             kernel_hz=task.kernel_hz,
-            channel_takes_seed=bool(rig.channel.capabilities()["seed"]["available"]),
+            netem_takes_seeds=bool(rig.channel.capabilities()["seed"]["available"]),
         )
+        for key in task.certify:
+            tell("certify", channel=key)
+            verdict = certify(task.channels[key], key, rig, task.sweep.clock, directory / DIRECTORY_NAME)
+            tell("certified", channel=key, verdict=verdict)
         for run in task.runs:
             tell("run", run_id=run.run_id)
             record = perform(

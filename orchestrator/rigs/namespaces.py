@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -161,14 +162,14 @@ def raised(directory: Path, logs: Path) -> Iterator[Rig]:
         _write_sshd_files(directory)
         for role in ROLES:
             _start_sshd(down, directory, logs, role)
-        _start_emulator(down, logs)
+        token = _start_emulator(down, directory, logs)
         hosts = {}
         for role in ROLES:
             wait_until_listening(rig.MANAGEMENT_ADDRESSES[role], 22, READY_DEADLINE_S)
             base = directory / role
             base.mkdir(parents=True, exist_ok=True)
             hosts[role] = down.enter_context(Host(logins[role], str(base)))
-        channel = EmulatorClient(f"http://{rig.MANAGEMENT_ADDRESSES['emulator']}:{rig.EMULATOR_PORT}/")
+        channel = EmulatorClient(f"http://{rig.MANAGEMENT_ADDRESSES['emulator']}:{rig.EMULATOR_PORT}/", token=token)
         channel.wait_until_ready(READY_DEADLINE_S)
         _wait_until_bridged()
         yield Rig(
@@ -282,12 +283,18 @@ def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str) -> None
     _hold(down, ["ip", "netns", "exec", namespace(role), "sh", "-c", script], log.fileno())
 
 
-def _start_emulator(down: ExitStack, logs: Path) -> None:
+def _start_emulator(down: ExitStack, directory: Path, logs: Path) -> str:
+    """The emulator service, and the token that it wants: whoever has a shell on this machine reaches it."""
+    token = secrets.token_hex()
+    token_file = directory / "emulator_token"
+    token_file.touch(mode=0o600)
+    token_file.write_text(token)
     listen = f"{rig.MANAGEMENT_ADDRESSES['emulator']}:{rig.EMULATOR_PORT}"
-    service = [sys.executable, "-m", "emulator", "--listen", listen]
+    service = [sys.executable, "-m", "emulator", "--listen", listen, "--token-file", str(token_file)]
     service += ["--sender-port", rig.SENDER_PORT, "--receiver-port", rig.RECEIVER_PORT]
     log = down.enter_context((logs / "emulator.log").open("wb"))
     _hold(down, ["ip", "netns", "exec", namespace("emulator"), *service], log.fileno())
+    return token
 
 
 def _hold(down: ExitStack, command: list[str], log: int) -> None:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from emulator.server import parse_listen_address
 
+NO_PORTS = ("--sender-port", "no-such0", "--receiver-port", "no-such1")
+"""Whatever else is wrong is found before these are."""
+
 
 def emulator(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "emulator", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def written(path: Path, content: str, mode: int = 0o600) -> Path:
+    path.write_text(content)
+    path.chmod(mode)
+    return path
 
 
 def python(text: str) -> str:
@@ -71,10 +81,77 @@ def test_a_service_without_its_ports_does_not_begin() -> None:
     assert "port no-such0: got no such interface" in done.stderr
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "[::1]:0"])
+def test_a_service_on_loopback_needs_no_token(address: str) -> None:
+    assert "port no-such0" in emulator("--listen", address, *NO_PORTS).stderr
+
+
+def test_a_service_on_another_address_does_not_begin_without_a_token() -> None:
+    done = emulator("--listen", "192.168.100.3:0", *NO_PORTS)
+
+    assert done.returncode == 2
+    assert "got 192.168.100.3 without a token, wanted --token-file FILE" in done.stderr
+
+
+@pytest.mark.parametrize("way", ["--token-file", "--no-token"])
+def test_a_service_on_another_address_begins_with_a_token_or_if_told_that_it_needs_none(
+    tmp_path: Path, way: str
+) -> None:
+    options = [way] if way == "--no-token" else [way, str(written(tmp_path / "token", "correct-horse-battery"))]
+
+    assert "port no-such0" in emulator("--listen", "192.168.100.3:0", *options, *NO_PORTS).stderr
+
+
+def test_a_service_whose_token_others_may_read_does_not_begin(tmp_path: Path) -> None:
+    token = written(tmp_path / "token", "correct-horse-battery", mode=0o644)
+    done = emulator("--listen", "127.0.0.1:0", "--token-file", str(token), *NO_PORTS)
+
+    assert done.returncode == 2
+    assert f"token file {token}: got mode 0644" in done.stderr
+    assert f"chmod 600 {token}" in done.stderr
+
+
+def test_a_service_without_the_token_file_does_not_begin(tmp_path: Path) -> None:
+    done = emulator("--listen", "127.0.0.1:0", "--token-file", str(tmp_path / "token"), *NO_PORTS)
+
+    assert done.returncode == 2
+    assert f"token file {tmp_path / 'token'}: No such file or directory" in done.stderr
+
+
+def test_a_token_and_no_token_are_too_much(tmp_path: Path) -> None:
+    done = emulator("--listen", "127.0.0.1:0", "--token-file", "token", "--no-token", *NO_PORTS)
+
+    assert done.returncode == 2
+    assert "not allowed with" in done.stderr
+
+
+def test_a_certificate_needs_its_key() -> None:
+    done = emulator("--listen", "127.0.0.1:0", "--tls-certificate", "certificate.pem", *NO_PORTS)
+
+    assert done.returncode == 2
+    assert "got one of --tls-certificate and --tls-key, wanted both" in done.stderr
+
+
+def test_a_certificate_that_is_none_is_told(tmp_path: Path) -> None:
+    no_pem = written(tmp_path / "certificate.pem", "no PEM")
+    done = emulator("--listen", "127.0.0.1:0", "--tls-certificate", str(no_pem), "--tls-key", str(no_pem), *NO_PORTS)
+
+    assert done.returncode == 2
+    assert f"certificate {no_pem} and key {no_pem}: " in done.stderr
+
+
+def test_a_service_needs_to_know_where_to_listen() -> None:
+    done = emulator(*NO_PORTS)
+
+    assert done.returncode == 2
+    assert "wanted --listen ADDRESS:PORT" in done.stderr
+
+
 def test_the_help_names_every_option() -> None:
     told = emulator("--help").stdout
 
-    assert all(option in told for option in ("--listen", "--sender-port", "--receiver-port"))
+    options = "--listen --sender-port --receiver-port --token-file --no-token --tls-certificate --tls-key --clear"
+    assert all(option in told for option in options.split())
 
 
 def test_a_client_loads_no_netlink() -> None:

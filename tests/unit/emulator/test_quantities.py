@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.quantities import format_delay, format_rate, parse_delay_ns, parse_rate_bps
+from emulator.quantities import (
+    format_delay,
+    format_rate,
+    format_size,
+    parse_delay_ns,
+    parse_queue,
+    parse_rate_bps,
+    parse_size_bytes,
+)
 
 
 @pytest.mark.parametrize(
@@ -106,3 +114,42 @@ def test_a_delay_written_is_read_back_as_it_was(delay_ns: int) -> None:
 @given(st.floats(8, 1e12))
 def test_a_rate_written_is_read_back_as_it_was(rate_bps: float) -> None:
     assert parse_rate_bps(format_rate(rate_bps)) == rate_bps
+
+
+@pytest.mark.parametrize(("text", "size_bytes"), [("100 kB", 100_000), ("1 MB", 10**6), ("1.5 kB", 1500), ("7 B", 7)])
+def test_sizes_are_decimal(text: str, size_bytes: int) -> None:
+    assert parse_size_bytes(text) == size_bytes
+
+
+@pytest.mark.parametrize("text", ["1.0001 kB", "0.5 B", "1 KiB", "kB", 5, "1..2 kB"])
+def test_a_size_that_is_not_whole_decimal_bytes_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="got"):
+        parse_size_bytes(text)
+
+
+def test_a_size_is_written_in_the_largest_unit_that_keeps_it_whole() -> None:
+    assert [format_size(n) for n in (100_000, 1_500, 1_500_000, 10**9)] == [
+        "100 kB",
+        "1500 B",
+        "1500 kB",
+        "1 GB",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "queue"),
+    [
+        ("1000 packets", {"queue_packets": 1000}),
+        ("64 kB", {"queue_bytes": 64_000}),
+        ("50 ms", {"queue_ns": 50_000_000}),
+        ("2.5 BDP", {"queue_bdp": 2.5}),
+    ],
+)
+def test_a_queue_is_named_by_its_unit(text: str, queue: dict[str, float]) -> None:
+    assert parse_queue(text) == queue
+
+
+@pytest.mark.parametrize("text", ["1000", "1.5 packets", "0.1 B", "5 bananas", "", 7])
+def test_a_queue_that_is_no_whole_number_of_something_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="queue: got"):
+        parse_queue(text)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import time
 from collections.abc import Iterator
 from threading import Thread
 from typing import Any
@@ -26,76 +27,29 @@ from emulator.faults import (
     InvalidChannel,
     PortRefused,
 )
-from emulator.server import LARGEST_REQUEST_BYTES, METHODS, EmulatorServer
+from emulator.limits import Limits
+from emulator.methods import CHANGING, LEASING, MOST_CALLS, READING
 from emulator.service import Emulator
+from tests.unit.emulator.served import CHANGES, CHANNEL, RememberingEmulator, post, served
 
-CHANNEL = ChannelSpec(forward=LinkSpec(delay_ns=1_342_000_000_000, rate_bps=10e6, packet_error_rate=0.01))
 BILLION_LAUGHS = """<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>
 <methodCall><methodName>&b;</methodName></methodCall>"""
 
 
-class RememberingEmulator(Emulator):
-    """Takes every valid channel but one with errors (refused) or with a queue of 13 (an error of its own)."""
-
-    def __init__(self) -> None:
-        self.channel = ChannelSpec()
-
-    def configure(self, channel: object) -> Any:
-        asked = ChannelSpec.from_wire(channel)
-        if asked.reverse.packet_error_rate:
-            raise ChannelRefused('the kernel says: <no> & "never"')
-        if asked.reverse.rate_bps:
-            raise PortRefused("port to-sender: has the address 192.0.2.1")
-        if asked.reverse.queue_packets == 13:
-            raise ZeroDivisionError("unlucky")
-        self.channel = asked
-        return asked.to_wire()
-
-    def describe(self) -> Any:
-        return self.channel.to_wire()
-
-    def clear(self) -> bool:
-        self.channel = ChannelSpec()
-        return True
-
-    def statistics(self) -> Any:
-        return {"forward": {"pipe": {"bytes": 2.0**40, "packets": 3.0}}}
-
-    def capabilities(self) -> Any:
-        return {"kernel": "7.3", "netem": {"available": True, "reason": ""}}
-
-
 @pytest.fixture
 def emulator() -> RememberingEmulator:
-    emulator = RememberingEmulator()
-    emulator.channel = CHANNEL
-    return emulator
+    return RememberingEmulator()
 
 
 @pytest.fixture
 def address(emulator: RememberingEmulator) -> Iterator[str]:
-    server = EmulatorServer(emulator, "127.0.0.1", 0)
-    thread = Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server.address
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(emulator) as address:
+        yield address
 
 
 @pytest.fixture
 def client(address: str) -> EmulatorClient:
     return EmulatorClient(f"http://{address}", timeout_s=5)
-
-
-def post(address: str, body: bytes, **headers: str) -> tuple[int, bytes]:
-    """Post a body as it is, and return HTTP status and answer."""
-    connection = http.client.HTTPConnection(address, timeout=5)
-    connection.request("POST", "/RPC2", body, {"Content-Type": "text/xml"} | headers)
-    answer = connection.getresponse()
-    status, content = answer.status, answer.read()
-    connection.close()
-    return status, content
 
 
 def test_a_channel_comes_back_as_it_was_sent(client: EmulatorClient) -> None:
@@ -140,8 +94,8 @@ def test_an_error_within_is_told_and_the_service_goes_on(client: EmulatorClient)
 def test_the_service_tells_its_methods_and_explains_them(address: str) -> None:
     with ServerProxy(f"http://{address}") as proxy:
         methods = proxy.system.listMethods()
-        assert set(METHODS) <= set(methods)  # type: ignore[arg-type]
-        assert all(proxy.system.methodHelp(method) for method in METHODS)
+        assert {*READING, *CHANGING, *LEASING} <= set(methods)  # type: ignore[arg-type]
+        assert all(proxy.system.methodHelp(method) for method in methods)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +105,11 @@ def test_the_service_tells_its_methods_and_explains_them(address: str) -> None:
         ("_apply", (), UNKNOWN_METHOD),
         ("stop", (), UNKNOWN_METHOD),
         ("configure.__class__", (), UNKNOWN_METHOD),
-        ("system.multicall", ([],), UNKNOWN_METHOD),
+        ("system.multicall", ("describe",), INVALID_PARAMETERS),
+        ("system.multicall", ([],) * 2, INVALID_PARAMETERS),
+        ("system.multicall", ([{}] * (MOST_CALLS + 1),), INVALID_PARAMETERS),
+        ("system.methodHelp", ("destroy",), UNKNOWN_METHOD),
+        ("system.methodSignature", (["describe"],), UNKNOWN_METHOD),
         ("configure", (), INVALID_PARAMETERS),
         ("configure", ({}, {}), INVALID_PARAMETERS),
         ("describe", (1,), INVALID_PARAMETERS),
@@ -200,7 +158,7 @@ def test_what_is_no_call_is_a_fault_and_changes_nothing(
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({"Content-Length": str(LARGEST_REQUEST_BYTES + 1)}, 413),
+        ({"Content-Length": str(Limits().request_bytes + 1)}, 413),
         ({"Content-Length": "9" * 100}, 413),
         ({"Content-Length": "-1"}, 411),
         ({"Content-Length": "many"}, 411),
@@ -227,7 +185,7 @@ def test_a_body_of_unknown_length_is_an_http_error(address: str) -> None:
 def test_a_request_as_large_as_may_be_is_answered(address: str) -> None:
     call = dumps((), "describe").encode()
 
-    assert post(address, call + b" " * (LARGEST_REQUEST_BYTES - len(call)))[0] == 200
+    assert post(address, call + b" " * (Limits().request_bytes - len(call)))[0] == 200
 
 
 def test_a_browsers_get_is_an_http_error(address: str) -> None:
@@ -299,3 +257,187 @@ def test_a_channel_from_a_stranger_service_is_checked(
 
     with pytest.raises(InvalidChannel, match=r"forward\.wormhole"):
         client.describe()
+
+
+def test_several_calls_in_one_are_answered_each(address: str, emulator: RememberingEmulator) -> None:
+    calls = [("describe",), ("destroy",), ("configure", {"forward": {"wormhole": 1}}), ("clear",)]
+    with ServerProxy(f"http://{address}") as proxy:
+        answers: Any = proxy.system.multicall([{"methodName": name, "params": list(given)} for name, *given in calls])
+
+    assert answers[0] == [CHANNEL.to_wire()]
+    assert [answer["faultCode"] for answer in answers[1:3]] == [UNKNOWN_METHOD, INVALID_PARAMETERS]
+    assert answers[3] == [True]
+    assert emulator.made == ["clear"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"methodName": "system.multicall", "params": [[]]},
+        {"methodName": "clear", "params": {}},
+        {"methodName": 1},
+        {},
+        "clear",
+    ],
+    ids=["nested", "params", "name", "empty", "text"],
+)
+def test_a_wrong_call_among_several_is_a_fault_of_its_own(
+    address: str, emulator: RememberingEmulator, call: object
+) -> None:
+    with ServerProxy(f"http://{address}") as proxy:
+        answers: Any = proxy.system.multicall([call, {"methodName": "describe"}])
+
+    assert answers[0]["faultCode"] == INVALID_PARAMETERS
+    assert answers[1] == [CHANNEL.to_wire()]
+    assert emulator.made == []
+
+
+@pytest.mark.parametrize(
+    ("method", "signatures"),
+    [
+        ("configure", [["struct", "struct"]]),
+        ("change", [["struct", "string", "struct"]]),
+        ("clear", [["boolean"]]),
+        ("lease", [["struct", "string", "double"]]),
+        ("system.listMethods", [["array"]]),
+        ("system.multicall", [["array", "array"]]),
+    ],
+)
+def test_the_service_tells_the_types_of_a_method(
+    address: str, monkeypatch: pytest.MonkeyPatch, method: str, signatures: list[list[str]]
+) -> None:
+    for name in ("configure", "change"):
+        monkeypatch.setattr(RememberingEmulator, name, getattr(Emulator, name))
+
+    with ServerProxy(f"http://{address}") as proxy:
+        assert proxy.system.methodSignature(method) == signatures
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "<double>nan</double>",
+        "<double>1e999</double>",
+        f"<int>{'9' * 4000}</int>",
+        "<i8>-1</i8>",
+        "<base64>AAAA</base64>",
+        "<dateTime.iso8601>20260101T00:00:00</dateTime.iso8601>",
+        "<nil/>",
+        "<bigdecimal>1e999999</bigdecimal>",
+        "<array><data><value><array><data></data></array></value></data></array>",
+        "<struct><member><name>delay</name><value>1 s</value></member></struct>",
+    ],
+)
+@pytest.mark.parametrize("method", ["configure", "lease"])
+def test_a_value_of_a_wrong_kind_is_a_fault(
+    address: str, emulator: RememberingEmulator, method: str, value: str
+) -> None:
+    key = f"<struct><member><name>forward</name><value>{value}</value></member></struct>"
+    given = {"configure": [key], "lease": ["night", value]}[method]
+    parameters = "".join(f"<param><value>{each}</value></param>" for each in given)
+    body = f"<methodCall><methodName>{method}</methodName><params>{parameters}</params></methodCall>"
+    if method == "configure" and value.startswith("<struct>"):
+        assert b"<fault>" not in post(address, body.encode())[1], "the control"
+        return
+
+    status, answer = post(address, body.encode())
+
+    assert status == 200
+    assert b"<fault>" in answer
+    assert emulator.made == []
+
+
+def test_values_within_values_without_end_are_a_fault(address: str) -> None:
+    depth = 10_000
+    body = "<methodCall><methodName>configure</methodName><params><param>"
+    body += "<value><array><data>" * depth + "</data></array></value>" * depth + "</param></params></methodCall>"
+
+    assert f"<int>{NOT_WELL_FORMED}</int>".encode() in post(address, body.encode())[1]
+
+
+def test_what_xml_cannot_carry_is_not_sent_back(address: str) -> None:
+    with ServerProxy(f"http://{address}") as proxy, pytest.raises(Fault, match="wanted a name"):
+        proxy.lease("\u2028\ufdd0\x85", 10)
+
+
+def test_a_connection_serves_many_requests(address: str) -> None:
+    connection = http.client.HTTPConnection(address, timeout=5)
+    answers = []
+    for body in (dumps((), "describe"), "<html/>", dumps((), "describe")):
+        connection.request("POST", "/", body, {"Content-Type": "text/xml"})
+        sent_from = connection.sock.getsockname()
+        answers.append((sent_from, connection.getresponse().read()))
+    connection.close()
+
+    assert answers[0] == answers[2]
+    assert b"<fault>" in answers[1][1]
+
+
+def test_requests_beyond_the_rate_are_told_to_come_again(emulator: RememberingEmulator) -> None:
+    with served(emulator, limits=Limits(requests_per_s=0.5, burst=2)) as address:
+        call = dumps((), "describe").encode()
+        assert [post(address, call)[0] for _ in range(2)] == [200, 200]
+        connection = http.client.HTTPConnection(address, timeout=5)
+        connection.request("POST", "/", call, {"Content-Type": "text/xml"})
+        answer = connection.getresponse()
+
+        assert (answer.status, answer.headers["Retry-After"]) == (429, "2")
+        connection.close()
+
+
+def test_a_client_told_to_come_again_does(emulator: RememberingEmulator) -> None:
+    with served(emulator, limits=Limits(requests_per_s=1, burst=1)) as address:
+        client = EmulatorClient(f"http://{address}", timeout_s=5)
+
+        assert [client.describe() for _ in range(2)] == [CHANNEL] * 2
+
+
+def test_a_request_that_finds_no_place_is_told_to_come_again(emulator: RememberingEmulator) -> None:
+    emulator.certified.clear()
+    with served(emulator, limits=Limits(at_a_time=1, request_s=0.2)) as address:
+        certifying = Thread(target=post, args=(address, dumps(CHANGES["certify"], "certify").encode()))
+        certifying.start()
+        emulator.certifying.wait(5)
+
+        assert post(address, dumps((), "version").encode())[0] == 503
+        emulator.certified.set()
+        certifying.join()
+        assert post(address, dumps((), "version").encode())[0] == 200
+
+
+@pytest.mark.parametrize("piece", [b"P", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n<"], ids=["head", "body"])
+def test_one_who_sends_too_slowly_is_cut_off(emulator: RememberingEmulator, piece: bytes) -> None:
+    with served(emulator, limits=Limits(request_s=0.3)) as address:
+        host, port = address.split(":")
+        with socket.create_connection((host, int(port)), timeout=5) as slow:
+            began_s = time.monotonic()
+            slow.sendall(piece)
+            while time.monotonic() - began_s < 0.25:
+                time.sleep(0.05)
+                slow.sendall(b"x")
+
+            assert slow.recv(100) == b""
+            assert time.monotonic() - began_s < 2
+
+
+def test_connections_beyond_the_limit_are_turned_away(emulator: RememberingEmulator) -> None:
+    with served(emulator, limits=Limits(connections=1)) as address:
+        host, port = address.split(":")
+        with socket.create_connection((host, int(port)), timeout=5) as first:
+            first.sendall(b"POST")
+            with socket.create_connection((host, int(port)), timeout=5) as second:
+                assert second.recv(100) == b""
+
+
+def test_a_wrong_path_is_an_http_error(address: str) -> None:
+    connection = http.client.HTTPConnection(address, timeout=5)
+    connection.request("POST", "/elsewhere", dumps((), "clear"), {"Content-Type": "text/xml"})
+
+    assert connection.getresponse().status == 404
+    connection.close()
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "127.0.0.1:8765", "unix:/run/emulator"])
+def test_a_url_of_another_kind_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="wanted http:// or https://"):
+        EmulatorClient(url)

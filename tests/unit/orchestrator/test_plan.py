@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.channel import ChannelSpec
 from orchestrator.catalogue import implementations_of
 from orchestrator.errors import ProfileError, ResultsConflict
 from orchestrator.plan import Plan, channel_of, plan_sweep, write_plan
@@ -63,17 +64,97 @@ def test_a_batch_has_as_many_runs_as_the_sweep_says() -> None:
 
 
 def test_both_directions_have_errors_of_their_own() -> None:
-    run = next(run for run in planned().runs if run.permutation.packet_error_rate)
-    channel = channel_of(run, queue_packets=100, seeded=True)
+    plan = planned()
+    run = next(run for run in plan.runs if run.permutation.packet_error_rate)
+    channel = channel_of(run, plan.channels[run.channel_key], netem_takes_seeds=True)
 
     assert channel.forward.packet_error_rate == channel.reverse.packet_error_rate == 0.01
     assert channel.forward.seed != channel.reverse.seed
 
 
 def test_a_kernel_that_takes_no_seed_is_given_none() -> None:
-    run = next(run for run in planned().runs if run.permutation.packet_error_rate)
+    plan = planned()
+    run = next(run for run in plan.runs if run.permutation.packet_error_rate)
 
-    assert channel_of(run, queue_packets=100, seeded=False).forward.seed is None
+    assert channel_of(run, plan.channels[run.channel_key], netem_takes_seeds=False).forward.seed is None
+
+
+CHANNELS = {
+    "far": ChannelSpec.from_wire({"forward": {"delay": "600 s", "rate": "2 Mbit/s"}, "reverse": {"rate": "8 kbit/s"}}),
+    "noisy": ChannelSpec.from_wire({"both": {"bit_error_rate": 1e-5}}),
+    "moving": ChannelSpec.from_wire({"timeline": {"steps": [{"at": "50 s", "both": {"delay": "7 s"}}]}}),
+    "bypass": ChannelSpec(bypass=True),
+}
+OF_THE_CHANNEL = {"rate": None, "delay": None, "packet_error_rate": None}
+
+
+def planned_over(*names: str, **changes: object) -> Plan:
+    asked = Sweep.model_validate(sweep().model_dump(mode="json") | OF_THE_CHANNEL | {"channel": [*names]} | changes)
+    return plan_sweep(asked, implementations_of(asked), {name: CHANNELS[name] for name in names})
+
+
+def test_a_run_over_a_profile_has_the_links_of_that_profile() -> None:
+    plan = planned_over("far")
+
+    assert list(plan.channels.values()) == [CHANNELS["far"]]
+    assert {run.permutation.rate_bps for run in plan.runs} == {2e6}
+    assert {(run.rtt_s, run.slowest_rate_bps) for run in plan.runs} == {(600.0, 8e3)}
+
+
+def test_what_the_sweep_gives_takes_the_place_of_the_profiles_both_ways() -> None:
+    plan = planned_over("far", rate="1 Mbit/s")
+
+    (channel,) = plan.channels.values()
+    assert (channel.forward.rate_bps, channel.reverse.rate_bps) == (1e6, 1e6)
+    assert channel.forward.delay_ns == 600 * 10**9
+
+
+def test_a_packet_error_rate_of_the_sweep_takes_the_place_of_bit_errors() -> None:
+    (channel,) = planned_over("noisy", packet_error_rate=0.1).channels.values()
+
+    assert (channel.forward.packet_error_rate, channel.forward.bit_error_rate) == (0.1, 0)
+
+
+def test_bit_errors_have_a_seed_even_where_netem_takes_none() -> None:
+    plan = planned_over("noisy")
+    run = plan.runs[0]
+
+    channel = channel_of(run, plan.channels[run.channel_key], netem_takes_seeds=False)
+    assert None not in (channel.forward.seed, channel.reverse.seed)
+    assert channel.forward.seed != channel.reverse.seed
+
+
+def test_a_run_has_time_for_what_its_channel_does_meanwhile() -> None:
+    run = planned_over("moving").runs[0]
+
+    assert (run.rtt_s, run.channel_changes_s) == (14.0, 50.0)
+
+
+def test_a_sweep_that_contradicts_a_channel_that_changes_with_time_is_refused() -> None:
+    with pytest.raises(ProfileError, match="'moving' changes with time, and the sweep gives its own delay_ns"):
+        planned_over("moving", delay="1 s")
+
+
+def test_every_channel_is_to_be_certified_once_whatever_runs_on_it() -> None:
+    plan = planned_over("far", "noisy")
+
+    assert [key for batch in plan.certifications for key in batch.certify] == sorted(plan.channels)
+    assert len(plan.channels) == 2
+
+
+def test_a_bypass_is_not_certified() -> None:
+    assert planned_over("bypass").certifications == []
+
+
+def test_a_sweep_that_wants_no_certificates_has_none() -> None:
+    assert planned_over("far", certify=False).certifications == []
+
+
+def test_the_plan_file_gives_the_plan_back(tmp_path: Path) -> None:
+    plan = planned_over("far", "moving")
+    write_plan(plan, tmp_path)
+
+    assert Plan.model_validate_json((tmp_path / "plan.json").read_text()) == plan
 
 
 def test_another_sweep_is_not_mixed_into_a_results_directory(tmp_path: Path) -> None:

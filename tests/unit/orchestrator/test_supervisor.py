@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator import supervisor
 from orchestrator.catalogue import implementations_of
+from orchestrator.certification import Certified
 from orchestrator.plan import Batch, Plan, plan_sweep
 from orchestrator.record import Outcome, read_record
 from orchestrator.supervisor import Event, WorkerFailed, guest_memory_mb, runs_done, supervise, write_task
@@ -23,6 +24,14 @@ from orchestrator.worker import Task, tell
 
 task = Task.model_validate_json(Path("batch.json").read_text())
 tell("connect")
+for key in task.certify:
+    Path("certificates").mkdir(exist_ok=True)
+    certificate = {
+        "verdict": "failed", "channel": {}, "started_at_ns": "0", "duration_s": 0.0, "kernel": "", "alpha": 0.001,
+        "checks": [{"direction": "forward", "quantity": "warp", "verdict": "failed", "asked": 1.0, "measured": 2.0}],
+    }
+    Path("certificates", f"{key}.json").write_text(json.dumps(certificate))
+    tell("certified", channel=key, verdict="failed")
 for run in task.runs:
     tell("run", run_id=run.run_id)
     BEHAVIOUR
@@ -31,6 +40,7 @@ for run in task.runs:
     record = RunRecord(
         run_id=run.run_id, sweep="small", implementation="cfdp", title="", protocol="", repetition=run.repetition,
         order=run.order, seed=run.seed, clock="exact", rig="virtual", outcome="completed",
+        suspect=[told for found in task.certificates.values() for told in found.suspicion],
         **run.permutation.model_dump(exclude={"implementation"}),
     )
     write_record(record, directory)
@@ -39,10 +49,10 @@ tell("end")
 """
 
 
-def small_plan(clock: str = "exact") -> Plan:
+def small_plan(clock: str = "exact", certify: bool = False) -> Plan:
     settings = {"name": "small", "seed": 7, "implementations": ["cfdp"], "file_size": "1 kB", "rate": "1 Mbit/s"}
     errors = {"delay": "1 ms", "packet_error_rate": [0, 0.1, 0.2], "repetitions": 2, "runs_per_guest": 3}
-    sweep = Sweep.model_validate(settings | errors | {"clock": clock})
+    sweep = Sweep.model_validate(settings | errors | {"clock": clock, "certify": certify})
     return plan_sweep(sweep, implementations_of(sweep))
 
 
@@ -54,9 +64,11 @@ class Workers:
         self.program = WORKER.replace("BEHAVIOUR", behaviour)
         self.asked: list[list[str]] = []
 
-    def __call__(self, batch: Batch, directory: Path, slot: int) -> subprocess.Popen[str]:
-        self.asked.append([run.run_id for run in batch.runs])
-        write_task(self.plan, batch, directory, 100)
+    def __call__(
+        self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]
+    ) -> subprocess.Popen[str]:
+        self.asked.append(batch.certify or [run.run_id for run in batch.runs])
+        write_task(self.plan, batch, directory, 100, certificates)
         command = [sys.executable, "-c", self.program]
         return subprocess.Popen(
             command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -76,6 +88,42 @@ def test_every_run_is_published_once(tmp_path: Path) -> None:
 
     assert runs_done(tmp_path) == {run.run_id for run in workers.plan.runs}
     assert sorted(event.facts["run_id"] for event in heard if event.name == "published") == sorted(runs_done(tmp_path))
+
+
+def test_every_channel_is_certified_once_and_before_any_run(tmp_path: Path) -> None:
+    workers = Workers(small_plan(certify=True))
+
+    go(workers, tmp_path, slots=2)
+
+    assert sorted(path.stem for path in (tmp_path / "certificates").iterdir()) == list(workers.plan.channels)
+    assert sorted(workers.asked[0]) == list(workers.plan.channels)
+    assert len(workers.asked) == 1 + len(workers.plan.batches)
+
+
+def test_what_a_certificate_suspects_every_run_on_its_channel_is_told(tmp_path: Path) -> None:
+    go(Workers(small_plan(certify=True)), tmp_path)
+
+    for run_id in runs_done(tmp_path):
+        assert "forward: warp: asked 1, measured 2" in read_record(tmp_path / "runs" / run_id).suspect
+
+
+def test_a_resumed_sweep_certifies_only_channels_without_a_certificate(tmp_path: Path) -> None:
+    go(Workers(small_plan(certify=True)), tmp_path)
+    plan = small_plan(certify=True)
+    (tmp_path / "runs" / plan.runs[0].run_id / "record.json").unlink()
+    again = Workers(plan)
+
+    go(again, tmp_path)
+
+    assert again.asked == [[run.run_id for run in plan.batches[0].runs]]
+
+
+def test_a_channel_that_cannot_be_certified_stops_the_sweep(tmp_path: Path) -> None:
+    workers = Workers(small_plan(certify=True))
+    workers.program = "print('no such dummy')"
+
+    with pytest.raises(WorkerFailed, match="a channel could not be certified: .*no such dummy"):
+        go(workers, tmp_path)
 
 
 def test_a_finished_sweep_starts_no_worker(tmp_path: Path) -> None:
@@ -148,9 +196,7 @@ def test_a_rig_that_does_not_come_up_stops_the_sweep_and_keeps_what_it_said(tmp_
 
 def test_a_guest_has_memory_for_what_is_in_flight() -> None:
     near = small_plan().runs
-    far = [
-        run.model_copy(update={"permutation": run.permutation.model_copy(update={"delay_ns": 10**12, "rate_bps": 1e8})})
-        for run in near
-    ]
+    fast = near[0].permutation.model_copy(update={"rate_bps": 1e8})
+    far = [run.model_copy(update={"permutation": fast, "rtt_s": 2000.0}) for run in near]
 
     assert guest_memory_mb(far) - guest_memory_mb(near) > 2 * 1e8 / 8 * 1000 / 1e6

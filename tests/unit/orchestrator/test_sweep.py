@@ -8,7 +8,6 @@ import pytest
 
 from orchestrator.errors import ProfileError
 from orchestrator.load import load_sweep
-from orchestrator.sweep import format_size, parse_size_bytes
 
 SMALL = """\
 name: small
@@ -40,7 +39,7 @@ def test_quantities_become_numbers_in_their_base_units(tmp_path: Path) -> None:
 
 
 def test_the_grid_is_the_product_of_its_lists(tmp_path: Path) -> None:
-    points = load_sweep(written(tmp_path, SMALL)).permutations()
+    points = load_sweep(written(tmp_path, SMALL)).permutations({})
 
     assert [(point.delay_ns, point.packet_error_rate) for point in points] == [
         (25_000_000, 0),
@@ -64,8 +63,12 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
 def test_a_bare_number_of_a_quantity_shows_the_right_spelling(tmp_path: Path) -> None:
     told = complaint(tmp_path, SMALL.replace("100 kB", "100000"))
 
-    assert "file_size.0: got 100000" in told
-    assert "'100 kB'" in told
+    assert "file_size.0: size: got 100000" in told
+    assert 'as in "100000 kB"' in told
+
+
+def test_a_sweep_without_a_channel_profile_needs_all_that_makes_a_channel(tmp_path: Path) -> None:
+    assert "neither channel nor delay" in complaint(tmp_path, SMALL.replace("delay: [25 ms, 1250 ms]\n", ""))
 
 
 def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
@@ -88,26 +91,6 @@ def test_a_file_that_is_not_yaml_is_named_with_the_place(tmp_path: Path) -> None
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match="there is no such file"):
         load_sweep(tmp_path / "nothing.yaml")
-
-
-@pytest.mark.parametrize(("text", "size_bytes"), [("100 kB", 100_000), ("1 MB", 10**6), ("1.5 kB", 1500), ("7 B", 7)])
-def test_sizes_are_decimal(text: str, size_bytes: int) -> None:
-    assert parse_size_bytes(text) == size_bytes
-
-
-@pytest.mark.parametrize("text", ["1.0001 kB", "0.5 B", "1 KiB", "kB", 5, "1..2 kB"])
-def test_a_size_that_is_not_whole_decimal_bytes_is_refused(text: object) -> None:
-    with pytest.raises(ValueError, match="got"):
-        parse_size_bytes(text)
-
-
-def test_a_size_is_written_in_the_largest_unit_that_keeps_it_whole() -> None:
-    assert [format_size(n) for n in (100_000, 1_500, 1_500_000, 10**9)] == [
-        "100 kB",
-        "1500 B",
-        "1500 kB",
-        "1 GB",
-    ]
 
 
 def test_a_value_given_twice_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,101 @@
+"""What a measured channel is certified to be: each quantity as asked and as measured, with the verdict on each.
+
+Quantities are named with their unit. All values are plain ones, so that a certificate can travel and be kept.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, Self
+
+from emulator.channel import ChannelSpec
+
+CheckVerdict = Literal["ok", "failed", "not measured"]
+Verdict = Literal["ok", "failed", "incomplete"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One quantity of one direction.
+
+    `low` and `high` enclose what the channel may be, given what was measured in `count` probes or events. Asked and
+    measured values that there are none of are None. `reason` says why it is not "ok".
+    """
+
+    direction: str
+    quantity: str
+    verdict: CheckVerdict
+    asked: float | None = None
+    measured: float | None = None
+    low: float | None = None
+    high: float | None = None
+    count: int = 0
+    reason: str = ""
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return plain values that XML-RPC carries exactly; what is None is left out."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was found. `alpha`: with which probability at most a channel that is as asked would have failed."""
+
+    channel: ChannelSpec
+    checks: tuple[Check, ...]
+    started_at_ns: int
+    duration_s: float
+    kernel: str
+    alpha: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """ "failed" if any check did, "incomplete" if there is one that was not measured."""
+        verdicts = {check.verdict for check in self.checks}
+        return "failed" if "failed" in verdicts else "incomplete" if "not measured" in verdicts else "ok"
+
+    def suspicion(self) -> list[str]:
+        """Return a sentence for each quantity that is not as asked."""
+        return [_sentence(check) for check in self.checks if check.verdict == "failed"]
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return plain values that XML-RPC and JSON carry exactly. Nanoseconds since 1970 need 61 bits: a text."""
+        return {
+            "verdict": self.verdict,
+            "channel": self.channel.to_wire(),
+            "checks": [check.to_wire() for check in self.checks],
+            "started_at_ns": str(self.started_at_ns),
+            "duration_s": self.duration_s,
+            "kernel": self.kernel,
+            "alpha": self.alpha,
+        }
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any]) -> Self:
+        """Return the certificate that `to_wire` wrote; its verdict is that of its checks.
+
+        Raises ValueError for what is none, and InvalidChannel if it is of no channel.
+        """
+        names = {field.name for field in fields(cls)}
+        if set(wire) != names | {"verdict"}:
+            raise ValueError(f"certificate: got the keys {sorted(wire)}, wanted {sorted(names | {'verdict'})}")
+        return cls(
+            channel=ChannelSpec.from_wire(wire["channel"]),
+            checks=tuple(Check(**check) for check in wire["checks"]),
+            started_at_ns=int(wire["started_at_ns"]),
+            duration_s=float(wire["duration_s"]),
+            kernel=str(wire["kernel"]),
+            alpha=float(wire["alpha"]),
+        )
+
+
+def _sentence(check: Check) -> str:
+    asked, measured, low, high = (_number(value) for value in (check.asked, check.measured, check.low, check.high))
+    between = f" (between {low} and {high})" if check.low is not None and check.high is not None else ""
+    reason = f": {check.reason}" if check.reason else ""
+    return f"{check.direction}: {check.quantity}: asked {asked}, measured {measured}{between}{reason}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "nothing"
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.6g}"

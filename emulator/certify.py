@@ -1,0 +1,77 @@
+"""The emulator measures its own channel in place: sends probes through its ports, both ways, and judges what it saw.
+
+Nobody else may send meanwhile. Loading this module takes longer than starting the service (numpy): load it when a
+certificate is asked for.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+
+from emulator.certificate import Certificate
+from emulator.channel import DIRECTIONS, ChannelSpec
+from emulator.expectations import HEADER_BYTES, Expectations
+from emulator.faults import PortRefused
+from emulator.injection import LONGEST_FRAME_BYTES
+from emulator.judging import Judge, Judges
+from emulator.measuring import Campaign, Means
+from emulator.probing import prober
+from emulator.rtnetlink import open_rtnetlink
+from emulator.survey import Survey, survey
+
+VIRTUAL_TOLERANCE_NS = 1_000
+"""On a clock that stands still while the machine computes."""
+REAL_TOLERANCE_NS = 200_000
+"""What a machine that is not too busy keeps to."""
+
+
+def certify(
+    channel: ChannelSpec,
+    ports: tuple[str, str],
+    *,
+    alpha: float = 0.001,
+    budget_s: float = 600.0,
+    packets: int | None = None,
+    tolerance_ns: int = VIRTUAL_TOLERANCE_NS,
+) -> Certificate:
+    """Measure the channel between two ports, towards the sender and the receiver, and say whether it is as asked.
+
+    It is to be applied just before and nothing sent since, or a pattern's numbers are not the probes'. A channel
+    that is as asked fails with at most the probability `alpha`. `packets` probes are sent for each share
+    (None: enough for about ten events, if 20,000 are); what would take the channel more than `budget_s`
+    seconds to send is not measured. Raises PortRefused if a port is not there, ChannelRefused if the kernel
+    lacks what injecting takes; leaves no interface, qdisc or filter, however it ends.
+    """
+    started_at_ns, began_ns = time.time_ns(), time.monotonic_ns()
+    judges: list[Judge] = []
+    with open_rtnetlink() as netlink:
+        found = survey(netlink)
+        ways = dict(zip(DIRECTIONS, (ports, ports[::-1]), strict=True))
+        longest_bytes = min(*(_longest_frame(found, name) for name in ports), LONGEST_FRAME_BYTES)
+        means = Means(longest_bytes, budget_s, packets)
+        for direction, (entrance, exit_) in ways.items():
+            judged = Judges(direction, Expectations.of(channel, direction), tolerance_ns)
+            with prober(netlink, _index(found, entrance), _index(found, exit_), longest_bytes) as probing:
+                judges += Campaign(probing, judged, means).judges()
+            if channel.timeline is not None:
+                judges.append(judged.not_measured("changes with time", "only the links before the first step are"))
+    return Certificate(
+        channel=channel,
+        checks=tuple(judge(alpha / len(judges)) for judge in judges),
+        started_at_ns=started_at_ns,
+        duration_s=(time.monotonic_ns() - began_ns) / 1e9,
+        kernel=platform.release(),
+        alpha=alpha,
+    )
+
+
+def _index(found: Survey, port: str) -> int:
+    if port not in found.links:
+        raise PortRefused(f"port {port}: got no such interface, wanted one of: {', '.join(sorted(found.links))}")
+    return int(found.links[port]["index"])
+
+
+def _longest_frame(found: Survey, port: str) -> int:
+    _index(found, port)
+    return int(found.links[port].get_attr("IFLA_MTU")) + HEADER_BYTES

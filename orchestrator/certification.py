@@ -1,0 +1,60 @@
+"""The certificates of a sweep's channels: measured before the first run, kept beside the runs, held against each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from emulator.certificate import Certificate
+from emulator.channel import ChannelSpec
+from orchestrator.clock import Clock
+from orchestrator.rigs.rig import Rig
+from orchestrator.run_channel import seeded
+from orchestrator.seeds import derived_seed
+
+DIRECTORY_NAME = "certificates"
+TOLERANCE_NS = {"exact": 1_000, "skip": 200_000, "real": 200_000}
+"""How much later than asked a packet may come: where computing takes time, so does the kernel's way with it."""
+
+
+class Certified(BaseModel):
+    """What a channel's certificate comes to, for a run that uses it: the reasons for suspicion, if any."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    verdict: Literal["ok", "failed", "incomplete"]
+    suspicion: list[str] = []
+
+
+def certify(channel: ChannelSpec, key: str, rig: Rig, clock: Clock, directory: Path) -> str:
+    """Have the emulator measure a channel; write its certificate to `directory` and return the verdict.
+
+    Raises EmulatorError when it cannot be applied or measured.
+    """
+    netem_takes_seeds = bool(rig.channel.capabilities()["seed"]["available"])
+    asked = seeded(channel, lambda direction: derived_seed(key, direction), netem_takes_seeds)
+    certificate = rig.channel.certify(asked, {"tolerance_ns": TOLERANCE_NS[clock]})
+    directory.mkdir(exist_ok=True)
+    draft = directory / f".{key}.draft"
+    draft.write_text(json.dumps(certificate, indent=2) + "\n")
+    draft.rename(directory / f"{key}.json")
+    return str(certificate["verdict"])
+
+
+def read_certificate(results: Path, key: str) -> Certificate | None:
+    """The certificate of a channel in a results directory; None if there is none."""
+    path = results / DIRECTORY_NAME / f"{key}.json"
+    return Certificate.from_wire(json.loads(path.read_text())) if path.exists() else None
+
+
+def certified(results: Path, keys: set[str]) -> dict[str, Certified]:
+    """What the certificates that are there come to, by the keys of their channels."""
+    found = {key: read_certificate(results, key) for key in keys}
+    return {
+        key: Certified(verdict=certificate.verdict, suspicion=certificate.suspicion())
+        for key, certificate in found.items()
+        if certificate is not None
+    }

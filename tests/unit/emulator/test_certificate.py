@@ -1,0 +1,128 @@
+"""Certificates as values, and the verdicts in them."""
+
+from __future__ import annotations
+
+import json
+import xmlrpc.client
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emulator.certificate import Certificate, Check, CheckVerdict
+from emulator.channel import ChannelSpec, LinkSpec
+from emulator.expectations import Expectations
+from emulator.impairments import Jitter
+from emulator.judging import Judges
+from emulator.measures import Count
+
+ALPHA = 0.001
+OK = Check("forward", "rate, bit/s", "ok", 10e6, 10_000_010.0, 9_990_000.0, 10_010_000.0, 50)
+FAILED = Check("reverse", "depth of the queue, packets", "failed", 10.0, 9.0, 9.0, 9.0, 1, "not as asked")
+NOT_MEASURED = Check("reverse", "changes with time", "not measured", reason="only the first step is")
+
+
+def certificate(*checks: Check) -> Certificate:
+    channel = ChannelSpec(forward=LinkSpec(delay_ns=1_250_000_000, rate_bps=10e6))
+    return Certificate(channel, checks, 1_767_225_600_123_456_789, 29.25, "7.3.4", ALPHA)
+
+
+def judges(tolerance_ns: int = 1000, **link: Any) -> Judges:
+    return Judges("forward", Expectations(LinkSpec(**link), rtt_ns=0), tolerance_ns)
+
+
+@pytest.mark.parametrize(
+    ("checks", "verdict"),
+    [
+        ((), "ok"),
+        ((OK,), "ok"),
+        ((OK, NOT_MEASURED), "incomplete"),
+        ((OK, NOT_MEASURED, FAILED), "failed"),
+    ],
+)
+def test_the_verdict_is_that_of_the_worst_check(checks: tuple[Check, ...], verdict: str) -> None:
+    assert certificate(*checks).verdict == verdict
+
+
+def test_a_failed_check_is_a_suspicion_in_words() -> None:
+    assert certificate(OK, NOT_MEASURED, FAILED).suspicion() == [
+        "reverse: depth of the queue, packets: asked 10, measured 9 (between 9 and 9): not as asked"
+    ]
+
+
+def test_a_certificate_comes_back_from_json_as_it_was() -> None:
+    sent = certificate(OK, NOT_MEASURED, FAILED)
+
+    assert Certificate.from_wire(json.loads(json.dumps(sent.to_wire()))) == sent
+
+
+def test_a_certificate_comes_back_from_xml_rpc_as_it_was() -> None:
+    sent = certificate(OK, NOT_MEASURED, FAILED)
+    ((received,), _) = xmlrpc.client.loads(xmlrpc.client.dumps((sent.to_wire(),)))
+
+    assert Certificate.from_wire(received) == sent  # type: ignore[arg-type]
+
+
+def test_a_certificate_with_other_keys_is_refused() -> None:
+    with pytest.raises(ValueError, match="certificate: got the keys"):
+        Certificate.from_wire(certificate().to_wire() | {"more": 1})
+
+
+@pytest.mark.parametrize(
+    ("measured_ns", "verdict"), [(999_999, "failed"), (1_000_000, "ok"), (1_001_000, "ok"), (1_001_001, "failed")]
+)
+def test_a_delay_may_be_longer_by_the_clocks_tolerance_and_never_shorter(measured_ns: int, verdict: str) -> None:
+    judge = judges().steady_delay("delay, ns", 1_000_000, np.array([measured_ns]), 0)
+
+    assert judge(ALPHA).verdict == verdict
+
+
+@pytest.mark.parametrize(("rate_bps", "verdict"), [(9.985e6, "failed"), (9.995e6, "ok"), (10.02e6, "failed")])
+def test_a_rate_is_right_to_a_thousandth(rate_bps: float, verdict: str) -> None:
+    assert judges(rate_bps=10e6).rate(rate_bps, 50)(ALPHA).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("count", "verdict"),
+    [(Count(10, 1000), "ok"), (Count(60, 1000), "failed"), (Count(0, 1000), "failed"), (Count(0, 0), "not measured")],
+)
+def test_a_share_is_right_if_what_was_counted_leaves_it_possible(count: Count, verdict: CheckVerdict) -> None:
+    check = judges().share("share of packets lost", 0.012, count)(ALPHA)
+
+    assert check.verdict == verdict
+
+
+def test_one_of_what_must_not_happen_fails() -> None:
+    assert judges().share("share of packets duplicated", 0.0, Count(1, 10**6))(1e-5).verdict == "failed"
+
+
+def test_losses_in_bursts_leave_more_possible_than_as_many_drawn_alone() -> None:
+    alone = judges().share("lost", 0.01, Count(20, 1000))(ALPHA)
+    in_bursts = judges().share("lost", 0.01, Count(20, 1000), packets_each=10)(ALPHA)
+
+    assert in_bursts.low is not None and alone.low is not None
+    assert in_bursts.low < alone.low
+
+
+def test_burst_lengths_are_judged_by_how_many_bursts_there_were() -> None:
+    few, many = (judges().burst_length(5.0, np.full(count, 3))(ALPHA).verdict for count in (3, 300))
+
+    assert (few, many) == ("ok", "failed")
+
+
+@pytest.mark.parametrize("quantile", [0, 0.5, 0.99])
+def test_delays_drawn_from_the_jitter_asked_for_are_right_and_others_wrong(quantile: float) -> None:
+    link: dict[str, Any] = {"delay_ns": 10**9, "jitter": Jitter(amount_ns=10**6, distribution="uniform")}
+    offsets = np.array(Expectations(LinkSpec(**link), 0).offsets_ns)
+    drawn = 10**9 + np.random.default_rng(1).choice(offsets, 5000)
+
+    right = judges(**link).jittered_delay("delay, ns", 10**9, drawn, quantile)(ALPHA)
+    wrong = judges(**link).jittered_delay("delay, ns", 10**9, drawn + 200_000, quantile)(ALPHA)
+    assert (right.verdict, wrong.verdict) == ("ok", "failed")
+
+
+def test_a_list_says_what_is_missing_and_what_is_too_much() -> None:
+    check = judges().listed("packets damaged as listed", [1, 2, 5], [1, 2, 4], 100)(ALPHA)
+
+    assert check.verdict == "failed"
+    assert check.reason == "not hit: 5; also hit: 4"
