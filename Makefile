@@ -6,7 +6,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 SWEEP ?= profiles/sweeps/demo.yaml
 PART ?= all
 
-.PHONY: help setup demo test unit system lab lint bench clean
+.PHONY: help setup demo test unit system lab lint bench accuracy clean
 
 help:  ## list these
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ lint: .venv/.made  ## ruff and mypy
 
 bench: setup  ## costs, as ratios in one run: make bench PART=kernel|demo
 	$(BIN)/python -m tests.bench $(PART)
+
+accuracy: setup  ## what the emulator makes of many channels beside what was asked: a table, a figure, one summary
+	$(BIN)/python -m tests.accuracy
 
 clean:  ## remove the virtual environment; results and the cached kernel stay
 	rm -rf .venv

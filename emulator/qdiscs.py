@@ -214,7 +214,7 @@ def add_redirect(netlink: IPRoute, entrance: int, device: int) -> None:
 def _add_bottleneck(netlink: IPRoute, entrance: Port, netem: Netem) -> None:
     netlink.link("add", ifname=entrance.ifb_name, kind="ifb")
     (index,) = netlink.link_lookup(ifname=entrance.ifb_name)
-    _silence(netlink, index)
+    silence(netlink, index)
     _add_netem(netlink, index, netem)
     netlink.link("set", index=index, state="up")
     _make_clsact(netlink, entrance.index)
@@ -229,8 +229,8 @@ def _make_clsact(netlink: IPRoute, index: int) -> None:
             raise
 
 
-def _silence(netlink: IPRoute, index: int) -> None:
-    """Keep the device from sending IPv6 discovery of its own, which would wait in the bottleneck before the packets."""
+def silence(netlink: IPRoute, index: int) -> None:
+    """Keep a device of ours from sending IPv6 discovery of its own, which would go through the channel too."""
     no_address = {"attrs": [["IFLA_INET6_ADDR_GEN_MODE", _NO_AUTOMATIC_ADDRESS]]}
     try:
         netlink.link("set", index=index, IFLA_AF_SPEC={"attrs": [["AF_INET6", no_address]]})

@@ -16,6 +16,7 @@ from emulator import qdiscs
 from emulator.capabilities import lacking, probe
 from emulator.channel import DIRECTIONS, ChannelSpec
 from emulator.faults import ChannelRefused, InvalidChannel, NotCapable, PortRefused, ServiceStopped, TimelineError
+from emulator.injection import clear_injections
 from emulator.link import LinkSpec
 from emulator.player import Moment, Player
 from emulator.ports import checked_port, find_port, residents
@@ -139,7 +140,7 @@ class Emulator:
         `verdict` ("ok", "failed", "incomplete") and `checks`, each with `direction`, `quantity`, `verdict`, `asked`,
         `measured`, the interval `low` to `high`, `count` and `reason`, as far as there are any.
         """
-        from emulator.certify import certify  # numpy and scipy: only who asks for a certificate waits for them
+        from emulator.certify import certify  # numpy: only who asks for a certificate waits for it
 
         wanted = _certify_options(options)
         self.configure(channel)
@@ -281,6 +282,7 @@ class Emulator:
                 if port is not None:
                     qdiscs.clear(netlink, found, port)
             qdiscs.clear_orphans(netlink, found)
+            clear_injections(netlink, found)
         for in_kernel in self._in_kernel.values():
             in_kernel.close()
         self._in_kernel = {}

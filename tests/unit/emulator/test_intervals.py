@@ -56,9 +56,9 @@ def test_at_the_ends_of_the_interval_what_was_seen_is_just_as_unlikely_as_alpha_
     trials = hits + others
     low, high = share_interval(hits, trials, alpha)
 
-    assert summed(hits, trials, high) == pytest.approx(alpha / 2, rel=1e-6)
+    assert summed(hits, trials, high) == pytest.approx(alpha / 2, rel=1e-4)
     if hits:
-        assert 1 - summed(hits - 1, trials, low) == pytest.approx(alpha / 2, rel=1e-6, abs=1e-13)
+        assert 1 - summed(hits - 1, trials, low) == pytest.approx(alpha / 2, rel=1e-4, abs=1e-13)
 
 
 @given(st.integers(-1, 50), st.integers(1, 50), st.floats(0.001, 0.999))
@@ -92,10 +92,10 @@ def test_at_the_ends_of_the_interval_of_a_run_length_such_a_total_is_as_unlikely
     shortest, longest = mean_run_interval(runs, total, alpha)
 
     at_most_total = 1 - summed(runs - 1, total, 1 / longest)
-    assert at_most_total == pytest.approx(alpha / 2, rel=1e-5, abs=1e-12)
+    assert at_most_total == pytest.approx(alpha / 2, rel=1e-4, abs=1e-12)
     if more:
         at_least_total = summed(runs - 1, total - 1, 1 / shortest)
-        assert at_least_total == pytest.approx(alpha / 2, rel=1e-5, abs=1e-12)
+        assert at_least_total == pytest.approx(alpha / 2, rel=1e-4, abs=1e-12)
 
 
 def test_runs_of_one_may_all_be_of_one() -> None:

@@ -128,13 +128,13 @@ def test_a_queue_held_what_came_through_but_for_those_that_left_meanwhile() -> N
 def test_a_queue_is_as_deep_as_the_longest_wait_where_packets_are_lost() -> None:
     probes = seen([0] * 20, [(number, 1000 + 100 * number) for number in (0, 1, 2, 4, 5, 8)])
 
-    assert measures.queue_by_wait(probes, 1) == pytest.approx(9)
+    assert measures.queue_by_wait(probes, 1, 100) == pytest.approx(9)
 
 
 def test_a_queue_that_was_filled_slowly_is_not_measured_by_waits() -> None:
     probes = seen([10 * number for number in range(20)], [(number, 1000 + 100 * number) for number in range(9)])
 
-    assert measures.queue_by_wait(probes, 1) is None
+    assert measures.queue_by_wait(probes, 1, 100) is None
 
 
 def expected(**link: object) -> Expectations:

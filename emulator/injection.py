@@ -1,0 +1,105 @@
+"""Frames that come in at a port without a host that sends them: an interface of ours that leads to its way in.
+
+All that is written to the interface (a dummy) is redirected, on its way out, to the way in of the port, and meets
+there what a host's frames meet: the captures, the filters, the bridge. Writing is by a packet socket, frame by frame.
+
+The redirection is a program of four instructions, not a mirred action: in Linux 7 that marks frames, and netem
+duplicates none that is marked (net/sched/sch_netem.c, tc_depth).
+"""
+
+import ctypes
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from emulator.bpf import LIBRARY, BpfError
+from emulator.qdiscs import refused, silence
+from emulator.rtnetlink import IPRoute
+from emulator.survey import EGRESS_FILTERS, OUR_FILTER, Survey
+
+INJECTION_PREFIX = "owlt-inject"
+LONGEST_FRAME_BYTES = 9014
+"""A jumbo frame: 9000 bytes behind the Ethernet header."""
+
+_MOVE, _CALL, _EXIT = 0xB7, 0x85, 0x95  # BPF_ALU64 | BPF_MOV, BPF_JMP | BPF_CALL, BPF_JMP | BPF_EXIT
+_REDIRECT, _TO_INGRESS = 23, 1  # BPF_FUNC_redirect, BPF_F_INGRESS
+_SCHEDULER_CLASSIFIER = 3  # BPF_PROG_TYPE_SCHED_CLS
+_SO_SNDBUFFORCE = 32  # asm-generic/socket.h: root may pass the limit
+_SEND_BUFFER_BYTES = 1 << 28
+"""A frame counts against the socket until it has left the channel, so this bounds what can be in flight."""
+
+
+@contextmanager
+def injecting(netlink: IPRoute, entrance: int) -> Iterator[socket.socket]:
+    """Yield a socket: a frame sent with it comes in at the interface with the index `entrance`. Leaves nothing.
+
+    Raises ChannelRefused if the kernel lacks what that takes.
+    """
+    name = f"{INJECTION_PREFIX}{entrance}"
+    try:
+        with refused(f"{name}, to inject probes"):
+            _make(netlink, name, entrance)
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as out:
+            out.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
+            out.bind((name, 0))
+            yield out
+    finally:
+        _remove(netlink, name)
+
+
+def clear_injections(netlink: IPRoute, found: Survey) -> None:
+    """Take away what a measurement that was killed left."""
+    for name in found.links:
+        if name.startswith(INJECTION_PREFIX):
+            _remove(netlink, name)
+
+
+def _make(netlink: IPRoute, name: str, entrance: int) -> None:
+    _remove(netlink, name)
+    netlink.link("add", ifname=name, kind="dummy", mtu=LONGEST_FRAME_BYTES)
+    (index,) = netlink.link_lookup(ifname=name)
+    silence(netlink, index)
+    netlink.tc("add", "clsact", index=index)
+    program = _redirection(entrance)
+    try:
+        netlink.tc(
+            "add-filter",
+            "bpf",
+            index=index,
+            parent=EGRESS_FILTERS,
+            handle=OUR_FILTER,
+            prio=1,
+            fd=program,
+            name="owlt-inject",
+            direct_action=True,
+        )
+    finally:
+        os.close(program)
+    netlink.link("set", index=index, state="up")
+
+
+def _redirection(entrance: int) -> int:
+    """Load `return bpf_redirect(entrance, BPF_F_INGRESS)` and return its file descriptor."""
+    instructions = struct.pack(
+        "=" + 4 * "BBhi",
+        *(_MOVE, 1, 0, entrance),
+        *(_MOVE, 2, 0, _TO_INGRESS),
+        *(_CALL, 0, 0, _REDIRECT),
+        *(_EXIT, 0, 0, 0),
+    )
+    try:
+        library = ctypes.CDLL(LIBRARY, use_errno=True)
+    except OSError as error:
+        raise BpfError(f"{LIBRARY}: {error}; next: install it (Debian: libbpf1)") from error
+    count = ctypes.c_size_t(len(instructions) // 8)
+    program: int = library.bpf_prog_load(_SCHEDULER_CLASSIFIER, b"owlt_inject", b"", instructions, count, None)
+    if program < 0:
+        raise BpfError(f"eBPF program owlt_inject: load: {os.strerror(-program)}; next: use a kernel of 5.15 or newer")
+    return program
+
+
+def _remove(netlink: IPRoute, name: str) -> None:
+    for index in netlink.link_lookup(ifname=name):
+        netlink.link("del", index=index)

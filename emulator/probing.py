@@ -1,0 +1,251 @@
+"""Numbered frames sent through the emulator's own ports, and what became of each: when, how often, which bits.
+
+A probe carries its number several times over and then bytes that are the same in every probe, so that a damaged
+copy is still known for what it is, and comparing it with what was sent shows every flipped bit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import select
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from socket import socket
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.injection import LONGEST_FRAME_BYTES, injecting
+from emulator.rtnetlink import IPRoute
+from emulator.taps import SLOTS, Frames, MeasurementFailed, Tap, concatenated
+
+DESTINATION = bytes.fromhex("02004f574c01")
+"""Locally administered, and nobody's: a bridge floods it."""
+SOURCE = bytes.fromhex("02004f574c02")
+ETHERTYPE = bytes.fromhex("88b5")
+"""IEEE 802 local experimental ethertype 1."""
+
+AT_ONCE = SLOTS // 4
+"""Probes sent before what has come is taken: as many may come meanwhile, and as many again."""
+SHORTEST_FRAME_BYTES = 64
+
+_PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
+_HEADER_BYTES = 14
+_COPIES = 7
+_NUMBER_BYTES = 4
+_MARKED_BYTES = _HEADER_BYTES + _COPIES * _NUMBER_BYTES
+_ALIKE = 1 / 8
+"""A frame with a smaller share of other bits than this is a probe; a stranger has half of them other."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was sent, by number from 0, and the copies that were delivered, in the order of their arrival.
+
+    `flipped_bits` counts those of a copy; `flip_copy` and `flip_position` list each: in which copy, and which bit of
+    the frame, from its first, the most significant bit of a byte first.
+    """
+
+    lengths_bytes: NDArray[np.int64]
+    sent_ns: NDArray[np.int64]
+    copy_number: NDArray[np.int64]
+    copy_length_bytes: NDArray[np.int64]
+    delivered_ns: NDArray[np.int64]
+    flipped_bits: NDArray[np.int64]
+    flip_copy: NDArray[np.int64]
+    flip_position: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Probes:
+    """What to send: the length of each probe and when, in ns from the first, in rising order."""
+
+    lengths_bytes: NDArray[np.int64]
+    due_ns: NDArray[np.int64]
+    settle_ns: int
+    """How long to wait for the last."""
+    look_ns: int
+    """How often to look while they come: no more than a quarter of the ring may come in this time."""
+    keeps_gaps: bool
+    """If one is late: whether those after it are as much later, or make up for it."""
+
+
+@contextmanager
+def prober(netlink: IPRoute, entrance: int, exit: int, longest_bytes: int) -> Iterator[Prober]:
+    """Yield what sends probes in at the interface `entrance` and sees them leave at `exit` (both by index)."""
+    with ExitStack() as stack:
+        stack.enter_context(_precise_sleep())
+        out = stack.enter_context(injecting(netlink, entrance))
+        into = stack.enter_context(Tap(entrance, outgoing=False, keep_bytes=SHORTEST_FRAME_BYTES))
+        outof = stack.enter_context(Tap(exit, outgoing=True, keep_bytes=longest_bytes))
+        yield Prober(out, into, outof)
+
+
+class Prober:
+    """One way through the emulator."""
+
+    def __init__(self, out: socket, entrance: Tap, exit: Tap) -> None:
+        self._out, self._entrance, self._exit = out, entrance, exit
+        self._first_number = 0
+        self._came_in: list[Frames] = []
+        self._went_out: list[_Copies] = []
+        self._lengths: NDArray[np.int64]
+
+    def send(self, probes: Probes) -> Seen:
+        """Send them, wait, and return what was seen; MeasurementFailed if that is not all that there was."""
+        self._came_in, self._went_out, self._lengths = [], [], probes.lengths_bytes
+        self._send_all(probes)
+        self._wait_until(time.monotonic_ns() + probes.settle_ns, probes.look_ns)
+        self._take()
+        self._entrance.check()
+        self._exit.check()
+        seen = self._seen()
+        self._first_number += len(probes.lengths_bytes)
+        return seen
+
+    def _send_all(self, probes: Probes) -> None:
+        late_ns, start_ns, due_ns = 0, time.monotonic_ns(), probes.due_ns.tolist()
+        for first in range(0, len(due_ns), AT_ONCE):
+            part = slice(first, first + AT_ONCE)
+            before_ns = -1
+            for moment_ns, frame in zip(
+                due_ns[part], _frames(self._first_number + first, probes.lengths_bytes[part]), strict=True
+            ):
+                if moment_ns != before_ns:
+                    self._wait_until(start_ns + late_ns + moment_ns, probes.look_ns)
+                    if probes.keeps_gaps:
+                        late_ns = max(time.monotonic_ns() - start_ns - moment_ns, late_ns)
+                    before_ns = moment_ns
+                self._out.send(frame)
+            self._take()
+
+    def _wait_until(self, moment_ns: int, look_ns: int) -> None:
+        while (left_ns := moment_ns - time.monotonic_ns()) > 0:
+            if left_ns > look_ns and select.select([self._exit.socket], [], [], (left_ns - look_ns) / 1e9)[0]:
+                time.sleep(look_ns / 1e9)
+                self._take()
+            elif left_ns <= look_ns:
+                time.sleep(left_ns / 1e9)
+
+    def _take(self) -> None:
+        self._came_in += self._entrance.take()
+        self._went_out += [_compared(frames, self._first_number, self._lengths) for frames in self._exit.take()]
+
+    def _seen(self) -> Seen:
+        count = len(self._lengths)
+        sent_ns = np.full(count, -1)
+        for frames in self._came_in:
+            ours = (frames.content[:, : len(_MARK)] == np.frombuffer(_MARK, np.uint8)).all(axis=1)
+            numbers = _numbers(frames.content[ours]) - self._first_number
+            known = (numbers >= 0) & (numbers < count)
+            sent_ns[numbers[known]] = frames.times_ns[ours][known]
+        if missing := int((sent_ns < 0).sum()):
+            raise MeasurementFailed(
+                f"probes: got {count - missing} of {count} at the port where they come in, wanted all: "
+                "is the port up, and is its way in nobody else's?"
+            )
+        copies, base, flips = self._went_out, 0, []
+        for copy in copies:
+            flips.append(copy.flip_copy + base)
+            base += len(copy.number)
+        return Seen(
+            self._lengths,
+            sent_ns,
+            concatenated([copy.number for copy in copies], np.int64),
+            concatenated([copy.length_bytes for copy in copies], np.int64),
+            concatenated([copy.delivered_ns for copy in copies], np.int64),
+            concatenated([copy.flipped_bits for copy in copies], np.int64),
+            concatenated(flips, np.int64),
+            concatenated([copy.flip_position for copy in copies], np.int64),
+        )
+
+
+_MARK = DESTINATION + SOURCE + ETHERTYPE
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """Some of the copies of `Seen`; `flip_copy` counts from the first of these."""
+
+    number: NDArray[np.int64]
+    length_bytes: NDArray[np.int64]
+    delivered_ns: NDArray[np.int64]
+    flipped_bits: NDArray[np.int64]
+    flip_copy: NDArray[np.int64]
+    flip_position: NDArray[np.int64]
+
+
+@contextmanager
+def _precise_sleep() -> Iterator[None]:
+    """Wake this thread when it asked to be woken: otherwise the kernel saves wakings, by 50 us each."""
+    prctl = ctypes.CDLL(None).prctl
+    before_ns = prctl(_PR_GET_TIMERSLACK)
+    prctl(_PR_SET_TIMERSLACK, 1)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_TIMERSLACK, before_ns)
+
+
+@cache
+def _pattern() -> NDArray[np.uint8]:
+    """A probe of the greatest length but for its number: the header, room for numbers, and bytes without a pattern."""
+    noise = np.random.default_rng(0x4F574C54).integers(0, 256, LONGEST_FRAME_BYTES, np.uint8)
+    noise[: len(_MARK)] = np.frombuffer(_MARK, np.uint8)
+    noise[len(_MARK) : _MARKED_BYTES] = 0
+    return noise
+
+
+def _marks(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return each number, big-endian, as often as a probe carries it."""
+    return np.tile(numbers.astype(">u4")[:, None], _COPIES).view(np.uint8)
+
+
+def _frames(first_number: int, lengths_bytes: NDArray[np.int64]) -> Iterator[memoryview]:
+    content = np.tile(_pattern()[: int(lengths_bytes.max())], (len(lengths_bytes), 1))
+    content[:, len(_MARK) : _MARKED_BYTES] = _marks(first_number + np.arange(len(lengths_bytes)))
+    rows = memoryview(content.data)
+    flat = rows.cast("B")
+    width = content.shape[1]
+    for row, length in enumerate(lengths_bytes.tolist()):
+        yield flat[row * width : row * width + length]
+
+
+def _numbers(content: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the number of each probe: every bit is what most of its copies say."""
+    bits = np.unpackbits(content[:, len(_MARK) : _MARKED_BYTES], axis=1).reshape(-1, _COPIES, 8 * _NUMBER_BYTES)
+    most = np.packbits(bits.sum(axis=1, dtype=np.uint8) > _COPIES // 2, axis=1)
+    return most.view(">u4")[:, 0].astype(np.int64)
+
+
+def _compared(frames: Frames, first_number: int, lengths_bytes: NDArray[np.int64]) -> _Copies:
+    """Return which probes the frames are, and how they differ from what was sent. Strangers are left out."""
+    numbers = _numbers(frames.content) - first_number
+    known = np.flatnonzero((numbers >= 0) & (numbers < len(lengths_bytes)))
+    flipped = np.zeros(len(numbers), np.int64)
+    where: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    for length in np.unique(frames.lengths_bytes[known]).tolist():
+        rows = known[frames.lengths_bytes[known] == length]
+        difference = frames.content[rows, :length] ^ _pattern()[:length]
+        difference[:, len(_MARK) : _MARKED_BYTES] ^= _marks(first_number + numbers[rows])
+        hit = np.flatnonzero(difference.any(axis=1))
+        counts = np.bitwise_count(difference[hit]).sum(axis=1, dtype=np.int64)
+        flipped[rows[hit]] = counts
+        hit = hit[counts < _ALIKE * 8 * length]
+        row, position = np.nonzero(np.unpackbits(difference[hit], axis=1))
+        where.append((rows[hit][row], position))
+    ours = known[flipped[known] < _ALIKE * 8 * frames.lengths_bytes[known]]
+    place = np.full(len(numbers), -1)
+    place[ours] = np.arange(len(ours))
+    copy = place[concatenated([rows for rows, _ in where], np.int64)]
+    return _Copies(
+        numbers[ours],
+        frames.lengths_bytes[ours],
+        frames.times_ns[ours],
+        flipped[ours],
+        copy,
+        concatenated([position for _, position in where], np.int64),
+    )

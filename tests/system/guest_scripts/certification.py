@@ -1,0 +1,79 @@
+"""Applies a channel to the emulator's ports, certifies it, perhaps against another one, and prints what came of it.
+
+certification.py JSON, with `applied` and `certified` (channels as they are written), `options` (of `certify`),
+`mtu_bytes` (of the ports) and `fails_at` (the measurement, from 0, in which everything fails). The wall time is the
+host's: it stamps the files that the guest writes.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.system.guest_scripts import three_hosts
+
+PORTS = ("to-sender", "to-receiver")
+
+
+def wall_s() -> float:
+    """Seconds of the host's clock."""
+    stamp = Path(os.environ["OUT_DIR"], "stamp")
+    stamp.write_text("")
+    return stamp.stat().st_mtime
+
+
+def state() -> str:
+    """All interfaces, queueing disciplines and filters, without counters."""
+    filters = "".join(
+        three_hosts.run(f"tc filter show dev {port} {way}") for port in PORTS for way in ("ingress", "egress")
+    )
+    return three_hosts.run("ls /sys/class/net") + three_hosts.run("tc qdisc show") + filters
+
+
+def main(asked: dict[str, Any]) -> None:
+    """Certify, and print."""
+    from emulator.certify import certify
+    from emulator.channel import ChannelSpec
+    from emulator.probing import Prober, Probes, Seen
+    from emulator.service import Emulator
+
+    counted = {"sent": 0, "delivered": 0, "measurements": 0}
+    send = Prober.send
+
+    def counting(prober: Prober, probes: Probes) -> Seen:
+        if counted["measurements"] == asked.get("fails_at"):
+            raise KeyboardInterrupt
+        seen = send(prober, probes)
+        counted["measurements"] += 1
+        counted["sent"] += len(seen.sent_ns)
+        counted["delivered"] += len(seen.copy_number)
+        return seen
+
+    Prober.send = counting  # type: ignore[assignment,method-assign]
+    emulator = Emulator(*PORTS)
+    emulator.configure(asked["applied"])
+    told: dict[str, Any] = {"before": state()}
+    began_s = wall_s()
+    try:
+        certified = ChannelSpec.from_wire(asked.get("certified", asked["applied"]))
+        certificate = certify(certified, PORTS, **asked.get("options", {}))
+        told |= {"certificate": certificate.to_wire(), "suspicion": certificate.suspicion()}
+    except KeyboardInterrupt:
+        told["interrupted"] = True
+    told |= {"wall_s": wall_s() - began_s, "after": state(), "counted": counted}
+    told["tc"] = json.loads(three_hosts.run("tc -s -j qdisc show"))
+    emulator.stop()
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "inside":
+        main(json.loads(sys.argv[2]))
+    else:
+        three_hosts.make()
+        for port in PORTS:
+            three_hosts.run(f"ip -n emulator link set {port} mtu {json.loads(sys.argv[1]).get('mtu_bytes', 1500)}")
+        inside = [sys.executable, __file__, "inside", sys.argv[1]]
+        subprocess.run(three_hosts.on("emulator", inside), check=True)

@@ -1,0 +1,200 @@
+"""Channels certified by the emulator that makes them, in a guest: right ones, and others than the one certified."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parent / "guest_scripts" / "certification.py"
+USUAL = {"delay": "1250 ms", "rate": "10 Mbit/s", "packet_error_rate": 0.01}
+RIGHT: dict[str, dict[str, Any]] = {
+    "usual": {"applied": {"both": USUAL}},
+    "unimpaired": {"applied": {}},
+    "jitter": {
+        "applied": {
+            "forward": {"delay": "50 ms", "rate": "10 Mbit/s", "jitter": {"amount": "5 ms"}},
+            "reverse": {"delay": "50 ms", "keeps_order": False, "jitter": {"amount": "5 ms", "distribution": "pareto"}},
+        }
+    },
+    "losses": {
+        "applied": {
+            "forward": {"loss": {"model": "gilbert_elliott", "mean_rate": 0.02, "burst_packets": 5}},
+            "reverse": {"loss": {"model": "four_state", "p13": 0.01, "p31": 0.3, "p32": 0.3, "p23": 0.5, "p14": 0.01}},
+        }
+    },
+    "bit errors": {
+        "applied": {
+            "forward": {"rate": "100 Mbit/s", "bit_error_rate": 1e-5},
+            "reverse": {"bit_error_rate": 1e-6, "error_effect": "drop", "duplication_rate": 0.02},
+        },
+        "mtu_bytes": 9000,
+    },
+    "patterns": {
+        "applied": {
+            "forward": {"rate": "10 Mbit/s", "pattern": {"packets": [0, 3, 100]}, "error_effect": "drop"},
+            "reverse": {"pattern": {"bits": [0, 12111, 12112, 50000]}},
+        }
+    },
+    "queues": {
+        "applied": {
+            "forward": {"delay": "20 ms", "rate": "10 Mbit/s", "queue": "64 kB", "overhead": "24 B", "mtu": "1400 B"},
+            "reverse": {"delay": "20 ms", "rate": "100 Mbit/s", "queue": "2 BDP"},
+        }
+    },
+    "reordering": {
+        "applied": {
+            "forward": {"rate": "10 Mbit/s", "keeps_order": False, "reordering": {"rate": 0.05, "by": "3 ms"}},
+            "reverse": {"up": False},
+        }
+    },
+}
+WRONG: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "delay": (
+        {"applied": {"forward": USUAL}, "certified": {"forward": USUAL | {"delay": "1250.002 ms"}}},
+        {f"one-way delay of {length}-byte frames, {p}, ns" for length in (64, 1514) for p in ("p0", "p50")},
+    ),
+    "rate": (  # which shows in the delay of long frames too
+        {"applied": {"forward": USUAL}, "certified": {"forward": USUAL | {"rate": "10.03 Mbit/s"}}},
+        {"rate, bit/s", "one-way delay of 1514-byte frames, p0, ns", "one-way delay of 1514-byte frames, p50, ns"},
+    ),
+    "packet error rate": (
+        {
+            "applied": {"forward": {"packet_error_rate": 0.013, "seed": 1}},
+            "certified": {"forward": {"packet_error_rate": 0.01, "seed": 1}},
+            "options": {"packets": 50_000},
+        },
+        {f"share of {length}-byte frames damaged" for length in (64, 512, 1514)},
+    ),
+    "queue": (
+        {
+            "applied": {"forward": {"rate": "10 Mbit/s", "queue": "9 packets"}},
+            "certified": {"forward": {"rate": "10 Mbit/s", "queue": "10 packets"}},
+        },
+        {"depth of the queue, packets"},
+    ),
+    "duplication": (
+        {"applied": {"forward": {"duplication_rate": 0.1}}, "certified": {}},
+        {"share of packets duplicated"},
+    ),
+    "burst length": (
+        {
+            "applied": {"forward": {"loss": {"model": "gilbert_elliott", "mean_rate": 0.02, "burst_packets": 4}}},
+            "certified": {"forward": {"loss": {"model": "gilbert_elliott", "mean_rate": 0.02, "burst_packets": 2}}},
+            "options": {"packets": 20_000},
+        },
+        {"mean length of a burst of losses, packets"},
+    ),
+    "pattern": (
+        {
+            "applied": {"forward": {"pattern": {"packets": [1, 2, 4]}}},
+            "certified": {"forward": {"pattern": {"packets": [1, 2, 5]}}},
+        },
+        {"packets damaged as listed"},
+    ),
+    "mtu": (
+        {"applied": {"forward": {"mtu": "1401 B"}}, "certified": {"forward": {"mtu": "1400 B"}}},
+        {"longest frame that passes, bytes"},
+    ),
+    "outage": ({"applied": {}, "certified": {"forward": {"up": False}}}, {"packets delivered while down"}),
+}
+
+Certified = Callable[[dict[str, Any]], Any]
+
+
+@pytest.fixture(scope="module")
+def told_before() -> dict[str, Any]:
+    """What scripts have told already: several tests look at the same run of a guest."""
+    return {}
+
+
+@pytest.fixture
+def certified(guest: Any, told_before: dict[str, Any]) -> Certified:
+    """Certifies in a guest, or returns what came of it before."""
+
+    def run(asked: dict[str, Any]) -> Any:
+        key = json.dumps(asked)
+        if key not in told_before:
+            done = guest.run(SCRIPT, key, timeout_s=200)
+            assert done.returncode == 0, done.stderr
+            told_before[key] = json.loads(done.stdout)
+        return told_before[key]
+
+    return run
+
+
+def verdicts(told: Any, verdict: str) -> set[str]:
+    """The quantities, with their directions, on which this is the verdict."""
+    checks = told["certificate"]["checks"]
+    return {f"{check['direction']}: {check['quantity']}" for check in checks if check["verdict"] == verdict}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_channel_that_is_as_asked_is_certified_both_ways(certified: Certified, name: str) -> None:
+    told = certified(RIGHT[name])
+
+    assert told["certificate"]["verdict"] == "ok", told["suspicion"] + sorted(verdicts(told, "not measured"))
+    assert {check["direction"] for check in told["certificate"]["checks"]} == {"forward", "reverse"}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_channel_that_is_other_than_asked_fails_on_what_is_other(certified: Certified, name: str) -> None:
+    asked, wrong = WRONG[name]
+    told = certified(asked)
+
+    assert verdicts(told, "failed") == {f"forward: {quantity}" for quantity in wrong}
+
+
+def test_what_failed_is_told_in_a_sentence_each(certified: Certified) -> None:
+    (sentence,) = certified(WRONG["queue"][0])["suspicion"]
+
+    assert sentence.startswith("forward: depth of the queue, packets: asked 10, measured 9 ")
+
+
+def test_the_usual_certificate_takes_less_than_a_second(certified: Certified) -> None:
+    """Of wall time, loading numpy included: 0.3 s if the machine is not busy."""
+    assert certified(RIGHT["usual"])["wall_s"] < 1
+
+
+def test_what_the_channel_would_need_too_long_for_is_not_measured_and_says_what_it_would_take(
+    certified: Certified,
+) -> None:
+    told = certified({"applied": {"forward": {"rate": "8 kbit/s", "queue": "10 packets", "packet_error_rate": 0.01}}})
+
+    assert told["certificate"]["verdict"] == "incomplete"
+    (reason,) = (check["reason"] for check in told["certificate"]["checks"] if check["verdict"] == "not measured")
+    assert reason.startswith("its 1000 probes take the channel 1,5")
+
+
+def test_a_timeline_is_certified_no_further_than_its_first_step(certified: Certified) -> None:
+    told = certified({"applied": {"timeline": {"steps": [{"at": "1 s", "forward": {"delay": "1 ms"}}]}}})
+
+    assert verdicts(told, "not measured") == {"forward: changes with time", "reverse: changes with time"}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_certifying_leaves_no_interface_no_qdisc_and_no_filter(certified: Certified, name: str) -> None:
+    told = certified(RIGHT[name])
+
+    assert told["after"] == told["before"]
+
+
+@pytest.mark.parametrize("fails_at", [0, 5])
+def test_certifying_leaves_nothing_when_it_is_interrupted_either(certified: Certified, fails_at: int) -> None:
+    told = certified(RIGHT["usual"] | {"fails_at": fails_at})
+
+    assert told["interrupted"]
+    assert told["after"] == told["before"]
+
+
+def test_tc_counts_as_many_packets_as_probes_were_sent_and_seen(certified: Certified) -> None:
+    told = certified(RIGHT["usual"])
+    netems = [qdisc for qdisc in told["tc"] if qdisc["kind"] == "netem"]
+    bottlenecks = [qdisc for qdisc in netems if qdisc["dev"].startswith("owlt-ifb")]
+    pipes = [qdisc for qdisc in netems if qdisc["dev"].startswith("to-")]
+
+    assert sum(qdisc["packets"] + qdisc["drops"] for qdisc in bottlenecks) == told["counted"]["sent"]
+    assert sum(qdisc["packets"] for qdisc in pipes) == told["counted"]["delivered"]
