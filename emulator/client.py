@@ -1,17 +1,24 @@
 """The other end of the emulator service: channels in and out, errors as the exceptions of `faults`."""
 
+import ssl
 import time
 import xmlrpc.client
-from http.client import HTTPConnection, HTTPException
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from defusedxml import DefusedXmlException
 from defusedxml.xmlrpc import monkey_patch
 
+from emulator.access import LEASE_HEADER
 from emulator.channel import ChannelSpec
-from emulator.faults import EmulatorError, EmulatorUnreachable, error_from_fault
+from emulator.faults import EmulatorError, EmulatorUnreachable, LeaseLost, error_from_fault
 
 _PAUSE_S = 0.01
+_LONGEST_CERTIFICATION_S = 24 * 3600.0
+_TRY_AGAIN = (429, 503)
 
 monkey_patch()
 
@@ -19,14 +26,27 @@ monkey_patch()
 class EmulatorClient:
     """Calls the emulator at a URL such as http://10.78.0.3:8765. One client serves one thread.
 
-    Every method raises EmulatorUnreachable if no answer comes within `timeout_s`.
+    `token` is that of the service; it may also stand in the URL, http://owlt:TOKEN@HOST:PORT. `ca_file` has the
+    certificates that an https URL is checked against, in place of the system's. Every method raises
+    EmulatorUnreachable if no answer comes within `timeout_s`, and those that change something NotAllowed without the
+    token, LeaseHeld while somebody else holds the lease, LeaseLost if the client's own has ended.
     """
 
-    def __init__(self, url: str, timeout_s: float = 10.0) -> None:
-        self.url = url
+    def __init__(
+        self, url: str, timeout_s: float = 10.0, token: str | None = None, ca_file: Path | str | None = None
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or (ca_file is not None and parts.scheme != "https"):
+            wanted = "https://" if ca_file is not None else "http:// or https://"
+            raise ValueError(f"emulator's URL: got the scheme {parts.scheme!r}, wanted {wanted}")
+        self.url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        """Without the token."""
+        self._token = token if token is not None else unquote(parts.password) if parts.password else None
+        self._lease: str | None = None
         self._timeout_s = timeout_s
-        self._transport = _Transport(use_builtin_types=True)
-        self._proxy = xmlrpc.client.ServerProxy(url, self._transport, use_builtin_types=True)
+        tls = ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
+        self._transport = _Transport(tls)
+        self._proxy = xmlrpc.client.ServerProxy(self.url, self._transport, use_builtin_types=True)
 
     def configure(self, channel: ChannelSpec) -> ChannelSpec:
         """Apply a channel in place of the one before; return it as the kernel has it, compared by the service.
@@ -35,6 +55,17 @@ class EmulatorClient:
         second, the error rate in 32 bits. Raises ChannelRefused.
         """
         return ChannelSpec.from_wire(self._call("configure", channel.to_wire()))
+
+    def change(self, direction: str, /, **fields: Any) -> ChannelSpec:
+        """Change some values of the "forward" or "reverse" link, as written in a profile; return the whole channel.
+
+        What is in flight and every other value stay. Raises ChannelRefused.
+        """
+        return ChannelSpec.from_wire(self._call("change", direction, fields))
+
+    def bypass(self) -> ChannelSpec:
+        """Take the channel away and be a plain bridge, in name too; return the channel."""
+        return ChannelSpec.from_wire(self._call("bypass"))
 
     def describe(self) -> ChannelSpec:
         """Return the channel that the kernel has at this moment."""
@@ -53,6 +84,22 @@ class EmulatorClient:
             for direction, stages in self._call("statistics").items()
         }
 
+    def timeline_start(self) -> dict[str, Any]:
+        """Begin the channel's timeline at this moment; return its status. Raises TimelineError if there is none."""
+        return dict(self._call("timeline_start"))
+
+    def timeline_stop(self) -> dict[str, Any]:
+        """Stop the channel's timeline where it is; return its status."""
+        return dict(self._call("timeline_stop"))
+
+    def timeline_status(self) -> dict[str, Any]:
+        """Return whether the timeline is `running`, its `elapsed_s`, `steps_applied`, `late_ns` and `failure`."""
+        return dict(self._call("timeline_status"))
+
+    def certify(self, channel: ChannelSpec, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Measure what the emulator makes of a channel; return the certificate. Waits for it up to a day."""
+        return dict(self._call("certify", channel.to_wire(), dict(options or {}), timeout_s=_LONGEST_CERTIFICATION_S))
+
     def capabilities(self) -> dict[str, Any]:
         """Return what the emulator's kernel can do: each capability's `available`, and the `reason` if not."""
         return dict(self._call("capabilities"))
@@ -60,6 +107,27 @@ class EmulatorClient:
     def version(self) -> dict[str, Any]:
         """Return the versions of owlt, of the interface and of the kernel at the emulator."""
         return dict(self._call("version"))
+
+    def lease(self, holder: str, seconds: float) -> str:
+        """Have the emulator to oneself for so long; return the lease's id, which every call carries from now on.
+
+        The channel is cleared if the lease is not renewed in time. Raises LeaseHeld or InvalidLease.
+        """
+        self._lease = str(self._call("lease", holder, float(seconds))["lease"])
+        return self._lease
+
+    def renew(self, seconds: float) -> None:
+        """Let the lease end so many seconds from now. Raises LeaseLost."""
+        self._call("renew", self._own_lease(), float(seconds))
+
+    def release(self) -> None:
+        """End the lease and clear the channel. Raises LeaseLost."""
+        lease, self._lease = self._own_lease(), None
+        self._call("release", lease)
+
+    def lease_status(self) -> dict[str, Any]:
+        """Return whether a lease is `held`, its `holder` and the `seconds_left`."""
+        return dict(self._call("lease_status"))
 
     def wait_until_ready(self, deadline_s: float) -> None:
         """Return as soon as the service answers; EmulatorUnreachable if it does not within `deadline_s`."""
@@ -73,10 +141,24 @@ class EmulatorClient:
                     raise EmulatorUnreachable(f"waited {deadline_s:g} s: {error}") from None
                 time.sleep(_PAUSE_S)
 
+    def _own_lease(self) -> str:
+        if self._lease is None:
+            raise LeaseLost(f"emulator at {self.url}: this client has no lease; take one")
+        return self._lease
+
     def _call(self, method: str, *parameters: Any, timeout_s: float | None = None) -> Any:
         self._transport.timeout_s = timeout_s if timeout_s is not None else self._timeout_s
+        self._transport.say(self._token, self._lease)
+        end_s = time.monotonic() + self._transport.timeout_s
         try:
-            return getattr(self._proxy, method)(*parameters)
+            while True:
+                try:
+                    return getattr(self._proxy, method)(*parameters)
+                except xmlrpc.client.ProtocolError as error:
+                    pause_s = _pause_s(error)
+                    if pause_s is None or time.monotonic() + pause_s > end_s:
+                        raise
+                    time.sleep(pause_s)
         except xmlrpc.client.Fault as fault:
             raise error_from_fault(fault.faultCode, fault.faultString) from None
         except (OSError, HTTPException) as error:
@@ -84,16 +166,42 @@ class EmulatorClient:
             raise EmulatorUnreachable(f"emulator at {self.url}: no answer to {method}: {error}; {step}") from error
         except (xmlrpc.client.Error, DefusedXmlException, SyntaxError, ValueError) as error:
             raise EmulatorError(f"emulator at {self.url}: got no XML-RPC answer to {method}: {error}") from error
+        finally:
+            self._transport.close()
+
+
+def _pause_s(error: xmlrpc.client.ProtocolError) -> float | None:
+    """How long the service, which was too busy and did nothing, asks to wait; None if that is not what it says."""
+    wanted = dict(error.headers).get("Retry-After", "")
+    return float(wanted) if error.errcode in _TRY_AGAIN and wanted.isdecimal() else None
 
 
 class _Transport(xmlrpc.client.Transport):
-    """HTTP with a time-out for connecting and for each wait."""
+    """HTTP or HTTPS with a time-out for connecting and for each wait.
+
+    Each call has a connection of its own: one that stayed open would have the service wait for more.
+    """
 
     timeout_s: float = 0.0
 
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        super().__init__(use_builtin_types=True)
+        self._tls = tls
+        self._said: list[tuple[str, str]] = []
+
+    def say(self, token: str | None, lease: str | None) -> None:
+        """Send these with the calls from now on."""
+        said = {"Connection": "close", "Authorization": token and f"Bearer {token}", LEASE_HEADER: lease}
+        self._said = [(name, value) for name, value in said.items() if value]
+
+    def send_headers(self, connection: HTTPConnection, headers: Any) -> None:
+        super().send_headers(connection, [*headers, *self._said])
+
     def make_connection(self, host: Any) -> HTTPConnection:
-        connection = super().make_connection(host)
-        connection.timeout = self.timeout_s
-        if connection.sock is not None:
-            connection.sock.settimeout(self.timeout_s)
+        connection = (
+            HTTPConnection(host, timeout=self.timeout_s)
+            if self._tls is None
+            else HTTPSConnection(host, timeout=self.timeout_s, context=self._tls)
+        )
+        self._connection = host, connection  # where the standard library's close() looks for it
         return connection

@@ -4,7 +4,13 @@
     +-- ChannelRefused            the channel is not applied
     |   +-- InvalidChannel        ... because what was asked makes no sense; the channel before is still there
     |   +-- PortRefused           ... because an interface is not the emulator's to shape; nothing was touched
+    |   +-- NotCapable            ... because this kernel lacks what it needs
+    +-- TimelineError             there is no timeline, or one is running
     +-- ServiceStopped            the service is clearing up to end
+    +-- NotAllowed                the token is missing or wrong
+    +-- LeaseHeld                 somebody else holds the emulator
+    +-- LeaseLost                 the lease named is unknown or has ended
+    +-- InvalidLease              what was asked for is no lease
     +-- EmulatorUnreachable       no answer (raised by the client only)
 
 The codes below -32000 are those of "Specification for Fault Code Interoperability" (D. Libby, 2001).
@@ -48,13 +54,54 @@ class ServiceStopped(EmulatorError):
     code = 3
 
 
+class NotAllowed(EmulatorError):
+    """The call changes something, and came without the service's token or with a wrong one. Nothing has changed."""
+
+    code = 4
+
+
+class LeaseHeld(EmulatorError):
+    """Somebody else holds the emulator, or a call of somebody before is still running. Nothing has changed."""
+
+    code = 5
+
+
+class LeaseLost(EmulatorError):
+    """The lease named is unknown, was released or has expired; if it expired, the channel was cleared."""
+
+    code = 6
+
+
+class NotCapable(ChannelRefused):
+    """The emulator's kernel lacks what the channel needs. Neither it nor the one before is in force."""
+
+    code = 7
+
+
+class TimelineError(EmulatorError):
+    """There is no timeline to start, or one is running that must be stopped first. Nothing has changed."""
+
+    code = 8
+
+
+class InvalidLease(EmulatorError, ValueError):
+    """What was asked for is no lease: a holder without a name, no time or too long a one."""
+
+    code = 9
+
+
 class EmulatorUnreachable(EmulatorError):
     """No service answers at the address."""
 
 
-_BY_CODE = {error.code: error for error in (ChannelRefused, InvalidChannel, PortRefused, ServiceStopped)}
+_RAISED = (
+    *(ChannelRefused, InvalidChannel, PortRefused, ServiceStopped, NotAllowed, LeaseHeld, LeaseLost),
+    *(NotCapable, TimelineError, InvalidLease),
+)
+CODES: dict[int, type[EmulatorError]] = {error.code: error for error in _RAISED}
+"""Every code that stands for an exception of its own; the four above and any other are a plain EmulatorError."""
 
 
 def error_from_fault(code: int, text: str) -> EmulatorError:
     """Return the exception that a fault stands for; an unknown code gives a plain EmulatorError."""
-    return _BY_CODE.get(code, EmulatorError)(text)
+    return CODES.get(code, EmulatorError)(text)

@@ -143,7 +143,7 @@ class Campaign:
         count = _JITTERED_PACKETS if jittered else _STEADY_PACKETS
         seen = self._apart(length, count, self._expected.spread_ns if jittered else 0)
         delays_ns, asked_ns = measures.one_way_delays_ns(seen), self._expected.delay_ns(length)
-        for quantile in (0, 0.5, 0.99) if jittered else (0,) if self._link.reordering else (0, 0.5):
+        for quantile in (0, 0.5, 0.9, 0.99) if jittered else (0,) if self._link.reordering else (0, 0.5):
             quantity = f"one-way delay of {length}-byte frames, p{quantile * 100:g}, ns"
             judge = self._judged.jittered_delay if jittered else self._judged.steady_delay
             yield judge(quantity, asked_ns, delays_ns, quantile)

@@ -55,12 +55,11 @@ class InKernel:
         self._programs: dict[str, Program] = {}
         self._markers = 0
 
-    def adapt(self, netlink: IPRoute, found: Survey, wanted: Stages) -> None:
-        """Give the kernel the wanted stages in place of those that are there; NetlinkError if it refuses, half-way.
+    def adapt(self, netlink: IPRoute, found: Survey, present: Stages, wanted: Stages) -> None:
+        """Give the kernel the wanted stages in place of those present; NetlinkError if it refuses, half-way.
 
         A netem that is there is told every attribute anew, and keeps what is in flight.
         """
-        present = self.read_back(netlink, found)
         self._adapt_program(netlink, "gate", wanted.gate)
         self._adapt_program(netlink, "errors", wanted.errors)
         if wanted.bottleneck and present.bottleneck:

@@ -1,43 +1,43 @@
-"""The emulator over XML-RPC: what is let in, and what goes out when something is wrong.
+"""The emulator over HTTP or HTTPS: what is let in, how much of it, and what goes out when something is wrong.
 
-Requests come from strangers: they are limited in size and time, parsed without XML entities, and each ends
-in an answer, a fault with a stable code (`faults`) or an HTTP error. There is no authentication yet, so it
-listens on a loopback or private address only.
+Requests come from strangers: they are limited in size, time and number, and each ends in an answer, a fault with a
+stable code (`faults`) or an HTTP error. Reading them is left to `messages`, who may do what to `methods`.
 """
 
 import ipaddress
 import logging
+import math
 import socket
+import ssl
 import sys
-import xmlrpc.client
-from collections.abc import Callable
+import time
 from http import HTTPStatus
-from inspect import signature
-from socketserver import ThreadingMixIn
+from http.server import BaseHTTPRequestHandler
+from io import BufferedReader, RawIOBase
+from pathlib import Path
+from socketserver import TCPServer, ThreadingMixIn
+from threading import BoundedSemaphore
 from typing import Any
 from xmlrpc.client import Fault
-from xmlrpc.server import SimpleXMLRPCRequestHandler, SimpleXMLRPCServer
 
-from defusedxml.xmlrpc import monkey_patch
-
-from emulator.faults import INTERNAL_ERROR, INVALID_PARAMETERS, NOT_WELL_FORMED, UNKNOWN_METHOD, EmulatorError
+from emulator.access import Credentials, credentials_of
+from emulator.lease import LeaseKeeper
+from emulator.limits import Limits, TokenBucket
+from emulator.messages import read_call, written_answer
+from emulator.methods import Methods
 from emulator.service import Emulator
 
-LARGEST_REQUEST_BYTES = 64 * 1024
-"""A channel takes about 1 kB."""
-SLOWEST_REQUEST_S = 30.0
-METHODS = ("configure", "describe", "clear", "statistics", "capabilities", "version")
+_PATHS = ("/", "/RPC2")
+_LINGER_S = 1.0
 
 log = logging.getLogger(__name__)
-
-monkey_patch()
 
 
 def parse_listen_address(text: str) -> tuple[str, int]:
     """Return host and port of "ADDRESS:PORT" (an IPv6 address in brackets).
 
-    Raises ValueError unless the address is loopback, private or link-local: who reaches the service can
-    stop traffic.
+    Raises ValueError unless the address is loopback, private or link-local: who reaches the service sees what is
+    on the test path, and can keep it busy.
     """
     host, separator, port = text.rpartition(":")
     wanted = "wanted ADDRESS:PORT, as in 127.0.0.1:8765 or [::1]:8765"
@@ -51,22 +51,47 @@ def parse_listen_address(text: str) -> tuple[str, int]:
     if address.is_unspecified or not (address.is_loopback or address.is_private or address.is_link_local):
         raise ValueError(
             f"listen address: got {address}, wanted a loopback address or that of the management interface: "
-            "everybody who reaches the service can stop the traffic"
+            "everybody who reaches the service can keep it busy"
         )
     return str(address), int(port)
 
 
-class EmulatorServer(ThreadingMixIn, SimpleXMLRPCServer):
-    """Serves an emulator's methods, and introspection, at an address; bound when made, or OSError."""
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """Return what a server with this certificate (its chain included) speaks: TLS 1.2 and later. Raises OSError."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate, key)
+    return context
 
+
+class EmulatorServer(ThreadingMixIn, TCPServer):
+    """Serves an emulator, its lease and introspection at an address; bound when made, or OSError.
+
+    With a `token`, whoever changes something has to know it. With `tls`, it speaks HTTPS.
+    """
+
+    allow_reuse_address = True
     daemon_threads = True
+    request_queue_size = 128
 
-    def __init__(self, emulator: Emulator, host: str, port: int) -> None:
+    def __init__(
+        self,
+        emulator: Emulator,
+        host: str,
+        port: int,
+        *,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        super().__init__((host, port), _Request, logRequests=False, use_builtin_types=True)
-        self.register_introspection_functions()
-        for name in METHODS:
-            self.register_function(getattr(emulator, name), name)
+        self.limits = limits or Limits()
+        self.methods = Methods(emulator, LeaseKeeper(emulator.clear), token)
+        self.places = BoundedSemaphore(self.limits.at_a_time)
+        self.bucket = TokenBucket(self.limits.requests_per_s, self.limits.burst)
+        self._connections = BoundedSemaphore(self.limits.connections)
+        self._tls = tls
+        super().__init__((host, port), _Connection)
 
     @property
     def address(self) -> str:
@@ -79,73 +104,148 @@ class EmulatorServer(ThreadingMixIn, SimpleXMLRPCServer):
         while True:
             self.handle_request()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log a request that broke off; the next one is served."""
-        log.warning("request from %s: %r", client_address[0], sys.exception())
-
-    def _marshaled_dispatch(  # type: ignore[override]  # the standard library returns bytes, its stubs say str
-        self, data: Any, dispatch_method: Callable[..., Any] | None = None, path: Any | None = None
-    ) -> bytes:
-        answer: Fault | tuple[Any]
+    def answer(self, body: bytes, credentials: Credentials) -> bytes:
+        """Return the answer to a request, both as XML-RPC has them."""
+        answer: Any
         try:
-            answer = (self._call(*_parsed(data)),)
+            answer = self.methods.call(*read_call(body), credentials)
         except Fault as fault:
             answer = fault
-        text = xmlrpc.client.dumps(answer, methodresponse=True, encoding="utf-8")
-        return text.encode("utf-8", "xmlcharrefreplace")
+        return written_answer(answer)
 
-    def _call(self, method: str, parameters: tuple[Any, ...]) -> Any:
-        function = self.funcs.get(method)
-        if function is None:
-            raise Fault(UNKNOWN_METHOD, f"method: got {method!r:.100}, wanted one of {', '.join(sorted(self.funcs))}")
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own, unless there are too many."""
+        if not self._connections.acquire(blocking=False):
+            log.warning("connection from %s turned away: %d are open", client_address[0], self.limits.connections)
+            self.shutdown_request(request)
+            return
         try:
-            signature(function).bind(*parameters)
-        except TypeError as error:
-            raise Fault(INVALID_PARAMETERS, f"{method}: {error}; wanted {method}{signature(function)}") from None
-        return _answered(function, parameters)
+            super().process_request(request, client_address)
+        except BaseException:
+            self._connections.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection to its end."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._connections.release()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Shake hands, in this connection's own thread, and answer its requests."""
+        if self._tls is None:
+            super().finish_request(request, client_address)
+            return
+        request.settimeout(self.limits.request_s)
+        with self._tls.wrap_socket(request, server_side=True) as channel:
+            super().finish_request(channel, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log what should not have happened; the others are served. That connections break off is nothing new."""
+        if not isinstance(sys.exception(), OSError):
+            log.exception("connection from %s", client_address[0])
 
 
-class _Request(SimpleXMLRPCRequestHandler):
-    timeout = SLOWEST_REQUEST_S
-    rpc_paths = ("/", "/RPC2")
+class _Connection(BaseHTTPRequestHandler):
+    """The requests of one connection, one after the other."""
+
+    protocol_version = "HTTP/1.1"
+    server: EmulatorServer
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self._reader = _TimedReader(self.connection)
+        self.rfile = BufferedReader(self._reader)
+
+    def handle_one_request(self) -> None:
+        self._reader.end_s = time.monotonic() + self.server.limits.request_s
+        super().handle_one_request()
 
     def do_POST(self) -> None:
-        refusal = self._refusal()
-        if refusal is None:
-            super().do_POST()
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or "Transfer-Encoding" in self.headers:
+            self._refuse(HTTPStatus.LENGTH_REQUIRED, "Wanted a Content-Length", last=True)
             return
-        self.close_connection = True
-        self.send_error(*refusal)
+        if len(length) > 9 or int(length) > self.server.limits.request_bytes:
+            wanted = f"Wanted at most {self.server.limits.request_bytes} bytes"
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, wanted, last=True)
+            return
+        body = self.rfile.read(int(length))
+        refusal = self._refusal()
+        if refusal is not None:
+            self._refuse(*refusal)
+            return
+        wait_s = self.server.bucket.wait_s()
+        if wait_s:
+            self._refuse(HTTPStatus.TOO_MANY_REQUESTS, "Wanted fewer requests", retry_after_s=wait_s)
+        elif not self.server.places.acquire(timeout=self.server.limits.request_s):
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "Busy with others' requests", retry_after_s=1)
+        else:
+            try:
+                answer = self.server.answer(body, credentials_of(self.headers))
+            finally:
+                self.server.places.release()
+            self._send(HTTPStatus.OK, "text/xml", answer)
 
     def _refusal(self) -> tuple[HTTPStatus, str] | None:
         """Among the rest: a page in a browser can post to us, but not as text/xml unless we had allowed it first."""
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal():
-            return HTTPStatus.LENGTH_REQUIRED, "Wanted a Content-Length"
-        if len(length) > 9 or int(length) > LARGEST_REQUEST_BYTES:
-            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"Wanted at most {LARGEST_REQUEST_BYTES} bytes"
+        if self.path not in _PATHS:
+            return HTTPStatus.NOT_FOUND, f"Wanted one of {', '.join(_PATHS)}"
         if self.headers.get("Content-Encoding", "identity") != "identity":
             return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Wanted an unpacked body"
         if self.headers.get_content_type() != "text/xml":
             return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Wanted Content-Type: text/xml"
         return None
 
+    def _refuse(
+        self, status: HTTPStatus, reason: str, *, retry_after_s: float | None = None, last: bool = False
+    ) -> None:
+        headers = {} if retry_after_s is None else {"Retry-After": str(math.ceil(retry_after_s))}
+        self.close_connection = self.close_connection or last
+        self._send(status, "text/plain", f"{reason}\n".encode(), headers)
+        if last:
+            self._linger()
 
-def _parsed(data: Any) -> tuple[str, tuple[Any, ...]]:
-    try:
-        parameters, method = xmlrpc.client.loads(data, use_builtin_types=True)
-    except Exception as error:  # the parser has no common class for what strangers can send
-        raise Fault(NOT_WELL_FORMED, f"request: not XML-RPC: {type(error).__name__}: {error!s:.200}") from None
-    if not method:
-        raise Fault(NOT_WELL_FORMED, "request: got no methodCall, wanted one")
-    return method, parameters
+    def _send(self, status: HTTPStatus, kind: str, content: bytes, headers: dict[str, str] | None = None) -> None:
+        self.connection.settimeout(self.server.limits.request_s)
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(content)), **(headers or {})}.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _linger(self) -> None:
+        """Read what is still sent for a while: a connection closed over unread bytes is reset, and with it what we
+        said of them.
+        """
+        self.wfile.flush()
+        self._reader.end_s = time.monotonic() + _LINGER_S
+        left = 4 * self.server.limits.request_bytes
+        while left > 0 and (data := self.rfile.read1(2**16)):
+            left -= len(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing of what went well or was the sender's fault: strangers would fill the log."""
 
 
-def _answered(function: Callable[..., Any], parameters: tuple[Any, ...]) -> Any:
-    try:
-        return function(*parameters)
-    except EmulatorError as error:
-        raise Fault(error.code, str(error)) from None
-    except Exception as error:
-        log.exception("a call failed")
-        raise Fault(INTERNAL_ERROR, f"{type(error).__name__}: {error}; see the emulator's log") from None
+class _TimedReader(RawIOBase):
+    """Bytes from a socket until a moment, however slowly they come in."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.end_s = math.inf
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left_s = self.end_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("too slow")
+        self._connection.settimeout(left_s)
+        return self._connection.recv_into(buffer)

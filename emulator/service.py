@@ -22,7 +22,7 @@ from emulator.player import Moment, Player
 from emulator.ports import checked_port, find_port, residents
 from emulator.qdiscs import Direction, InKernel
 from emulator.rtnetlink import IPRoute, open_rtnetlink
-from emulator.stages import differences, kept, link_of, stages_of
+from emulator.stages import Stages, differences, kept, link_of, stages_of
 from emulator.survey import Survey, survey
 from emulator.written import LARGEST_SEED
 
@@ -78,8 +78,7 @@ class Emulator:
             self._asked = asked
             self._drawn_seeds = {name: secrets.randbelow(LARGEST_SEED + 1) for name in DIRECTIONS}
             try:
-                self._become(netlink, survey(netlink), _links_of(asked))
-                return self._described(netlink)
+                return self._become(netlink, survey(netlink), _links_of(asked))
             except BaseException as failure:
                 self._clear(netlink, survey(netlink))
                 if isinstance(failure, ChannelRefused) and (lacks := lacking(asked, probe(netlink))):
@@ -109,8 +108,7 @@ class Emulator:
             try:
                 directions = self._directions(found, residents(netlink))
                 self._in_kernel = self._in_kernel or {name: InKernel(way) for name, way in directions.items()}
-                self._become(netlink, found, _links_of(wanted))
-                return self._described(netlink)
+                return self._become(netlink, found, _links_of(wanted))
             except BaseException:
                 self._clear(netlink, survey(netlink))
                 raise
@@ -226,33 +224,40 @@ class Emulator:
         found: Survey,
         links: dict[str, LinkSpec],
         down_until_ns: Mapping[str, int] = MappingProxyType({}),
-    ) -> None:
-        """Give the kernel the links' stages; ChannelRefused if it has others afterwards, compared whole."""
+    ) -> dict[str, Any]:
+        """Give the kernel the links' stages and return the channel that it has, as it is written.
+
+        Raises ChannelRefused if the stages read back, compared whole, are not those that were given.
+        """
         rtt_ns = sum(link.delay_ns for link in links.values())
+        wanted: dict[str, Stages] = {}
         for name, link in links.items():
-            in_kernel = self._in_kernel[name]
             with qdiscs.refused(name):
-                wanted = kept(
-                    stages_of(link, rtt_ns, self._drawn_seeds.get(name, 0)), in_kernel.read_back(netlink, found)
-                )
-                in_kernel.adapt(netlink, found, wanted)
-                after = survey(netlink)
-                wrong = differences(wanted, in_kernel.read_back(netlink, after))
-                if not wrong and wanted.bottleneck and name in down_until_ns:
-                    in_kernel.hold_until(netlink, after, wanted.bottleneck, down_until_ns[name])
-            if wrong:
+                present = self._in_kernel[name].read_back(netlink, found)
+                wanted[name] = kept(stages_of(link, rtt_ns, self._drawn_seeds.get(name, 0)), present)
+                self._in_kernel[name].adapt(netlink, found, present, wanted[name])
+        after = survey(netlink)
+        has = {name: in_kernel.read_back(netlink, after) for name, in_kernel in self._in_kernel.items()}
+        for name, stages in wanted.items():
+            if wrong := differences(stages, has[name]):
                 raise ChannelRefused(f"{name}: the kernel did not take it as given: {'; '.join(wrong)}")
-            if link != self._links[name]:
-                log.info("%s: %s", name, _in_words(link))
+            if links[name] != self._links[name]:
+                log.info("%s: %s", name, _in_words(links[name]))
+        for name, until_ns in down_until_ns.items():
+            bottleneck = wanted[name].bottleneck
+            if bottleneck is not None:
+                with qdiscs.refused(name):
+                    self._in_kernel[name].hold_until(netlink, after, bottleneck, until_ns)
         self._links = links
+        return self._written(has)
 
     def _described(self, netlink: IPRoute) -> dict[str, Any]:
         found = survey(netlink)
         self._directions(found)
-        links = {
-            name: link_of(in_kernel.read_back(netlink, found), self._links[name])
-            for name, in_kernel in self._in_kernel.items()
-        }
+        return self._written({name: each.read_back(netlink, found) for name, each in self._in_kernel.items()})
+
+    def _written(self, has: Mapping[str, Stages]) -> dict[str, Any]:
+        links = {name: link_of(stages, self._links[name]) for name, stages in has.items()}
         return self._asked.model_copy(update=links).to_wire()
 
     def _step(self, moment: Moment, started_ns: int) -> None:

@@ -223,6 +223,13 @@ def test_a_client_whose_lease_expired_is_told(address: str, emulator: Rememberin
     assert client.configure(OTHER_CHANNEL) == OTHER_CHANNEL
 
 
+def test_a_client_has_a_channel_certified(address: str, emulator: RememberingEmulator) -> None:
+    client = EmulatorClient(f"http://{address}", timeout_s=5, token=TOKEN)
+
+    assert client.certify(OTHER_CHANNEL, {"packets": 10}) == {"passed": True}
+    assert emulator.channel == OTHER_CHANNEL
+
+
 def test_a_client_without_a_lease_has_none_to_renew(address: str) -> None:
     with pytest.raises(LeaseLost, match="this client has no lease"):
         EmulatorClient(f"http://{address}", token=TOKEN).renew(10)

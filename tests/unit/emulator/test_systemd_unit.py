@@ -14,7 +14,7 @@ UNIT = Path(__file__).parents[3] / "emulator" / "owlt-emulator.service"
 
 
 def command(name: str) -> list[str]:
-    """The command line of a setting, without what finds the program, and without the options that are anybody's choice."""
+    """The options of a command line, but for those that are anybody's choice."""
     (line,) = re.findall(f"^{name}=(.*)$", UNIT.read_text(), re.MULTILINE)
     words = shlex.split(line)
     assert words[:4] == ["/usr/bin/env", "${OWLT_PYTHON}", "-m", "emulator"]

@@ -1,0 +1,263 @@
+"""Who has the emulator to himself, and until when: the lease, and what becomes of the channel when it ends.
+
+A client that has died cannot clear its channel. One that holds a lease need not: when it is not renewed in time,
+the channel is cleared, so that a test path left alone at night carries packets unimpaired in the morning.
+`LeaseBook` knows the rules and no time but what its clock says; `LeaseKeeper` has the threads.
+"""
+
+import hmac
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from threading import Condition, Thread
+from typing import Any
+
+from emulator.faults import EmulatorError, InvalidLease, LeaseHeld, LeaseLost
+
+SHORTEST_LEASE_S = 0.1
+LONGEST_LEASE_S = 7 * 24 * 3600.0
+LONGEST_NAME = 100
+LONGEST_WAIT_S = 5.0
+"""How long one who wants the lease waits for a call of somebody before to end."""
+CLEAR_AGAIN_S = (1.0, 60.0)
+"""The pause before a channel that could not be cleared is cleared again doubles from the first to the second."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The emulator is `holder`'s until `end_s`, on the book's clock."""
+
+    id: str
+    holder: str
+    end_s: float
+
+
+class LeaseBook:
+    """One lease at a time. `clock` gives seconds that never go back."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.lease: Lease | None = None
+
+    def grant(self, holder: object, seconds: object) -> Lease:
+        """Lease to somebody. Raises InvalidLease, or LeaseHeld with who has it and for how long."""
+        name, length_s = _checked_name(holder), _checked_length(seconds)
+        if self.lease is not None:
+            raise LeaseHeld(f"lease: {self._told()}; wait until it ends, or ask the holder to release it")
+        self.lease = Lease(secrets.token_hex(8), name, self._clock() + length_s)
+        return self.lease
+
+    def renew(self, id: object, seconds: object) -> Lease:
+        """Let a lease end so many seconds from now. Raises InvalidLease or LeaseLost."""
+        length_s = _checked_length(seconds)
+        self.lease = replace(self.held(id), end_s=self._clock() + length_s)
+        return self.lease
+
+    def release(self, id: object) -> Lease:
+        """End a lease and return it. Raises LeaseLost."""
+        lease = self.held(id)
+        self.lease = None
+        return lease
+
+    def held(self, id: object) -> Lease:
+        """Return the lease of this id; LeaseLost if there is none."""
+        if self.lease is None or not isinstance(id, str) or not _same(id, self.lease.id):
+            raise LeaseLost(f"lease: got {id!r:.50}, which is unknown or has ended ({self._told()}); take a new one")
+        return self.lease
+
+    def check(self, id: str | None) -> None:
+        """Let pass who carries the lease, and everybody without one while there is none.
+
+        Raises LeaseLost or LeaseHeld.
+        """
+        if id is not None:
+            self.held(id)
+        elif self.lease is not None:
+            raise LeaseHeld(f"lease: {self._told()}; wait until it ends, or send its id if it is yours")
+
+    def expired(self) -> Lease | None:
+        """Take away the lease if its time is over, and return it."""
+        lease = self.lease
+        if lease is None or self._clock() < lease.end_s:
+            return None
+        self.lease = None
+        return lease
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the lease will last; None: there is none."""
+        return None if self.lease is None else max(self.lease.end_s - self._clock(), 0.0)
+
+    def status(self) -> dict[str, Any]:
+        """Return `held`, `holder` ("" if none) and `seconds_left` (0 if none)."""
+        held = self.lease
+        return {
+            "held": held is not None,
+            "holder": "" if held is None else held.holder,
+            "seconds_left": self.seconds_left or 0.0,
+        }
+
+    def overdue_s(self, lease: Lease) -> float:
+        """How long ago a lease should have been renewed."""
+        return self._clock() - lease.end_s
+
+    def _told(self) -> str:
+        return "nobody holds one" if self.lease is None else f"{self.lease.holder} has it for {self.seconds_left:.1f} s"
+
+
+class LeaseKeeper:
+    """A lease book for many threads, and one of its own that clears the channel when a lease ends.
+
+    That thread sleeps until the lease expires, or for ever while there is none. Until it has cleared, and while a
+    call of a lease that has ended still runs, nobody else changes anything.
+    """
+
+    def __init__(self, clear: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
+        self._clear = clear
+        self._book = LeaseBook(clock)
+        self._changed = Condition()
+        self._running: list[str | None] = []
+        """The lease that each call under way carries."""
+        self._endings = 0
+        self._cleared_endings = 0
+        Thread(target=self._watch, name="lease", daemon=True).start()
+
+    def lease(self, holder: str, seconds: float) -> dict[str, Any]:
+        """Have the emulator to oneself for so many seconds: return the `lease`, an id, and the `seconds`.
+
+        Calls that change something must then carry the id, in the HTTP header X-Owlt-Lease. If it is not renewed
+        or released in time, the channel is cleared. `holder` is the name that others are told. Fault 5 while
+        somebody else holds it, 9 if the name is empty or the time is not from 0.1 s to a week.
+        """
+        with self._changed:
+            self._wait_for_those_before(lambda: self._current is None and bool(self._running))
+            lease = self._book.grant(holder, seconds)
+            self._changed.notify_all()
+        log.info("leased to %s for %g s", lease.holder, seconds)
+        return {"lease": lease.id, "seconds": float(seconds)}
+
+    def renew(self, lease: str, seconds: float) -> dict[str, Any]:
+        """Let the lease end so many seconds from now; return what `lease` does. Fault 6 if it has ended."""
+        with self._changed:
+            self._expire()
+            renewed = self._book.renew(lease, seconds)
+            self._changed.notify_all()
+        return {"lease": renewed.id, "seconds": float(seconds)}
+
+    def release(self, lease: str) -> bool:
+        """End the lease and clear the channel. Return true. Fault 6 if it has ended."""
+        with self._changed:
+            self._expire()
+            log.info("released by %s: clearing the channel", self._book.release(lease).holder)
+            self._have_cleared()
+        return True
+
+    def lease_status(self) -> dict[str, Any]:
+        """Return whether the lease is `held`, its `holder` and the `seconds_left` until it ends."""
+        with self._changed:
+            self._expire()
+            return self._book.status()
+
+    @contextmanager
+    def changing(self, lease: str | None) -> Iterator[None]:
+        """Let a call change something that carries the lease, or that carries none while there is none.
+
+        Raises LeaseHeld or LeaseLost. If the lease ends before the call, what it changed is cleared: LeaseLost.
+        """
+        with self._changed:
+            self._wait_for_those_before(lambda: False)
+            self._book.check(lease)
+            self._running.append(lease)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._expire()
+                self._running.remove(lease)
+                self._changed.notify_all()
+                lost = lease != self._current
+                if lost:
+                    self._have_cleared()
+        if lost:
+            raise LeaseLost(f"lease: {lease} ended before the call did; what it changed is cleared: take a new one")
+
+    @property
+    def _current(self) -> str | None:
+        return None if self._book.lease is None else self._book.lease.id
+
+    def _wait_for_those_before(self, also: Callable[[], bool]) -> None:
+        """Wait until all that an ended lease changed is cleared, its calls are over, and `also` no longer holds."""
+
+        def settled() -> bool:
+            self._expire()
+            stale = any(lease != self._current for lease in self._running)
+            return self._cleared_endings == self._endings and not stale and not also()
+
+        if not self._changed.wait_for(settled, LONGEST_WAIT_S):
+            raise LeaseHeld("lease: a call from before is still running or being cleared; try again when it is over")
+
+    def _expire(self) -> None:
+        """End a lease whose time is over."""
+        lease = self._book.expired()
+        if lease is not None:
+            overdue_ms = self._book.overdue_s(lease) * 1000
+            log.warning("lease of %s not renewed, %.0f ms overdue: clearing the channel", lease.holder, overdue_ms)
+            self._endings += 1
+            self._changed.notify_all()
+
+    def _have_cleared(self) -> None:
+        """Wait until the thread has cleared the channel. Raises EmulatorError if it cannot."""
+        self._endings += 1
+        ending = self._endings
+        self._changed.notify_all()
+        if not self._changed.wait_for(lambda: self._cleared_endings >= ending, LONGEST_WAIT_S):
+            raise EmulatorError("lease: the channel could not be cleared yet; the service goes on trying: see its log")
+
+    def _watch(self) -> None:
+        while True:
+            with self._changed:
+                self._expire()
+                if self._cleared_endings == self._endings:
+                    self._changed.wait(self._book.seconds_left)
+                    continue
+                ending = self._endings
+            self._clear_at_last()
+            with self._changed:
+                self._cleared_endings = ending
+                self._changed.notify_all()
+
+    def _clear_at_last(self) -> None:
+        pause_s, longest_pause_s = CLEAR_AGAIN_S
+        while True:
+            try:
+                self._clear()
+                return
+            except Exception:
+                log.exception("the channel could not be cleared; trying again in %g s", pause_s)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, longest_pause_s)
+
+
+def _same(id: str, other: str) -> bool:
+    return hmac.compare_digest(id.encode(errors="replace"), other.encode())
+
+
+def _checked_name(holder: object) -> str:
+    if not isinstance(holder, str) or not 0 < len(holder) <= LONGEST_NAME or not holder.isprintable():
+        raise InvalidLease(f"holder: got {holder!r:.120}, wanted a name of 1 to {LONGEST_NAME} printable characters")
+    return holder
+
+
+def _checked_length(seconds: object) -> float:
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not SHORTEST_LEASE_S <= seconds <= LONGEST_LEASE_S:  # type: ignore[operator]
+        raise InvalidLease(
+            f"seconds: got {seconds!r:.50}, wanted a number from {SHORTEST_LEASE_S:g} to {LONGEST_LEASE_S:g}: "
+            "renew the lease when half of it is over"
+        )
+    return float(seconds)  # type: ignore[arg-type]

@@ -1,0 +1,156 @@
+"""What may be called, what of it changes something, and what a caller must show for that.
+
+Each call goes through `Methods.call`, whether it came alone or within a system.multicall, so that nothing gets
+past the token and the lease.
+"""
+
+import inspect
+import logging
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from reprlib import repr as short_repr
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+from xmlrpc.client import Fault
+
+from emulator.access import Credentials, check_token
+from emulator.faults import INTERNAL_ERROR, INVALID_PARAMETERS, UNKNOWN_METHOD, EmulatorError
+from emulator.lease import LeaseKeeper
+from emulator.service import Emulator
+
+READING = ("describe", "statistics", "capabilities", "version", "timeline_status", "lease_status")
+CHANGING = ("configure", "change", "bypass", "clear", "timeline_start", "timeline_stop", "certify")
+"""These need the token and, while somebody holds the lease, that."""
+LEASING = ("lease", "renew", "release")
+"""These need the token."""
+MOST_CALLS = 100
+_XML_RPC_TYPES = {bool: "boolean", int: "int", float: "double", str: "string", list: "array", tuple: "array"}
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Method:
+    """Something that can be called."""
+
+    run: Callable[..., Any]
+    needs_token: bool = False
+    changes: bool = False
+
+
+class Methods:
+    """The methods of an emulator and of its lease, and those that tell of them."""
+
+    def __init__(self, emulator: Emulator, keeper: LeaseKeeper, token: str | None) -> None:
+        self._token = token
+        self._keeper = keeper
+        self._methods = {
+            **{name: Method(getattr(emulator, name)) for name in READING if name != "lease_status"},
+            "lease_status": Method(keeper.lease_status),
+            **{name: Method(getattr(emulator, name), needs_token=True, changes=True) for name in CHANGING},
+            **{name: Method(getattr(keeper, name), needs_token=True) for name in LEASING},
+            "system.listMethods": Method(self.list_methods),
+            "system.methodHelp": Method(self.method_help),
+            "system.methodSignature": Method(self.method_signature),
+        }
+
+    @property
+    def names(self) -> list[str]:
+        """Every method, sorted."""
+        return sorted([*self._methods, "system.multicall"])
+
+    def call(self, name: str, parameters: tuple[Any, ...], credentials: Credentials) -> Any:
+        """Return what the method does; raise Fault for all that can be wrong."""
+        if name == "system.multicall":
+            return self.multicall(parameters, credentials)
+        method = self._method(name)
+        try:
+            inspect.signature(method.run).bind(*parameters)
+        except TypeError as error:
+            raise Fault(INVALID_PARAMETERS, f"{name}: {error}; wanted {_written(name, method)}") from None
+        return self._answer(method, parameters, credentials)
+
+    def list_methods(self) -> list[str]:
+        """Return the names of all methods."""
+        return self.names
+
+    def method_help(self, method: str) -> str:
+        """Return what a method does and takes, in words."""
+        if method == "system.multicall":
+            return inspect.getdoc(self.multicall) or ""
+        found = self._method(method)
+        return f"{_written(method, found)}\n\n{inspect.getdoc(found.run)}"
+
+    def method_signature(self, method: str) -> list[list[str]]:
+        """Return the ways to call a method, each as the type of the answer and those of the parameters."""
+        if method == "system.multicall":
+            return [["array", "array"]]
+        signature = inspect.signature(self._method(method).run, eval_str=True)
+        types = [_xml_rpc_type(parameter.annotation) for parameter in signature.parameters.values()]
+        needed = sum(parameter.default is parameter.empty for parameter in signature.parameters.values())
+        answer = _xml_rpc_type(signature.return_annotation)
+        return [[answer, *types[:count]] for count in range(needed, len(types) + 1)]
+
+    def _method(self, name: object) -> Method:
+        method = self._methods.get(name) if isinstance(name, str) else None
+        if method is None:
+            raise Fault(UNKNOWN_METHOD, f"method: got {name!r:.100}, wanted one of {', '.join(self.names)}")
+        return method
+
+    def _answer(self, method: Method, parameters: tuple[Any, ...], credentials: Credentials) -> Any:
+        try:
+            if method.needs_token:
+                check_token(self._token, credentials.token)
+            with self._keeper.changing(credentials.lease) if method.changes else nullcontext():
+                return method.run(*parameters)
+        except EmulatorError as error:
+            raise Fault(error.code, str(error)) from None
+        except Fault:
+            raise
+        except Exception as error:
+            log.exception("a call failed")
+            raise Fault(INTERNAL_ERROR, f"{type(error).__name__}: {error}; see the emulator's log") from None
+
+    def multicall(self, parameters: tuple[Any, ...], credentials: Credentials) -> list[Any]:
+        """Make several calls, one after the other, each given as {methodName, params}; at most 100.
+
+        Return for each an array that holds its answer, or its fault as {faultCode, faultString}; one that fails
+        does not keep the others from being made.
+        """
+        calls = parameters[0] if len(parameters) == 1 else None
+        if not isinstance(calls, list) or len(calls) > MOST_CALLS:
+            got = f"{len(calls)} calls" if isinstance(calls, list) else f"{parameters!r:.50}"
+            raise Fault(
+                INVALID_PARAMETERS,
+                f"system.multicall: got {got}, wanted one array of at most {MOST_CALLS} calls",
+            )
+        return [self._one_of_many(call, credentials) for call in calls]
+
+    def _one_of_many(self, call: object, credentials: Credentials) -> Any:
+        try:
+            name, parameters = _one_call(call)
+            return [self.call(name, parameters, credentials)]
+        except Fault as fault:
+            return {"faultCode": fault.faultCode, "faultString": fault.faultString}
+
+
+def _one_call(call: object) -> tuple[str, tuple[Any, ...]]:
+    name, parameters = (call.get("methodName"), call.get("params", [])) if isinstance(call, dict) else (None, None)
+    if not isinstance(name, str) or not isinstance(parameters, list) or name == "system.multicall":
+        raise Fault(
+            INVALID_PARAMETERS,
+            f"system.multicall: got {short_repr(call)}, wanted {{methodName: a string, params: an array}}, and none "
+            "that is a multicall itself",
+        )
+    return name, tuple(parameters)
+
+
+def _written(name: str, method: Method) -> str:
+    return f"{name}({', '.join(inspect.signature(method.run).parameters)})"
+
+
+def _xml_rpc_type(annotation: Any) -> str:
+    if get_origin(annotation) in (Union, UnionType):
+        annotation = next(choice for choice in get_args(annotation) if choice is not NoneType)
+    return _XML_RPC_TYPES.get(get_origin(annotation) or annotation, "struct")

@@ -1,0 +1,74 @@
+"""What the emulated channel costs: packets a second through its stages against a bare bridge, and applying it.
+
+In a guest on its real clock, every packet's whole way on one CPU: from the sender's socket to the receiver's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from orchestrator import kernel
+from tests.system.conftest import Guest
+
+IN_GUEST = Path(__file__).parent / "in_guest"
+PACKETS, PAYLOAD_BYTES, REPETITIONS = 100_000, 1000, 5
+APPLY_LIMIT_S = 0.05
+OPEN = {"rate": "1 Tbit/s", "queue": "100000 packets", "delay": "1 ns"}
+CHANNELS = {
+    "bare bridge": {"bypass": True},
+    "rate and delay": {"forward": OPEN},
+    "and packet errors": {"forward": {**OPEN, "packet_error_rate": 0.01, "seed": 1}},
+    "and a queue in bytes (eBPF)": {"forward": {**OPEN, "queue": "100 MB"}},
+    "and BER 1e-9 (eBPF)": {"forward": {**OPEN, "bit_error_rate": 1e-9, "seed": 1}},
+    "and BER 1e-5 (eBPF)": {"forward": {**OPEN, "bit_error_rate": 1e-5, "seed": 1}},
+    "both eBPF stages": {"forward": {**OPEN, "queue": "100 MB", "bit_error_rate": 1e-5, "seed": 1}},
+}
+PAPERS = {"delay": "1250 ms", "rate": "10 Mbit/s"}
+APPLIED = {
+    "delay, rate, packet errors, both ways": {"both": {**PAPERS, "packet_error_rate": 0.01}},
+    "and bit errors, a queue in bytes (eBPF)": {"both": {**PAPERS, "bit_error_rate": 1e-5, "queue": "64 kB"}},
+}
+
+
+def main() -> int:
+    """Print all figures. Exit status 1 when applying a channel takes longer than its limit."""
+    found = kernel.find()
+    if found is None:
+        sys.exit("bench: no virtual-time kernel is cached; run 'owlt kernel build'")
+    asked = {
+        "channels": CHANNELS,
+        "applied": APPLIED,
+        "count": PACKETS,
+        "size_bytes": PAYLOAD_BYTES,
+        "repetitions": REPETITIONS,
+    }
+    with tempfile.TemporaryDirectory(prefix="owlt-bench-") as name:
+        blast = Path(name, "blast")
+        subprocess.run(["cc", "-O2", "-o", str(blast), str(IN_GUEST / "blast.c")], check=True)
+        guest = Guest(Path(name), found)
+        done = guest.run(IN_GUEST / "tree.py", "/run/task/blast", json.dumps(asked), clock="real", timeout_s=300)
+    if done.returncode:
+        raise SystemExit(f"bench: the guest failed: {done.stderr}")
+    told = json.loads(done.stdout)
+    print(f"channel: {PACKETS:,} packets of {PAYLOAD_BYTES} bytes, the least of {REPETITIONS} times; {found.told}")
+    bare_s = min(told["times_s"]["bare bridge"])
+    for what, times_s in told["times_s"].items():
+        came = "" if what == "bare bridge" or told["passed"][what] == PACKETS else f" ONLY {told['passed'][what]} CAME"
+        print(
+            f"  {what:42} {PACKETS / min(times_s):10,.0f} packets/s, {bare_s / min(times_s):5.2f} of the bridge's{came}"
+        )
+    over = False
+    for what, times_s in told["applied_s"].items():
+        least_s = min(times_s)
+        over |= least_s > APPLY_LIMIT_S
+        verdict = "OVER" if least_s > APPLY_LIMIT_S else "within"
+        print(
+            f"  apply {what:42} {least_s * 1e3:6.1f} ms, {verdict} {APPLY_LIMIT_S * 1e3:g} ms "
+            f"(median {median(times_s) * 1e3:.1f}, greatest {max(times_s) * 1e3:.1f})"
+        )
+    return int(over)
