@@ -18,11 +18,11 @@ test: setup lint unit system lab  ## everything that has to pass
 
 setup: .venv/.made  ## Debian packages, virtual environment, eBPF programs, virtual-time kernel
 	@SUDO="$(SUDO)" .ci/debian-packages
-	@$(BIN)/python -m emulator.compile
+	@$(BIN)/python -m emulator.kernel.compile
 	@$(BIN)/owlt kernel build
 
 unit: .venv/.made  ## no root, seconds
-	@$(BIN)/python -m emulator.compile
+	@$(BIN)/python -m emulator.kernel.compile
 	$(BIN)/python -m pytest tests/unit -n 2
 
 system: setup  ## in guests: real netem, real sshd, real builds
@@ -36,7 +36,7 @@ lint: .venv/.made  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy emulator orchestrator agents captures reports
 
-bench: setup  ## costs, as ratios in one run: make bench PART=kernel|demo
+bench: setup  ## costs, as ratios in one run: make bench PART=kernel|channel|demo
 	$(BIN)/python -m tests.bench $(PART)
 
 accuracy: setup  ## what the emulator makes of many channels beside what was asked: a table, a figure, one summary

@@ -10,14 +10,12 @@ from ipaddress import ip_address
 from pathlib import Path
 from threading import Thread
 
-from emulator import qdiscs
-from emulator.access import read_token
 from emulator.faults import EmulatorError
-from emulator.ports import find_port
-from emulator.rtnetlink import open_rtnetlink
-from emulator.server import EmulatorServer, parse_listen_address, tls_context
-from emulator.service import Emulator
-from emulator.survey import survey
+from emulator.kernel.rtnetlink import open_rtnetlink
+from emulator.kernel.survey import survey
+from emulator.service.access import read_token
+from emulator.service.emulator import Emulator, clear_ports
+from emulator.service.server import EmulatorServer, parse_listen_address, tls_context
 
 _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 _REFUSED = 2
@@ -68,11 +66,8 @@ def _serve(emulator: Emulator, server: EmulatorServer) -> int:
 def _cleared(*port_names: str) -> int:
     """Take away all that is ours, also if a port has gone or somebody lives on it by now."""
     try:
-        with open_rtnetlink() as netlink, qdiscs.refused("clearing"):
-            found = survey(netlink)
-            for port in filter(None, (find_port(found, name) for name in port_names)):
-                qdiscs.clear(netlink, found, port)
-            qdiscs.clear_orphans(netlink, found)
+        with open_rtnetlink() as netlink:
+            clear_ports(netlink, survey(netlink), port_names)
     except EmulatorError as error:
         return _said(error, 1)
     return 0

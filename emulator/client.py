@@ -12,9 +12,9 @@ from urllib.parse import unquote, urlsplit
 from defusedxml import DefusedXmlException
 from defusedxml.xmlrpc import monkey_patch
 
-from emulator.access import LEASE_HEADER
 from emulator.channel import ChannelSpec
 from emulator.faults import EmulatorError, EmulatorUnreachable, LeaseLost, error_from_fault
+from emulator.service.access import LEASE_HEADER
 
 _PAUSE_S = 0.01
 _LONGEST_CERTIFICATION_S = 24 * 3600.0

@@ -87,7 +87,7 @@ class GilbertElliott(_LossModel):
 
 
 class FourState(_LossModel):
-    """Losses by the four-state chain of tc-netem(8): kept (1), lost alone (4), lost in a burst (3), kept in a burst (2).
+    """Losses by four states of tc-netem(8): kept (1), lost alone (4), lost in a burst (3), kept in a burst (2).
 
     Salsano, Ludovici, Ordine, Giannuzzi, "Definition of a general and intuitive loss model for packet networks
     and its implementation in the Netem module in the Linux kernel" (2012).

@@ -102,7 +102,9 @@ def _parse(text: object, what: str, units: Mapping[str, Decimal], *, spelling: s
         unit = spelling.partition(" ")[2]
         bare = isinstance(text, int | float) or (match is not None and not match["unit"])
         hint = f'write the unit, as in "{text} {unit}"' if bare else f'write it as in "{spelling}"'
-        raise ValueError(f"{what}: got {short_repr(text)}, wanted a number with one of the units {', '.join(units)}; {hint}")
+        raise ValueError(
+            f"{what}: got {short_repr(text)}, wanted a number with one of the units {', '.join(units)}; {hint}"
+        )
     return Decimal(match["number"]) * units[match["unit"]]
 
 

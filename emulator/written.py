@@ -90,9 +90,7 @@ def as_written(name: str) -> Any:
 Delay = Annotated[
     int, *_written(parse_delay_ns, format_delay, "25 ms", "1250 ms", "20 min"), Field(ge=0, le=LONGEST_DELAY_NS)
 ]
-Moment = Annotated[
-    int, *_written(parse_delay_ns, format_delay, "10 s", "90 min"), Field(ge=0, le=LONGEST_TIMELINE_NS)
-]
+Moment = Annotated[int, *_written(parse_delay_ns, format_delay, "10 s", "90 min"), Field(ge=0, le=LONGEST_TIMELINE_NS)]
 Spread = Annotated[int, *_written(parse_delay_ns, format_delay, "5 ms"), Field(gt=0, le=LARGEST_JITTER_NS)]
 Rate = Annotated[
     float,

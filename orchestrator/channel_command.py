@@ -15,10 +15,10 @@ from rich.table import Table
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from emulator.access import read_token
 from emulator.channel import DIRECTIONS, ChannelSpec
 from emulator.client import EmulatorClient
 from emulator.faults import EmulatorError
+from emulator.service.access import read_token
 from orchestrator.channel_words import Rows, certificate_reasons, certificate_rows, counter_rows, link_rows, step_rows
 from orchestrator.channels import channel_files, find_channel
 from orchestrator.errors import OwltError

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from emulator.certification.expectations import Expectations
 from emulator.channel import DIRECTIONS, ChannelSpec
-from emulator.expectations import Expectations
 from emulator.link import LinkSpec
-from emulator.player import moments
+from emulator.service.player import moments
 
 Numbers = NDArray[np.float64]
 

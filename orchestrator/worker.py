@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from agents.contract import Implementation
 from agents.placeholders import render
 from emulator.faults import EmulatorError
+from emulator.service.lease import LONGEST_LEASE_S
 from orchestrator.certification import DIRECTORY_NAME, Certified, certify
 from orchestrator.errors import OwltError
 from orchestrator.host import HostError
@@ -30,6 +31,9 @@ from orchestrator.rigs.rig import Rig
 from orchestrator.sweep import Sweep
 
 BATCH_NAME = "batch.json"
+CERTIFYING_S = {"exact": 7 * 24 * 3600.0, "skip": 7 * 24 * 3600.0, "real": 3600.0}
+"""Longer than certifying a channel takes, by the rig's clock."""
+BESIDE_THE_SESSION_S = 600.0
 EVENT_MARK = "@owlt "
 
 
@@ -45,6 +49,12 @@ class Task(BaseModel):
     certificates: dict[str, Certified]
     runs: list[Run]
     kernel_hz: int | None
+
+
+def lease_s(run: Run, task: Task) -> float:
+    """How long the emulator belongs to a run: the channel is cleared if its worker is not heard of for so long."""
+    deadline_s = run.deadline_s(task.implementations[run.permutation.implementation])
+    return min(2 * deadline_s + BESIDE_THE_SESSION_S, LONGEST_LEASE_S)
 
 
 def tell(event: str, **facts: object) -> None:
@@ -72,12 +82,15 @@ def work(directory: Path, rig_directory: Path) -> None:
             kernel_hz=task.kernel_hz,
             netem_takes_seeds=bool(rig.channel.capabilities()["seed"]["available"]),
         )
+        rig.channel.lease(f"owlt, sweep {task.sweep.name}", BESIDE_THE_SESSION_S)
         for key in task.certify:
             tell("certify", channel=key)
+            rig.channel.renew(CERTIFYING_S[task.sweep.clock])
             verdict = certify(task.channels[key], key, rig, task.sweep.clock, directory / DIRECTORY_NAME)
             tell("certified", channel=key, verdict=verdict)
         for run in task.runs:
             tell("run", run_id=run.run_id)
+            rig.channel.renew(lease_s(run, task))
             record = perform(
                 run,
                 setting,

@@ -20,9 +20,10 @@ from reports.statistics import FEW, Box
 RUN_LINK = "../index.html#run-"
 """Where a point leads: the run's row in the page. Followed by the run id."""
 
-FULL_WIDTH, WIDEST_PANEL = 7.0, 3.4
+FULL_WIDTH, HEADED_WIDTH, WIDEST_PANEL = 7.0, 4.6, 3.4
 LEFT, RIGHT, TOP, BOTTOM = 0.74, 0.10, 0.36, 0.60
 PANEL_HEIGHT, ROW_GAP, TITLE_GAP, SHARED_GAP, OWN_GAP = 1.5, 0.44, 0.26, 0.18, 0.52
+HEADING_GAP = 0.19
 LEGEND_LINE, LETTER, LEGEND_MARK = 0.17, 0.068, 0.45
 """Inches. A figure fills the two columns of a paper where its panels allow, and is wider only if they must."""
 
@@ -61,8 +62,11 @@ def _frame(figure: Figure, handles: list[Line2D]) -> tuple[Canvas, list[list[Axe
     width = LEFT + columns * panel_width + (columns - 1) * gap + RIGHT
     longest = max(len(str(handle.get_label())) for handle in handles)
     legend_columns = max(1, int((width - LEFT) / (longest * LETTER + LEGEND_MARK)))
-    top = TOP + LEGEND_LINE * ceil(len(handles) / legend_columns)
-    row_gaps = [ROW_GAP + TITLE_GAP * bool(panels[0].title) for panels in figure.panels[1:]]
+    top = TOP + LEGEND_LINE * ceil(len(handles) / legend_columns) + HEADING_GAP * _has_both(figure.panels[0])
+    row_gaps = [
+        ROW_GAP + TITLE_GAP * bool(panels[0].title or panels[0].heading) + HEADING_GAP * _has_both(panels)
+        for panels in figure.panels[1:]
+    ]
     height = top + rows * PANEL_HEIGHT + sum(row_gaps) + BOTTOM
     canvas = Canvas(figsize=(width, height))
     canvas.legend(
@@ -80,14 +84,30 @@ def _frame(figure: Figure, handles: list[Line2D]) -> tuple[Canvas, list[list[Axe
     return canvas, [[place(row, column) for column in range(columns)] for row in range(rows)]
 
 
+def _has_both(panels: tuple[Panel, ...]) -> bool:
+    """Whether a row has a heading, and a line of titles below it."""
+    return bool(panels[0].heading and panels[0].title)
+
+
 def _panel_width(figure: Figure, room: float) -> float:
-    """As wide as the room for all columns allows, never so narrow that boxes or their n run together."""
+    """As wide as the room for all columns allows, never so narrow that boxes or their n run together.
+
+    Under headings the columns together are as wide as the longest, and as most: such figures are of one size.
+    """
+    columns = len(figure.panels[0])
     needed = 0.3 + len(figure.panels[0][0].categories) * max(0.45, 0.27 * len(figure.implementations))
-    return max(needed, min(WIDEST_PANEL, room / len(figure.panels[0])))
+    letters = max(len(panels[0].heading) for panels in figure.panels)
+    headed = max(HEADED_WIDTH, LETTER * letters) / columns if letters else 0
+    return max(needed, min(WIDEST_PANEL, room / columns), headed)
 
 
 def _draw_panel(axes: Axes, panel: Panel, series: dict[str, int]) -> None:
     axes.set_title(panel.title, loc="left", fontsize=8, pad=6)
+    if panel.heading:
+        points = 6 + 72 * HEADING_GAP * bool(panel.title)
+        axes.annotate(
+            panel.heading, (0, 1), (0, points), "axes fraction", "offset points", fontsize=8, fontweight="bold"
+        )
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)

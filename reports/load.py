@@ -9,10 +9,11 @@ from pathlib import Path
 
 from captures.cache import load_summary
 from captures.summary import CaptureSummary
-from reports.records import Permutation, Plan, Record, ReportError, Sweep
+from reports.records import Certificate, Permutation, Plan, Record, ReportError, Sweep, WrittenChannel
 
 PLAN_NAME = "plan.json"
 RECORD_NAME = "record.json"
+CERTIFICATES = "certificates"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,22 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Channel:
+    """A channel of the sweep. `name` is that of its profile, "" if it is made of the sweep's own values."""
+
+    key: str
+    name: str
+    asked: WrittenChannel
+    certificate: Certificate | None
+    """None: nobody measured it."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was measured to be other than asked."""
+        return self.certificate is not None and self.certificate.verdict == "failed"
+
+
+@dataclass(frozen=True)
 class Results:
     """A sweep and what came of it: the runs that have a record, in the order of the grid."""
 
@@ -44,6 +61,13 @@ class Results:
     asked: dict[Permutation, int]
     """How many runs the plan has of each permutation, recorded or not; in the order of the grid."""
     runs: tuple[Run, ...]
+    channels: dict[Permutation, Channel]
+    """The channel of each permutation that was asked for."""
+
+    @cached_property
+    def distinct_channels(self) -> tuple[Channel, ...]:
+        """Each channel once, in the order of the grid."""
+        return tuple({(channel.name, channel.key): channel for channel in self.channels.values()}.values())
 
     @cached_property
     def by_permutation(self) -> dict[Permutation, tuple[Run, ...]]:
@@ -67,7 +91,7 @@ class Results:
 
 
 def load_results(directory: Path) -> Results:
-    """The plan, records and summaries of a results directory.
+    """The plan, records, summaries and certificates of a results directory.
 
     Raises ReportError when a file is missing or is not what it should be, when no run has a record, when a
     run is not of the plan, and when runs of different clocks lie together: their times cannot be compared.
@@ -84,12 +108,29 @@ def load_results(directory: Path) -> Results:
     _refuse_mixed_clocks(directory, runs)
     runs.sort(key=lambda run: (plan.sweep.place(run.record.permutation), run.record.repetition))
     asked = Counter(run.permutation for run in plan.runs)
+    permutations = sorted(asked, key=plan.sweep.place)
     return Results(
         directory=directory,
         sweep=plan.sweep,
-        asked={permutation: asked[permutation] for permutation in sorted(asked, key=plan.sweep.place)},
+        asked={permutation: asked[permutation] for permutation in permutations},
         runs=tuple(runs),
+        channels=_channels(directory, plan, permutations),
     )
+
+
+def _channels(directory: Path, plan: Plan, permutations: list[Permutation]) -> dict[Permutation, Channel]:
+    keys = {run.permutation: run.channel_key for run in plan.runs}
+    certificates = {key: _certificate(directory, key) for key in set(keys.values())}
+    return {
+        point: Channel(key, point.channel_name, plan.channels[key], certificates[key])
+        for point in permutations
+        for key in [keys[point]]
+    }
+
+
+def _certificate(directory: Path, key: str) -> Certificate | None:
+    path = directory / CERTIFICATES / f"{key}.json"
+    return Certificate.read(path) if path.exists() else None
 
 
 def _refuse_strangers(directory: Path, plan: Plan, runs: list[Run]) -> None:

@@ -11,6 +11,8 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from reports.certificates import certificate_address, check_words, verdict_words
+from reports.channels import channel_head, link_words, step_rows, timeline_words
 from reports.grid import Grid
 from reports.inline import inlined
 from reports.load import Results, Run
@@ -66,6 +68,12 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
         "size": size_text,
         "probability": probability_text,
         "listed": listed,
+        "head": channel_head,
+        "link": link_words,
+        "timeline": timeline_words,
+        "steps": step_rows,
+        "check": check_words,
+        "certificate_address": certificate_address,
     }
     told = {run.record.run_id: _told(run) for run in results.runs}
 
@@ -81,6 +89,7 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
         metrics=METRICS,
         clock_meaning=CLOCKS.get(results.clock, ""),
         outcomes=_outcomes(results),
+        verdicts=[(channel, verdict_words(channel, results.sweep.certify)) for channel in results.distinct_channels],
         taken=_taken(results),
         versions=_versions(results),
         few=max(results.asked.values()) <= FEW,

@@ -1,7 +1,8 @@
 """Which figures a report has, and what is in each panel of them; drawing them is figures.py's.
 
 Comparisons have the implementations side by side, one figure a metric; portraits have one implementation and
-all metrics. Both against packet error rate and against file size. Rates never share a figure.
+all metrics. Both against packet error rate and against file size. Where the sweep names its channels these are the
+rows, whatever their rates; elsewhere rates never share a figure.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
-from reports.grid import ERROR_RATE, FILE_SIZE, OTHER, Axis, Grid
+from reports.grid import ERROR_RATE, OTHER, Axis, Grid, Place
 from reports.load import Results
 from reports.metrics import METRICS, Metric
 from reports.records import Permutation
 from reports.statistics import Box, box_of
-from reports.units import delay_text, listed, rate_text
+from reports.units import listed
 
 BOXES_ACROSS = 30
 """So many boxes side by side are legible on a page; a figure that would have more becomes several."""
@@ -24,12 +25,16 @@ BOXES_ACROSS = 30
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes: for each category the boxes of the implementations, in their order."""
+    """One pair of axes: for each category the boxes of the implementations, in their order.
+
+    `heading` stands over the whole row: the first panel of a row may have one.
+    """
 
     title: str
     metric: Metric
     categories: tuple[str, ...]
     boxes: tuple[tuple[Box, ...], ...]
+    heading: str = ""
 
     @property
     def values(self) -> list[float]:
@@ -52,67 +57,71 @@ class Figure:
 
 
 def comparisons(results: Results) -> Iterator[Figure]:
-    """One figure a metric, axis and rate: rows are delays, columns the dimension that is not the axis."""
+    """One figure a metric, axis and group of places, its rows; columns are the dimension that is not the axis."""
     grid = Grid.of(results)
     names = tuple(results.implementations)
-    delays = listed([delay_text(delay) for delay in grid.delays])
-    for rate, metric, axis in product(grid.rates, METRICS, grid.axes):
+    for group, metric, axis in product(grid.groups, METRICS, grid.axes):
         for part in _parts(grid, axis, names):
             yield Figure(
-                name=_file_text(f"{metric.slug}-against-{axis.slug}-{rate_text(rate)}{part.suffix}"),
+                name=_file_text(f"{metric.slug}-against-{axis.slug}-{group.file_text}{part.suffix}"),
                 caption=f"{metric.name} against {axis.label}, {listed(list(results.implementations.values()))}: "
-                f"{rate_text(rate)} both ways; rows one-way delay {delays}, columns {part.text}.",
+                f"{group.text}{part.text}.",
                 axis=axis,
                 implementations=results.implementations,
-                panels=_panels(results, names, part, [_Row(metric, rate, delay) for delay in grid.delays]),
+                panels=_panels(results, names, part, [_Row(metric, place) for place in group.places]),
                 share="column" if metric.kind == "count" and axis == ERROR_RATE else "row",
             )
 
 
 def portraits(results: Results) -> Iterator[Figure]:
-    """One figure an implementation, axis, rate and delay: rows are metrics, columns the other dimension."""
+    """One figure an implementation, axis and place: rows are metrics, columns the other dimension."""
     grid = Grid.of(results)
-    for name, rate, delay, axis in product(results.implementations, grid.rates, grid.delays, grid.axes):
-        channel = f"{delay_text(delay)}-{rate_text(rate)}"
+    places = [place for group in grid.groups for place in group.places]
+    for name, place, axis in product(results.implementations, places, grid.axes):
         for part in _parts(grid, axis, (name,)):
             yield Figure(
-                name=_file_text(f"{name}-against-{axis.slug}-{channel}{part.suffix}"),
-                caption=f"{results.implementations[name]} against {axis.label}: {delay_text(delay)} one way, "
-                f"{rate_text(rate)} both ways; columns {part.text}.",
+                name=_file_text(f"{name}-against-{axis.slug}-{place.file_text}{part.suffix}"),
+                caption=f"{results.implementations[name]} against {axis.label}: {place.caption}{part.text}.",
                 axis=axis,
                 implementations={name: results.implementations[name]},
-                panels=_panels(results, (name,), part, [_Row(metric, rate, delay) for metric in METRICS]),
+                panels=_panels(results, (name,), part, [_Row(metric, place) for metric in METRICS]),
                 share="none" if axis == ERROR_RATE else "row",
             )
 
 
 @dataclass(frozen=True)
 class _Part:
-    """The columns of one figure, of those that a figure against the axis would have."""
+    """The columns of one figure, of those that a figure against the axis would have.
+
+    One of them is None where the other dimension has no value but the channels' own.
+    """
 
     axis: Axis
-    columns: tuple[float, ...]
+    columns: tuple[float | None, ...]
     whole: bool
 
     @property
     def text(self) -> str:
-        """The columns in words: "files of 100 kB and 1 MB"."""
+        """The columns in words, to end a caption: "; columns files of 100 kB and 1 MB"."""
         other = OTHER[self.axis]
-        texts = listed([other.text(value) for value in self.columns])
-        return f"packet error rate {texts}" if other == ERROR_RATE else f"files of {texts}"
+        values = [other.text(value) for value in self.columns if value is not None]
+        if not values:
+            return "; errors and losses are the channel's own"
+        return f"; columns {'packet error rate' if other == ERROR_RATE else 'files of'} {listed(values)}"
 
     @property
     def suffix(self) -> str:
         """What tells the files of the parts apart; nothing where there is one."""
         if self.whole:
             return ""
-        prefix = "per" if OTHER[self.axis] == ERROR_RATE else ""
-        return "".join(f"-{prefix}{OTHER[self.axis].file_text(value)}" for value in self.columns)
+        other = OTHER[self.axis]
+        prefix = "per" if other == ERROR_RATE else ""
+        return "".join(f"-{prefix}{other.file_text(value)}" for value in self.columns if value is not None)
 
 
 def _parts(grid: Grid, axis: Axis, names: tuple[str, ...]) -> list[_Part]:
     """The columns against an axis, in as many figures as keep each of them legible."""
-    columns = grid.along(OTHER[axis])
+    columns: tuple[float | None, ...] = grid.along(OTHER[axis]) or (None,)
     most = max(1, BOXES_ACROSS // (len(grid.along(axis)) * len(names)))
     starts = range(0, len(columns), most)
     return [_Part(axis, columns[start : start + most], len(starts) == 1) for start in starts]
@@ -123,35 +132,65 @@ class _Row:
     """What the panels of a row have in common."""
 
     metric: Metric
-    rate_bps: float | None
-    delay_ns: int
+    place: Place
 
 
 def _panels(results: Results, names: tuple[str, ...], part: _Part, rows: list[_Row]) -> tuple[tuple[Panel, ...], ...]:
-    """The panels of each row; a row that is of the same channel as the one above repeats no titles."""
-    channels = [(row.rate_bps, row.delay_ns) for row in rows]
-    titled = [index == 0 or channels[index] != channels[index - 1] for index in range(len(rows))]
+    """The panels of each row; a row that is of the same place as the one above repeats no titles."""
+    titled = [index == 0 or rows[index].place != rows[index - 1].place for index in range(len(rows))]
     return tuple(
-        tuple(_panel(results, names, part.axis, row, other, is_titled) for other in part.columns)
+        tuple(
+            _panel(
+                results, names, part.axis, row, other, _Titles.of(row.place, part, column) if is_titled else _Titles()
+            )
+            for column, other in enumerate(part.columns)
+        )
         for row, is_titled in zip(rows, titled, strict=True)
     )
 
 
-def _panel(results: Results, names: tuple[str, ...], axis: Axis, row: _Row, other: float, titled: bool) -> Panel:
+@dataclass(frozen=True)
+class _Titles:
+    """What stands over a panel, and over the row that begins with it."""
+
+    title: str = ""
+    heading: str = ""
+
+    @classmethod
+    def of(cls, place: Place, part: _Part, column: int) -> _Titles:
+        """A place's name is too long to be repeated over each panel: it is over the row."""
+        other, value = OTHER[part.axis], part.columns[column]
+        text = "" if value is None else f"PER {other.text(value)}" if other == ERROR_RATE else other.text(value)
+        if not place.channel_name:
+            return cls(f"{place.text} · {text}")
+        return cls(text, "" if column else place.text)
+
+
+def _panel(
+    results: Results, names: tuple[str, ...], axis: Axis, row: _Row, other: float | None, titles: _Titles
+) -> Panel:
+    place = row.place
+
     def box(name: str, value: float) -> Box:
-        at = {axis.field: value, OTHER[axis].field: other}
+        at = {axis.field: value, OTHER[axis].field: place.own_error_rate if other is None else other}
         permutation = Permutation.model_validate(
-            {"implementation": name, "rate_bps": row.rate_bps, "delay_ns": row.delay_ns, **at}
+            {
+                "implementation": name,
+                "channel_name": place.channel_name,
+                "rate_bps": place.rate_bps,
+                "delay_ns": place.delay_ns,
+                **at,
+            }
         )
         return box_of(results, permutation, row.metric)
 
     values = Grid.of(results).along(axis)
-    column = f"PER {OTHER[axis].text(other)}" if axis == FILE_SIZE else OTHER[axis].text(other)
     return Panel(
-        title=f"{delay_text(row.delay_ns)} one way · {column}" if titled else "",
+        title=titles.title,
         metric=row.metric,
         categories=tuple(axis.text(value) for value in values),
         boxes=tuple(tuple(box(name, value) for name in names) for value in values),
+        heading=titles.heading,
     )
 
 

@@ -1,4 +1,4 @@
-"""The files of a results directory that a report reads, checked: the plan and a run's record.
+"""The files of a results directory that a report reads, checked: the plan, a run's record, a channel's certificate.
 
 Only what a report needs is named here; whatever else the orchestrator writes is left unread.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 Outcome = Literal["completed", "corrupt", "unsupported", "failed", "timed_out", "aborted"]
 
@@ -39,10 +39,14 @@ class _FromFile(BaseModel):
 
 
 class Permutation(_FromFile):
-    """One point of the grid: a box in a plot. `rate_bps` None is an unlimited channel."""
+    """One point of the grid: a box in a plot. `rate_bps` None is an unlimited channel.
+
+    Of a channel that has a name, rate, delay and packet error rate are those of its forward link at the beginning.
+    """
 
     implementation: str
     file_size_bytes: int
+    channel_name: str = ""
     rate_bps: float | None
     delay_ns: int
     packet_error_rate: float
@@ -53,6 +57,7 @@ class PlannedRun(_FromFile):
 
     run_id: str
     permutation: Permutation
+    channel_key: str
 
 
 class _Batch(_FromFile):
@@ -60,19 +65,34 @@ class _Batch(_FromFile):
 
 
 class Sweep(_FromFile):
-    """What the user asked for, as far as a report names it; quantities in ns, bit/s and bytes."""
+    """What the user asked for, as far as a report names it.
+
+    Where `channel` names profiles, rate, delay and packet error rate that are None are each channel's own.
+    """
 
     name: str
     title: str = ""
     seed: int
     implementations: tuple[str, ...]
     repetitions: int
+    channel: tuple[str, ...] | None = None
+    rate: tuple[str, ...] | None = None
+    delay: tuple[str, ...] | None = None
+    packet_error_rate: tuple[float, ...] | None = None
     queue_packets: int | None = None
+    certify: bool = True
+
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        """The names of the channels in their order; () where rate, delay and packet error rate make them."""
+        return tuple(dict.fromkeys(Path(name).stem for name in self.channel or ()))
 
     def place(self, permutation: Permutation) -> tuple[float, ...]:
         """Where a permutation stands in tables: channel by channel, the implementations side by side."""
         names = [Path(name).stem for name in self.implementations]
+        channels = self.channel_names
         return (
+            channels.index(permutation.channel_name) if permutation.channel_name in channels else len(channels),
             math.inf if permutation.rate_bps is None else permutation.rate_bps,
             permutation.delay_ns,
             permutation.file_size_bytes,
@@ -81,12 +101,70 @@ class Sweep(_FromFile):
         )
 
 
+class Step(_FromFile):
+    """What changes with a channel, and when, in the written form."""
+
+    at: str
+    forward: dict[str, Any] = {}
+    reverse: dict[str, Any] = {}
+
+
+class Timeline(_FromFile):
+    """How a channel changes; `loop_after` None: its last step is held."""
+
+    steps: tuple[Step, ...]
+    loop_after: str | None = None
+
+
+class WrittenChannel(_FromFile):
+    """What was asked of a channel, in the written form: what a link does not do is left out."""
+
+    forward: dict[str, Any] = {}
+    reverse: dict[str, Any] = {}
+    bypass: bool = False
+    timeline: Timeline | None = None
+
+
+class Check(_FromFile):
+    """One quantity of one direction. `low` and `high` enclose what the channel may be, given what was measured."""
+
+    direction: str
+    quantity: str
+    """With its unit at the end, after a comma, if it has one."""
+    verdict: Literal["ok", "failed", "not measured"]
+    asked: float | None = None
+    measured: float | None = None
+    low: float | None = None
+    high: float | None = None
+    count: int = 0
+    reason: str = ""
+
+
+class Certificate(_FromFile):
+    """certificates/KEY.json: what a channel was measured to be before its first run.
+
+    `alpha` is with which probability at most a channel that is as asked would have failed.
+    """
+
+    verdict: Literal["ok", "failed", "incomplete"]
+    checks: tuple[Check, ...]
+    kernel: str
+    alpha: float
+
+
 class Plan(_FromFile):
-    """plan.json: the sweep and every run of it."""
+    """plan.json: the sweep, every run of it, and its channels by their keys."""
 
     schema_version: Literal[1]
     sweep: Sweep
+    channels: dict[str, WrittenChannel]
     batches: tuple[_Batch, ...]
+
+    @model_validator(mode="after")
+    def _has_every_channel(self) -> Self:
+        if missing := sorted({run.channel_key for run in self.runs} - set(self.channels)):
+            raise ValueError(f"runs are on the channel {missing[0]}, which is not among its channels")
+        return self
 
     @property
     def runs(self) -> list[PlannedRun]:
@@ -97,7 +175,7 @@ class Plan(_FromFile):
 class Record(Permutation):
     """record.json: how a run ended. Times are ns since 1970 of the rig's clock, virtual or not."""
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     run_id: str
     title: str
     protocol: str
@@ -114,6 +192,8 @@ class Record(Permutation):
     file_whole_at_ns: int | None = None
     versions: dict[str, str] = {}
     kernel_hz: int | None = None
+    channel_key: str = ""
+    certificate: Literal["ok", "failed", "incomplete", ""] = ""
 
     @property
     def permutation(self) -> Permutation:

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from reports.metrics import Metric
 from reports.panels import Figure
-from reports.units import number_text
+from reports.units import tick_text
 
 Kind = Literal["linear", "log", "log above 1"]
 
@@ -98,5 +98,5 @@ def apply_scale(axes: Axes, scale: Scale, is_count: bool) -> None:
         axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1))
         axes.yaxis.set_minor_locator(SymmetricalLogLocator(base=10, linthresh=1, subs=range(2, 10)))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
     axes.set_ylim(scale.low, scale.high)

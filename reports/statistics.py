@@ -47,7 +47,9 @@ class Box:
 
     @property
     def n_text(self) -> str:
-        """The number of runs, with that asked for where it differs: "3", "2/3"."""
+        """The number of runs, with that asked for where it differs: "3", "2/3"; "" if none was."""
+        if not self.asked:
+            return ""
         return str(self.n) if self.n == self.asked else f"{self.n}/{self.asked}"
 
     @property

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+_BPS = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9, "Tbit/s": 10**12}
+
+
+def written_delay_ns(text: str) -> int:
+    """A delay as files have it, "1.25 s", in ns."""
+    number, unit = text.split()
+    return int(Decimal(number) * _NS[unit])
+
+
+def written_rate_bps(text: str) -> float:
+    """A rate as files have it, "10 Mbit/s", in bit/s."""
+    number, unit = text.split()
+    return float(Decimal(number) * _BPS[unit])
 
 
 def delay_text(delay_ns: int) -> str:
@@ -17,6 +34,16 @@ def delay_text(delay_ns: int) -> str:
         if delay_ns >= least:
             return f"{delay_ns / factor:.6g} {unit}"
     return f"{delay_ns} ns" if delay_ns else "0 ms"
+
+
+def moment_text(time_ns: int) -> str:
+    """A time since a beginning: 11,760 s are "3 h 16 min", half a second is "500 ms"."""
+    seconds, rest_ns = divmod(time_ns, 10**9)
+    if rest_ns:
+        return delay_text(time_ns)
+    minutes, seconds = divmod(seconds, 60)
+    parts = ((minutes // 60, "h"), (minutes % 60, "min"), (seconds, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
 
 
 def rate_text(rate_bps: float | None) -> str:
@@ -39,9 +66,12 @@ def size_text(size_bytes: int) -> str:
 
 def probability_text(probability: float) -> str:
     """A probability: 0, 0.01, and as a power of ten below a thousandth."""
-    if probability == 0 or probability >= 1e-3:
-        return f"{probability:g}"
-    mantissa, exponent = f"{probability:.3e}".split("e")
+    return _small_text(probability) if 0 < probability < 1e-3 else f"{probability:g}"
+
+
+def _small_text(value: float) -> str:
+    """A number as a power of ten: 10⁻⁴, 2.5·10⁻⁵."""
+    mantissa, exponent = f"{value:.3e}".split("e")
     power = "10" + str(int(exponent)).translate(_SUPERSCRIPT)
     factor = f"{float(mantissa):g}"
     return power if factor == "1" else f"{factor}·{power}"
@@ -54,8 +84,16 @@ def number_text(value: float) -> str:
 
 
 def measured_text(value: float) -> str:
-    """A measured number to four significant digits, zeros included: 4.950."""
+    """A measured number to four significant digits, zeros included: 4.950; 3.281·10⁻⁵ below a thousandth."""
+    if 0 < value < 1e-3:
+        mantissa, exponent = f"{value:.3e}".split("e")
+        return f"{mantissa}·10{str(int(exponent)).translate(_SUPERSCRIPT)}"
     return f"{value:#.4g}".rstrip(".")
+
+
+def tick_text(value: float) -> str:
+    """A number on an axis, short: 0.01, 1 000, and as a power of ten below a thousandth."""
+    return _small_text(value) if 0 < value < 0.9995e-3 else number_text(value)
 
 
 def listed(texts: list[str]) -> str:

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import cast
 
-from emulator import capabilities
-from emulator.rtnetlink import open_rtnetlink
+from emulator.kernel import capabilities
+from emulator.kernel.rtnetlink import open_rtnetlink
 from orchestrator.clock import Clock
 from orchestrator.kernel.probe import FINDINGS_NAME, SLEEP_S
 

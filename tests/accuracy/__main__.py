@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.certificate import Certificate, Check
+from emulator.certification.certificate import Certificate, Check
 from orchestrator import kernel
 from tests.accuracy.channels import CASES, WRONG, Case
 from tests.accuracy.figure import draw_hit_frames

@@ -189,7 +189,7 @@ WRONG = [
         "too little jitter",
         both(delay="50 ms", jitter={"amount": "5 ms"}, keeps_order=False),
         truth=both(delay="50 ms", jitter={"amount": "3 ms"}, keeps_order=False),
-        caught=("one-way delay of 64-byte frames, p99",),
+        caught=("one-way delay of 64-byte frames, p90",),
     ),
     Case(
         "out of order",

@@ -18,9 +18,9 @@ MTU_BYTES = 9000
 
 def certify_all(cases: list[dict[str, Any]], alpha: float) -> None:
     """One line a case."""
-    from emulator.certify import certify
+    from emulator.certification.certify import certify
     from emulator.channel import ChannelSpec
-    from emulator.service import Emulator
+    from emulator.service.emulator import Emulator
 
     emulator = Emulator(*PORTS)
     for case in cases:
@@ -35,11 +35,11 @@ def draw_curve(asked: dict[str, Any]) -> None:
     """One line a bit error rate and length."""
     import numpy as np
 
-    from emulator import measures
-    from emulator.probing import Probes, prober
-    from emulator.rtnetlink import open_rtnetlink
-    from emulator.service import Emulator
-    from emulator.survey import survey
+    from emulator.certification import measures
+    from emulator.certification.probing import Probes, prober
+    from emulator.kernel.rtnetlink import open_rtnetlink
+    from emulator.kernel.survey import survey
+    from emulator.service.emulator import Emulator
 
     emulator = Emulator(*PORTS)
     gap_ns = 10_000

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from emulator import faults
-from emulator.methods import CHANGING, LEASING, READING
+from emulator.service.methods import CHANGING, LEASING, READING
 from tests.conftest import require, require_command
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "emulator-api.md"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from emulator.admission import Admission
-from emulator.compile import compile_all
-from emulator.error_process import ErrorProcess
-from emulator.intervals import share_interval
+from emulator.certification.intervals import share_interval
+from emulator.kernel.admission import Admission
+from emulator.kernel.compile import compile_all
+from emulator.kernel.error_process import ErrorProcess
 from orchestrator import kernel
 from tests.error_model import ErrorModel
 from tests.system.conftest import PROJECT, Guest

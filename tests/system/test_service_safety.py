@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from emulator.faults import LeaseHeld, LeaseLost, NotAllowed
-from emulator.methods import CHANGING
+from emulator.service.methods import CHANGING
 
 SCRIPTS = Path(__file__).with_name("guest_scripts")
 REQUESTS = 10_000

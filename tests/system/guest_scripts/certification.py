@@ -34,10 +34,10 @@ def state() -> str:
 
 def main(asked: dict[str, Any]) -> None:
     """Certify, and print."""
-    from emulator.certify import certify
+    from emulator.certification.certify import certify
+    from emulator.certification.probing import Prober, Probes, Seen
     from emulator.channel import ChannelSpec
-    from emulator.probing import Prober, Probes, Seen
-    from emulator.service import Emulator
+    from emulator.service.emulator import Emulator
 
     counted = {"sent": 0, "delivered": 0, "measurements": 0}
     send = Prober.send

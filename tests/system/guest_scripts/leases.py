@@ -10,7 +10,7 @@ from xmlrpc.client import Fault, ServerProxy
 
 from emulator.channel import ChannelSpec
 from emulator.client import EmulatorClient
-from emulator.methods import CHANGING
+from emulator.service.methods import CHANGING
 from tests.system.guest_scripts import three_hosts
 
 TOKEN = "a-token-of-this-test"

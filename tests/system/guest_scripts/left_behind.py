@@ -25,7 +25,7 @@ CHANNEL = ChannelSpec.from_wire(
 )
 COMMAND = three_hosts.on("emulator", [*three_hosts.SERVICE, *three_hosts.PORTS])
 CLEAR = three_hosts.on("emulator", [sys.executable, "-m", "emulator", "--clear", *three_hosts.PORTS])
-UNIT = Path(__file__).parents[3] / "emulator" / "owlt-emulator.service"
+UNIT = Path(__file__).parents[3] / "emulator" / "service" / "owlt-emulator.service"
 
 
 def killed() -> str:

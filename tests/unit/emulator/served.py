@@ -10,8 +10,8 @@ from typing import Any
 
 from emulator.channel import ChannelSpec
 from emulator.faults import ChannelRefused, PortRefused
-from emulator.server import EmulatorServer
-from emulator.service import Emulator
+from emulator.service.emulator import Emulator
+from emulator.service.server import EmulatorServer
 
 CHANNEL = ChannelSpec.from_wire({"forward": {"delay": "1342 s", "rate": "10 Mbit/s", "packet_error_rate": 0.01}})
 OTHER_CHANNEL = ChannelSpec.from_wire({"forward": {"delay": "25 ms"}})

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.certificate import Certificate, Check, CheckVerdict
+from emulator.certification.certificate import Certificate, Check, CheckVerdict
+from emulator.certification.expectations import Expectations
+from emulator.certification.judging import Judges
+from emulator.certification.measures import Count
 from emulator.channel import ChannelSpec, LinkSpec
-from emulator.expectations import Expectations
 from emulator.impairments import Jitter
-from emulator.judging import Judges
-from emulator.measures import Count
 
 ALPHA = 0.001
 OK = Check("forward", "rate, bit/s", "ok", 10e6, 10_000_010.0, 9_990_000.0, 10_010_000.0, 50)

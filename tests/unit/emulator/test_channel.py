@@ -16,7 +16,6 @@ from emulator.impairments import FourState, GilbertElliott, Jitter, Pattern, Reo
 from emulator.written import LARGEST_BIT_ERROR_RATE, LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
 
 
-
 def made(kind: Any, **fields: Any) -> Any:
     return st.fixed_dictionaries(fields).map(lambda given: kind(**given))
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator import compile
-from emulator.bpf import BpfError, BpfObject
+from emulator.kernel import compile
+from emulator.kernel.bpf import BpfError, BpfObject
 from tests.conftest import require_command
 
 SOURCE = 'int one(void) { return 1; }\nchar _license[] __attribute__((section("license"))) = "GPL";\n'

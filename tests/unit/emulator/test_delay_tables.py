@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.delay_tables import ONE, jitter_table, offsets_ns, reordering_table
 from emulator.impairments import Jitter, Reordering
+from emulator.kernel.delay_tables import ONE, jitter_table, offsets_ns, reordering_table
 from emulator.written import LARGEST_TABLE
 
 

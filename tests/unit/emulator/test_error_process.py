@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.error_process import (
+from emulator.certification.intervals import share_interval
+from emulator.kernel.error_process import (
     MOST_POSITIONS,
     ErrorProcess,
     factor_of,
@@ -17,7 +18,6 @@ from emulator.error_process import (
     logarithms_of_powers,
     rate_of,
 )
-from emulator.intervals import share_interval
 from tests.error_model import ErrorModel, exponential, gap
 
 DRAWS = 20_000

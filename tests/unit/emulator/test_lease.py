@@ -10,7 +10,7 @@ from threading import Event, Thread
 import pytest
 
 from emulator.faults import ChannelRefused, InvalidLease, LeaseHeld, LeaseLost
-from emulator.lease import LeaseBook, LeaseKeeper
+from emulator.service.lease import LeaseBook, LeaseKeeper
 
 
 class Clock:
@@ -245,7 +245,7 @@ def test_a_call_that_fails_leaves_the_lease_as_it_is(keeper: LeaseKeeper, cleare
 def test_a_channel_that_cannot_be_cleared_is_cleared_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("emulator.lease.CLEAR_AGAIN_S", (0.05, 0.1))
+    monkeypatch.setattr("emulator.service.lease.CLEAR_AGAIN_S", (0.05, 0.1))
     cleared = Cleared()
 
     def refusing() -> None:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator import measures
+from emulator.certification import measures
+from emulator.certification.expectations import BurstLoss, Expectations
+from emulator.certification.measures import Count
+from emulator.certification.probing import Seen
 from emulator.channel import ChannelSpec, LinkSpec
-from emulator.expectations import BurstLoss, Expectations
 from emulator.impairments import FourState, GilbertElliott, Jitter
-from emulator.measures import Count
-from emulator.probing import Seen
 
 LENGTH_BYTES = 1000
 

@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any
 
 from emulator.channel import ChannelSpec
-from emulator.player import Moment, Player, moments
+from emulator.service.player import Moment, Player, moments
 
 S = 10**9
 
@@ -51,14 +51,8 @@ def test_an_outage_lasts_until_the_next_step_that_is_up() -> None:
 
 
 def test_an_outage_at_the_end_of_a_loop_lasts_into_the_next_turn() -> None:
-    told = list(
-        islice(
-            moments(
-                channel({"at": "0 s", "forward": {"up": True}}, {"at": "6 s", "forward": {"up": False}}, loop_after="10 s")
-            ),
-            4,
-        )
-    )
+    steps = ({"at": "0 s", "forward": {"up": True}}, {"at": "6 s", "forward": {"up": False}})
+    told = list(islice(moments(channel(*steps, loop_after="10 s")), 4))
 
     assert [moment.down_until_ns.get("forward") for moment in told] == [None, 10 * S, None, 20 * S]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from emulator.faults import PortRefused
-from emulator.ports import checked_port, find_port, residents
-from emulator.rtnetlink import open_rtnetlink
-from emulator.service import Emulator
-from emulator.survey import survey
+from emulator.kernel.ports import checked_port, find_port, residents
+from emulator.kernel.rtnetlink import open_rtnetlink
+from emulator.kernel.survey import survey
+from emulator.service.emulator import Emulator
 
 
 def refusal(name: str) -> str:

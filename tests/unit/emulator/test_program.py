@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.server import parse_listen_address
+from emulator.service.server import parse_listen_address
 
 NO_PORTS = ("--sender-port", "no-such0", "--receiver-port", "no-such1")
 """Whatever else is wrong is found before these are."""
@@ -166,10 +166,12 @@ def test_the_service_loads_the_routing_part_of_pyroute2_only() -> None:
 
 
 def test_pyroute2_is_whole_for_who_imports_it_afterwards() -> None:
-    text = "import emulator.rtnetlink as ours, pyroute2; print(pyroute2.IPRoute is ours.IPRoute, pyroute2.NDB.__name__)"
+    text = "import emulator.kernel.rtnetlink as ours, pyroute2; print(pyroute2.IPRoute is ours.IPRoute, pyroute2.NDB.__name__)"
 
     assert python(text) == "True NDB"
 
 
 def test_pyroute2_imported_before_is_used_as_it_is() -> None:
-    assert python("import pyroute2, emulator.rtnetlink as ours; print(pyroute2.IPRoute is ours.IPRoute)") == "True"
+    assert (
+        python("import pyroute2, emulator.kernel.rtnetlink as ours; print(pyroute2.IPRoute is ours.IPRoute)") == "True"
+    )

@@ -27,9 +27,9 @@ from emulator.faults import (
     InvalidChannel,
     PortRefused,
 )
-from emulator.limits import Limits
-from emulator.methods import CHANGING, LEASING, MOST_CALLS, READING
-from emulator.service import Emulator
+from emulator.service.emulator import Emulator
+from emulator.service.limits import Limits
+from emulator.service.methods import CHANGING, LEASING, MOST_CALLS, READING
 from tests.unit.emulator.served import CHANGES, CHANNEL, RememberingEmulator, post, served
 
 BILLION_LAUGHS = """<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.admission import Admission
-from emulator.error_process import ErrorProcess
 from emulator.impairments import FourState, GilbertElliott, Jitter, Pattern, Reordering
+from emulator.kernel.admission import Admission
+from emulator.kernel.error_process import ErrorProcess
+from emulator.kernel.netem import ALWAYS, NO_RATE_BYTES_PER_S, FourStateThresholds, GilbertElliottThresholds, Netem
+from emulator.kernel.stages import MOST_PACKETS, NEUTRAL, Stages, differences, kept, link_of, stages_of
 from emulator.link import LinkSpec
-from emulator.netem import ALWAYS, NO_RATE_BYTES_PER_S, FourStateThresholds, GilbertElliottThresholds, Netem
-from emulator.stages import MOST_PACKETS, NEUTRAL, Stages, differences, kept, link_of, stages_of
 from emulator.written import LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
 
 LINK = LinkSpec(delay_ns=1_250_000_000, rate_bps=10e6, packet_error_rate=0.01, queue_packets=100, seed=3)

@@ -10,7 +10,7 @@ from pathlib import Path
 from emulator.__main__ import _parser
 from tests.conftest import require_command
 
-UNIT = Path(__file__).parents[3] / "emulator" / "owlt-emulator.service"
+UNIT = Path(__file__).parents[3] / "emulator" / "service" / "owlt-emulator.service"
 
 
 def command(name: str) -> list[str]:

@@ -13,8 +13,8 @@ import pytest
 
 from emulator.client import EmulatorClient
 from emulator.faults import EmulatorUnreachable
-from emulator.limits import Limits
-from emulator.server import tls_context
+from emulator.service.limits import Limits
+from emulator.service.server import tls_context
 from tests.conftest import require_command
 from tests.unit.emulator.served import CHANNEL, OTHER_CHANNEL, RememberingEmulator, served
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 from emulator.channel import ChannelSpec
 from emulator.faults import TimelineError
 from emulator.impairments import Jitter
-from emulator.server import EmulatorServer
-from emulator.service import Emulator
+from emulator.service.emulator import Emulator
+from emulator.service.server import EmulatorServer
 from orchestrator import cli
 from orchestrator.channel_command import fields_of, over
 from orchestrator.channel_curves import curves_of

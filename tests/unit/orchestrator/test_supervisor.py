@@ -122,7 +122,7 @@ def test_a_channel_that_cannot_be_certified_stops_the_sweep(tmp_path: Path) -> N
     workers = Workers(small_plan(certify=True))
     workers.program = "print('no such dummy')"
 
-    with pytest.raises(WorkerFailed, match="a channel could not be certified: .*no such dummy"):
+    with pytest.raises(WorkerFailed, match="a channel could not be certified: "):
         go(workers, tmp_path)
 
 

@@ -17,7 +17,9 @@ import pytest
 
 from captures.cache import keep_summary
 from captures.summary import CaptureSummary
-from orchestrator.plan import Run, plan_sweep, write_plan
+from emulator.certification.certificate import Certificate, Check
+from emulator.channel import ChannelSpec
+from orchestrator.plan import Plan, Run, plan_sweep, write_plan
 from orchestrator.record import Outcome, RunRecord, Side, write_record
 from orchestrator.sweep import Sweep
 from reports.build import build_report
@@ -32,6 +34,16 @@ FAILURE = "the sender ended with status 1; its last line: 'NAK limit reached <tr
 SUSPECT = "cfdp_1MB_10Mbps_25ms_per0_r2"
 SUSPICION = "sender.pcap is not complete: 118 of 121 packets captured, 3 dropped by the kernel, 0 by the interface"
 UNSUMMARISED = "norm_1MB_10Mbps_25ms_per0_r1"
+PROFILES = {
+    "terrestrial": ChannelSpec.from_wire({"both": {"delay": "25 ms", "rate": "10 Mbit/s"}}),
+    "deep-space": ChannelSpec.from_wire(
+        {
+            "both": {"delay": "600 s", "bit_error_rate": 1e-6, "error_effect": "drop"},
+            "forward": {"rate": "2 Mbit/s"},
+            "reverse": {"rate": "8 kbit/s"},
+        }
+    ),
+}
 LOGS = ("sender.out", "sender.err", "receiver.out", "receiver.err")
 
 
@@ -55,12 +67,25 @@ def sweep(**changes: Any) -> Sweep:
 
 def write_results(directory: Path, asked: Sweep, skip: Callable[[Run], bool] = lambda run: False) -> Path:
     """A results directory with a record for every run of the sweep but those to be skipped."""
-    plan = plan_sweep(asked, {})
+    plan = plan_of(asked)
     write_plan(plan, directory)
     for run in plan.runs:
         if not skip(run):
             write_run(directory / "runs" / run.run_id, run, asked)
     return directory
+
+
+def plan_of(asked: Sweep) -> Plan:
+    """The plan of a sweep, of channels in PROFILES where it names any."""
+    return plan_sweep(asked, {}, {name: PROFILES[name] for name in asked.channel or ()})
+
+
+def write_certificates(directory: Path, asked: Sweep, *checks: Check) -> None:
+    """A certificate with these checks for every channel of the sweep."""
+    (directory / "certificates").mkdir()
+    for key, channel in plan_of(asked).channels.items():
+        certificate = Certificate(channel, checks, START_NS, 12.5, "6.12.48", 0.001)
+        (directory / "certificates" / f"{key}.json").write_text(json.dumps(certificate.to_wire()))
 
 
 def write_run(directory: Path, run: Run, asked: Sweep) -> None:
@@ -86,6 +111,7 @@ def write_run(directory: Path, run: Run, asked: Sweep) -> None:
             run_id=run.run_id,
             sweep=asked.name,
             **point.model_dump(),
+            channel_key=run.channel_key,
             title=TITLES.get(point.implementation, point.implementation.upper()),
             protocol=point.implementation.upper(),
             repetition=run.repetition,
@@ -173,6 +199,12 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def few(**changes: Any) -> Sweep:
     """A part of the demo that is drawn in a moment."""
     return sweep(**{"file_size": "1 MB", "delay": "25 ms", "packet_error_rate": [0, 0.01], **changes})
+
+
+def named(**changes: Any) -> Sweep:
+    """A sweep over named channels, of runs that are over in no time."""
+    own: dict[str, Any] = {"rate": None, "delay": None, "packet_error_rate": None, "file_size": "100 kB"}
+    return sweep(**{**own, "channel": list(PROFILES), "repetitions": 1, **changes})
 
 
 def change_record(directory: Path, run_id: str, **changes: Any) -> None:

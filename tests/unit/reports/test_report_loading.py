@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from emulator.certification.certificate import Check
 from orchestrator.record import Outcome
 from reports import records
 from reports.load import load_results
 from reports.records import ReportError
-from tests.unit.reports.conftest import SUSPECT, SUSPICION, UNSUMMARISED, change_record, few, sweep, write_results
+from tests.unit.reports.conftest import (
+    SUSPECT,
+    SUSPICION,
+    UNSUMMARISED,
+    change_record,
+    few,
+    named,
+    sweep,
+    write_certificates,
+    write_results,
+)
 
 A_RUN = "cfdp_1MB_10Mbps_25ms_per0_r1"
 
@@ -88,7 +101,7 @@ def test_runs_of_two_clocks_are_refused_naming_one_of_each(results: Path) -> Non
 
 
 def test_a_record_of_another_schema_is_refused_naming_file_and_key(results: Path) -> None:
-    change_record(results, A_RUN, schema_version=2)
+    change_record(results, A_RUN, schema_version=1)
 
     with pytest.raises(ReportError, match=rf"{A_RUN}/record\.json: schema_version: "):
         load_results(results)
@@ -105,4 +118,55 @@ def test_a_run_of_another_sweep_is_refused(results: Path) -> None:
     change_record(results, A_RUN, delay_ns=1)
 
     with pytest.raises(ReportError, match=f"record of {A_RUN} is not of this sweep"):
+        load_results(results)
+
+
+def test_named_channels_are_in_the_order_of_the_sweep(tmp_path: Path) -> None:
+    results = load_results(write_results(tmp_path, named(channel=["terrestrial", "deep-space"])))
+
+    assert [channel.name for channel in results.distinct_channels] == ["terrestrial", "deep-space"]
+
+
+def test_permutations_on_channels_that_differ_in_name_only_are_two(tmp_path: Path) -> None:
+    asked = named(rate="10 Mbit/s", delay="25 ms", packet_error_rate=0, implementations="cfdp")
+
+    assert [point.channel_name for point in load_results(write_results(tmp_path, asked)).asked] == [
+        "terrestrial",
+        "deep-space",
+    ]
+
+
+def test_a_channel_has_its_certificate(tmp_path: Path) -> None:
+    write_certificates(write_results(tmp_path, few()), few(), Check("forward", "rate, bit/s", "failed", 1e7, 9e6))
+
+    assert {channel.failed for channel in load_results(tmp_path).distinct_channels} == {True}
+
+
+def test_a_channel_that_nobody_measured_has_no_certificate(results: Path) -> None:
+    assert {channel.certificate for channel in load_results(results).distinct_channels} == {None}
+
+
+def test_a_rate_that_is_unlimited_is_read_in_a_certificate(tmp_path: Path) -> None:
+    write_certificates(write_results(tmp_path, few()), few(), Check("forward", "rate, bit/s", "failed", math.inf, 9e6))
+
+    certificate = load_results(tmp_path).distinct_channels[0].certificate
+
+    assert certificate is not None
+    assert certificate.checks[0].asked == math.inf
+
+
+def test_a_certificate_that_is_none_is_refused_naming_the_file(results: Path) -> None:
+    key = load_results(results).distinct_channels[0].key
+    (results / "certificates").mkdir()
+    (results / "certificates" / f"{key}.json").write_text("{}")
+
+    with pytest.raises(ReportError, match=rf"certificates/{key}\.json: verdict"):
+        load_results(results)
+
+
+def test_a_plan_without_the_channel_of_a_run_is_refused(results: Path) -> None:
+    plan = json.loads((results / "plan.json").read_text())
+    (results / "plan.json").write_text(json.dumps(plan | {"channels": {}}))
+
+    with pytest.raises(ReportError, match="not among its channels"):
         load_results(results)

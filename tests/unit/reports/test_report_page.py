@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from emulator.certification.certificate import Check
 from reports.build import build_report
 from tests.unit.reports.conftest import (
     FAILED,
@@ -18,6 +19,8 @@ from tests.unit.reports.conftest import (
     UNSUMMARISED,
     change_record,
     few,
+    named,
+    write_certificates,
     write_results,
 )
 
@@ -208,3 +211,83 @@ def test_runs_of_two_versions_in_one_box_are_cautioned_about(tmp_path: Path) -> 
     change_record(directory, "cfdp_1MB_10Mbps_25ms_per0_r1", versions={"cfdp": "cfdp-py 0.6.0"})
 
     assert "Mixed versions" in build_report(directory).read_text()
+
+
+FAILING = Check("forward", "rate, bit/s", "failed", 1e7, 9.1e6, 9.09e6, 9.11e6, 50, "too slow")
+UNMEASURED = Check("reverse", "depth of the queue", "not measured", reason="too many packets are lost")
+
+
+def built(directory: Path, *checks: Check) -> Page:
+    """The page of a sweep over named channels with certificates of these checks, if any."""
+    write_results(directory, named(implementations="cfdp"))
+    if checks:
+        write_certificates(directory, named(implementations="cfdp"), *checks)
+    return Page(build_report(directory).read_text())
+
+
+def test_each_channel_has_a_row_that_says_what_was_asked_both_ways(tmp_path: Path) -> None:
+    rows = {row[0]: row[1:] for row in built(tmp_path).rows if len(row) == 4}
+
+    assert rows["terrestrial"][:2] == ["delay 25 ms, 10 Mbit/s, queue 1000 packets, no errors, no losses", "as forward"]
+    assert "8 kbit/s" in rows["deep-space"][1]
+    assert rows["deep-space"][2] == "not certified: no certificate was found"
+
+
+def test_every_check_of_a_certificate_is_in_the_page(tmp_path: Path) -> None:
+    page = built(tmp_path, FAILING, UNMEASURED)
+    interval = "9.09 to 9.11 Mbit/s"
+
+    assert page.rows.count(["forward", "rate", "10 Mbit/s", "9.1 Mbit/s", interval, "50", "failed: too slow"]) == 2
+    reason = "not measured: too many packets are lost"
+    assert page.rows.count(["reverse", "depth of the queue", "–", "–", "–", "–", reason]) == 2
+
+
+def test_a_certificate_is_linked(tmp_path: Path) -> None:
+    page = built(tmp_path, FAILING)
+    linked = {unquote(address) for address in page.addresses if address.startswith("../certificates/")}
+
+    assert {(tmp_path / "report" / address).resolve() for address in linked} == {
+        path.resolve() for path in (tmp_path / "certificates").iterdir()
+    }
+
+
+def test_a_failed_certificate_is_told_at_the_top(tmp_path: Path) -> None:
+    top = " ".join(built(tmp_path, FAILING).text.partition("Medians")[0].split())
+
+    assert "2 of 2 channels not as asked" in top
+    assert "terrestrial: the certificate failed on forward rate (asked 10 Mbit/s, measured 9.1 Mbit/s)" in top
+
+
+def test_a_certificate_that_is_incomplete_is_no_alarm(tmp_path: Path) -> None:
+    assert "not as asked" not in built(tmp_path, UNMEASURED).text.partition("Medians")[0]
+
+
+def test_no_id_is_given_twice_in_a_page_of_named_channels(tmp_path: Path) -> None:
+    page = built(tmp_path, FAILING)
+    goals = {address[1:] for address in page.addresses if address.startswith("#")}
+
+    assert len(page.ids) == len(set(page.ids))
+    assert goals - set(page.ids) == set()
+
+
+def test_a_named_channel_is_said_instead_of_its_rate_and_delay(tmp_path: Path) -> None:
+    top = " ".join(built(tmp_path).text.partition("Medians")[0].split())
+
+    assert re.search("Channels ?terrestrial, deep-space", top)
+    assert "One-way delay" not in top
+
+
+def test_tables_of_a_sweep_over_named_channels_name_them(tmp_path: Path) -> None:
+    page = built(tmp_path)
+
+    assert "terrestrial" in page.row("cfdp_100kB_terrestrial_10Mbps_25ms_per0_r1")
+
+
+def test_a_queue_that_the_sweep_does_not_give_is_the_channels_own(page: Page) -> None:
+    assert re.search(r"Queue\s*the channel’s own", page.text)
+
+
+def test_a_queue_that_the_sweep_gives_is_said(tmp_path: Path) -> None:
+    asked = few(repetitions=1, implementations="cfdp", packet_error_rate=0, queue_packets=64)
+
+    assert "64 packets each way" in build_report(write_results(tmp_path, asked)).read_text()

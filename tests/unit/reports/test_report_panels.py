@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reports.figures import draw
 from reports.load import Results, load_results
 from reports.panels import BOXES_ACROSS, Figure, comparisons, portraits
 from reports.scales import Kind, scale_for, scales_of
-from tests.unit.reports.conftest import few, sweep, write_results
+from tests.unit.reports.conftest import few, named, sweep, write_results
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +145,87 @@ def test_every_value_lies_within_its_scale(kind: Kind, values: list[float], is_c
     scale = scale_for(kind, values, is_count)
 
     assert scale.low < min(values) <= max(values) < scale.high
+
+
+@pytest.fixture(scope="module")
+def on_channels(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """A sweep over named channels, each with its own errors."""
+    return load_results(write_results(tmp_path_factory.mktemp("named"), named()))
+
+
+def test_named_channels_are_the_rows_of_one_figure_a_metric(on_channels: Results) -> None:
+    assert [figure.name for figure in comparisons(on_channels)] == [
+        f"{metric}-against-file-size-channels" for metric in ("goodput", "goodput-until-whole", "str", "rts")
+    ]
+
+
+def test_over_a_row_stands_its_channel_with_rates_and_delay(on_channels: Results) -> None:
+    assert [panels[0].heading for panels in next(comparisons(on_channels)).panels] == [
+        "terrestrial · 10 Mbit/s · 25 ms one way",
+        "deep-space · 2 Mbit/s → / 8 kbit/s ← · 10 min one way",
+    ]
+
+
+def test_a_caption_says_that_rates_differ_between_rows(on_channels: Results) -> None:
+    assert "rates differ between rows" in next(comparisons(on_channels)).caption
+
+
+def test_errors_of_the_channels_own_are_no_dimension(on_channels: Results) -> None:
+    figure = next(comparisons(on_channels))
+
+    assert [[panel.categories for panel in panels] for panels in figure.panels] == [[("100 kB",)]] * 2
+    assert "errors and losses are the channel's own" in figure.caption
+
+
+def test_a_comparison_of_channels_has_every_permutation_once(on_channels: Results) -> None:
+    for figure in comparisons(on_channels):
+        assert sorted(map(repr, permutations_in(figure))) == sorted(map(repr, on_channels.asked))
+
+
+def test_each_channel_has_a_portrait_of_each_implementation(on_channels: Results) -> None:
+    assert [figure.name for figure in portraits(on_channels)] == [
+        f"{name}-against-file-size-{channel}" for name in ("cfdp", "norm") for channel in ("terrestrial", "deep-space")
+    ]
+
+
+def test_error_rates_that_the_sweep_gives_are_an_axis_on_named_channels_too(tmp_path: Path) -> None:
+    asked = named(channel="terrestrial", packet_error_rate=[0, 0.01], file_size=["100 kB", "1 MB"])
+    figure = next(comparisons(load_results(write_results(tmp_path, asked))))
+
+    assert figure.axis.slug == "error-rate"
+    assert [panel.title for panel in figure.panels[0]] == ["100 kB", "1 MB"]
+
+
+def test_delays_that_the_sweep_gives_make_rows_of_a_channel_each(tmp_path: Path) -> None:
+    asked = named(channel="terrestrial", delay=["25 ms", "1250 ms"])
+    results = load_results(write_results(tmp_path, asked))
+
+    assert [panels[0].heading for panels in next(comparisons(results)).panels] == [
+        "terrestrial · 10 Mbit/s · 25 ms one way",
+        "terrestrial · 10 Mbit/s · 1250 ms one way",
+    ]
+    assert len({figure.name for figure in portraits(results)}) == 4
+
+
+def test_a_combination_that_the_sweep_does_not_have_is_an_empty_place(results: Results) -> None:
+    asked = {
+        point: times
+        for point, times in results.asked.items()
+        if (point.delay_ns, point.packet_error_rate) != (25_000_000, 0)
+    }
+    runs = tuple(run for run in results.runs if run.record.permutation in asked)
+    figure = next(comparisons(replace(results, asked=asked, runs=runs)))
+    absent = figure.panels[0][0].boxes[0]
+
+    assert [(box.n_text, box.numbers) for box in absent] == [("", None)] * 2
+    assert draw(figure, {"cfdp": 0, "norm": 1})
+
+
+def test_a_figure_is_as_wide_as_its_longest_heading(on_channels: Results) -> None:
+    figure = next(comparisons(on_channels))
+    canvas = draw(figure, {"cfdp": 0, "norm": 1})
+    canvas.draw_without_rendering()
+    headings = [text for axes in canvas.axes for text in axes.texts if "one way" in text.get_text()]
+
+    assert len(headings) == 2
+    assert max(text.get_window_extent().x1 for text in headings) <= canvas.bbox.x1

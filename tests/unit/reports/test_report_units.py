@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from reports.units import delay_text, listed, measured_text, number_text, probability_text, rate_text, size_text
+from emulator.quantities import format_delay, format_rate
+from reports.units import (
+    delay_text,
+    listed,
+    measured_text,
+    moment_text,
+    number_text,
+    probability_text,
+    rate_text,
+    size_text,
+    tick_text,
+    written_delay_ns,
+    written_rate_bps,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +63,9 @@ def test_a_number_has_no_needless_zeros(value: float, text: str) -> None:
     assert number_text(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(4.95, "4.950"), (0.0158, "0.01580"), (1234, "1234")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(4.95, "4.950"), (0.0158, "0.01580"), (1234, "1234"), (0.00003281, "3.281·10⁻⁵")]
+)
 def test_a_measured_number_has_four_digits(value: float, text: str) -> None:
     assert measured_text(value) == text
 
@@ -58,3 +73,34 @@ def test_a_measured_number_has_four_digits(value: float, text: str) -> None:
 @pytest.mark.parametrize(("texts", "text"), [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")])
 def test_a_list_reads_as_a_sentence_has_it(texts: list[str], text: str) -> None:
     assert listed(texts) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.00001, "10⁻⁵"), (0.0004, "4·10⁻⁴"), (0.001, "0.001"), (1000, "1\u202f000")]
+)
+def test_a_number_on_an_axis_is_short(value: float, text: str) -> None:
+    assert tick_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "text"),
+    [
+        (0, "0 s"),
+        (480 * 10**9, "8 min"),
+        (11_760 * 10**9, "3 h 16 min"),
+        (90 * 10**9, "1 min 30 s"),
+        (5 * 10**8, "500 ms"),
+    ],
+)
+def test_a_moment_is_in_hours_minutes_and_seconds(time_ns: int, text: str) -> None:
+    assert moment_text(time_ns) == text
+
+
+@pytest.mark.parametrize("delay_ns", [0, 1, 1_500, 25_000_000, 1_250_000_000, 600 * 10**9])
+def test_a_delay_is_read_as_the_emulator_writes_it(delay_ns: int) -> None:
+    assert written_delay_ns(format_delay(delay_ns)) == delay_ns
+
+
+@pytest.mark.parametrize("rate_bps", [8.0, 8e3, 2.5e6, 1e9, 1e12])
+def test_a_rate_is_read_as_the_emulator_writes_it(rate_bps: float) -> None:
+    assert written_rate_bps(format_rate(rate_bps)) == rate_bps

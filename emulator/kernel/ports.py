@@ -12,8 +12,8 @@ from ipaddress import ip_address
 from typing import Any
 
 from emulator.faults import PortRefused
-from emulator.rtnetlink import IPRoute
-from emulator.survey import HANDLE, Survey
+from emulator.kernel.rtnetlink import IPRoute
+from emulator.kernel.survey import HANDLE, Survey
 
 IFB_PREFIX = "owlt-ifb"
 _LOOPBACK = 0x8  # IFF_LOOPBACK

@@ -17,15 +17,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from emulator.bpf import BpfError
-from emulator.bpf_stages import ErrorStage, GateStage
 from emulator.faults import ChannelRefused
-from emulator.netem import Netem
-from emulator.netem_messages import counters_of, netem_of, options
-from emulator.ports import IFB_PREFIX, Port
-from emulator.rtnetlink import IPRoute, NetlinkError
-from emulator.stages import MOST_PACKETS, Stages
-from emulator.survey import EGRESS_FILTERS, HANDLE, INGRESS_FILTERS, OUR_FILTER, Survey, filter_handles
+from emulator.kernel.bpf import BpfError
+from emulator.kernel.bpf_stages import ErrorStage, GateStage
+from emulator.kernel.netem import Netem
+from emulator.kernel.netem_messages import counters_of, netem_of, options
+from emulator.kernel.ports import IFB_PREFIX, Port
+from emulator.kernel.rtnetlink import IPRoute, NetlinkError
+from emulator.kernel.stages import MOST_PACKETS, Stages
+from emulator.kernel.survey import EGRESS_FILTERS, HANDLE, INGRESS_FILTERS, OUR_FILTER, Survey, filter_handles
 
 Program: TypeAlias = GateStage | ErrorStage
 

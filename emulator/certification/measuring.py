@@ -13,13 +13,13 @@ from math import ceil, log
 
 import numpy as np
 
-from emulator import measures
-from emulator.expectations import HEADER_BYTES, Expectations
-from emulator.judging import RATE_TOLERANCE, Judge, Judges
+from emulator.certification import measures
+from emulator.certification.expectations import HEADER_BYTES, Expectations
+from emulator.certification.judging import RATE_TOLERANCE, Judge, Judges
+from emulator.certification.measures import Count, Numbers
+from emulator.certification.probing import AT_ONCE, SHORTEST_FRAME_BYTES, Prober, Probes, Seen
+from emulator.certification.taps import MeasurementFailed
 from emulator.link import LinkSpec
-from emulator.measures import Count, Numbers
-from emulator.probing import AT_ONCE, SHORTEST_FRAME_BYTES, Prober, Probes, Seen
-from emulator.taps import MeasurementFailed
 
 LENGTHS_BYTES = (SHORTEST_FRAME_BYTES, 512, 1514, 9014)
 USUAL_LENGTH_BYTES = 1514

@@ -9,16 +9,16 @@ from __future__ import annotations
 import platform
 import time
 
-from emulator.certificate import Certificate
+from emulator.certification.certificate import Certificate
+from emulator.certification.expectations import HEADER_BYTES, Expectations
+from emulator.certification.injection import LONGEST_FRAME_BYTES
+from emulator.certification.judging import Judge, Judges
+from emulator.certification.measuring import Campaign, Means
+from emulator.certification.probing import prober
 from emulator.channel import DIRECTIONS, ChannelSpec
-from emulator.expectations import HEADER_BYTES, Expectations
 from emulator.faults import PortRefused
-from emulator.injection import LONGEST_FRAME_BYTES
-from emulator.judging import Judge, Judges
-from emulator.measuring import Campaign, Means
-from emulator.probing import prober
-from emulator.rtnetlink import open_rtnetlink
-from emulator.survey import Survey, survey
+from emulator.kernel.rtnetlink import open_rtnetlink
+from emulator.kernel.survey import Survey, survey
 
 VIRTUAL_TOLERANCE_NS = 1_000
 """On a clock that stands still while the machine computes."""

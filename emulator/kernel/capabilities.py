@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from emulator.bpf_probe import bpf_reason
 from emulator.channel import DIRECTIONS, ChannelSpec
+from emulator.kernel.bpf_probe import bpf_reason
+from emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds, Netem, differences
+from emulator.kernel.netem_messages import counters_of, netem_of, options
+from emulator.kernel.qdiscs import add_redirect, told
+from emulator.kernel.rtnetlink import IPRoute, NetlinkError
 from emulator.link import LinkSpec
-from emulator.netem import FourStateThresholds, GilbertElliottThresholds, Netem, differences
-from emulator.netem_messages import counters_of, netem_of, options
-from emulator.qdiscs import add_redirect, told
-from emulator.rtnetlink import IPRoute, NetlinkError
 
 SCRATCH = "owlt-probe"
 _LONGEST_32BIT_DELAY_NS = (2**32 - 1) * 64

@@ -7,8 +7,8 @@ from math import inf
 import numpy as np
 
 from emulator.channel import ChannelSpec, LinkSpec
-from emulator.delay_tables import jitter_table, offsets_ns
 from emulator.impairments import FourState, GilbertElliott
+from emulator.kernel.delay_tables import jitter_table, offsets_ns
 
 HEADER_BYTES = 14
 """An Ethernet header; an MTU counts what is behind it."""

@@ -1,6 +1,6 @@
 """Frames that come in at a port without a host that sends them: an interface of ours that leads to its way in.
 
-All that is written to the interface (a dummy) is redirected, on its way out, to the way in of the port, and meets
+All that is written to the interface is redirected, on its way out, to the way in of the port, and meets
 there what a host's frames meet: the captures, the filters, the bridge. Writing is by a packet socket, frame by frame.
 
 The redirection is a program of four instructions, not a mirred action: in Linux 7 that marks frames, and netem
@@ -8,16 +8,17 @@ duplicates none that is marked (net/sched/sch_netem.c, tc_depth).
 """
 
 import ctypes
+import errno
 import os
 import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from emulator.bpf import LIBRARY, BpfError
-from emulator.qdiscs import refused, silence
-from emulator.rtnetlink import IPRoute
-from emulator.survey import EGRESS_FILTERS, OUR_FILTER, Survey
+from emulator.kernel.bpf import LIBRARY, BpfError
+from emulator.kernel.qdiscs import refused, silence
+from emulator.kernel.rtnetlink import IPRoute, NetlinkError
+from emulator.kernel.survey import EGRESS_FILTERS, OUR_FILTER, Survey
 
 INJECTION_PREFIX = "owlt-inject"
 LONGEST_FRAME_BYTES = 9014
@@ -58,7 +59,7 @@ def clear_injections(netlink: IPRoute, found: Survey) -> None:
 
 def _make(netlink: IPRoute, name: str, entrance: int) -> None:
     _remove(netlink, name)
-    netlink.link("add", ifname=name, kind="dummy", mtu=LONGEST_FRAME_BYTES)
+    _add_link(netlink, name)
     (index,) = netlink.link_lookup(ifname=name)
     silence(netlink, index)
     netlink.tc("add", "clsact", index=index)
@@ -78,6 +79,16 @@ def _make(netlink: IPRoute, name: str, entrance: int) -> None:
     finally:
         os.close(program)
     netlink.link("set", index=index, state="up")
+
+
+def _add_link(netlink: IPRoute, name: str) -> None:
+    """A dummy, or where the kernel has none an ifb: nothing gets as far as their own ways out."""
+    try:
+        netlink.link("add", ifname=name, kind="dummy", mtu=LONGEST_FRAME_BYTES)
+    except NetlinkError as error:
+        if error.code != errno.EOPNOTSUPP:
+            raise
+        netlink.link("add", ifname=name, kind="ifb", mtu=LONGEST_FRAME_BYTES)
 
 
 def _redirection(entrance: int) -> int:

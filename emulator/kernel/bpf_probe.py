@@ -1,7 +1,7 @@
 """Whether this kernel takes the eBPF programs, found by loading them."""
 
-from emulator.bpf import BpfError, BpfObject
-from emulator.bpf_stages import PROGRAMS
+from emulator.kernel.bpf import BpfError, BpfObject
+from emulator.kernel.bpf_stages import PROGRAMS
 
 
 def bpf_reason() -> str:

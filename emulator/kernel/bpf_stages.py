@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self, cast
 
-from emulator import error_process
-from emulator.admission import ETHERNET_HEADER_BYTES, Admission
-from emulator.bpf import BpfObject
-from emulator.error_process import MOST_POSITIONS, ErrorProcess, Factor
-from emulator.rtnetlink import IPRoute
+from emulator.kernel import error_process
+from emulator.kernel.admission import ETHERNET_HEADER_BYTES, Admission
+from emulator.kernel.bpf import BpfObject
+from emulator.kernel.error_process import MOST_POSITIONS, ErrorProcess, Factor
+from emulator.kernel.rtnetlink import IPRoute
 
 PROGRAMS = Path(__file__).with_name("programs")
 CLSACT_INGRESS = 0xFFFF_FFF2

@@ -14,10 +14,10 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 from xmlrpc.client import Fault
 
-from emulator.access import Credentials, check_token
 from emulator.faults import INTERNAL_ERROR, INVALID_PARAMETERS, UNKNOWN_METHOD, EmulatorError
-from emulator.lease import LeaseKeeper
-from emulator.service import Emulator
+from emulator.service.access import Credentials, check_token
+from emulator.service.emulator import Emulator
+from emulator.service.lease import LeaseKeeper
 
 READING = ("describe", "statistics", "capabilities", "version", "timeline_status", "lease_status")
 CHANGING = ("configure", "change", "bypass", "clear", "timeline_start", "timeline_stop", "certify")

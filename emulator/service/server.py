@@ -20,12 +20,12 @@ from threading import BoundedSemaphore
 from typing import Any
 from xmlrpc.client import Fault
 
-from emulator.access import Credentials, credentials_of
-from emulator.lease import LeaseKeeper
-from emulator.limits import Limits, TokenBucket
-from emulator.messages import read_call, written_answer
-from emulator.methods import Methods
-from emulator.service import Emulator
+from emulator.service.access import Credentials, credentials_of
+from emulator.service.emulator import Emulator
+from emulator.service.lease import LeaseKeeper
+from emulator.service.limits import Limits, TokenBucket
+from emulator.service.messages import read_call, written_answer
+from emulator.service.methods import Methods
 
 _PATHS = ("/", "/RPC2")
 _LINGER_S = 1.0

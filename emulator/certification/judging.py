@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from emulator.certificate import Check
-from emulator.expectations import Expectations
-from emulator.intervals import mean_run_interval, quantile_ranks, share_interval
-from emulator.measures import Count, Numbers
+from emulator.certification.certificate import Check
+from emulator.certification.expectations import Expectations
+from emulator.certification.intervals import mean_run_interval, quantile_ranks, share_interval
+from emulator.certification.measures import Count, Numbers
 
 Judge = Callable[[float], Check]
 

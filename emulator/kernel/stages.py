@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from emulator import netem
-from emulator.admission import Admission
-from emulator.delay_tables import jitter_table, reordering_table
-from emulator.error_process import ErrorProcess
 from emulator.impairments import GilbertElliott, Loss
+from emulator.kernel import netem
+from emulator.kernel.admission import Admission
+from emulator.kernel.delay_tables import jitter_table, reordering_table
+from emulator.kernel.error_process import ErrorProcess
+from emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds, LossThresholds, Netem
 from emulator.link import LinkSpec
-from emulator.netem import FourStateThresholds, GilbertElliottThresholds, LossThresholds, Netem
 from emulator.written import WIDEST_TABLE_VALUE
 
 SMALLEST_FRAME_BYTES = 34

@@ -1,4 +1,4 @@
-"""Compile the eBPF programs, where that was not done or their source has changed: python -m emulator.compile
+"""Compile the eBPF programs, where that was not done or their source has changed: python -m emulator.kernel.compile
 
 Each object has a digest of its source and its command beside it.
 """

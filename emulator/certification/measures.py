@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.probing import Seen
+from emulator.certification.probing import Seen
 
 Numbers = NDArray[np.int64]
 

@@ -12,18 +12,18 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
-from emulator import qdiscs
-from emulator.capabilities import lacking, probe
+from emulator.certification.injection import clear_injections
 from emulator.channel import DIRECTIONS, ChannelSpec
 from emulator.faults import ChannelRefused, InvalidChannel, NotCapable, PortRefused, ServiceStopped, TimelineError
-from emulator.injection import clear_injections
+from emulator.kernel import qdiscs
+from emulator.kernel.capabilities import lacking, probe
+from emulator.kernel.ports import checked_port, find_port, residents
+from emulator.kernel.qdiscs import Direction, InKernel
+from emulator.kernel.rtnetlink import IPRoute, open_rtnetlink
+from emulator.kernel.stages import Stages, differences, kept, link_of, stages_of
+from emulator.kernel.survey import Survey, survey
 from emulator.link import LinkSpec
-from emulator.player import Moment, Player
-from emulator.ports import checked_port, find_port, residents
-from emulator.qdiscs import Direction, InKernel
-from emulator.rtnetlink import IPRoute, open_rtnetlink
-from emulator.stages import Stages, differences, kept, link_of, stages_of
-from emulator.survey import Survey, survey
+from emulator.service.player import Moment, Player
 from emulator.written import LARGEST_SEED
 
 API = 2
@@ -51,6 +51,8 @@ class Emulator:
         self._drawn_seeds: dict[str, int] = {}
         self._in_kernel: dict[str, InKernel] = {}
         self._player: Player | None = None
+        self._configurations = 0
+        """Counts up with whatever changes or clears the channel."""
         self._stopped = False
         self._lock = Lock()
         with self._lock, open_rtnetlink() as netlink:
@@ -132,22 +134,29 @@ class Emulator:
     def certify(self, channel: object, options: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
         """Apply a channel, measure with probes whether it is as asked, take it away, and return what was found.
 
-        Nobody else may send meanwhile, and other calls wait. `options`: `alpha` (0.001: how often a channel that is as
-        asked may fail), `budget_s` (600: what would take the channel longer to send is not measured), `packets` (as
-        many probes for each share instead of enough for ten events), `tolerance_ns` (1000: of delays). Returns
-        `verdict` ("ok", "failed", "incomplete") and `checks`, each with `direction`, `quantity`, `verdict`, `asked`,
-        `measured`, the interval `low` to `high`, `count` and `reason`, as far as there are any.
+        Nobody else may send meanwhile, nor change anything (fault 1). `options`: `alpha` (0.001: how often a channel
+        that is as asked may fail), `budget_s` (600: what would take the channel longer to send is not measured),
+        `packets` (as many probes for each share instead of enough for ten events), `tolerance_ns` (1000: of delays).
+        Returns `verdict` ("ok", "failed", "incomplete") and `checks`, each with `direction`, `quantity`, `verdict`,
+        `asked`, `measured`, the interval `low` to `high`, `count` and `reason`, as far as there are any.
         """
-        from emulator.certify import certify  # numpy: only who asks for a certificate waits for it
+        from emulator.certification.certify import certify  # numpy: only who asks for a certificate waits for it
 
         wanted = _certify_options(options)
         self.configure(channel)
         with self._lock:
-            try:
-                return certify(self._asked, self._port_names, **wanted).to_wire()
-            finally:
-                with open_rtnetlink() as netlink:
-                    self._clear(netlink, survey(netlink))
+            asked, measured = self._asked, self._configurations
+        try:
+            certificate = certify(asked, self._port_names, **wanted)
+        finally:
+            with self._lock:
+                disturbed = self._configurations != measured
+                if not disturbed:
+                    with open_rtnetlink() as netlink:
+                        self._clear(netlink, survey(netlink))
+        if disturbed:
+            raise ChannelRefused("certify: somebody changed or cleared the channel meanwhile; measure again, alone")
+        return certificate.to_wire()
 
     def timeline_start(self) -> dict[str, Any]:
         """Begin the channel's timeline at this moment; from its beginning if it has been going on."""
@@ -229,6 +238,7 @@ class Emulator:
 
         Raises ChannelRefused if the stages read back, compared whole, are not those that were given.
         """
+        self._configurations += 1
         rtt_ns = sum(link.delay_ns for link in links.values())
         wanted: dict[str, Stages] = {}
         for name, link in links.items():
@@ -279,18 +289,22 @@ class Emulator:
 
     def _clear(self, netlink: IPRoute, found: Survey) -> None:
         """Take away all that is ours, whether or not the ports are still there and still fit to be shaped."""
+        self._configurations += 1
         self._asked = ChannelSpec()
         self._links = _links_of(self._asked)
-        with qdiscs.refused("clearing"):
-            for name in self._port_names:
-                port = find_port(found, name)
-                if port is not None:
-                    qdiscs.clear(netlink, found, port)
-            qdiscs.clear_orphans(netlink, found)
-            clear_injections(netlink, found)
+        clear_ports(netlink, found, self._port_names)
         for in_kernel in self._in_kernel.values():
             in_kernel.close()
         self._in_kernel = {}
+
+
+def clear_ports(netlink: IPRoute, found: Survey, names: Sequence[str]) -> None:
+    """Take away all that an emulator put at these ports, or left behind; ChannelRefused if the kernel refuses."""
+    with qdiscs.refused("clearing"):
+        for port in filter(None, (find_port(found, name) for name in names)):
+            qdiscs.clear(netlink, found, port)
+        qdiscs.clear_orphans(netlink, found)
+        clear_injections(netlink, found)
 
 
 def _certify_options(options: object) -> dict[str, Any]:

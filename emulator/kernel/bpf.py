@@ -34,7 +34,9 @@ class BpfObject:
     def __init__(self, path: Path) -> None:
         """Load an object file into the kernel."""
         if not path.exists():
-            raise BpfError(f"eBPF program: {path}: no such file; next: make setup (or python -m emulator.compile)")
+            raise BpfError(
+                f"eBPF program: {path}: no such file; next: make setup, or python -m emulator.kernel.compile"
+            )
         self._library = _library()
         self._name = path.name.removesuffix("".join(path.suffixes))
         _said.texts = []

@@ -18,9 +18,9 @@ from socket import socket
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.injection import LONGEST_FRAME_BYTES, injecting
-from emulator.rtnetlink import IPRoute
-from emulator.taps import SLOTS, Frames, MeasurementFailed, Tap, concatenated
+from emulator.certification.injection import LONGEST_FRAME_BYTES, injecting
+from emulator.certification.taps import SLOTS, Frames, MeasurementFailed, Tap, concatenated
+from emulator.kernel.rtnetlink import IPRoute
 
 DESTINATION = bytes.fromhex("02004f574c01")
 """Locally administered, and nobody's: a bridge floods it."""

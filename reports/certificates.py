@@ -1,0 +1,113 @@
+"""A certificate in words: the verdict on a channel, and what was measured of each quantity, in readable units."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import isinf
+
+from reports.load import CERTIFICATES, Channel
+from reports.records import Check
+from reports.units import number_text, probability_text, rate_text
+
+NONE = "–"
+_TIMES = (("s", 10**9, 10**10), ("ms", 10**6, 10**5), ("µs", 10**3, 10**3), ("ns", 1, 0))
+"""Unit, its ns, and from how many ns on it is used."""
+_RATES = (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0))
+_UNITS = ("ns", "bit/s", "bytes", "packets")
+
+
+@dataclass(frozen=True)
+class CheckWords:
+    """A check as a table shows it."""
+
+    direction: str
+    quantity: str
+    asked: str
+    measured: str
+    interval: str
+    count: str
+    verdict: str
+    reason: str
+
+
+def verdict_words(channel: Channel, wanted: bool) -> str:
+    """What a channel's certificate comes to. `wanted` is whether the sweep asked for certificates."""
+    certificate = channel.certificate
+    if certificate is None:
+        why = "a plain bridge promises nothing" if channel.asked.bypass else "no certificate was found"
+        return f"not certified: {why}" if wanted or channel.asked.bypass else "not certified: not asked for"
+    counts = Counter(check.verdict for check in certificate.checks)
+    total = sum(counts.values())
+    if certificate.verdict == "ok":
+        return f"ok: all {total} quantities as asked"
+    unmeasured = f"{counts['not measured']} not measured" if counts["not measured"] else ""
+    if certificate.verdict == "incomplete":
+        return f"incomplete: {unmeasured} of {total} quantities"
+    return f"failed: {counts['failed']} of {total} quantities{unmeasured and f', {unmeasured}'}"
+
+
+def certificate_address(channel: Channel) -> str:
+    """Where the certificate's file is, from the page."""
+    return f"../{CERTIFICATES}/{channel.key}.json"
+
+
+def check_words(check: Check) -> CheckWords:
+    """A check with its numbers in one unit, the one that fits what was asked."""
+    quantity, comma, unit = check.quantity.rpartition(", ")
+    if not comma or unit not in _UNITS:
+        quantity, unit = check.quantity, ""
+    known = [value for value in (check.asked, check.measured) if value is not None and not isinf(value)]
+    scale = _Scale.of(unit, max(known, default=0.0), "share" in quantity)
+    return CheckWords(
+        direction=check.direction,
+        quantity=quantity,
+        asked=scale.text(check.asked),
+        measured=scale.text(check.measured),
+        interval=_interval(check, scale),
+        count=number_text(check.count) if check.count else NONE,
+        verdict=check.verdict,
+        reason=check.reason,
+    )
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """How the numbers of a check are written: divided by `per_unit`, with so many decimals or significant digits."""
+
+    unit: str
+    per_unit: float = 1.0
+    decimals: int | None = None
+    is_share: bool = False
+
+    @classmethod
+    def of(cls, unit: str, greatest: float, is_share: bool) -> _Scale:
+        if unit == "ns":
+            name, ns, _ = next(each for each in _TIMES if greatest >= each[2])
+            return cls(name, ns, len(str(ns)) - 1)
+        if unit == "bit/s":
+            return cls(*next((each for each in _RATES if greatest >= each[1]), _RATES[-1]))
+        return cls(unit, is_share=is_share)
+
+    def number(self, value: float) -> str:
+        if self.is_share:
+            return probability_text(float(f"{value:.3g}"))
+        value /= self.per_unit
+        if self.decimals is not None:
+            return number_text(round(value, self.decimals))
+        return number_text(value) if value.is_integer() else number_text(float(f"{value:.6g}"))
+
+    def text(self, value: float | None) -> str:
+        if value is None:
+            return NONE
+        if isinf(value):
+            return rate_text(None) if self.unit.endswith("bit/s") else "unlimited"
+        return f"{self.number(value)} {self.unit}".rstrip()
+
+
+def _interval(check: Check, scale: _Scale) -> str:
+    """What the channel may be: "0 to 0.01", "at most 25.05 ms"; one number where that leaves nothing open."""
+    low, high = check.low, check.high
+    if low is None or high is None:
+        return NONE if low is high else f"at least {scale.text(low)}" if high is None else f"at most {scale.text(high)}"
+    return scale.text(low) if low == high else f"{scale.number(low)} to {scale.text(high)}"

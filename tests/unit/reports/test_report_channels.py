@@ -1,0 +1,194 @@
+"""Channels and their certificates in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.channel import ChannelSpec
+from reports.certificates import certificate_address, check_words, verdict_words
+from reports.channels import MOST_STEPS, channel_head, link_words, step_rows, timeline_words
+from reports.load import Channel
+from reports.records import Certificate, Check, WrittenChannel
+
+ASYMMETRIC = {
+    "both": {"delay": "600 s", "bit_error_rate": 1e-6, "error_effect": "drop"},
+    "forward": {"rate": "2 Mbit/s"},
+    "reverse": {"rate": "8 kbit/s"},
+}
+CONTACTS = {
+    "both": {"delay": "7 ms", "rate": "1 Mbit/s"},
+    "timeline": {
+        "steps": [
+            {"at": "480 s", "both": {"up": False, "while_down": "hold"}},
+            {"at": "5700 s", "forward": {"up": True, "rate": "2 Mbit/s"}, "reverse": {"up": True}},
+        ],
+        "loop_after": "8 h",
+    },
+}
+
+
+def written(asked: dict[str, Any]) -> WrittenChannel:
+    """A channel as the orchestrator writes it into a plan."""
+    return WrittenChannel.model_validate(ChannelSpec.from_wire(asked).to_wire())
+
+
+def words(link: dict[str, Any]) -> tuple[str, ...]:
+    return link_words(written({"forward": link}).forward)
+
+
+def channel(*checks: Check, verdict: str = "ok", asked: dict[str, Any] | None = None) -> Channel:
+    certificate = Certificate.model_validate({"verdict": verdict, "checks": checks, "kernel": "6.12", "alpha": 0.001})
+    return Channel("abc", "geo", written(asked or {}), certificate if checks else None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "head"),
+    [
+        ({"both": {"delay": "25 ms", "rate": "10 Mbit/s"}}, "10 Mbit/s · 25 ms one way"),
+        (ASYMMETRIC, "2 Mbit/s → / 8 kbit/s ← · 10 min one way"),
+        ({"forward": {"delay": "1 ms"}}, "unlimited rate · 1 ms → / 0 ms ← one way"),
+        (CONTACTS, "1 Mbit/s · 7 ms one way · changes with time"),
+        ({"bypass": True}, "a plain bridge"),
+    ],
+)
+def test_a_channel_is_told_in_a_line(asked: dict[str, Any], head: str) -> None:
+    assert channel_head(written(asked)) == head
+
+
+def test_a_link_that_does_nothing_says_so() -> None:
+    assert words({}) == ("delay 0 ms", "unlimited rate", "no errors, no losses")
+
+
+def test_a_rate_has_a_queue_before_it_even_where_none_is_written() -> None:
+    assert "queue 1000 packets" in words({"rate": "1 Mbit/s"})
+
+
+@pytest.mark.parametrize(
+    ("asked", "phrases"),
+    [
+        ({"packet_error_rate": 0.01}, ["packet error rate 0.01", "what is hit has a bit flipped"]),
+        (
+            {"bit_error_rate": 1e-6, "error_effect": "drop"},
+            ["bit error rate 10⁻⁶", "frames that are hit are dropped"],
+        ),
+        ({"pattern": {"packets": [1, 5]}}, ["2 listed packets hit"]),
+        (
+            {"loss": {"model": "gilbert_elliott", "mean_rate": 0.03, "burst_packets": 4}},
+            ["0.03 lost, in bursts of 4 packets on average"],
+        ),
+        ({"loss": {"model": "four_state", "p13": 0.01, "p31": 0.5}}, ["losses by four states (p13 0.01, p31 0.5)"]),
+        ({"jitter": {"amount": "3 ms"}}, ["normal jitter, standard deviation 3 ms"]),
+        ({"jitter": {"amount": "3 ms", "distribution": "uniform"}}, ["uniform jitter, at most 3 ms"]),
+        ({"reordering": {"rate": 0.1, "by": "5 ms"}, "keeps_order": False}, ["0.1 of the packets later by 5 ms"]),
+        ({"duplication_rate": 0.1}, ["0.1 of the packets twice"]),
+        ({"rate": "1 Mbit/s", "queue": "64 kB", "overhead": "24 B"}, ["queue 64 kB", "24 B overhead a frame"]),
+        ({"mtu": "1500 B"}, ["MTU 1500 B"]),
+    ],
+)
+def test_a_link_is_told_in_words(asked: dict[str, Any], phrases: list[str]) -> None:
+    assert set(phrases) <= set(words(asked))
+
+
+def test_a_link_with_errors_does_not_say_that_it_has_none() -> None:
+    assert "no errors, no losses" not in words({"packet_error_rate": 0.01})
+
+
+def test_how_a_channel_changes_is_told_in_a_sentence() -> None:
+    assert timeline_words(written(CONTACTS)) == (
+        "Changes with time: 2 steps, the last at 1 h 35 min, and begins again after 8 h."
+    )
+
+
+def test_each_step_says_what_changes_with_it() -> None:
+    assert step_rows(written(CONTACTS)) == [
+        ("8 min", "down, packets wait while down", "down, packets wait while down"),
+        ("1 h 35 min", "2 Mbit/s, up", "up"),
+    ]
+
+
+def test_what_a_step_takes_away_is_told() -> None:
+    asked = {
+        "both": {"rate": "1 Mbit/s", "jitter": {"amount": "1 ms"}},
+        "timeline": {"steps": [{"at": "1 s", "both": {"rate": "unlimited", "jitter": "none"}}]},
+    }
+
+    assert {*step_rows(written(asked))[0][1].split(", ")} == {"unlimited rate", "no jitter"}
+
+
+def test_of_many_steps_the_first_are_told_and_how_many_are_left() -> None:
+    steps = [{"at": f"{number} s", "both": {"delay": f"{number} ms"}} for number in range(1, MOST_STEPS + 6)]
+
+    rows = step_rows(written({"timeline": {"steps": steps}}))
+
+    assert (len(rows), rows[-1][1]) == (MOST_STEPS + 1, "5 more steps")
+
+
+OK = Check(direction="forward", quantity="rate, bit/s", verdict="ok")
+FAILED = Check(direction="forward", quantity="rate, bit/s", verdict="failed")
+UNMEASURED = Check(direction="forward", quantity="rate, bit/s", verdict="not measured")
+
+
+@pytest.mark.parametrize(
+    ("certified", "text"),
+    [
+        (channel(OK, OK), "ok: all 2 quantities as asked"),
+        (channel(OK, FAILED, verdict="failed"), "failed: 1 of 2 quantities"),
+        (channel(UNMEASURED, FAILED, verdict="failed"), "failed: 1 of 2 quantities, 1 not measured"),
+        (channel(OK, UNMEASURED, verdict="incomplete"), "incomplete: 1 not measured of 2 quantities"),
+        (channel(), "not certified: no certificate was found"),
+        (channel(asked={"bypass": True}), "not certified: a plain bridge promises nothing"),
+    ],
+)
+def test_the_verdict_on_a_channel_is_told_with_its_count(certified: Channel, text: str) -> None:
+    assert verdict_words(certified, wanted=True) == text
+
+
+def test_a_channel_that_was_not_to_be_certified_says_so() -> None:
+    assert verdict_words(channel(), wanted=False) == "not certified: not asked for"
+
+
+def test_a_certificate_is_beside_the_report() -> None:
+    assert certificate_address(channel()) == "../certificates/abc.json"
+
+
+@pytest.mark.parametrize(
+    ("quantity", "asked", "measured", "low", "high", "texts"),
+    [
+        (
+            "one-way delay of 64-byte frames, p0, ns",
+            25_051_200.0,
+            25_051_392.0,
+            25_050_392.0,
+            25_051_392.0,
+            ("25.0512 ms", "25.051392 ms", "25.050392 to 25.051392 ms"),
+        ),
+        ("rate, bit/s", 1e7, 9_999_995.3, 9.98e6, 1.001e7, ("10 Mbit/s", "10 Mbit/s", "9.98 to 10.01 Mbit/s")),
+        ("rate, bit/s", float("inf"), 9e6, None, 9.5e6, ("unlimited rate", "9 Mbit/s", "at most 9.5 Mbit/s")),
+        ("share of 64-byte frames lost", 5.1187e-4, 0.0, 0.0, 0.0107211, ("5.12·10⁻⁴", "0", "0 to 0.0107")),
+        ("depth of the queue, packets", 1000.0, 1000.0, 1000.0, 1000.0, ("1\u202f000 packets",) * 3),
+        ("depth of the queue, ns", 1e8, 1.004e8, 9.9e7, 1.01e8, ("100 ms", "100.4 ms", "99 to 101 ms")),
+        ("most bits flipped in a packet", 1.0, 1.0, 1.0, 1.0, ("1", "1", "1")),
+        ("shares of 64-byte frames", None, None, None, None, ("–", "–", "–")),
+    ],
+)
+def test_a_check_is_in_readable_units(
+    quantity: str,
+    asked: float | None,
+    measured: float | None,
+    low: float | None,
+    high: float | None,
+    texts: tuple[str, str, str],
+) -> None:
+    told = check_words(
+        Check(direction="forward", quantity=quantity, verdict="ok", asked=asked, measured=measured, low=low, high=high)
+    )
+
+    assert (told.asked, told.measured, told.interval) == texts
+
+
+def test_a_quantity_is_named_without_its_unit() -> None:
+    told = check_words(Check(direction="forward", quantity="one-way delay, p0, ns", verdict="ok"))
+
+    assert told.quantity == "one-way delay, p0"
