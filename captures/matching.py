@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.bitflips import find_flipped, flipped_bit
+from captures.bitflips import find_damaged, flipped_bit
 from captures.columns import Columns
 from captures.pairing import DelayAround, pair_by_key
 from captures.pcap import LONGEST_FRAME_BYTES, read_frames
@@ -157,7 +157,7 @@ def _add_flipped(crossing: _Crossing, pairs: _Pairs, explained: Rows) -> _Pairs:
         return pairs
     departures, arrivals = near_capture.time_ns[lost], far_capture.time_ns[others]
     delays = DelayAround(far_capture.time_ns[pairs[:, 1]], near_capture.time_ns[pairs[:, 0]])
-    flips = find_flipped(
+    flips = find_damaged(
         _frames(near_capture, lost),
         departures.tolist(),
         _frames(far_capture, others),

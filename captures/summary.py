@@ -19,7 +19,7 @@ from captures.pcap import read_header
 from captures.session import Session
 from captures.suspicion import NOTHING_EXPECTED, Expected, suspect_capture, suspect_delivery
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised whenever a field or the meaning of one changes; summaries of other versions are made again."""
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.bitflips import find_flipped, flipped_bit
+from captures.bitflips import find_damaged, flipped_bit
 from tests.unit.captures.making import flip, udp_frame
 
 frames = st.binary(min_size=1, max_size=200)
@@ -37,19 +38,46 @@ def test_every_copy_is_found_with_its_packet_and_its_bit() -> None:
     bits = [chance.randrange(8 * len(packet)) for packet in packets]
     copies = [flip(packet, bit) for packet, bit in zip(packets, bits, strict=True)]
     times = list(range(200))
-    assert find_flipped(packets, times, copies, times) == [(n, n, bits[n]) for n in range(200)]
+    assert find_damaged(packets, times, copies, times) == [(n, n, bits[n]) for n in range(200)]
 
 
 def test_of_equal_packets_the_one_sent_nearest_to_the_wanted_time_is_taken() -> None:
     packet = udp_frame(b"keep-alive")
-    assert find_flipped([packet] * 3, [0, 100, 200], [flip(packet, 9)], [110]) == [(1, 0, 9)]
+    assert find_damaged([packet] * 3, [0, 100, 200], [flip(packet, 9)], [110]) == [(1, 0, 9)]
 
 
 def test_no_packet_is_taken_twice() -> None:
     packet = udp_frame(b"keep-alive")
-    found = find_flipped([packet] * 2, [0, 100], [flip(packet, 9), flip(packet, 300)], [90, 100])
+    found = find_damaged([packet] * 2, [0, 100], [flip(packet, 9), flip(packet, 300)], [90, 100])
     assert found == [(1, 0, 9), (0, 1, 300)]
 
 
 def test_a_frame_that_is_no_copy_of_any_packet_is_left_out() -> None:
-    assert find_flipped([udp_frame(b"data")], [0], [udp_frame(b"atad")], [0]) == []
+    assert find_damaged([udp_frame(b"data")], [0], [udp_frame(b"atad")], [0]) == []
+
+
+def test_a_copy_with_several_bits_hit_is_found_with_its_first() -> None:
+    packets = [udp_frame(random.Random(number).randbytes(200)) for number in range(50)]
+    times = [1000 * number for number in range(50)]
+    copies = [flip(flip(flip(packet, 77), 900), 1300) for packet in packets]
+
+    assert sorted(find_damaged(packets, times, copies, times)) == [(n, n, 77) for n in range(50)]
+
+
+def test_a_copy_of_packets_alike_with_several_bits_hit_is_of_the_one_sent_nearest() -> None:
+    packet = udp_frame(bytes(200))
+
+    assert find_damaged([packet] * 3, [0, 100, 200], [flip(flip(packet, 9), 99)], [110]) == [(1, 0, 9)]
+
+
+def test_a_frame_with_other_contents_is_no_copy() -> None:
+    one, other = (udp_frame(random.Random(seed).randbytes(200)) for seed in (1, 2))
+
+    assert find_damaged([one], [0], [other], [0]) == []
+
+
+def test_a_copy_with_one_bit_hit_is_found_before_one_that_is_as_near_with_several() -> None:
+    packet, like_it = udp_frame(bytes(200)), udp_frame(bytes(199) + b"\1")
+
+    found = find_damaged([packet, like_it], [0, 10], [flip(flip(packet, 5), 6), flip(like_it, 7)], [0, 10])
+    assert sorted(found) == [(0, 0, 5), (1, 1, 7)]
