@@ -87,6 +87,11 @@ class ErrorStage(_Stage):
         stage.replace(process)
         return stage
 
+    def begin_anew(self, process: ErrorProcess) -> None:
+        """Be as one that was just loaded."""
+        self._object.write("counters", bytes(8 * len(self._counters)))
+        self.replace(process)
+
     def replace(self, process: ErrorProcess) -> None:
         """Start another stream, or the same again, between two frames; the counters go on."""
         factor = error_process.factor_of(process.rate) if process.rate else Factor(0, 0)

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 from emulator.faults import ChannelRefused
 from emulator.kernel.bpf import BpfError
 from emulator.kernel.bpf_stages import ErrorStage, GateStage
+from emulator.kernel.error_process import ErrorProcess
 from emulator.kernel.netem import Netem
 from emulator.kernel.netem_messages import counters_of, netem_of, options
 from emulator.kernel.ports import IFB_PREFIX, Port
@@ -44,14 +45,34 @@ class Direction:
     exit: Port
 
 
+class Spare:
+    """Error programs that are loaded and not in use: loading one takes as long as all else that a channel needs."""
+
+    def __init__(self) -> None:
+        self._stages: list[ErrorStage] = []
+
+    def taken(self, process: ErrorProcess) -> ErrorStage:
+        """Return a program with this process; load one if there is none to spare."""
+        if not self._stages:
+            return ErrorStage.load(process)
+        stage = self._stages.pop()
+        stage.begin_anew(process)
+        return stage
+
+    def keep(self, stage: ErrorStage) -> None:
+        """Take in a program whose filter has gone."""
+        self._stages.append(stage)
+
+
 class InKernel:
     """A direction's stages as they are in the kernel: none when made, changed by `adapt`.
 
     A program lives as long as the filter that runs it; this object holds what reaches into it.
     """
 
-    def __init__(self, direction: Direction) -> None:
+    def __init__(self, direction: Direction, spare: Spare) -> None:
         self._direction = direction
+        self._spare = spare
         self._programs: dict[str, Program] = {}
         self._markers = 0
 
@@ -106,18 +127,24 @@ class InKernel:
         return counted | {name: program.counters() for name, program in self._programs.items()}
 
     def close(self) -> None:
-        """Let go of the programs. The filters that run them are taken away by `clear`."""
+        """Let go of the programs, whose filters `clear` has taken away."""
         for program in self._programs.values():
-            program.close()
+            self._let_go(program)
         self._programs = {}
         self._markers = 0
+
+    def _let_go(self, program: Program) -> None:
+        if isinstance(program, ErrorStage):
+            self._spare.keep(program)
+        else:
+            program.close()
 
     def _adapt_program(self, netlink: IPRoute, name: str, wanted: Any) -> None:
         program = self._programs.get(name)
         index, parent = self._place(name)
         if program is not None and wanted is None:
             netlink.tc("del-filter", index=index, parent=parent, prio=_PROGRAM, kind="bpf")
-            self._programs.pop(name).close()
+            self._let_go(self._programs.pop(name))
             if not filter_handles(netlink, index):
                 netlink.tc("del", "clsact", index=index)
         elif program is not None:
@@ -125,7 +152,7 @@ class InKernel:
                 program.replace(wanted)
         elif wanted is not None:
             _make_clsact(netlink, index)
-            self._programs[name] = program = ErrorStage.load(wanted) if name == "errors" else GateStage.load(wanted)
+            self._programs[name] = program = self._spare.taken(wanted) if name == "errors" else GateStage.load(wanted)
             program.attach(netlink, index, _PROGRAM, OUR_FILTER)
 
     def _place(self, name: str) -> tuple[int, int]:

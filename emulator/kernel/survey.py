@@ -36,11 +36,15 @@ class Survey:
         return next((name for name, link in self.links.items() if link["index"] == index), f"number {index}")
 
 
-def survey(netlink: IPRoute) -> Survey:
-    """Ask the kernel."""
+NOTHING = Survey({}, ())
+"""As far as our own stages go, what is there once all is cleared."""
+
+
+def survey(netlink: IPRoute, whose: bool = True) -> Survey:
+    """Ask the kernel; `whose` a clsact is costs two more questions for each."""
     links = {link.get_attr("IFLA_IFNAME"): link for link in netlink.get_links()}
     qdiscs = tuple(netlink.get_qdiscs())
-    clsacts = [qdisc["index"] for qdisc in qdiscs if qdisc.get_attr("TCA_KIND") == "clsact"]
+    clsacts = [qdisc["index"] for qdisc in qdiscs if whose and qdisc.get_attr("TCA_KIND") == "clsact"]
     return Survey(links, qdiscs, frozenset(index for index in clsacts if _only_ours(netlink, index)))
 
 

@@ -18,10 +18,10 @@ from emulator.faults import ChannelRefused, InvalidChannel, NotCapable, PortRefu
 from emulator.kernel import qdiscs
 from emulator.kernel.capabilities import lacking, probe
 from emulator.kernel.ports import checked_port, find_port, residents
-from emulator.kernel.qdiscs import Direction, InKernel
+from emulator.kernel.qdiscs import Direction, InKernel, Spare
 from emulator.kernel.rtnetlink import IPRoute, open_rtnetlink
 from emulator.kernel.stages import Stages, differences, kept, link_of, stages_of
-from emulator.kernel.survey import Survey, survey
+from emulator.kernel.survey import NOTHING, Survey, survey
 from emulator.link import LinkSpec
 from emulator.service.player import Moment, Player
 from emulator.written import LARGEST_SEED
@@ -50,6 +50,7 @@ class Emulator:
         self._links = _links_of(self._asked)
         self._drawn_seeds: dict[str, int] = {}
         self._in_kernel: dict[str, InKernel] = {}
+        self._spare = Spare()
         self._player: Player | None = None
         self._configurations = 0
         """Counts up with whatever changes or clears the channel."""
@@ -76,11 +77,11 @@ class Emulator:
             found = survey(netlink)
             directions = self._directions(found, residents(netlink))
             self._clear(netlink, found)
-            self._in_kernel = {name: InKernel(direction) for name, direction in directions.items()}
+            self._in_kernel = {name: InKernel(direction, self._spare) for name, direction in directions.items()}
             self._asked = asked
             self._drawn_seeds = {name: secrets.randbelow(LARGEST_SEED + 1) for name in DIRECTIONS}
             try:
-                return self._become(netlink, survey(netlink), _links_of(asked))
+                return self._become(netlink, NOTHING, _links_of(asked))
             except BaseException as failure:
                 self._clear(netlink, survey(netlink))
                 if isinstance(failure, ChannelRefused) and (lacks := lacking(asked, probe(netlink))):
@@ -109,7 +110,9 @@ class Emulator:
             found = survey(netlink)
             try:
                 directions = self._directions(found, residents(netlink))
-                self._in_kernel = self._in_kernel or {name: InKernel(way) for name, way in directions.items()}
+                self._in_kernel = self._in_kernel or {
+                    name: InKernel(way, self._spare) for name, way in directions.items()
+                }
                 return self._become(netlink, found, _links_of(wanted))
             except BaseException:
                 self._clear(netlink, survey(netlink))
@@ -246,7 +249,7 @@ class Emulator:
                 present = self._in_kernel[name].read_back(netlink, found)
                 wanted[name] = kept(stages_of(link, rtt_ns, self._drawn_seeds.get(name, 0)), present)
                 self._in_kernel[name].adapt(netlink, found, present, wanted[name])
-        after = survey(netlink)
+        after = survey(netlink, whose=False)
         has = {name: in_kernel.read_back(netlink, after) for name, in_kernel in self._in_kernel.items()}
         for name, stages in wanted.items():
             if wrong := differences(stages, has[name]):
@@ -279,7 +282,7 @@ class Emulator:
             if end_ns is not None and links[name].while_down == "hold" and self._links[name].up
         }
         with self._lock, open_rtnetlink() as netlink:
-            self._become(netlink, survey(netlink), links, holds)
+            self._become(netlink, survey(netlink, whose=False), links, holds)
 
     def _end_timeline(self) -> None:
         """Outside the lock, which the step that is being applied may hold."""
