@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agents.contract import Implementation, Need
 from agents.needs import unmet
+from emulator.kernel.compile import is_compiled, sources
 from orchestrator import kernel
 
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
@@ -43,7 +44,7 @@ COMMANDS = [
 def examine(implementations: Iterable[Implementation]) -> list[Finding]:
     """Everything that a rig or one of the implementations needs, found or not."""
     findings = [_command(*row) for row in COMMANDS]
-    findings += [_kernel(), _shared_memory(), _root(), _netem()]
+    findings += [_kernel(), _programs(), _shared_memory(), _root(), _netem()]
     for build in implementations:
         findings += _needs(build)
     return findings
@@ -72,6 +73,13 @@ def _kernel() -> Finding:
         else "none built yet"
     )
     return Finding("virtual-time kernel", found is not None, detail, "the virtual rig", "owlt kernel build")
+
+
+def _programs() -> Finding:
+    missing = [source.name for source in sources() if not is_compiled(source)]
+    detail = f"not compiled: {', '.join(missing)}" if missing else "compiled"
+    wanted_for = "bit errors, patterns, MTUs, queues that are not in packets, certificates"
+    return Finding("emulator's eBPF programs", not missing, detail, wanted_for, "make setup")
 
 
 def _shared_memory() -> Finding:

@@ -23,12 +23,21 @@ class CompileError(Exception):
     """A program that was not compiled. The text has the compiler's first words and the next step."""
 
 
+def is_compiled(source: Path) -> bool:
+    """Return whether a source's object is there and of that very source."""
+    noted = source.with_suffix(".sha256")
+    return source.with_suffix(".o").exists() and noted.exists() and noted.read_text() == _digest(source)
+
+
+def _digest(source: Path) -> str:
+    return hashlib.sha256(source.read_bytes() + "\0".join([COMPILER, *OPTIONS]).encode()).hexdigest()
+
+
 def compile_program(source: Path) -> Path:
     """Return the object of a source, compiled if need be. It appears at once, whole."""
     target = source.with_suffix(".o")
     noted = source.with_suffix(".sha256")
-    digest = hashlib.sha256(source.read_bytes() + "\0".join([COMPILER, *OPTIONS]).encode()).hexdigest()
-    if target.exists() and noted.exists() and noted.read_text() == digest:
+    if is_compiled(source):
         return target
     compiler = shutil.which(COMPILER)
     if compiler is None:
@@ -44,13 +53,18 @@ def compile_program(source: Path) -> Path:
         raise CompileError(f"{source.name}: {COMPILER} says: {first}; {step}")
     noted.unlink(missing_ok=True)
     being_made.replace(target)
-    noted.write_text(digest)
+    noted.write_text(_digest(source))
     return target
+
+
+def sources(directory: Path = PROGRAMS) -> list[Path]:
+    """Return the sources of all programs."""
+    return sorted(directory.glob("*.bpf.c"))
 
 
 def compile_all(directory: Path = PROGRAMS) -> list[Path]:
     """Return the objects of all programs."""
-    return [compile_program(source) for source in sorted(directory.glob("*.bpf.c"))]
+    return [compile_program(source) for source in sources(directory)]
 
 
 if __name__ == "__main__":
