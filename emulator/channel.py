@@ -75,12 +75,22 @@ class ChannelSpec(Value):
 
     @model_validator(mode="after")
     def _held_until_known(self) -> Self:
-        last = self.timeline.steps[-1] if self.timeline and self.timeline.loop_after_ns is None else self
+        last = self.timeline.steps[-1] if self.timeline and self.timeline.loop_after_ns is None else None
         for direction in DIRECTIONS:
-            link: LinkSpec = getattr(last, direction)
-            if not link.up and link.while_down == "hold":
+            last_link: LinkSpec | None = getattr(last, direction, None)
+            if last_link is not None and not last_link.up and last_link.while_down == "hold":
                 raise ValueError(f"{direction}: a later step that ends the outage, or 'while_down: drop'")
         return self
+
+    def refuse_to_begin_held(self) -> None:
+        """Raise InvalidChannel if an outage that holds is there from the beginning: nobody would end it."""
+        for direction in DIRECTIONS:
+            link = self.link(direction)
+            if not link.up and link.while_down == "hold":
+                raise InvalidChannel(
+                    f"{direction}: got an outage that holds and has no end, wanted one in the steps of a timeline ("
+                    "at: 0 s for the beginning), or 'while_down: drop'"
+                )
 
     @property
     def unimpaired(self) -> bool:
@@ -156,7 +166,7 @@ def _with_whole_steps(given: Any) -> Any:
     steps = timeline.get("steps") if isinstance(timeline, Mapping) else None
     if not isinstance(steps, list):
         return given
-    whole, links = [], {name: given[name] for name in DIRECTIONS}
+    whole, links = [], {name: given.get(name, {}) for name in DIRECTIONS}
     for step in map(_with_both, steps):
         if isinstance(step, Mapping):
             links = {name: _merged(link, step.get(name, {})) for name, link in links.items()}

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from emulator.kernel.bpf import LIBRARY, BpfError
+from emulator.kernel.ports import Port
 from emulator.kernel.qdiscs import refused, silence
 from emulator.kernel.rtnetlink import IPRoute, NetlinkError
 from emulator.kernel.survey import EGRESS_FILTERS, OUR_FILTER, Survey
@@ -50,11 +51,11 @@ def injecting(netlink: IPRoute, entrance: int) -> Iterator[socket.socket]:
         _remove(netlink, name)
 
 
-def clear_injections(netlink: IPRoute, found: Survey) -> None:
-    """Take away what a measurement that was killed left."""
-    for name in found.links:
-        if name.startswith(INJECTION_PREFIX):
-            _remove(netlink, name)
+def clear_injection(netlink: IPRoute, found: Survey, port: Port) -> None:
+    """Take away what a measurement that was killed left of its way into a port."""
+    name = f"{INJECTION_PREFIX}{port.index}"
+    if name in found.links:
+        _remove(netlink, name)
 
 
 def _make(netlink: IPRoute, name: str, entrance: int) -> None:

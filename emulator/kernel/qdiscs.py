@@ -12,6 +12,7 @@ Which stages and whether they are right is decided in `stages`; whose interfaces
 import errno
 import socket
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from emulator.faults import ChannelRefused
 from emulator.kernel.bpf import BpfError
 from emulator.kernel.bpf_stages import ErrorStage, GateStage
 from emulator.kernel.error_process import ErrorProcess
-from emulator.kernel.netem import Netem
+from emulator.kernel.netem import Netem, differences
 from emulator.kernel.netem_messages import counters_of, netem_of, options
 from emulator.kernel.ports import IFB_PREFIX, Port
 from emulator.kernel.rtnetlink import IPRoute, NetlinkError
@@ -33,6 +34,8 @@ Program: TypeAlias = GateStage | ErrorStage
 _ROOT = 0xFFFF_FFFF
 _PROGRAM, _REDIRECT = 1, 2  # priorities: what comes first, comes first
 _NO_AUTOMATIC_ADDRESS = 1  # IN6_ADDR_GEN_MODE_NONE
+_ROOM_FOR_A_MARKER = 64
+"""Places more while it is sent, so that packets that come at the same time leave it one."""
 _MARKER = bytes(14)
 """The shortest Ethernet frame that a socket takes. The intermediate device drops what was not redirected to it."""
 
@@ -73,65 +76,128 @@ class InKernel:
     def __init__(self, direction: Direction, spare: Spare) -> None:
         self._direction = direction
         self._spare = spare
+        self._sent = Stages()
         self._programs: dict[str, Program] = {}
+        self._gone: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """What was counted by stages that are no more."""
         self._markers = 0
+        self._held_until_ns = 0
 
-    def adapt(self, netlink: IPRoute, found: Survey, present: Stages, wanted: Stages) -> None:
+    @property
+    def _holds(self) -> bool:
+        """Whether a frame of ours holds up the queue."""
+        return time.monotonic_ns() < self._held_until_ns
+
+    def adapt(self, netlink: IPRoute, found: Survey, present: Stages, wanted: Stages, holds: bool = False) -> None:
         """Give the kernel the wanted stages in place of those present; NetlinkError if it refuses, half-way.
 
-        A netem that is there is told every attribute anew, and keeps what is in flight.
+        A netem that is there already and as wanted is left alone; else it is told every attribute anew, keeps what is
+        in flight, and goes on drawing where it was, unless the seed is another. Losses in bursts begin anew. Without
+        `holds`, an outage that was to last longer ends, and what it held is lost.
         """
         self._adapt_program(netlink, "gate", wanted.gate)
         self._adapt_program(netlink, "errors", wanted.errors)
-        if wanted.bottleneck and present.bottleneck:
-            _change_netem(netlink, self._ifb_index(found), wanted.bottleneck)
-        elif wanted.bottleneck:
-            _add_bottleneck(netlink, self._direction.entrance, wanted.bottleneck)
-        if wanted.pipe and present.pipe:
-            _change_netem(netlink, self._direction.exit.index, wanted.pipe)
-        elif wanted.pipe:
+        if self._holds and not holds:
+            self._end_hold(netlink, found)
+            present = replace(present, bottleneck=None)
+        if wanted.bottleneck and not present.bottleneck:
+            self._add_bottleneck(netlink, found, wanted.bottleneck)
+        elif wanted.bottleneck and self._is_news("bottleneck", present, wanted):
+            self._change("bottleneck", netlink, self._ifb_index(found), self._with_room(wanted.bottleneck))
+        if wanted.pipe and not present.pipe:
             _add_netem(netlink, self._direction.exit.index, wanted.pipe)
+        elif wanted.pipe and self._is_news("pipe", present, wanted):
+            self._change("pipe", netlink, self._direction.exit.index, wanted.pipe)
+        self._sent = wanted
 
     def hold_until(self, netlink: IPRoute, found: Survey, bottleneck: Netem, until_ns: int) -> None:
         """Keep what comes in the queue until a moment of the monotonic clock.
 
         netem sends each packet after the one before it, so a frame of ours that is to be sent at that moment holds
-        up all that come after. It takes a place of the queue, which has one more as long as it is there.
+        up all that come after. It takes a place of the queue, which has one more as long as it is there. Raises
+        NetlinkError or OSError.
         """
-        index = self._ifb_index(found)
-        roomier = replace(bottleneck, limit_packets=min(bottleneck.limit_packets + 1, MOST_PACKETS))
+        index, self._held_until_ns = self._ifb_index(found), until_ns
+        marker_bytes = len(_MARKER) + bottleneck.overhead_bytes
+        sent_from_ns = until_ns - marker_bytes * 10**9 // bottleneck.rate_bytes_per_s
+        most_packets = min(bottleneck.limit_packets + _ROOM_FOR_A_MARKER, MOST_PACKETS)
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as marker:
             marker.bind((self._direction.entrance.ifb_name, 0))
-            _change_netem(netlink, index, replace(roomier, delay_ns=max(until_ns - time.monotonic_ns(), 0)))
-            marker.send(_MARKER)
-            _change_netem(netlink, index, roomier)
+            delay_ns = max(sent_from_ns - time.monotonic_ns(), 0)
+            try:
+                _change_netem(netlink, index, replace(bottleneck, limit_packets=most_packets, delay_ns=delay_ns))
+                marker.send(_MARKER)
+            finally:
+                _change_netem(netlink, index, self._with_room(bottleneck))
         self._markers += 1
-        gate = self._programs.get("gate")
-        if isinstance(gate, GateStage):
-            gate.hold_until(until_ns)
+        self._hold_gate(until_ns)
 
     def read_back(self, netlink: IPRoute, found: Survey) -> Stages:
-        """Return the stages that the kernel has."""
+        """Return the stages that the kernel has, the place of a frame of ours that holds up the queue left out."""
         stages: dict[str, Any] = {name: netem_of(qdisc) for name, qdisc in self._qdiscs(netlink, found)}
+        if "bottleneck" in stages and self._holds and stages["bottleneck"].limit_packets < MOST_PACKETS:
+            limit_packets = stages["bottleneck"].limit_packets - 1
+            stages["bottleneck"] = replace(stages["bottleneck"], limit_packets=limit_packets)
         for name, program in self._programs.items():
             if self._runs(netlink, name):
                 stages[name] = program.read_back()
         return Stages(**stages)
 
     def count(self, netlink: IPRoute, found: Survey) -> dict[str, dict[str, int]]:
-        """Return the counters of each stage that is there, by its name. They start at zero when it is applied."""
-        counted = {name: counters_of(qdisc) for name, qdisc in self._qdiscs(netlink, found)}
+        """Return the counters of each stage that is or was there, by its name, since the first was applied."""
+        counted = self._count_netems(netlink, found)
+        counted |= {name: Counter(program.counters()) for name, program in self._programs.items()}
+        for name, counters in self._gone.items():
+            counted.setdefault(name, Counter()).update(counters)
+        return {name: dict(counters) for name, counters in counted.items()}
+
+    def _count_netems(self, netlink: IPRoute, found: Survey) -> dict[str, Counter[str]]:
+        """The counters of those that are there, without the frames of ours that hold up the queue or did."""
+        counted = {name: Counter(counters_of(qdisc)) for name, qdisc in self._qdiscs(netlink, found)}
         if "bottleneck" in counted:
-            counted["bottleneck"]["packets"] -= self._markers
-            counted["bottleneck"]["bytes"] -= self._markers * len(_MARKER)
-        return counted | {name: program.counters() for name, program in self._programs.items()}
+            waiting = int(self._holds)
+            sent = self._markers - waiting
+            ours = {"packets": sent, "bytes": sent * len(_MARKER)}
+            ours |= {"waiting_packets": waiting, "waiting_bytes": waiting * len(_MARKER)}
+            counted["bottleneck"].subtract(ours)
+        return counted
 
     def close(self) -> None:
-        """Let go of the programs, whose filters `clear` has taken away."""
+        """Let go of the programs, whose filters `clear` has taken away. Nothing is left, nor was ever there."""
         for program in self._programs.values():
             self._let_go(program)
-        self._programs = {}
-        self._markers = 0
+        self.__init__(self._direction, self._spare)  # type: ignore[misc]
+
+    def _is_news(self, name: str, present: Stages, wanted: Stages) -> bool:
+        """Whether a netem is to be told anything; what it cannot show is as it was sent."""
+        here, there = wanted.named[name], present.named[name]
+        assert isinstance(here, Netem) and isinstance(there, Netem)
+        return here != self._sent.named[name] or bool(differences(here, there))
+
+    def _change(self, name: str, netlink: IPRoute, index: int, netem: Netem) -> None:
+        sent = self._sent.named[name]
+        seeded_so = isinstance(sent, Netem) and sent.seed == netem.seed
+        _change_netem(netlink, index, replace(netem, seed=None) if seeded_so else netem)
+
+    def _with_room(self, bottleneck: Netem) -> Netem:
+        """As it has to be while a frame of ours takes a place."""
+        room = 1 if self._holds and bottleneck.limit_packets < MOST_PACKETS else 0
+        return replace(bottleneck, limit_packets=bottleneck.limit_packets + room)
+
+    def _end_hold(self, netlink: IPRoute, found: Survey) -> None:
+        """Take away the netem that a frame of ours holds up: nothing else lets it go on."""
+        counted = self._count_netems(netlink, found).get("bottleneck", Counter())
+        counted["dropped_packets"] += counted.pop("waiting_packets", 0)
+        del counted["waiting_bytes"]
+        self._gone["bottleneck"].update(counted)
+        netlink.tc("del", index=self._ifb_index(found), parent=_ROOT, handle=HANDLE)
+        self._markers = self._held_until_ns = 0
+        self._hold_gate(0)
+
+    def _hold_gate(self, until_ns: int) -> None:
+        gate = self._programs.get("gate")
+        if isinstance(gate, GateStage):
+            gate.hold_until(until_ns)
 
     def _let_go(self, program: Program) -> None:
         if isinstance(program, ErrorStage):
@@ -144,16 +210,30 @@ class InKernel:
         index, parent = self._place(name)
         if program is not None and wanted is None:
             netlink.tc("del-filter", index=index, parent=parent, prio=_PROGRAM, kind="bpf")
+            self._gone[name].update(program.counters())
             self._let_go(self._programs.pop(name))
-            if not filter_handles(netlink, index):
-                netlink.tc("del", "clsact", index=index)
+            _remove_empty_clsact(netlink, index)
         elif program is not None:
             if program.read_back() != wanted:
                 program.replace(wanted)
         elif wanted is not None:
-            _make_clsact(netlink, index)
-            self._programs[name] = program = self._spare.taken(wanted) if name == "errors" else GateStage.load(wanted)
-            program.attach(netlink, index, _PROGRAM, OUR_FILTER)
+            program = self._spare.taken(wanted) if name == "errors" else GateStage.load(wanted)
+            self._programs[name] = program
+            with _clsact(netlink, index):
+                program.attach(netlink, index, _PROGRAM, OUR_FILTER)
+
+    def _add_bottleneck(self, netlink: IPRoute, found: Survey, netem: Netem) -> None:
+        entrance = self._direction.entrance
+        if entrance.ifb_name in found.links:
+            _add_netem(netlink, self._ifb_index(found), netem)
+            return
+        netlink.link("add", ifname=entrance.ifb_name, kind="ifb")
+        (index,) = netlink.link_lookup(ifname=entrance.ifb_name)
+        silence(netlink, index)
+        _add_netem(netlink, index, netem)
+        netlink.link("set", index=index, state="up")
+        with _clsact(netlink, entrance.index):
+            add_redirect(netlink, entrance.index, index)
 
     def _place(self, name: str) -> tuple[int, int]:
         """The interface and the parent of a program's filter."""
@@ -208,7 +288,7 @@ def refused(what: str) -> Iterator[None]:
         yield
     except NetlinkError as error:
         raise ChannelRefused(f"{what}: {told(error)}") from error
-    except BpfError as error:
+    except (BpfError, OSError) as error:
         raise ChannelRefused(f"{what}: {error}") from error
 
 
@@ -237,22 +317,24 @@ def add_redirect(netlink: IPRoute, entrance: int, device: int) -> None:
     )
 
 
-def _add_bottleneck(netlink: IPRoute, entrance: Port, netem: Netem) -> None:
-    netlink.link("add", ifname=entrance.ifb_name, kind="ifb")
-    (index,) = netlink.link_lookup(ifname=entrance.ifb_name)
-    silence(netlink, index)
-    _add_netem(netlink, index, netem)
-    netlink.link("set", index=index, state="up")
-    _make_clsact(netlink, entrance.index)
-    add_redirect(netlink, entrance.index, index)
-
-
-def _make_clsact(netlink: IPRoute, index: int) -> None:
+@contextmanager
+def _clsact(netlink: IPRoute, index: int) -> Iterator[None]:
+    """Make a clsact for a filter that is added within; without one, it would be nobody's."""
     try:
         netlink.tc("add", "clsact", index=index)
     except NetlinkError as error:
         if error.code != errno.EEXIST:
             raise
+    try:
+        yield
+    except BaseException:
+        _remove_empty_clsact(netlink, index)
+        raise
+
+
+def _remove_empty_clsact(netlink: IPRoute, index: int) -> None:
+    if not filter_handles(netlink, index):
+        netlink.tc("del", "clsact", index=index)
 
 
 def silence(netlink: IPRoute, index: int) -> None:

@@ -9,27 +9,18 @@ drops, and what errors and pipe drop are losses of the link. A stage that is not
 """
 
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Any
 
-from emulator.impairments import GilbertElliott, Loss
+from emulator.impairments import FourState, GilbertElliott, Jitter, Loss, Pattern
 from emulator.kernel import netem
 from emulator.kernel.admission import Admission
 from emulator.kernel.delay_tables import jitter_table, reordering_table
 from emulator.kernel.error_process import ErrorProcess
 from emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds, LossThresholds, Netem
 from emulator.link import LinkSpec
-from emulator.written import WIDEST_TABLE_VALUE
 
-SMALLEST_FRAME_BYTES = 34
-"""An Ethernet and an IPv4 header: veth does not pad to the 60 bytes of a cable."""
-ASSUMED_RATE_BPS = 1e9
-"""What can come in where no rate is asked for: the line rate of the hosts' interfaces."""
-SPARE_PACKETS = 1000
 MOST_PACKETS = 2**31 - 1
-"""A netem limit costs nothing until it is used, and no machine holds more packets than this."""
-NEUTRAL = Netem(limit_packets=MOST_PACKETS, rate_bytes_per_s=netem.NO_RATE_BYTES_PER_S)
-"""A netem that lets packets pass as they come, in their order."""
+"""A pipe never drops for want of room: a netem limit costs nothing until it is used, and no machine holds so many."""
 
 
 @dataclass(frozen=True)
@@ -56,37 +47,88 @@ def stages_of(link: LinkSpec, rtt_ns: int = 0, drawn_seed: int = 0) -> Stages:
     return Stages(_gate(link, rtt_ns), _bottleneck(link), _errors(link, drawn_seed), _pipe(link))
 
 
-def kept(wanted: Stages, present: Stages) -> Stages:
+def kept(wanted: Stages, present: Stages, keeps_order: bool) -> Stages:
     """Return `wanted` with a netem that does nothing where one is there and none is wanted.
 
     A netem that is taken away takes with it what is in flight; one that does nothing lets it arrive.
     """
     return replace(
         wanted,
-        bottleneck=wanted.bottleneck or (NEUTRAL if present.bottleneck else None),
-        pipe=wanted.pipe or (NEUTRAL if present.pipe else None),
+        bottleneck=wanted.bottleneck or (_neutral(True) if present.bottleneck else None),
+        pipe=wanted.pipe or (_neutral(keeps_order) if present.pipe else None),
     )
+
+
+def _neutral(keeps_order: bool) -> Netem:
+    """A netem that lets packets pass as they come."""
+    return Netem(MOST_PACKETS, rate_bytes_per_s=netem.NO_RATE_BYTES_PER_S if keeps_order else 0)
 
 
 def link_of(found: Stages, asked: LinkSpec) -> LinkSpec:
     """Return the link that the stages found in the kernel make.
 
-    What netem and the programs hold is theirs. Repeated from `asked` is what they cannot show or what means nothing
-    to them: the form of a jitter, the queue's unit and the fields without effect; a seed of the kernel's own is left
-    out.
+    Repeated from `asked` is what the kernel cannot show (the values of a jitter's table, the unit of a queue) or what
+    means nothing to it (fields without effect); a seed of the kernel's own is left out.
     """
-    bottleneck, pipe = found.bottleneck, found.pipe
-    limited = bottleneck is not None and bottleneck.rate_bytes_per_s != netem.NO_RATE_BYTES_PER_S
-    changed: dict[str, Any] = {
-        "delay_ns": pipe.delay_ns if pipe else 0,
-        "rate_bps": float(bottleneck.rate_bytes_per_s * 8) if limited and bottleneck else None,
-        "packet_error_rate": _packet_error_rate(pipe, asked) if pipe else 0.0,
-        "duplication_rate": netem.probability_of(pipe.duplicate_threshold) if pipe else 0.0,
-        "seed": asked.seed if pipe is None or not asked.netem_draws or pipe.seed in (None, asked.seed) else None,
+    return asked.model_copy(
+        update=_queue_found(found)
+        | _errors_found(found.errors)
+        | _pipe_found(found.pipe or _neutral(True), asked)
+    )
+
+
+def _queue_found(found: Stages) -> dict[str, Any]:
+    bottleneck, gate = found.bottleneck, found.gate
+    fields: dict[str, Any] = {"mtu_bytes": gate.mtu_bytes if gate else None, "rate_bps": None}
+    if gate is None or gate.queue_ns is None:
+        fields |= dict.fromkeys(("queue_bytes", "queue_ns", "queue_bdp"))
+    if bottleneck is not None and bottleneck.rate_bytes_per_s != netem.NO_RATE_BYTES_PER_S:
+        fields |= {"rate_bps": bottleneck.rate_bytes_per_s * 8.0, "overhead_bytes": bottleneck.overhead_bytes}
+        if bottleneck.limit_packets != MOST_PACKETS:
+            fields["queue_packets"] = bottleneck.limit_packets
+    return fields
+
+
+def _errors_found(errors: ErrorProcess | None) -> dict[str, Any]:
+    if errors is None:
+        return {"bit_error_rate": 0.0, "pattern": None}
+    if errors.rate:
+        return {"bit_error_rate": errors.rate, "pattern": None, "error_effect": errors.effect}
+    pattern = Pattern(bits=errors.positions) if errors.unit == "bit" else Pattern(packets=errors.positions)
+    return {"bit_error_rate": 0.0, "pattern": pattern, "error_effect": errors.effect}
+
+
+def _pipe_found(pipe: Netem, asked: LinkSpec) -> dict[str, Any]:
+    spread_ns, _ = _spread(asked)
+    cut = pipe.loss_threshold == netem.ALWAYS and not asked.up
+    lost = 0.0 if cut else netem.probability_of(pipe.loss_threshold)
+    return {
+        "delay_ns": pipe.delay_ns,
+        "jitter": asked.jitter if pipe.jitter_ns == spread_ns else _jitter_found(pipe),
+        "reordering": asked.reordering if pipe.jitter_ns == spread_ns else None,
+        "packet_error_rate": asked.packet_error_rate if cut else netem.probability_of(pipe.corrupt_threshold) or lost,
+        "loss": asked.loss if cut or pipe.loss_model == _model(asked) else _loss_found(pipe.loss_model),
+        "duplication_rate": asked.duplication_rate if cut else netem.probability_of(pipe.duplicate_threshold),
+        "up": asked.up or not (cut or asked.while_down == "hold"),
+        "seed": asked.seed if not asked.netem_draws or pipe.seed in (None, asked.seed) else None,
     }
-    if limited and bottleneck and found.gate is None:
-        changed["queue_packets"] = bottleneck.limit_packets
-    return asked.model_copy(update=changed)
+
+
+def _jitter_found(pipe: Netem) -> Jitter | None:
+    return Jitter(amount_ns=pipe.jitter_ns) if pipe.jitter_ns else None
+
+
+def _loss_found(model: LossThresholds | None) -> Loss | None:
+    if isinstance(model, GilbertElliottThresholds):
+        share = model.to_bad / max(model.to_bad + model.to_good, 1)
+        return GilbertElliott(mean_rate=share, burst_packets=2**32 / model.to_good)
+    if model is None:
+        return None
+    return FourState(**{name: getattr(model, name) / 2**32 for name in ("p13", "p31", "p32", "p23", "p14")})
+
+
+def _model(link: LinkSpec) -> LossThresholds | None:
+    return None if link.loss is None else _thresholds(link.loss)
 
 
 def differences(wanted: Stages, found: Stages) -> list[str]:
@@ -145,23 +187,23 @@ def _errors(link: LinkSpec, drawn_seed: int) -> ErrorProcess | None:
 
 
 def _pipe(link: LinkSpec) -> Netem | None:
+    """During an outage that drops, netem loses all, and makes no duplicates that it would not."""
     cut = not link.up and link.while_down == "drop"
     corrupt, lost = (0.0, link.packet_error_rate) if link.error_effect == "drop" else (link.packet_error_rate, 0.0)
     spread_ns, table = _spread(link)
     pipe = Netem(
-        limit_packets=_most_in_flight(link, link.delay_ns + WIDEST_TABLE_VALUE * spread_ns),
+        limit_packets=MOST_PACKETS,
         delay_ns=link.delay_ns,
         jitter_ns=spread_ns,
         delay_table=table,
         rate_bytes_per_s=netem.NO_RATE_BYTES_PER_S if link.keeps_order else 0,
         corrupt_threshold=netem.threshold_of(corrupt),
         loss_threshold=netem.ALWAYS if cut else netem.threshold_of(lost),
-        loss_model=None if cut or link.loss is None else _thresholds(link.loss),
-        duplicate_threshold=netem.threshold_of(link.duplication_rate),
+        loss_model=None if cut else _model(link),
+        duplicate_threshold=0 if cut else netem.threshold_of(link.duplication_rate),
         seed=link.seed if link.netem_draws else None,
     )
-    idle = Netem(pipe.limit_packets, rate_bytes_per_s=pipe.rate_bytes_per_s, seed=pipe.seed)
-    return None if pipe == idle else pipe
+    return None if pipe == replace(_neutral(link.keeps_order), seed=pipe.seed) else pipe
 
 
 def _spread(link: LinkSpec) -> tuple[int, tuple[int, ...]]:
@@ -178,16 +220,3 @@ def _thresholds(loss: Loss) -> LossThresholds:
     return FourStateThresholds(
         *(netem.transition_of(getattr(loss, name)) for name in ("p13", "p31", "p32", "p14", "p23"))
     )
-
-
-def _packet_error_rate(pipe: Netem, asked: LinkSpec) -> float:
-    if asked.error_effect == "drop":
-        return netem.probability_of(pipe.loss_threshold) if asked.up else asked.packet_error_rate
-    return netem.probability_of(pipe.corrupt_threshold)
-
-
-def _most_in_flight(link: LinkSpec, longest_ns: float) -> int:
-    """A pipe must never drop for want of room: a pipe full of the smallest frames, a queue let go at once, and more."""
-    rate_bps = link.rate_bps if link.rate_bps is not None else ASSUMED_RATE_BPS
-    in_flight = ceil(rate_bps * longest_ns / 1e9 / 8 / SMALLEST_FRAME_BYTES)
-    return min(in_flight + link.queue_packets + SPARE_PACKETS, MOST_PACKETS)

@@ -12,7 +12,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
-from emulator.certification.injection import clear_injections
+from emulator.certification.injection import clear_injection
 from emulator.channel import DIRECTIONS, ChannelSpec
 from emulator.faults import ChannelRefused, InvalidChannel, NotCapable, PortRefused, ServiceStopped, TimelineError
 from emulator.kernel import qdiscs
@@ -28,6 +28,15 @@ from emulator.written import LARGEST_SEED
 
 API = 2
 """Counts up when a method changes in a way that an older client cannot bear."""
+
+_NO_TIMELINE: dict[str, Any] = {
+    "running": False,
+    "elapsed_s": 0.0,
+    "steps_applied": 0,
+    "late_ns": [],
+    "latest_ns": 0.0,
+    "failure": "",
+}
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +60,7 @@ class Emulator:
         self._drawn_seeds: dict[str, int] = {}
         self._in_kernel: dict[str, InKernel] = {}
         self._spare = Spare()
+        self._capabilities: dict[str, Any] = {}
         self._player: Player | None = None
         self._configurations = 0
         """Counts up with whatever changes or clears the channel."""
@@ -71,21 +81,22 @@ class Emulator:
         A timeline is not begun: `timeline_start` does that.
         """
         asked = ChannelSpec.from_wire(channel)
-        self._end_timeline()
+        asked.refuse_to_begin_held()
         with self._lock, open_rtnetlink() as netlink:
             self._refuse_if_stopped()
             found = survey(netlink)
             directions = self._directions(found, residents(netlink))
+            if asked.timeline is not None:
+                self._refuse_what_lacks(netlink, asked)
             self._clear(netlink, found)
-            self._in_kernel = {name: InKernel(direction, self._spare) for name, direction in directions.items()}
+            self._make(directions)
             self._asked = asked
-            self._drawn_seeds = {name: secrets.randbelow(LARGEST_SEED + 1) for name in DIRECTIONS}
             try:
                 return self._become(netlink, NOTHING, _links_of(asked))
             except BaseException as failure:
                 self._clear(netlink, survey(netlink))
-                if isinstance(failure, ChannelRefused) and (lacks := lacking(asked, probe(netlink))):
-                    raise NotCapable(f"this kernel lacks what the channel needs: {'; '.join(lacks)}") from failure
+                if isinstance(failure, ChannelRefused):
+                    self._refuse_what_lacks(netlink, asked)
                 raise
 
     def change(self, direction: str, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,12 +118,13 @@ class Emulator:
             links = {name: link.to_wire() for name, link in self._links.items()}
             links[direction] = {**links[direction], **changes}
             wanted = ChannelSpec.from_wire(links)
+            wanted.refuse_to_begin_held()
             found = survey(netlink)
+            directions = self._directions(found, residents(netlink))
+            if not self._in_kernel:
+                self._make(directions)
+            self._asked = self._asked.model_copy(update={"bypass": False})
             try:
-                directions = self._directions(found, residents(netlink))
-                self._in_kernel = self._in_kernel or {
-                    name: InKernel(way, self._spare) for name, way in directions.items()
-                }
                 return self._become(netlink, found, _links_of(wanted))
             except BaseException:
                 self._clear(netlink, survey(netlink))
@@ -129,7 +141,6 @@ class Emulator:
 
     def clear(self) -> bool:
         """Take the channel away: packets pass unimpaired, all in flight are lost. Return true."""
-        self._end_timeline()
         with self._lock, open_rtnetlink() as netlink:
             self._clear(netlink, survey(netlink))
         return True
@@ -150,38 +161,40 @@ class Emulator:
         with self._lock:
             asked, measured = self._asked, self._configurations
         try:
-            certificate = certify(asked, self._port_names, **wanted)
+            return certify(asked, self._port_names, **wanted).to_wire()
         finally:
             with self._lock:
                 disturbed = self._configurations != measured
                 if not disturbed:
                     with open_rtnetlink() as netlink:
                         self._clear(netlink, survey(netlink))
-        if disturbed:
-            raise ChannelRefused("certify: somebody changed or cleared the channel meanwhile; measure again, alone")
-        return certificate.to_wire()
+            if disturbed:
+                raise ChannelRefused("certify: somebody changed or cleared the channel meanwhile; measure again, alone")
 
     def timeline_start(self) -> dict[str, Any]:
-        """Begin the channel's timeline at this moment; from its beginning if it has been going on."""
-        self._end_timeline()
-        with self._lock:
+        """Begin the channel's timeline at this moment, from its beginning, whether or not it has been going on."""
+        with self._lock, open_rtnetlink() as netlink:
             self._refuse_if_stopped()
             if self._asked.timeline is None:
                 raise TimelineError("timeline: the channel has none; next: configure one that has")
-            self._player = Player(self._asked, self._step)
-        return self.timeline_status()
+            self._forget_player()
+            self._become(netlink, survey(netlink, whose=False), _links_of(self._asked))
+            self._player = player = Player(self._asked, self._step)
+        return player.status()
 
     def timeline_stop(self) -> dict[str, Any]:
-        """Stop the timeline where it is; the links stay as its last step left them."""
-        status = self.timeline_status()
-        self._end_timeline()
+        """Stop the timeline where it is; the links stay as its last step left them, an outage that holds held."""
+        with self._lock:
+            status = _NO_TIMELINE if self._player is None else self._player.status()
+            self._forget_player()
         return {**status, "running": False}
 
     def timeline_status(self) -> dict[str, Any]:
-        """Return `running`, `elapsed_s`, `steps_applied`, how late each was (`late_ns`), and `failure`, "" if none."""
-        if self._player is None:
-            return {"running": False, "elapsed_s": 0.0, "steps_applied": 0, "late_ns": [], "failure": ""}
-        return self._player.status()
+        """Return `running`, `elapsed_s`, `steps_applied`, how late the last were (`late_ns`) and the latest of all
+        (`latest_ns`), and `failure`, "" if there is none.
+        """
+        player = self._player
+        return _NO_TIMELINE if player is None else player.status()
 
     def statistics(self) -> dict[str, dict[str, dict[str, float]]]:
         """Return the counters of each direction and stage since the channel was applied, as doubles.
@@ -205,7 +218,7 @@ class Emulator:
     def capabilities(self) -> dict[str, Any]:
         """Return what this kernel can do, each with `available` and the `reason` if not, and its release."""
         with self._lock, open_rtnetlink() as netlink:
-            return probe(netlink)
+            return self._probed(netlink)
 
     def version(self) -> dict[str, Any]:
         """Return the version of owlt, of this interface (`api`) and of the kernel."""
@@ -221,6 +234,19 @@ class Emulator:
         """Clear, and take no more channels."""
         self._stopped = True
         self.clear()
+
+    def _probed(self, netlink: IPRoute) -> dict[str, Any]:
+        """What the kernel can do does not change; finding out takes a while."""
+        self._capabilities = self._capabilities or probe(netlink)
+        return self._capabilities
+
+    def _refuse_what_lacks(self, netlink: IPRoute, asked: ChannelSpec) -> None:
+        if lacks := lacking(asked, self._probed(netlink)):
+            raise NotCapable(f"this kernel lacks what the channel needs: {'; '.join(lacks)}")
+
+    def _make(self, directions: Mapping[str, Direction]) -> None:
+        self._in_kernel = {name: InKernel(direction, self._spare) for name, direction in directions.items()}
+        self._drawn_seeds = {name: secrets.randbelow(LARGEST_SEED + 1) for name in DIRECTIONS}
 
     def _refuse_if_stopped(self) -> None:
         if self._stopped:
@@ -247,8 +273,9 @@ class Emulator:
         for name, link in links.items():
             with qdiscs.refused(name):
                 present = self._in_kernel[name].read_back(netlink, found)
-                wanted[name] = kept(stages_of(link, rtt_ns, self._drawn_seeds.get(name, 0)), present)
-                self._in_kernel[name].adapt(netlink, found, present, wanted[name])
+                stages = stages_of(link, rtt_ns, self._drawn_seeds[name])
+                wanted[name] = kept(stages, present, link.keeps_order)
+                self._in_kernel[name].adapt(netlink, found, present, wanted[name], holds=_holds(link))
         after = survey(netlink, whose=False)
         has = {name: in_kernel.read_back(netlink, after) for name, in_kernel in self._in_kernel.items()}
         for name, stages in wanted.items():
@@ -273,25 +300,36 @@ class Emulator:
         links = {name: link_of(stages, self._links[name]) for name, stages in has.items()}
         return self._asked.model_copy(update=links).to_wire()
 
-    def _step(self, moment: Moment, started_ns: int) -> None:
-        """Apply one step of a timeline; each has seeds of its own, so that none depends on what passed before it."""
-        links = {name: _seeded_for(link, moment.number) for name, link in moment.links.items()}
-        holds = {
-            name: started_ns + end_ns
-            for name, end_ns in moment.down_until_ns.items()
-            if end_ns is not None and links[name].while_down == "hold" and self._links[name].up
-        }
+    def _step(self, player: Player, moment: Moment, before: Mapping[str, LinkSpec]) -> None:
+        """Apply one step of a timeline to the links that it changes; each has seeds of its own, so that none depends on
+        what passed before it. A step that is refused takes the channel away.
+        """
         with self._lock, open_rtnetlink() as netlink:
-            self._become(netlink, survey(netlink, whose=False), links, holds)
+            if player is not self._player:
+                return
+            changed = {name: link for name, link in moment.links.items() if link != before[name]}
+            links = self._links | {name: _seeded_for(link, moment.number) for name, link in changed.items()}
+            holds = {
+                name: player.started_ns + end_ns
+                for name, end_ns in moment.down_until_ns.items()
+                if end_ns is not None and _holds(links[name]) and not _holds(before[name])
+            }
+            try:
+                self._become(netlink, survey(netlink, whose=False), links, holds)
+            except BaseException:
+                log.exception("timeline: step %d", moment.number)
+                self._clear(netlink, survey(netlink))
+                raise
 
-    def _end_timeline(self) -> None:
-        """Outside the lock, which the step that is being applied may hold."""
+    def _forget_player(self) -> None:
+        """Whatever step it is at, it is no longer the one whose steps count."""
         player, self._player = self._player, None
         if player is not None:
             player.stop()
 
     def _clear(self, netlink: IPRoute, found: Survey) -> None:
         """Take away all that is ours, whether or not the ports are still there and still fit to be shaped."""
+        self._forget_player()
         self._configurations += 1
         self._asked = ChannelSpec()
         self._links = _links_of(self._asked)
@@ -302,12 +340,22 @@ class Emulator:
 
 
 def clear_ports(netlink: IPRoute, found: Survey, names: Sequence[str]) -> None:
-    """Take away all that an emulator put at these ports, or left behind; ChannelRefused if the kernel refuses."""
+    """Take away all that an emulator put at these ports, or left behind; ChannelRefused if the kernel refuses any."""
+    ports = [port for name in names if (port := find_port(found, name)) is not None]
+    refusals = []
+    for clear, what in (
+        *((qdiscs.clear, port) for port in ports),
+        *((clear_injection, port) for port in ports),
+    ):
+        try:
+            with qdiscs.refused(f"clearing {what.name}"):
+                clear(netlink, found, what)
+        except ChannelRefused as refusal:
+            refusals.append(str(refusal))
     with qdiscs.refused("clearing"):
-        for port in filter(None, (find_port(found, name) for name in names)):
-            qdiscs.clear(netlink, found, port)
         qdiscs.clear_orphans(netlink, found)
-        clear_injections(netlink, found)
+    if refusals:
+        raise ChannelRefused("; ".join(refusals))
 
 
 def _certify_options(options: object) -> dict[str, Any]:
@@ -327,8 +375,12 @@ def _links_of(channel: ChannelSpec) -> dict[str, LinkSpec]:
     return {name: channel.link(name) for name in DIRECTIONS}
 
 
+def _holds(link: LinkSpec) -> bool:
+    return not link.up and link.while_down == "hold"
+
+
 def _seeded_for(link: LinkSpec, step: int) -> LinkSpec:
-    """A pattern goes on through all steps; whatever is drawn is drawn anew."""
+    """Whatever is drawn is drawn anew; but a link with a pattern keeps its seed, and so its place in the pattern."""
     if link.seed is None or link.pattern is not None:
         return link
     digest = hashlib.sha256(f"{link.seed}/{step}".encode()).digest()

@@ -1,6 +1,7 @@
 """A timeline as it passes: each step applied at its time, how late it was, and until when an outage lasts."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -10,7 +11,7 @@ from typing import Any
 from emulator.channel import DIRECTIONS, ChannelSpec
 from emulator.link import LinkSpec
 
-MOST_LATENESSES = 100_000
+MOST_LATENESSES = 1000
 
 
 @dataclass(frozen=True)
@@ -34,82 +35,96 @@ def moments(channel: ChannelSpec) -> Iterator[Moment]:
         return
     states = [(step.at_ns, {name: getattr(step, name) for name in DIRECTIONS}) for step in timeline.steps]
     if timeline.loop_after_ns is None:
-        passing = list(states)
-        for index, (at_ns, links) in enumerate(passing):
-            yield Moment(index + 1, at_ns, links, _ends(links, passing[index + 1 :]))
+        for (number, (at_ns, links)), ends in zip(enumerate(states, 1), _all_ends(states), strict=True):
+            yield Moment(number, at_ns, links, ends)
         return
     if states[0][0] > 0:
         states.insert(0, (0, {name: channel.link(name) for name in DIRECTIONS}))
+    again = [(at_ns + timeline.loop_after_ns, links) for at_ns, links in states]
+    all_ends = _all_ends(states + again)
     for number in count(1):
         turn, index = divmod(number - 1, len(states))
-        ahead = [
-            (at_ns + (turn + (position >= len(states))) * timeline.loop_after_ns, links)
-            for position, (at_ns, links) in enumerate(states + states)
-        ]
-        at_ns, links = ahead[index]
-        yield Moment(number, at_ns, links, _ends(links, ahead[index + 1 :]))
+        at_ns, links = states[index]
+        began_ns = turn * timeline.loop_after_ns
+        ends = {name: None if end_ns is None else began_ns + end_ns for name, end_ns in all_ends[index].items()}
+        yield Moment(number, began_ns + at_ns, links, ends)
 
 
-def _ends(links: dict[str, LinkSpec], later: list[tuple[int, dict[str, LinkSpec]]]) -> dict[str, int | None]:
-    return {
-        name: next((at_ns for at_ns, state in later if state[name].up), None)
-        for name, link in links.items()
-        if not link.up
-    }
+def _all_ends(states: list[tuple[int, dict[str, LinkSpec]]]) -> list[dict[str, int | None]]:
+    """For each state, the end of the outage of each link that is in one."""
+    ends: list[dict[str, int | None]] = []
+    up_again: dict[str, int | None] = dict.fromkeys(DIRECTIONS)
+    for at_ns, links in reversed(states):
+        ends.append({name: up_again[name] for name, link in links.items() if not link.up})
+        up_again |= {name: at_ns for name, link in links.items() if link.up}
+    return ends[::-1]
+
+
+Links = dict[str, LinkSpec]
 
 
 class Player:
     """Plays a timeline in a thread of its own until it ends or `stop` is called.
 
-    `apply` is called at each moment with it and with the monotonic time, in ns, of the timeline's start.
+    `apply` is called at each moment with the player, the moment, and the links as they were before it, without what
+    seeds have become of them. It began at `started_ns` of the monotonic clock.
     """
 
-    def __init__(self, channel: ChannelSpec, apply: Callable[[Moment, int], None]) -> None:
+    def __init__(self, channel: ChannelSpec, apply: Callable[["Player", Moment, Links], None]) -> None:
         self._moments = moments(channel)
+        self._before = {name: channel.link(name) for name in DIRECTIONS}
         self._apply = apply
         self._changed = Condition()
         self._stopped = False
         self._failure = ""
-        self._late_ns: list[int] = []
+        self._late_ns: deque[int] = deque(maxlen=MOST_LATENESSES)
+        self._latest_ns = 0
         self._applied = 0
-        self._started_ns = time.monotonic_ns()
+        self.started_ns = time.monotonic_ns()
         self._thread = Thread(target=self._play, name="timeline", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End where it is: the links stay as the last step left them."""
+        """Begin no further step: the links stay as the last one left them."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
+
+    def join(self) -> None:
+        """Wait until it has ended."""
         self._thread.join()
 
     def status(self) -> dict[str, Any]:
-        """Return whether it is running, how many steps were applied, and how late each was, in ns, as doubles.
+        """Return whether it is running, how many steps were applied, and how late the last 1000 of them and
+        the latest of all were, in ns, as doubles.
 
-        `failure` says why it ended before its time; "" if it did not. Only the last 100,000 latenesses are kept.
+        `failure` says why it ended before its time; "" if it did not.
         """
         with self._changed:
             return {
                 "running": self._thread.is_alive() and not self._stopped,
-                "elapsed_s": (time.monotonic_ns() - self._started_ns) / 1e9,
+                "elapsed_s": (time.monotonic_ns() - self.started_ns) / 1e9,
                 "steps_applied": self._applied,
                 "late_ns": [float(late) for late in self._late_ns],
+                "latest_ns": float(self._latest_ns),
                 "failure": self._failure,
             }
 
     def _play(self) -> None:
         for moment in self._moments:
-            due_ns = self._started_ns + moment.at_ns
+            due_ns = self.started_ns + moment.at_ns
             with self._changed:
                 while not self._stopped and (left_ns := due_ns - time.monotonic_ns()) > 0:
                     self._changed.wait(left_ns / 1e9)
                 if self._stopped:
                     return
             try:
-                self._apply(moment, self._started_ns)
+                self._apply(self, moment, self._before)
             except Exception as error:
                 self._failure = f"step {moment.number}, at {moment.at_ns / 1e9:g} s: {error}"
                 return
             with self._changed:
-                self._late_ns = [*self._late_ns[-MOST_LATENESSES + 1 :], time.monotonic_ns() - due_ns]
+                self._late_ns.append(time.monotonic_ns() - due_ns)
+                self._latest_ns = max(self._latest_ns, self._late_ns[-1])
                 self._applied += 1
+            self._before = moment.links

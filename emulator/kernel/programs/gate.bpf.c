@@ -54,6 +54,8 @@ struct {
     __type(value, struct counters);
 } counters SEC(".maps");
 
+#define UNLIMITED 0xffffffffffffffffULL
+
 enum verdict { TAKEN, TOO_LONG, NO_PLACE };
 
 static __always_inline enum verdict judge(const struct admission *admission, struct state *state, __u64 bytes,
@@ -63,6 +65,8 @@ static __always_inline enum verdict judge(const struct admission *admission, str
 
     if (bytes > admission->longest_frame)
         return TOO_LONG;
+    if (admission->queue_ns == UNLIMITED)
+        return TAKEN;
     if (admission->rate_bytes_per_s)
         serialization_ns = (bytes + admission->overhead_bytes) * 1000000000 / admission->rate_bytes_per_s;
     if (admission->hold_until_ns > sends_from_ns)

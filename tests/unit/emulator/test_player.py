@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from itertools import islice
-from threading import Event
 from typing import Any
 
 from emulator.channel import ChannelSpec
-from emulator.service.player import Moment, Player, moments
+from emulator.service.player import Links, Moment, Player, moments
 
 S = 10**9
 
@@ -65,16 +64,12 @@ def test_an_outage_without_an_end_has_none() -> None:
 
 def test_a_player_applies_every_step_and_tells_how_late() -> None:
     applied: list[int] = []
-    done = Event()
 
-    def apply(moment: Moment, started_ns: int) -> None:
+    def apply(player: Player, moment: Moment, before: Links) -> None:
         applied.append(moment.number)
-        if moment.number == 2:
-            done.set()
 
     player = Player(channel({"at": "1 ms"}, {"at": "2 ms"}), apply)
-    assert done.wait(5)
-    player.stop()
+    player.join()
 
     status = player.status()
     assert applied == [1, 2]
@@ -84,20 +79,32 @@ def test_a_player_applies_every_step_and_tells_how_late() -> None:
 
 def test_a_stopped_player_applies_nothing_more() -> None:
     applied: list[int] = []
-    player = Player(channel({"at": "1 h"}), lambda moment, started_ns: applied.append(moment.number))
+    player = Player(channel({"at": "1 h"}), lambda player, moment, before: applied.append(moment.number))
 
     player.stop()
+    player.join()
 
     assert (applied, player.status()["running"]) == ([], False)
 
 
 def test_a_step_that_is_refused_ends_the_timeline_and_says_why() -> None:
-    def refuse(moment: Moment, started_ns: int) -> None:
+    def refuse(player: Player, moment: Moment, before: Links) -> None:
         raise RuntimeError("no such wormhole")
 
     player = Player(channel({"at": "0 s"}, {"at": "1 ms"}), refuse)
-    player.stop()
+    player.join()
 
     status = player.status()
     assert status["steps_applied"] == 0
-    assert "no such wormhole" in status["failure"] or status["failure"] == ""
+    assert "no such wormhole" in status["failure"]
+
+
+def test_a_step_is_told_the_links_before_it() -> None:
+    seen: list[int] = []
+    player = Player(
+        channel({"at": "0 s", "forward": {"delay": "1 ns"}}, {"at": "1 ms", "forward": {"delay": "2 ns"}}),
+        lambda player, moment, before: seen.append(before["forward"].delay_ns),
+    )
+    player.join()
+
+    assert seen == [0, 1]

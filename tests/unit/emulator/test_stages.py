@@ -12,7 +12,7 @@ from emulator.impairments import FourState, GilbertElliott, Jitter, Pattern, Reo
 from emulator.kernel.admission import Admission
 from emulator.kernel.error_process import ErrorProcess
 from emulator.kernel.netem import ALWAYS, NO_RATE_BYTES_PER_S, FourStateThresholds, GilbertElliottThresholds, Netem
-from emulator.kernel.stages import MOST_PACKETS, NEUTRAL, Stages, differences, kept, link_of, stages_of
+from emulator.kernel.stages import MOST_PACKETS, Stages, differences, kept, link_of, stages_of
 from emulator.link import LinkSpec
 from emulator.written import LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
 
@@ -54,25 +54,12 @@ def test_a_pipe_that_keeps_order_has_a_rate_that_limits_nothing() -> None:
     assert 65_535 * 10**9 // NO_RATE_BYTES_PER_S == 0, "the longest packet takes less than a nanosecond"
 
 
-def test_a_pipe_holds_all_that_its_rate_and_delay_put_into_it() -> None:
-    pipe = stages_of(LINK).pipe
-
-    assert pipe is not None
-    assert pipe.limit_packets >= 10e6 * 1.25 / 8 / 42 + 100, "the smallest frame of UDP over veth has 42 bytes"
-
-
-def test_a_pipe_without_a_rate_holds_what_a_gigabit_puts_into_it() -> None:
-    pipe = stages_of(LinkSpec(delay_ns=1_000_000_000)).pipe
-
-    assert pipe is not None
-    assert pipe.limit_packets >= 1e9 / 8 / 42
-
-
-def test_the_longest_pipe_still_has_a_limit_that_fits_the_kernel() -> None:
-    pipe = stages_of(LinkSpec(delay_ns=24 * 3600 * 10**9, queue_packets=2**31 - 1)).pipe
-
-    assert pipe is not None
-    assert pipe.limit_packets == MOST_PACKETS
+def test_a_pipe_never_drops_for_want_of_room() -> None:
+    """Lowering a delay would otherwise leave no place for what comes while the old is in flight."""
+    for link in (LINK, LinkSpec(delay_ns=1), LinkSpec(delay_ns=24 * 3600 * 10**9)):
+        pipe = stages_of(link).pipe
+        assert pipe is not None
+        assert pipe.limit_packets == MOST_PACKETS
 
 
 @given(
@@ -193,6 +180,14 @@ def test_an_outage_that_drops_lets_nothing_into_the_pipe() -> None:
     assert (pipe.loss_threshold, pipe.delay_ns) == (ALWAYS, LINK.delay_ns)
 
 
+def test_an_outage_that_drops_makes_no_duplicates() -> None:
+    """netem would keep one of two copies of which it loses one."""
+    pipe = stages_of(LinkSpec(duplication_rate=0.5, up=False)).pipe
+
+    assert pipe is not None
+    assert pipe.duplicate_threshold == 0
+
+
 def test_an_outage_that_holds_needs_a_bottleneck_even_without_a_rate() -> None:
     stages = stages_of(LinkSpec(up=False, while_down="hold", queue_packets=5))
 
@@ -214,24 +209,23 @@ def test_reordering_is_a_table_that_holds_a_share_back() -> None:
     assert (pipe.jitter_ns, pipe.delay_table) == (7, (0, 0, 0, 8192))
 
 
-def test_a_pipe_has_room_for_the_longest_jitter() -> None:
-    pipes = [
-        stages_of(LinkSpec(delay_ns=10**9, rate_bps=1e9, jitter=jitter)).pipe
-        for jitter in (None, Jitter(amount_ns=10**9))
-    ]
-
-    assert pipes[0] is not None and pipes[1] is not None
-    assert pipes[1].limit_packets > 4.9 * pipes[0].limit_packets - 4 * 2000
+NEUTRAL = Netem(limit_packets=MOST_PACKETS, rate_bytes_per_s=NO_RATE_BYTES_PER_S)
 
 
 def test_a_stage_that_is_no_longer_wanted_stays_and_does_nothing() -> None:
-    assert kept(Stages(), stages_of(LINK)) == Stages(bottleneck=NEUTRAL, pipe=NEUTRAL)
+    assert kept(Stages(), stages_of(LINK), keeps_order=True) == Stages(bottleneck=NEUTRAL, pipe=NEUTRAL)
+
+
+def test_a_pipe_that_does_nothing_lets_overtake_where_the_link_does() -> None:
+    pipe = kept(Stages(), stages_of(LINK), keeps_order=False).pipe
+
+    assert pipe == replace(NEUTRAL, rate_bytes_per_s=0)
 
 
 def test_a_program_that_is_no_longer_wanted_does_not_stay() -> None:
     present = stages_of(LinkSpec(bit_error_rate=1e-6, mtu_bytes=1500))
 
-    assert kept(Stages(), present) == Stages()
+    assert kept(Stages(), present, keeps_order=True) == Stages()
 
 
 def test_a_neutral_bottleneck_is_no_rate() -> None:
@@ -242,3 +236,26 @@ def test_what_the_kernel_cannot_show_is_repeated_as_asked() -> None:
     link = LinkSpec(delay_ns=5, jitter=Jitter(amount_ns=7), rate_bps=1e6, queue_bdp=2.0, bit_error_rate=1e-6)
 
     assert link_of(stages_of(link, rtt_ns=10), link) == link
+
+
+def test_what_is_no_longer_in_the_kernel_is_no_longer_described() -> None:
+    link = LinkSpec(
+        delay_ns=5,
+        jitter=Jitter(amount_ns=7),
+        rate_bps=1e6,
+        queue_bytes=9_000,
+        mtu_bytes=1400,
+        bit_error_rate=1e-6,
+        loss=GilbertElliott(mean_rate=0.1, burst_packets=4),
+        duplication_rate=0.1,
+    )
+
+    assert link_of(Stages(), link).unimpaired
+
+
+def test_losses_that_somebody_else_has_set_are_described() -> None:
+    found = stages_of(LinkSpec(loss=GilbertElliott(mean_rate=0.2, burst_packets=4)))
+    loss = link_of(found, LinkSpec()).loss
+
+    assert isinstance(loss, GilbertElliott)
+    assert (loss.mean_rate, loss.burst_packets) == (pytest.approx(0.2), pytest.approx(4))
