@@ -28,12 +28,14 @@ def step_rows(channel: ChannelSpec) -> Rows:
     wire = channel.to_wire()["timeline"]
     steps = wire["steps"]
     rows: Rows = [
-        (step["at"], *(_changes(step.get(direction, {})) for direction in DIRECTIONS)) for step in steps[:MOST_STEPS]
+        (each["at"], *(_changes(each.get(direction, {}), getattr(step, direction)) for direction in DIRECTIONS))
+        for each, step in zip(steps[:MOST_STEPS], channel.timeline.steps, strict=False)
     ]
     if len(steps) > MOST_STEPS:
         rows.append(("...", f"{len(steps) - MOST_STEPS} more, the last at {steps[-1]['at']}", ""))
-    end = ("and again", "from the beginning") if "loop_after" in wire else ("then", "as the last step left it")
-    return [*rows, (wire.get("loop_after", end[0]), f"{end[0]} {end[1]}" if "loop_after" in wire else end[1], "")]
+    if "loop_after" in wire:
+        return [*rows, (wire["loop_after"], "and again from the beginning", "")]
+    return [*rows, ("then", "as the last step left it", "")]
 
 
 def counter_rows(statistics: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Rows:
@@ -84,24 +86,40 @@ def _counted(statistics: Mapping[str, Mapping[str, Mapping[str, int]]], way: str
     return "" if value is None else f"{value:,}"
 
 
-def _changes(link: Mapping[str, Any]) -> str:
-    return ", ".join(_change(key, value) for key, value in link.items()) or "as before"
+def _changes(changes: Mapping[str, Any], link: LinkSpec) -> str:
+    """What a step changes; `link` is what it then is."""
+    told = [_change(key, value, link) for key, value in changes.items() if key != "while_down" or "up" not in changes]
+    return ", ".join(told) or "as before"
 
 
-def _change(key: str, value: Any) -> str:
+def _change(key: str, value: Any, link: LinkSpec) -> str:
     if key == "up":
-        return "up" if value else "down"
+        return "up" if value else _outage(link)
     if key == "while_down":
-        return f"packets {'wait' if value == 'hold' else 'are dropped'} while down"
-    return f"{key.replace('_', ' ')} {_plain(value)}"
+        return f"packets {_WHILE_DOWN[link.while_down]} while down"
+    if key == "keeps_order":
+        return f"order {_order(link)}"
+    if key == "rate" and value == NOTHING:
+        return "rate unlimited"
+    return f"{_NAMES.get(key, key.replace('_', ' '))} {_plain(key, value)}"
 
 
-def _plain(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+def _plain(key: str, value: Any) -> str:
     if isinstance(value, Mapping):
-        return " ".join(_plain(each) for each in value.values())
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        return _TOLD_ALONE[key](value)
+    if key == "queue":
+        return _short_queue(str(value))
+    return f"{value:g}" if isinstance(value, float) and not value.is_integer() else _whole(value)
+
+
+def _whole(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) else str(value)
+
+
+def _short_queue(written: str) -> str:
+    """A queue as it is written, its number without what says nothing: "2 BDP", not "2.0 BDP"."""
+    number, _, unit = written.partition(" ")
+    return f"{float(number):g} BDP" if unit == "BDP" else written
 
 
 def _jitter(link: LinkSpec) -> str:
@@ -116,7 +134,9 @@ def _rate(link: LinkSpec) -> str:
 
 
 def _queue(link: LinkSpec) -> str:
-    return NOTHING if link.rate_bps is None else str(link.to_wire().get("queue", f"{link.queue_packets} packets"))
+    if link.rate_bps is None:
+        return NOTHING
+    return _short_queue(link.to_wire().get("queue", f"{link.queue_packets} packets"))
 
 
 def _errors(link: LinkSpec) -> str:
@@ -126,16 +146,26 @@ def _errors(link: LinkSpec) -> str:
     if link.packet_error_rate:
         return f"{link.packet_error_rate:g} of the frames hit, {effect}"
     if link.pattern is not None:
-        kind, numbers = ("bits", link.pattern.bits) if link.pattern.bits else ("frames", link.pattern.packets)
-        return f"{len(numbers)} listed {kind} hit, {effect}"
+        kind, numbers = ("bit", link.pattern.bits) if link.pattern.bits else ("frame", link.pattern.packets)
+        return f"{_counting(len(numbers), f'listed {kind}')} hit, {_effect_on_listed(link)}"
     return NOTHING
+
+
+def _effect_on_listed(link: LinkSpec) -> str:
+    if link.error_effect == "drop":
+        return "frames dropped" if link.pattern and link.pattern.bits else "and dropped"
+    return "and flipped" if link.pattern and link.pattern.bits else "a bit of each is flipped"
+
+
+def _counting(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def _loss(link: LinkSpec) -> str:
     if isinstance(link.loss, GilbertElliott):
         return f"{link.loss.mean_rate:g} of the packets, in bursts of {link.loss.burst_packets:g} on average"
     if link.loss is not None:
-        chances = link.loss.model_dump(exclude={"model"}).items()
+        chances = [(name, getattr(link.loss, name)) for name in type(link.loss).model_fields if name != "model"]
         return "four states: " + ", ".join(f"{name} {value:g}" for name, value in chances)
     return NOTHING
 
@@ -146,17 +176,18 @@ def _reordering(link: LinkSpec) -> str:
 
 
 def _order(link: LinkSpec) -> str:
-    return NOTHING if link.keeps_order else "packets overtake"
+    return "kept" if link.keeps_order else "packets may overtake"
 
 
 def _outage(link: LinkSpec) -> str:
-    return NOTHING if link.up else f"down, packets {'wait' if link.while_down == 'hold' else 'are dropped'}"
+    return NOTHING if link.up else f"down, packets {_WHILE_DOWN[link.while_down]}"
 
 
+_WHILE_DOWN = {"hold": "wait", "drop": "are lost"}
 _TOLD: dict[str, Callable[[LinkSpec], str]] = {
     "delay": lambda link: format_delay(link.delay_ns),
     "jitter": _jitter,
-    "order": _order,
+    "order": lambda link: NOTHING if link.keeps_order else _order(link),
     "reordering": _reordering,
     "rate": _rate,
     "queue": _queue,
@@ -167,4 +198,9 @@ _TOLD: dict[str, Callable[[LinkSpec], str]] = {
     "duplication": lambda link: f"{link.duplication_rate:g} of the packets" if link.duplication_rate else NOTHING,
     "outage": _outage,
     "seed": lambda link: str(link.seed) if link.seed is not None and link.draws else NOTHING,
+}
+
+_NAMES = {"mtu": "MTU", "duplication_rate": "duplication"}
+_TOLD_ALONE: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    key: partial(_told_alone, key) for key in ("jitter", "loss", "pattern", "reordering")
 }

@@ -18,12 +18,18 @@ three_hosts.make()
 seen: dict[str, Any] = {}
 
 
-def case(name: str, channel: dict[str, Any], act: Callable[[Any], dict[str, Any]]) -> None:
+def case(
+    name: str,
+    channel: dict[str, Any],
+    act: Callable[[Any], dict[str, Any]],
+    count: int = COUNT,
+    pause_s: float = PAUSE_S,
+) -> None:
     with three_hosts.service() as emulator:
         asked = ChannelSpec.from_wire(channel)
         described = emulator.configure(asked).to_wire()
         with three_hosts.captures(name):
-            sending = Thread(target=three_hosts.send, args=("sender", COUNT, SIZE_BYTES, PAUSE_S, 2.0))
+            sending = Thread(target=three_hosts.send, args=("sender", count, SIZE_BYTES, pause_s, 2.0))
             sending.start()
             time.sleep(1)
             done = act(emulator)
@@ -62,6 +68,31 @@ def outage(**fields: Any) -> dict[str, Any]:
     }
 
 
+def ended_early(emulator: Any) -> dict[str, Any]:
+    """A hold of an hour, ended by hand."""
+    emulator.timeline_start()
+    time.sleep(1)
+    emulator.timeline_stop()
+    held_ns = time.time_ns()
+    emulator.change("forward", up=True)
+    return {"held_ns": held_ns, "ended_ns": time.time_ns()}
+
+
+def in_the_middle(emulator: Any) -> dict[str, Any]:
+    """What is told while packets are held."""
+    started_ns = time.time_ns()
+    emulator.timeline_start()
+    time.sleep(1.2)
+    middle = {"described": emulator.describe().to_wire(), "statistics": emulator.statistics()}
+    time.sleep(1.3)
+    return {"started_ns": started_ns, "middle": middle}
+
+
+def after_a_bypass(emulator: Any) -> dict[str, Any]:
+    emulator.bypass()
+    return {"answered": emulator.change("forward", delay="1 ms").to_wire()}
+
+
 LONG = {"forward": {"delay": "500 ms", "seed": 5, "packet_error_rate": 0.0}}
 case("lowered", LONG, changed(delay="100 ms"))
 case("lowered-free", {"forward": {**LONG["forward"], "keeps_order": False}}, changed(delay="100 ms"))
@@ -84,4 +115,59 @@ case(
     },
     played,
 )
+LOSSY = {"packet_error_rate": 0.1, "error_effect": "drop", "seed": 5}
+case("undisturbed", {"forward": LOSSY}, lambda emulator: {})
+case(
+    "other-way-changed",
+    {"forward": LOSSY},
+    lambda emulator: {"answered": emulator.change("reverse", delay="9 ms").to_wire()},
+)
+case("delay-of-a-lossy-link-changed", {"forward": LOSSY}, changed(delay="9 ms"))
+case(
+    "many-in-flight",
+    {"forward": {"delay": "2 s", "rate": "100 Mbit/s"}},
+    changed(delay="1 ms"),
+    count=10_000,
+    pause_s=250e-6,
+)
+SLOW = {"delay": "50 ms", "rate": "200 kbit/s", "queue": "20 packets"}
+DOWN = {"up": False, "while_down": "hold"}
+case(
+    "hold-ended-early",
+    {
+        "forward": SLOW,
+        "timeline": {"steps": [{"at": "0.5 s", "forward": DOWN}, {"at": "1 h", "forward": {"up": True}}]},
+    },
+    ended_early,
+)
+case(
+    "step-within-a-hold",
+    {
+        "forward": SLOW,
+        "timeline": {
+            "steps": [
+                {"at": "0.5 s", "forward": DOWN},
+                {"at": "0.6 s", "reverse": {"delay": "3 ms"}},
+                {"at": "1.5 s", "forward": {"up": True}},
+            ]
+        },
+    },
+    in_the_middle,
+)
+case(
+    "dropped-then-held",
+    {
+        "forward": {**SLOW, "queue": "1000 packets"},
+        "timeline": {
+            "steps": [
+                {"at": "0.5 s", "forward": {"up": False}},
+                {"at": "1 s", "forward": {"while_down": "hold"}},
+                {"at": "1.5 s", "forward": {"up": True}},
+            ]
+        },
+    },
+    played,
+)
+case("down-with-duplicates", {"forward": {"up": False, "duplication_rate": 0.5}}, lambda emulator: {})
+case("changed-after-a-bypass", {}, after_a_bypass)
 print(json.dumps(seen))
