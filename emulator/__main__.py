@@ -6,15 +6,18 @@ import signal
 import ssl
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
 from threading import Thread
 
 from emulator.faults import EmulatorError
+from emulator.kernel.ports import find_port
 from emulator.kernel.rtnetlink import open_rtnetlink
 from emulator.kernel.survey import survey
 from emulator.service.access import read_token
 from emulator.service.emulator import Emulator, clear_ports
+from emulator.service.ownership import take
 from emulator.service.server import EmulatorServer, parse_listen_address, tls_context
 
 _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
@@ -64,10 +67,15 @@ def _serve(emulator: Emulator, server: EmulatorServer) -> int:
 
 
 def _cleared(*port_names: str) -> int:
-    """Take away all that is ours, also if a port has gone or somebody lives on it by now."""
+    """Take away all that is ours, also if a port has gone or somebody lives on it, but not from one who serves it."""
     try:
         with open_rtnetlink() as netlink:
-            clear_ports(netlink, survey(netlink), port_names)
+            found = survey(netlink)
+            ports = [port for name in port_names if (port := find_port(found, name)) is not None]
+            with ExitStack() as until_cleared:
+                for held in take(ports):
+                    until_cleared.enter_context(held)
+                clear_ports(netlink, found, port_names)
     except EmulatorError as error:
         return _said(error, 1)
     return 0

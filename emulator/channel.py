@@ -5,6 +5,7 @@ writes it, `from_wire` reads it. How the kernel is told is left to `stages`.
 """
 
 import itertools
+import re
 from collections.abc import Mapping
 from reprlib import repr as short_repr
 from typing import Annotated, Any, Self
@@ -12,18 +13,14 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 
 from emulator.faults import InvalidChannel
+from emulator.impairments import FourState, GilbertElliott, Jitter, Pattern, Reordering
 from emulator.link import LinkSpec
-from emulator.written import FORM, Moment, Value, as_written, listed
+from emulator.written import FORM, QUEUE_UNITS, Moment, Value, as_written, listed, wanted_value
 
 __all__ = ["DIRECTIONS", "ChannelSpec", "LinkSpec", "Step", "Timeline"]
 
 DIRECTIONS = ("forward", "reverse")
 MOST_STEPS = 100_000
-_LINK_KEYS = tuple(
-    str(field.validation_alias or name).replace("queue_packets", "queue")
-    for name, field in LinkSpec.model_fields.items()
-    if name not in ("queue_bytes", "queue_ns", "queue_bdp")
-)
 
 
 class Step(Value):
@@ -179,10 +176,77 @@ def _merged(before: Any, change: Any) -> Any:
     return {**before, **change} if isinstance(before, Mapping) and isinstance(change, Mapping) else change
 
 
+CHANNEL_KEYS = ("both", *ChannelSpec.model_fields)
+_KINDS: dict[object, type[Value]] = {
+    "forward": LinkSpec,
+    "reverse": LinkSpec,
+    "both": LinkSpec,
+    "timeline": Timeline,
+    "jitter": Jitter,
+    "reordering": Reordering,
+    "pattern": Pattern,
+    "gilbert_elliott": GilbertElliott,
+    "four_state": FourState,
+}
+"""What stands under a key, or under the name of a model of losses."""
+_OWN_COMPLAINT = re.compile(r"(?P<key>queue): (?P<rest>got .*)", re.DOTALL)
+
+
 def _told(error: Any) -> str:
-    where = ".".join(map(str, error["loc"])) or "channel"
-    wanted = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ").rpartition("wanted ")[2]
-    if error["type"] == "extra_forbidden":
-        known = _LINK_KEYS if len(error["loc"]) > 1 else ("both", *ChannelSpec.model_fields)
-        wanted = f"no such key but {', '.join(known)}"
-    return f"{where}: got {short_repr(error['input'])}, wanted {wanted}"
+    """One mistake: its key, what was got and what was wanted, in the words in which values are written."""
+    path = tuple(part for part in error["loc"] if part not in ("gilbert_elliott", "four_state"))
+    own = _OWN_COMPLAINT.fullmatch(error["msg"].removeprefix("Value error, "))
+    if own and isinstance(error["input"], Mapping):
+        return f"{_joined((*path, own['key']))}: {own['rest']}"
+    got = "nothing" if error["type"] == "missing" else short_repr(error["input"])
+    if path and path[-1] in QUEUE_UNITS:
+        got = repr(f"{error['input']!s:.40} {QUEUE_UNITS[path[-1]]}")
+        path = (*path[:-1], "queue")
+    if error["type"] == "union_tag_invalid":
+        path, got = (*path, "model"), short_repr(error["ctx"]["tag"])
+    return f"{_joined(path)}: got {got}, wanted {_wanted(error)}"
+
+
+def _joined(path: tuple[object, ...]) -> str:
+    return ".".join(map(str, path)) or "channel"
+
+
+def _wanted(error: Any) -> str:
+    kind, at, owner = error["type"], error["loc"], _kind_at(error["loc"][:-1])
+    if kind == "extra_forbidden":
+        if at[-1] == "both":
+            return f"the keys of a link: {', '.join(_keys(LinkSpec))}"
+        return f"no such key but {', '.join(_keys(owner))}"
+    if kind == "missing":
+        return f"a value: {' and '.join(_needed(owner))} must be there"
+    if kind in ("model_type", "model_attributes_type"):
+        return f"keys and values: {_LOSS_KEYS if at[-1:] == ('loss',) else ', '.join(_keys(_kind_at(at)))}"
+    if kind.startswith("union_tag"):
+        return _LOSS_KEYS.removeprefix("" if kind.endswith("found") else "model: ")
+    return wanted_value(error, in_link=owner is LinkSpec)
+
+
+_LOSS_KEYS = "model: gilbert_elliott or four_state"
+
+
+def _kind_at(path: tuple[object, ...]) -> type[Value]:
+    """What the keys behind a path belong to: a channel, a link, a step or what has keys of its own."""
+    if not path:
+        return ChannelSpec
+    return _KINDS.get(path[-1], Step if path[-2:-1] == ("steps",) else ChannelSpec)
+
+
+def _keys(kind: type[Value]) -> tuple[str, ...]:
+    """The keys of a value as they are written."""
+    if kind is ChannelSpec:
+        return CHANNEL_KEYS
+    if kind is Step:
+        return ("at", "both", *DIRECTIONS)
+    names = [str(field.validation_alias or name) for name, field in kind.model_fields.items()]
+    return tuple(dict.fromkeys("queue" if name in QUEUE_UNITS else name for name in names))
+
+
+def _needed(kind: type[Value]) -> list[str]:
+    if kind is Step:
+        return ["at"]
+    return [str(field.validation_alias or name) for name, field in kind.model_fields.items() if field.is_required()]

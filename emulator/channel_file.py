@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from emulator.channel import DIRECTIONS, MOST_STEPS, ChannelSpec
+from emulator.channel import CHANNEL_KEYS, DIRECTIONS, MOST_STEPS, ChannelSpec
 from emulator.contacts import contact_steps, parse_windows
 from emulator.faults import InvalidChannel
 from emulator.quantities import parse_delay_ns
@@ -80,11 +80,25 @@ def parse_channel(
         timeline |= {key: value for key, value in changed["timeline"].items() if key == "loop_after"}
         changed = {**changed, "timeline": timeline}
     try:
-        channel = ChannelSpec.from_wire(changed)
+        channel = _as_it_begins(ChannelSpec.from_wire(changed))
+        channel.refuse_to_begin_held()
     except InvalidChannel as error:
         complaints = _NEXT_COMPLAINT.split(str(error))
         raise InvalidChannel("\n".join(dict.fromkeys(places.named(each, steps) for each in complaints))) from None
     return ChannelProfile(about["name"] or Path(file).stem, about["title"], " ".join(about["source"].split()), channel)
+
+
+def _as_it_begins(channel: ChannelSpec) -> ChannelSpec:
+    """The channel with the links of its step at 0 s, if there is one, as those that it has before its timeline.
+
+    No packet meets the others. A link that holds in an outage stays out of it: before the timeline nobody ends one.
+    """
+    first = channel.timeline.steps[0] if channel.timeline else None
+    if first is None or first.at_ns > 0:
+        return channel
+    links = {name: getattr(first, name) for name in DIRECTIONS}
+    begins = {name: link for name, link in links.items() if link.up or link.while_down == "drop"}
+    return channel.model_copy(update=begins)
 
 
 @dataclass(frozen=True)
@@ -101,7 +115,7 @@ class _Places:
         if len(path) > 1 and path[1] in self.changes.get(path[0], {}):
             return f"{self.file}, changed: {key}"
         deep, line = _deepest(self.node, path)
-        if path[0] in DIRECTIONS and deep < 2:
+        if path[0] in DIRECTIONS and deep < min(2, len(path)):
             shared_deep, shared_line = _deepest(self.node, ["both", *path[1:]])
             if shared_deep > deep or shared_deep == len(path):
                 return f"{self.file}:{shared_line}: {'.'.join(['both', *path[1:]])}"
@@ -117,7 +131,8 @@ class _Places:
             if tail and tail[0] in DIRECTIONS and tail[0] not in placed.step and "both" in placed.step:
                 tail[0] = "both"
             return f"{placed.place}: {'.'.join(tail) or 'step'}: {rest}"
-        return f"{self.of(key)}: {rest}"
+        about = f", {', '.join(_ABOUT)}" if rest.endswith(f"but {', '.join(CHANNEL_KEYS)}") else ""
+        return f"{self.of(key)}: {rest}{about}"
 
 
 def _deepest(node: Node | None, path: list[str]) -> tuple[int, int]:

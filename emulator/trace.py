@@ -1,7 +1,7 @@
 """A channel recorded or computed elsewhere: a CSV table over time, each row a step.
 
 The first column is `t`, in seconds; every other is DIRECTION.FIELD_UNIT, such as forward.delay_ms or both.rate_kbps.
-An empty cell means "as before". Lines that begin with # are notes.
+An empty cell means "as before", "none" that there is none from then on. Lines that begin with # are notes.
 """
 
 import csv
@@ -28,7 +28,8 @@ _UNITS = {
 """The fields that have a unit: how a column names it, and how it is written."""
 _SHARES = ("packet_error_rate", "bit_error_rate", "duplication_rate")
 _SWITCHES = ("up", "keeps_order")
-_WORDS = ("none", "unlimited")
+NONE = "none"
+"""In a cell of any column: takes away what was there."""
 _HEADER = re.compile(rf"(?P<way>{'|'.join(_WAYS)})\.(?P<rest>[A-Za-z_]+)")
 
 
@@ -115,7 +116,7 @@ def _changes(columns: list[_Column], cells: list[str], where: str) -> dict[str, 
     for column, cell in zip(columns, map(str.strip, cells), strict=True):
         if cell:
             try:
-                changes.setdefault(column.way, {})[column.field] = column.read(cell)
+                changes.setdefault(column.way, {})[column.field] = NONE if cell == NONE else column.read(cell)
             except ValueError as error:
                 raise ValueError(f"{where}: column {column.header}: got {cell!r:.40}, wanted {error}") from None
     return changes
@@ -152,13 +153,13 @@ def _switch(cell: str) -> bool:
 
 
 def _quantity(unit: str) -> Callable[[str], str]:
-    return lambda cell: cell if cell in _WORDS else f"{_decimal(cell):f} {unit}"
+    return lambda cell: cell if cell == "unlimited" and unit in _RATES.values() else f"{_decimal(cell):f} {unit}"
 
 
 def _jitter(unit: str) -> Callable[[str], Any]:
     """Its amount; 0 is no jitter."""
 
     def read(cell: str) -> Any:
-        return {"amount": f"{number:f} {unit}"} if cell not in _WORDS and (number := _decimal(cell)) else "none"
+        return {"amount": f"{number:f} {unit}"} if (number := _decimal(cell)) else NONE
 
     return read

@@ -5,6 +5,7 @@ their name.
 """
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -48,6 +49,10 @@ WIDEST_TABLE_VALUE = 32_767 / 8192
 
 FORM = {"form": True}
 """The context in which values are read as written: quantities with their unit, never a bare number."""
+
+
+QUEUE_UNITS = {"queue_packets": "packets", "queue_bytes": "B", "queue_ns": "ns", "queue_bdp": "BDP"}
+"""How the kinds of a queue are written."""
 
 
 def _expressible(packet_error_rate: float) -> float:
@@ -106,6 +111,62 @@ Positions = Annotated[
     AfterValidator(_sorted_positions),
     Field(max_length=MOST_POSITIONS),
 ]
+
+
+_TIMES = ("delay", "at", "loop_after", "amount", "by")
+_SIZES = ("mtu", "overhead")
+_LONG_TIMES_NS = (("days", 24 * 3600 * 10**9), ("h", 3600 * 10**9), ("min", 60 * 10**9))
+_LIMITS = {
+    "greater_than_equal": ("at least", "ge"),
+    "greater_than": ("more than", "gt"),
+    "less_than_equal": ("at most", "le"),
+    "less_than": ("less than", "lt"),
+}
+_KINDS = {
+    "bool_type": "true or false",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "finite_number": "a number that is finite",
+    "tuple_type": "a list, such as [1, 2]",
+    "string_type": "text",
+    "invalid_key": "text as a key",
+}
+
+
+def wanted_value(error: Any, *, in_link: bool) -> str:
+    """What pydantic's `error` says was wanted, as it is written: limits with their unit.
+
+    `in_link`: it is a value of a link itself, where a rate is one of bits, and not a share.
+    """
+    kind, context = error["type"], error.get("ctx", {})
+    name = error["loc"][-1] if error["loc"] else ""
+    if kind in _LIMITS:
+        words, limit = _LIMITS[kind]
+        return f"{words} {_told_limit(name, context[limit], in_link=in_link)}"
+    if kind in ("too_short", "too_long"):
+        count = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']:,}"
+        return f"a list of {count}"
+    message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ").rpartition("wanted ")[2]
+    return _KINDS.get(kind, re.sub(r"\bqueue_(packets|bytes|ns|bdp)\b", "queue", message))
+
+
+def _told_limit(name: object, limit: float, *, in_link: bool) -> str:
+    if name in _TIMES:
+        return _told_time(int(limit))
+    if name in _SIZES:
+        return f"{limit} B"
+    if name == "rate" and in_link:
+        return format_rate(limit)
+    unit = QUEUE_UNITS.get(str(name), "")
+    return f"{limit:.6g} {unit}".rstrip() if isinstance(limit, float) else f"{limit} {unit}".rstrip()
+
+
+def _told_time(time_ns: int) -> str:
+    """A limit in the largest unit that keeps it whole."""
+    for unit, unit_ns in _LONG_TIMES_NS:
+        if time_ns > unit_ns and time_ns % unit_ns == 0:
+            return f"{time_ns // unit_ns} {unit}"
+    return format_delay(time_ns)
 
 
 class Value(BaseModel):

@@ -11,7 +11,7 @@ from captures.session import Session
 from captures.suspicion import Expected
 from captures.tcpdump import CaptureCounters
 from orchestrator.plan import PLAN_NAME
-from orchestrator.record import RECORD_NAME, RunRecord, read_record
+from orchestrator.record import RECORD_NAME, Outcome, RunRecord, read_record
 
 MTU_BYTES = 1500
 NOT_DELIVERED = ("dropped_packets", "dropped_queue_packets", "dropped_mtu_packets", "waiting_packets")
@@ -21,11 +21,11 @@ NOT_DELIVERED = ("dropped_packets", "dropped_queue_packets", "dropped_mtu_packet
 def analyse_run(directory: Path, keep: str) -> None:
     """Summarise the captures of one run, unless that is done, and keep them "whole", as "headers" or not at all.
 
-    A run that has no captures, because it ended before them, has no summary.
+    A run that has no captures, because it ended before them, has no summary, nor has one that its build cannot do.
     """
     captures = [directory / name for name in CAPTURES]
     record = read_record(directory)
-    if not record.session or not all(path.exists() for path in captures):
+    if not record.session or record.outcome is Outcome.UNSUPPORTED or not all(path.exists() for path in captures):
         return
     session = Session.model_validate(record.session)
     summary = load_or_summarise(directory, session, record.file_size_bytes, record.file_whole_at_ns, _expected(record))

@@ -15,7 +15,7 @@ from pathlib import Path
 from orchestrator import kernel
 from orchestrator.analysis import analyse_run, analyse_runs
 from orchestrator.catalogue import implementations_of
-from orchestrator.channels import find_channel
+from orchestrator.channels import channels_of
 from orchestrator.doctor import lacks_for
 from orchestrator.errors import Missing, OwltError, ProfileError
 from orchestrator.load import load_sweep
@@ -51,8 +51,7 @@ def resolve(sweep_file: Path) -> Plan:
         raise ProfileError(
             f"{sweep_file}: clock: got {sweep.clock!r}; the local rig has the real clock only: write 'clock: real'"
         )
-    profiles = {name: find_channel(name).channel for name in sweep.channel or []}
-    return plan_sweep(sweep, implementations_of(sweep), profiles)
+    return plan_sweep(sweep, implementations_of(sweep), channels_of(sweep))
 
 
 def perform_sweep(

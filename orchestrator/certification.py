@@ -68,7 +68,15 @@ def certified(results: Path, keys: set[str]) -> dict[str, Certified]:
     """What the certificates that are there come to, by the keys of their channels."""
     found = {key: read_certificate(results, key) for key in keys}
     return {
-        key: Certified(verdict=certificate.verdict, suspicion=certificate.suspicion())
+        key: Certified(verdict=certificate.verdict, suspicion=_suspicion(certificate))
         for key, certificate in found.items()
         if certificate is not None
     }
+
+
+def _suspicion(certificate: Certificate) -> list[str]:
+    """What failed; or that nothing at all could be measured."""
+    if any(check.verdict != "not measured" for check in certificate.checks):
+        return certificate.suspicion()
+    reasons = dict.fromkeys(check.reason for check in certificate.checks)
+    return [f"nothing of it could be measured: {'; '.join(reasons)}"]

@@ -18,6 +18,7 @@ from ruamel.yaml.error import YAMLError
 from emulator.channel import DIRECTIONS, ChannelSpec
 from emulator.client import EmulatorClient
 from emulator.faults import EmulatorError
+from emulator.quantities import parse_delay_ns
 from emulator.service.access import read_token
 from orchestrator.channel_words import Rows, certificate_reasons, certificate_rows, counter_rows, link_rows, step_rows
 from orchestrator.channels import channel_files, find_channel
@@ -34,6 +35,11 @@ Url = Annotated[
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", envvar="OWLT_TOKEN_FILE", help="The file with the emulator's token.")
 ]
+Tolerance = Annotated[
+    str | None, typer.Option("--tolerance", help='How late packets may be for the clock\'s sake, such as "200 us".')
+]
+WIDE = 150
+"""Columns for a certificate: a narrower terminal wraps its lines, which are read more easily than cells of a word."""
 CaFile = Annotated[Path | None, typer.Option("--ca-file", help="The certificates that an https URL is checked with.")]
 Fields = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Repeat for more than one.")]
 
@@ -158,21 +164,23 @@ def channel_bypass(emulator: Url = "", token_file: TokenFile = None, ca_file: Ca
 def channel_certify(
     name: Annotated[str | None, typer.Argument(help="A channel's name or file; without one, what it has.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the certificate to this file too.")] = None,
+    tolerance: Tolerance = None,
     emulator: Url = "",
     token_file: TokenFile = None,
     ca_file: CaFile = None,
 ) -> None:
     """Have the emulator measure a channel in place, and tell whether it is as asked: exit status 1 if it is not.
 
-    Nobody else may send meanwhile.
+    Nobody else may send meanwhile. Afterwards the emulator has again the channel that it had before.
     """
+    options = {} if tolerance is None else {"tolerance_ns": tolerance_ns(tolerance)}
     profile = find_channel(name) if name is not None else None
     if json_file is not None and not json_file.parent.is_dir():
         raise OwltError(f"--json {json_file}: got a directory that is not there; next: mkdir -p {json_file.parent}")
     with _talking(emulator, token_file, ca_file) as client:
-        certificate = client.certify(profile.channel if profile else client.describe())
+        certificate = client.certify(profile.channel if profile else client.describe(), options)
     numbers = ("asked", "measured", "at least", "at most", "count")
-    _print_table(("direction", "quantity", *numbers, "verdict"), certificate_rows(certificate), numbers)
+    _print_table(("direction", "quantity", *numbers, "verdict"), certificate_rows(certificate), numbers, least_width=WIDE)
     for reason in certificate_reasons(certificate):
         out.print(escape(reason))
     verdict = certificate["verdict"]
@@ -185,6 +193,17 @@ def channel_certify(
         out.print(f"certificate: {json_file}")
     if verdict == "failed":
         raise typer.Exit(1)
+
+
+def tolerance_ns(text: str) -> int:
+    """What --tolerance says. Raises OwltError for what is no time, or none above 0."""
+    try:
+        given_ns = parse_delay_ns(text)
+    except ValueError as problem:
+        raise OwltError(f"--tolerance: {str(problem).removeprefix('delay: ')}") from problem
+    if not 0 < given_ns <= 2 * 10**9:
+        raise OwltError(f"--tolerance: got {text!r}, wanted more than 0 and at most 2 s, such as 200 us")
+    return given_ns
 
 
 def fields_of(texts: list[str]) -> dict[str, Any]:
@@ -262,7 +281,9 @@ def _print_channel(channel: ChannelSpec) -> None:
         _print_table(("from", "forward changes to", "reverse changes to"), rows)
 
 
-def _print_table(headers: tuple[str, ...], rows: Rows, numbers: tuple[str, ...] = ()) -> None:
+def _print_table(
+    headers: tuple[str, ...], rows: Rows, numbers: tuple[str, ...] = (), *, least_width: int = 0
+) -> None:
     """Print a table in which nothing is cut off, and its first column and those of `numbers` are not broken."""
     table = Table(box=None, header_style="bold")
     for header in headers:
@@ -270,4 +291,5 @@ def _print_table(headers: tuple[str, ...], rows: Rows, numbers: tuple[str, ...] 
         table.add_column(header, overflow="fold", no_wrap=whole, justify="right" if header in numbers else "left")
     for row in rows:
         table.add_row(*map(escape, row))
-    out.print(table)
+    console = Console(highlight=False, soft_wrap=True, width=max(least_width, out.width))
+    console.print(table)

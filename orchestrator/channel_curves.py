@@ -35,6 +35,8 @@ class LinkCurves:
     lowest_error_rate: Numbers
     """For each length: that a packet is lost or hit, in the best stretch of time."""
     highest_error_rate: Numbers
+    errors_listed: bool
+    """True: at some time a pattern hits what it lists, which no rate shows."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def _curves(links: list[LinkSpec], lengths: Numbers) -> LinkCurves:
         up=np.array([link.up for link in links]),
         lowest_error_rate=errors.min(axis=0),
         highest_error_rate=errors.max(axis=0),
+        errors_listed=any(link.pattern is not None for link in links),
     )
 
 

@@ -67,11 +67,11 @@ def certificate_rows(certificate: Mapping[str, Any]) -> Rows:
 
 
 def certificate_reasons(certificate: Mapping[str, Any]) -> list[str]:
-    """Why what is not ok is not."""
+    """Why what was not measured was not; what failed is told by its numbers."""
     return [
         f"{check['direction']}: {check['quantity']}: {check['reason']}"
         for check in certificate["checks"]
-        if check.get("reason")
+        if check.get("reason") and check["verdict"] != "failed"
     ]
 
 
@@ -101,19 +101,18 @@ def _change(key: str, value: Any, link: LinkSpec) -> str:
         return f"order {_order(link)}"
     if key == "rate" and value == NOTHING:
         return "rate unlimited"
-    return f"{_NAMES.get(key, key.replace('_', ' '))} {_plain(key, value)}"
-
-
-def _plain(key: str, value: Any) -> str:
     if isinstance(value, Mapping):
-        return _TOLD_ALONE[key](value)
-    if key == "queue":
-        return _short_queue(str(value))
-    return f"{value:g}" if isinstance(value, float) and not value.is_integer() else _whole(value)
+        return f"{key} {_TOLD['errors' if key == 'pattern' else key](link)}"
+    name = "MTU" if key == "mtu" else key.replace("_", " ")
+    return f"{name} {_short_queue(value) if key == 'queue' else _plain(value)}"
 
 
-def _whole(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) else str(value)
+def _plain(value: Any) -> str:
+    return (
+        f"{value:.10g}"
+        if isinstance(value, float) and abs(value) < 1
+        else str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    )
 
 
 def _short_queue(written: str) -> str:
@@ -198,9 +197,4 @@ _TOLD: dict[str, Callable[[LinkSpec], str]] = {
     "duplication": lambda link: f"{link.duplication_rate:g} of the packets" if link.duplication_rate else NOTHING,
     "outage": _outage,
     "seed": lambda link: str(link.seed) if link.seed is not None and link.draws else NOTHING,
-}
-
-_NAMES = {"mtu": "MTU", "duplication_rate": "duplication"}
-_TOLD_ALONE: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    key: partial(_told_alone, key) for key in ("jitter", "loss", "pattern", "reordering")
 }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from emulator.channel import ChannelSpec
 from emulator.channel_file import Changes, ChannelProfile, load_channel
 from emulator.faults import InvalidChannel
 from orchestrator.catalogue import PROFILES
 from orchestrator.errors import ProfileError
+from orchestrator.sweep import Sweep
 
 
 def channel_files() -> list[Path]:
@@ -28,3 +30,16 @@ def find_channel(name: str, changes: Changes | None = None) -> ChannelProfile:
         return load_channel(path, changes)
     except InvalidChannel as problem:
         raise ProfileError(str(problem)) from problem
+
+
+def channels_of(sweep: Sweep) -> dict[str, ChannelSpec]:
+    """The channels that a sweep names, by the names that it gives them.
+
+    Raises ProfileError for one that is not found, or that shares its name with another.
+    """
+    found: dict[str, ChannelSpec] = {}
+    for wanted in sweep.channel or []:
+        if twin := next((name for name in found if Path(name).stem == Path(wanted).stem), None):
+            raise ProfileError(f"channel: {wanted!r} and {twin!r} are both named {Path(wanted).stem!r}; rename a file")
+        found[wanted] = find_channel(wanted).channel
+    return found

@@ -33,6 +33,8 @@ from orchestrator.sweep import Sweep
 from orchestrator.watching import last_change_ns, start_watch
 
 RECEIVED_NAME = "received.bin"
+LATEST_STEP_NS = 5_000_000
+"""A step of a channel that comes later makes the run suspect."""
 
 Observe = Callable[[str], None]
 
@@ -97,6 +99,7 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
         observe("stop")
         stop_programs(found)
         drain_channel(run, rig)
+        _check_channel(run, setting, found)
         _note_timeline(run, setting, found)
         found.facts["emulator_statistics"] = rig.channel.statistics()
         stop_captures(captures, found)
@@ -181,9 +184,20 @@ def _note_timeline(run: Run, setting: Setting, found: Findings) -> None:
     if setting.channels[run.channel_key].timeline is None:
         return
     status = setting.rig.channel.timeline_stop()
-    found.facts["timeline"] = {"steps_applied": status["steps_applied"], "latest_ns": max(status["late_ns"], default=0)}
+    found.facts["timeline"] = {"steps_applied": status["steps_applied"], "latest_ns": status["latest_ns"]}
     if status["failure"]:
         found.suspect.append(f"the channel's timeline broke off: {status['failure']}")
+    if status["latest_ns"] > LATEST_STEP_NS:
+        found.suspect.append(f"a step of the channel's timeline came {status['latest_ns'] / 1e6:.1f} ms late")
+
+
+def _check_channel(run: Run, setting: Setting, found: Findings) -> None:
+    """The channel at the end is the one that was applied, if it is not to change with time."""
+    if setting.channels[run.channel_key].timeline is not None:
+        return
+    at_the_end = setting.rig.channel.describe().to_wire()
+    if at_the_end != found.facts["channel"]:
+        found.suspect.append(f"the channel was another at the end of the run: {at_the_end}")
 
 
 def _judge(rig: Rig, received: str, watch: Program, found: Findings) -> None:

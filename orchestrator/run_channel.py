@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import ValidationError
+
 from emulator.channel import DIRECTIONS, ChannelSpec, LinkSpec, Step
 from orchestrator.errors import ProfileError
 from orchestrator.sweep import Permutation, Sweep
@@ -31,14 +33,15 @@ def channel_at(point: Permutation, sweep: Sweep, profile: ChannelSpec | None) ->
         if axis is not None
     }
     if profile is None:
-        return ChannelSpec(forward=LinkSpec(**given), reverse=LinkSpec(**given))
+        link = _made(point, given)
+        return ChannelSpec(forward=link, reverse=link)
     if given and (profile.timeline is not None or profile.bypass):
         what = "changes with time" if profile.timeline is not None else "is a bypass"
         raise ProfileError(
             f"channel {point.channel_name!r} {what}, and the sweep gives its own {', '.join(given)}: leave these out, "
             "or write a channel profile that has them"
         )
-    return _with_links(profile, lambda direction, link: _with(link, given))
+    return _with_links(profile, lambda direction, link: _with(point, link, given))
 
 
 def seeded(channel: ChannelSpec, seed_of: Callable[[str], int], netem_takes_seeds: bool) -> ChannelSpec:
@@ -93,10 +96,18 @@ def _with_links(channel: ChannelSpec, change: Callable[[str, LinkSpec], LinkSpec
     return channel.model_copy(update={**changed(channel), "timeline": timeline})
 
 
-def _with(link: LinkSpec, given: dict[str, Any]) -> LinkSpec:
+def _with(point: Permutation, link: LinkSpec, given: dict[str, Any]) -> LinkSpec:
     fields = {name: getattr(link, name) for name in LinkSpec.model_fields} | given
     if "packet_error_rate" in given:
         fields |= {"bit_error_rate": 0.0, "pattern": None}
     if "queue_packets" in given:
         fields |= {"queue_bytes": None, "queue_ns": None, "queue_bdp": None}
-    return LinkSpec(**fields)
+    return _made(point, fields)
+
+
+def _made(point: Permutation, fields: dict[str, Any]) -> LinkSpec:
+    try:
+        return LinkSpec(**fields)
+    except ValidationError as problem:
+        told = "; ".join(error["msg"].removeprefix("Value error, ") for error in problem.errors())
+        raise ProfileError(f"{point.slug}: this makes no channel: wanted {told}; change the sweep's axes") from None

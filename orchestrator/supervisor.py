@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from orchestrator.certification import DIRECTORY_NAME, Certified, certified
+from orchestrator.clock import Clock
 from orchestrator.kernel import Kernel
 from orchestrator.plan import Batch, Plan, Run
 from orchestrator.record import RECORD_NAME, Outcome, RunRecord, write_record
@@ -32,6 +33,8 @@ from orchestrator.worker import BATCH_NAME, EVENT_MARK, Task
 
 HANG_S = 60.0
 HANG_S_PER_MEGABYTE = 30.0
+CERTIFYING_HANG_S = {"exact": 600.0, "skip": 600.0, "real": 3600.0}
+"""The same while it measures a channel."""
 """A worker that tells nothing for this long, in wall time, hangs: so much and so much more a megabyte of file."""
 
 END_GRACE_S = 10.0
@@ -198,6 +201,7 @@ class _Shift:
     waiting: dict[str, Run]
     uncertified: set[str]
     current: str | None = None
+    phase: str = ""
     console: list[str] = field(default_factory=list)
     said: str = ""
     hung: str = ""
@@ -272,7 +276,7 @@ class _Desk:
         shift = _Shift({run.run_id: run for run in batch.runs}, set(batch.certify))
         with self._worker(batch, directory, slot) as worker:
             try:
-                for line in _lines(worker, hang_limit_s(batch)):
+                for line in _lines(worker, hang_limit_s(batch, self._plan.sweep.clock)):
                     self._hear(line, shift, batch.index, directory)
             except WorkerHung as hang:
                 shift.hung = str(hang)
@@ -291,6 +295,8 @@ class _Desk:
         self._note(event)
         if event.name == "run":
             shift.current = facts["run_id"]
+        elif event.name == "phase":
+            shift.phase = facts["phase"]
         elif event.name == "done":
             del shift.waiting[facts["run_id"]]
             shift.current = None
@@ -310,7 +316,8 @@ class _Desk:
         if shift.current is None:
             raise WorkerFailed(f"the rig of batch {batch.index} did not come up: {reason}; see {directory}/console.log")
         run = shift.waiting.pop(shift.current)
-        record = self._record_of_lost(run, Outcome.TIMED_OUT if shift.hung else Outcome.ABORTED, reason)
+        builds_hung = shift.hung and shift.phase in ("launch", "transfer")
+        record = self._record_of_lost(run, Outcome.TIMED_OUT if builds_hung else Outcome.ABORTED, reason)
         run_directory = directory / "runs" / run.run_id
         run_directory.mkdir(parents=True, exist_ok=True)
         shutil.copy(directory / "console.log", run_directory / "console.log")
@@ -321,6 +328,7 @@ class _Desk:
 
     def _record_of_lost(self, run: Run, outcome: Outcome, reason: str) -> RunRecord:
         build = self._plan.implementations[run.permutation.implementation]
+        certificate = certified(self._results, {run.channel_key}).get(run.channel_key)
         return RunRecord(
             run_id=run.run_id,
             sweep=self._plan.sweep.name,
@@ -329,6 +337,8 @@ class _Desk:
             protocol=build.protocol,
             **run.permutation.model_dump(exclude={"implementation"}),
             channel_key=run.channel_key,
+            certificate=certificate.verdict if certificate else "",
+            suspect=certificate.suspicion if certificate else [],
             repetition=run.repetition,
             order=run.order,
             seed=run.seed,
@@ -390,8 +400,10 @@ def end_worker(worker: subprocess.Popen[str]) -> None:
             worker.wait(END_GRACE_S)
 
 
-def hang_limit_s(batch: Batch) -> float:
+def hang_limit_s(batch: Batch, clock: Clock) -> float:
     """How long a worker may tell nothing while it does a batch, in wall time."""
+    if batch.certify:
+        return CERTIFYING_HANG_S[clock]
     silence_s = float(os.environ.get("OWLT_HANG_S", HANG_S))
     largest_bytes = max((run.permutation.file_size_bytes for run in batch.runs), default=0)
     return silence_s + HANG_S_PER_MEGABYTE * largest_bytes / 1e6

@@ -99,8 +99,9 @@ class Permutation(BaseModel):
         size = format_size(self.file_size_bytes).replace(" ", "")
         rate = format_rate_or_unlimited(self.rate_bps).replace("bit/s", "bps").replace(" ", "")
         delay = format_delay(self.delay_ns).replace(" ", "")
+        errors = f"_per{self.packet_error_rate:g}" if self.packet_error_rate or not self.channel_name else ""
         channel = f"{self.channel_name}_" if self.channel_name else ""
-        return f"{self.implementation}_{size}_{channel}{rate}_{delay}_per{self.packet_error_rate:g}"
+        return f"{self.implementation}_{size}_{channel}{rate}_{delay}{errors}"
 
 
 class Sweep(BaseModel):

@@ -36,6 +36,8 @@ _TIME_UNITS = (
 )
 """Unit, its seconds, and from how many seconds on it is used."""
 _STEPS = [1, 2, 5, 10]
+_BEHIND_WORDS: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
+"""So that words are read where a line passes under them."""
 _FAR_APART = 20
 """From which ratio of the greatest to the least on rates are drawn on a logarithmic axis."""
 
@@ -57,6 +59,8 @@ class Link(Protocol):
     def lowest_error_rate(self) -> Numbers: ...
     @property
     def highest_error_rate(self) -> Numbers: ...
+    @property
+    def errors_listed(self) -> bool: ...
 
 
 class Channel(Protocol):
@@ -187,9 +191,7 @@ def _draw_rate(axes: Axes, channel: Channel) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short_rate(value)))
     if channel.edges_s is None:
         _name_values(axes, [float(link.rate_bps[0]) for link in (channel.forward, channel.reverse)], rate_text)
-    for name, link in (("forward", channel.forward), ("reverse", channel.reverse)):
-        if not (limited := np.isfinite(link.rate_bps)).all():
-            _note(axes, f"{name}: unlimited where no line is" if limited.any() else f"{name}: unlimited")
+    _note(axes, [_unlimited(link) for link in (channel.forward, channel.reverse)])
 
 
 def _draw_errors(axes: Axes, channel: Channel) -> None:
@@ -217,7 +219,10 @@ def _draw_errors(axes: Axes, channel: Channel) -> None:
     if not shown:
         axes.set_ylim(0, 1)
         axes.set_yticks([0])
-        _say(axes, "no errors, no losses")
+        if any(link.errors_listed for link in (channel.forward, channel.reverse)):
+            _note(axes, _without_a_curve(channel), middle=True)
+        else:
+            _say(axes, "no errors, no losses")
         return
     least, most = min(each.min() for each in shown), max(each.max() for each in shown)
     axes.set_yscale("log")
@@ -227,9 +232,22 @@ def _draw_errors(axes: Axes, channel: Channel) -> None:
     axes.set_yticks(10**powers, [probability_text(10.0**power) for power in powers])
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(axis="y", which="minor", length=0)
-    for name, link in (("forward", channel.forward), ("reverse", channel.reverse)):
-        if not link.highest_error_rate.any():
-            _note(axes, f"{name}: none")
+    _note(axes, _without_a_curve(channel))
+
+
+def _unlimited(link: Link) -> str:
+    limited = np.isfinite(link.rate_bps)
+    return "" if limited.all() else "unlimited where no line is" if limited.any() else "unlimited"
+
+
+def _without_a_curve(channel: Channel) -> list[str]:
+    """What no curve shows of each direction's errors."""
+    links = (channel.forward, channel.reverse)
+    return [_listed(link) or ("" if link.highest_error_rate.any() else "none") for link in links]
+
+
+def _listed(link: Link) -> str:
+    return "" if not link.errors_listed else "and as listed" if link.highest_error_rate.any() else "errors as listed"
 
 
 def _share_time(delay: Axes, rate: Axes, channel: Channel) -> None:
@@ -307,9 +325,24 @@ def _name_values(axes: Axes, values: list[float], told: Callable[[float], str]) 
             )
 
 
-def _note(axes: Axes, text: str) -> None:
-    """A word in the lower right corner, about what no line shows."""
-    axes.text(0.985, 0.04, text, transform=axes.transAxes, ha="right", va="bottom", color=MUTED, fontsize=7)
+def _note(axes: Axes, words: list[str], *, middle: bool = False) -> None:
+    """What no line shows forward and reverse, a line each: in the lower right corner, or in the middle."""
+    text = "\n".join(f"{name}: {word}" for name, word in zip(("forward", "reverse"), words, strict=True) if word)
+    if middle:
+        _say(axes, text)
+    elif text:
+        axes.text(
+            0.985,
+            0.04,
+            text,
+            transform=axes.transAxes,
+            ha="right",
+            va="bottom",
+            color=MUTED,
+            fontsize=7,
+            zorder=5,
+            bbox=_BEHIND_WORDS,
+        )
 
 
 def _say(axes: Axes, text: str) -> None:

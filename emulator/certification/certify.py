@@ -33,7 +33,7 @@ def certify(
     alpha: float = 0.001,
     budget_s: float = 600.0,
     packets: int | None = None,
-    tolerance_ns: int = VIRTUAL_TOLERANCE_NS,
+    tolerance_ns: int = REAL_TOLERANCE_NS,
 ) -> Certificate:
     """Measure the channel between two ports, towards the sender and the receiver, and say whether it is as asked.
 

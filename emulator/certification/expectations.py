@@ -94,8 +94,25 @@ class Expectations:
 
     def loss_probability(self, length_bytes: int) -> float:
         """The probability that a frame does not arrive."""
-        dropped = self.hit_probability(length_bytes) if self.link.error_effect == "drop" else 0.0
-        return dropped + (1 - dropped) * self.burst_loss.mean_rate
+        dropped = self.hit_probability(length_bytes) if self._drops_bits else 0.0
+        return dropped + (1 - dropped) * self._netem_loss * (1 - self.link.duplication_rate)
+
+    @property
+    def duplicate_probability(self) -> float:
+        """The probability that a frame that arrives does so twice."""
+        lost, duplicated = self._netem_loss, self.link.duplication_rate
+        arrives = 1 - lost * (1 - duplicated)
+        return duplicated * (1 - lost) / arrives if arrives else 0.0
+
+    @property
+    def _drops_bits(self) -> bool:
+        return self.link.error_effect == "drop" and not self.link.packet_error_rate
+
+    @property
+    def _netem_loss(self) -> float:
+        """What netem loses of its own. It draws duplicates apart: a frame of which it keeps a second copy arrives."""
+        drops = self.link.packet_error_rate if self.link.error_effect == "drop" else 0.0
+        return drops or self.burst_loss.mean_rate
 
     @cached_property
     def burst_loss(self) -> "BurstLoss":

@@ -178,7 +178,7 @@ class Campaign:
             yield self._judged.share("share of bits flipped", link.bit_error_rate, flipped)
         elif flipped.hits and link.packet_error_rate:
             yield self._judged.exactly("most bits flipped in a packet", 1, most_flipped, duplicated.trials)
-        yield self._judged.share("share of packets duplicated", link.duplication_rate, duplicated)
+        yield self._judged.share("share of packets duplicated", expected.duplicate_probability, duplicated)
         if link.keeps_order:
             yield self._judged.share("share of packets out of order", 0.0, reordered)
 
@@ -204,8 +204,8 @@ class Campaign:
 
     def _mtu(self) -> Iterator[Judge]:
         asked = HEADER_BYTES + (self._link.mtu_bytes or 0)
-        if asked >= self._means.longest_bytes:
-            raise NotMeasured(f"the ports themselves pass no frame longer than {self._means.longest_bytes} bytes")
+        if asked >= self._means.longest_bytes:  # the ports keep to it themselves
+            return
         lengths_bytes = np.tile([asked, asked + 1], _BOUNDARY_PACKETS)
         gap_ns = self._gap_ns(asked + 1)
         seen = self._sent(lengths_bytes, np.arange(len(lengths_bytes)) * gap_ns, gap_ns)
@@ -228,8 +228,10 @@ class Campaign:
             ceil(2 * self._judged.tolerance_ns / (RATE_TOLERANCE * one_ns)),
             ceil((_BLUR * expected.spread_ns / (RATE_TOLERANCE * one_ns)) ** (2 / 3)),
         )
-        if count > 10 * room or expected.spread_ns > AT_ONCE * one_ns:
-            raise NotMeasured(f"jitter or clock blur it: it would take a train of {count} packets, too many to queue")
+        if count > 10 * room:
+            raise NotMeasured(f"it would take a train of {count} packets, and the queue holds {room:g}")
+        if expected.spread_ns > AT_ONCE * one_ns:
+            raise NotMeasured(f"jitter of {expected.spread_ns} ns blurs it")
         depth = count if count <= min(room, AT_ONCE) else min(room // 2, AT_ONCE)
         due_ns = (np.maximum(np.arange(count) - depth, 0) * (one_ns / _PACE)).astype(np.int64)
         seen = self._sent(np.full(count, length), due_ns, one_ns, span_ns=count * one_ns, keeps_gaps=False)

@@ -15,6 +15,7 @@ from emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds,
 from emulator.kernel.netem_messages import counters_of, netem_of, options
 from emulator.kernel.qdiscs import add_redirect, told
 from emulator.kernel.rtnetlink import IPRoute, NetlinkError
+from emulator.kernel.stages import stages_of
 from emulator.link import LinkSpec
 
 SCRATCH = "owlt-probe"
@@ -63,11 +64,10 @@ def probe(netlink: IPRoute) -> dict[str, Any]:
 def lacking(channel: ChannelSpec, capabilities: dict[str, Any]) -> list[str]:
     """Return what a channel needs of the kernel and, by a probe, is not to be had; in words, with the reason."""
     needed = set[str]().union(*(_needs(link) for link in _every_link(channel)))
-    return [
-        f"{name} ({found['reason']})"
-        for name, found in capabilities.items()
-        if name in needed and not found["available"]
-    ]
+    lacks = {name: found["reason"] for name, found in capabilities.items() if name in needed and not found["available"]}
+    if "netem" in lacks:
+        return [f"netem ({lacks['netem']})"]
+    return [f"{name} ({reason})" for name, reason in lacks.items()]
 
 
 def _every_link(channel: ChannelSpec) -> Iterator[LinkSpec]:
@@ -76,12 +76,13 @@ def _every_link(channel: ChannelSpec) -> Iterator[LinkSpec]:
 
 
 def _needs(link: LinkSpec) -> set[str]:
+    queues = link.rate_bps is not None or (not link.up and link.while_down == "hold")
     needs = {
-        "netem": not link.unimpaired,
-        "ifb": link.rate_bps is not None,
-        "redirect": link.rate_bps is not None,
+        "netem": queues or stages_of(link).pipe is not None,
+        "ifb": queues,
+        "redirect": queues,
         "delay_64bit": link.delay_ns > _LONGEST_32BIT_DELAY_NS,
-        "rate_64bit": link.keeps_order or (link.rate_bps or 0) / 8 >= 2**32,
+        "rate_64bit": (stages_of(link).pipe is not None and link.keeps_order) or (link.rate_bps or 0) / 8 >= 2**32,
         "loss_models": link.loss is not None,
         "seed": link.seed is not None and link.netem_draws,
         "programs": bool(

@@ -17,6 +17,7 @@ from emulator.kernel.survey import HANDLE, Survey
 
 IFB_PREFIX = "owlt-ifb"
 _LOOPBACK = 0x8  # IFF_LOOPBACK
+_UPPER_KINDS = ("vlan", "macvlan", "ipvlan", "macsec")
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,12 @@ def checked_port(found: Survey, residents: Mapping[int, Sequence[str]], name: st
         raise PortRefused(f"port {name}: got no such interface, wanted one of: {', '.join(sorted(found.links))}")
     link = found.links[name]
     bridge = link.get_attr("IFLA_MASTER")
+    uppers = _uppers(found, {port.index, bridge})
     objections = [
         *(["is the loopback interface"] if link["flags"] & _LOOPBACK else []),
         *residents.get(port.index, []),
         *(f"belongs to {found.name_of(bridge)}, which {reason}" for reason in residents.get(bridge, [])),
+        *(f"carries {upper}, which {reason}" for upper, index in uppers for reason in residents.get(index, [])),
         *_foreign_qdiscs(found, port),
     ]
     if objections:
@@ -60,6 +63,15 @@ def checked_port(found: Survey, residents: Mapping[int, Sequence[str]], name: st
             "route or queueing discipline: name another, or take these away"
         )
     return port
+
+
+def _uppers(found: Survey, below: set[int | None]) -> list[tuple[str, int]]:
+    """The interfaces whose packets pass one of those below: VLANs and the like. (A veth names its peer so, too.)"""
+    return [
+        (name, link["index"])
+        for name, link in found.links.items()
+        if link.get_attr("IFLA_LINK") in below and link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") in _UPPER_KINDS
+    ]
 
 
 def residents(netlink: IPRoute) -> Mapping[int, list[str]]:

@@ -71,9 +71,7 @@ def link_of(found: Stages, asked: LinkSpec) -> LinkSpec:
     means nothing to it (fields without effect); a seed of the kernel's own is left out.
     """
     return asked.model_copy(
-        update=_queue_found(found)
-        | _errors_found(found.errors)
-        | _pipe_found(found.pipe or _neutral(True), asked)
+        update=_queue_found(found) | _errors_found(found.errors) | _pipe_found(found.pipe or _neutral(True), asked)
     )
 
 

@@ -23,6 +23,7 @@ from emulator.kernel.rtnetlink import IPRoute, open_rtnetlink
 from emulator.kernel.stages import Stages, differences, kept, link_of, stages_of
 from emulator.kernel.survey import NOTHING, Survey, survey
 from emulator.link import LinkSpec
+from emulator.service.ownership import take
 from emulator.service.player import Moment, Player
 from emulator.written import LARGEST_SEED
 
@@ -50,7 +51,7 @@ class Emulator:
     def __init__(self, sender_port: str, receiver_port: str) -> None:
         """Take over two ports by name, and clear what an emulator that was killed left on them.
 
-        Raises PortRefused if one is not there or not ours to shape.
+        Raises PortRefused if one is not there, not ours to shape, or served by another emulator.
         """
         if sender_port == receiver_port:
             raise PortRefused(f"both ports: got {sender_port}, wanted two, towards the sender and the receiver")
@@ -68,16 +69,17 @@ class Emulator:
         self._lock = Lock()
         with self._lock, open_rtnetlink() as netlink:
             found = survey(netlink)
-            self._directions(found, residents(netlink))
+            directions = self._directions(found, residents(netlink))
+            self._ownership = take((directions["forward"].entrance, directions["forward"].exit))
             self._clear(netlink, found)
 
     def configure(self, channel: object) -> dict[str, Any]:
         """Apply a channel in place of the one before and return what the kernel has, read back.
 
         A rate is rounded to whole bytes a second and a packet error rate to 32 bits. All that is in flight is
-        lost. If the kernel refuses any of it, nothing is left of either channel (fault 1, or 7 if it lacks
-        what the channel needs); if the channel makes no sense (fault -32602) or a port is not ours to shape
-        (fault 2), nothing has changed.
+        lost. If the channel makes no sense (fault -32602), the kernel lacks what it needs (fault 7) or a port
+        is not ours to shape (fault 2), nothing has changed; if the kernel refuses any of it all the same, nothing
+        is left of either channel (fault 1).
         A timeline is not begun: `timeline_start` does that.
         """
         asked = ChannelSpec.from_wire(channel)
@@ -86,17 +88,14 @@ class Emulator:
             self._refuse_if_stopped()
             found = survey(netlink)
             directions = self._directions(found, residents(netlink))
-            if asked.timeline is not None:
-                self._refuse_what_lacks(netlink, asked)
+            self._refuse_what_lacks(netlink, asked)
             self._clear(netlink, found)
             self._make(directions)
             self._asked = asked
             try:
                 return self._become(netlink, NOTHING, _links_of(asked))
-            except BaseException as failure:
+            except BaseException:
                 self._clear(netlink, survey(netlink))
-                if isinstance(failure, ChannelRefused):
-                    self._refuse_what_lacks(netlink, asked)
                 raise
 
     def change(self, direction: str, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,8 +103,8 @@ class Emulator:
 
         Fields are written as in a channel; "none" takes one away. Packets in flight keep their times; whether those
         that come now may overtake them is the link's `keeps_order`. An outage that holds needs an end: a timeline's.
-        If the channel would make no sense (fault -32602) or a timeline is running (fault 8), nothing has changed; if
-        the kernel refuses, nothing is left of the channel (fault 1).
+        If the channel would make no sense (fault -32602), the kernel lacks what it needs (fault 7) or a timeline is
+        running (fault 8), nothing has changed; if the kernel refuses all the same, nothing is left of it (fault 1).
         """
         if direction not in DIRECTIONS or not isinstance(changes, Mapping):
             raise InvalidChannel(
@@ -121,6 +120,7 @@ class Emulator:
             wanted.refuse_to_begin_held()
             found = survey(netlink)
             directions = self._directions(found, residents(netlink))
+            self._refuse_what_lacks(netlink, wanted)
             if not self._in_kernel:
                 self._make(directions)
             self._asked = self._asked.model_copy(update={"bypass": False})
@@ -143,33 +143,42 @@ class Emulator:
         """Take the channel away: packets pass unimpaired, all in flight are lost. Return true."""
         with self._lock, open_rtnetlink() as netlink:
             self._clear(netlink, survey(netlink))
+        log.info("cleared")
         return True
 
     def certify(self, channel: object, options: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-        """Apply a channel, measure with probes whether it is as asked, take it away, and return what was found.
+        """Apply a channel, measure with probes whether it is as asked, and return what was found.
+
+        Afterwards the channel from before is applied anew, its timeline not begun.
 
         Nobody else may send meanwhile, nor change anything (fault 1). `options`: `alpha` (0.001: how often a channel
         that is as asked may fail), `budget_s` (600: what would take the channel longer to send is not measured),
-        `packets` (as many probes for each share instead of enough for ten events), `tolerance_ns` (1000: of delays).
+        `packets` (as many probes for each share instead of enough for ten events), `tolerance_ns` (of delays: 200,000,
+        what a machine that is not too busy keeps to; 1000 on a clock that stands still while it computes).
         Returns `verdict` ("ok", "failed", "incomplete") and `checks`, each with `direction`, `quantity`, `verdict`,
         `asked`, `measured`, the interval `low` to `high`, `count` and `reason`, as far as there are any.
         """
         from emulator.certification.certify import certify  # numpy: only who asks for a certificate waits for it
 
         wanted = _certify_options(options)
+        with self._lock:
+            before = self._asked
         self.configure(channel)
         with self._lock:
             asked, measured = self._asked, self._configurations
         try:
-            return certify(asked, self._port_names, **wanted).to_wire()
+            certificate = certify(asked, self._port_names, **wanted)
         finally:
-            with self._lock:
+            with self._lock, open_rtnetlink() as netlink:
                 disturbed = self._configurations != measured
                 if not disturbed:
-                    with open_rtnetlink() as netlink:
-                        self._clear(netlink, survey(netlink))
+                    self._clear(netlink, survey(netlink))
             if disturbed:
                 raise ChannelRefused("certify: somebody changed or cleared the channel meanwhile; measure again, alone")
+        log.info("certified: %s", certificate.verdict)
+        if not before.unimpaired or before.bypass:
+            self.configure(before.to_wire())
+        return certificate.to_wire()
 
     def timeline_start(self) -> dict[str, Any]:
         """Begin the channel's timeline at this moment, from its beginning, whether or not it has been going on."""
@@ -231,9 +240,13 @@ class Emulator:
         return {"owlt": release, "api": API, "kernel": platform.release()}
 
     def stop(self) -> None:
-        """Clear, and take no more channels."""
+        """Clear, take no more channels, and leave the ports to whoever wants to serve them."""
         self._stopped = True
-        self.clear()
+        try:
+            self.clear()
+        finally:
+            for held in self._ownership:
+                held.close()
 
     def _probed(self, netlink: IPRoute) -> dict[str, Any]:
         """What the kernel can do does not change; finding out takes a while."""

@@ -105,6 +105,7 @@ class Methods:
             with self._keeper.changing(credentials.lease) if method.changes else nullcontext():
                 return method.run(*parameters)
         except EmulatorError as error:
+            log.info("%s refused: %s", method.run.__name__, error)
             raise Fault(error.code, str(error)) from None
         except Fault:
             raise

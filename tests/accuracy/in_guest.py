@@ -18,7 +18,7 @@ MTU_BYTES = 9000
 
 def certify_all(cases: list[dict[str, Any]], alpha: float) -> None:
     """One line a case."""
-    from emulator.certification.certify import certify
+    from emulator.certification.certify import VIRTUAL_TOLERANCE_NS, certify
     from emulator.channel import ChannelSpec
     from emulator.service.emulator import Emulator
 
@@ -26,7 +26,7 @@ def certify_all(cases: list[dict[str, Any]], alpha: float) -> None:
     for case in cases:
         asked = ChannelSpec.from_wire(case["channel"])
         emulator.configure(case["channel"] if case["truth"] is None else case["truth"])
-        certificate = certify(asked, PORTS, alpha=alpha, **case["options"])
+        certificate = certify(asked, PORTS, alpha=alpha, tolerance_ns=VIRTUAL_TOLERANCE_NS, **case["options"])
         print(json.dumps({"name": case["name"], "certificate": certificate.to_wire()}), flush=True)
     emulator.stop()
 

@@ -34,7 +34,7 @@ def state() -> str:
 
 def main(asked: dict[str, Any]) -> None:
     """Certify, and print."""
-    from emulator.certification.certify import certify
+    from emulator.certification.certify import VIRTUAL_TOLERANCE_NS, certify
     from emulator.certification.probing import Prober, Probes, Seen
     from emulator.channel import ChannelSpec
     from emulator.service.emulator import Emulator
@@ -58,7 +58,7 @@ def main(asked: dict[str, Any]) -> None:
     began_s = wall_s()
     try:
         certified = ChannelSpec.from_wire(asked.get("certified", asked["applied"]))
-        certificate = certify(certified, PORTS, **asked.get("options", {}))
+        certificate = certify(certified, PORTS, **{"tolerance_ns": VIRTUAL_TOLERANCE_NS} | asked.get("options", {}))
         told |= {"certificate": certificate.to_wire(), "suspicion": certificate.suspicion()}
     except KeyboardInterrupt:
         told["interrupted"] = True

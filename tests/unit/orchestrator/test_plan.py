@@ -8,6 +8,7 @@ import pytest
 
 from emulator.channel import ChannelSpec
 from orchestrator.catalogue import implementations_of
+from orchestrator.channels import channels_of
 from orchestrator.errors import ProfileError, ResultsConflict
 from orchestrator.plan import Plan, channel_of, plan_sweep, write_plan
 from orchestrator.sweep import Sweep
@@ -148,6 +149,22 @@ def test_a_bypass_is_not_certified() -> None:
 
 def test_a_sweep_that_wants_no_certificates_has_none() -> None:
     assert planned_over("far", certify=False).certifications == []
+
+
+def test_axes_that_contradict_a_profile_are_refused_in_words() -> None:
+    with pytest.raises(ProfileError, match="this makes no channel: wanted "):
+        planned(rate="1 bit/s")
+
+
+def test_two_channels_of_one_name_are_refused(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.yaml").write_text("forward: {delay: 5 ms}\n")
+    names = [str(tmp_path / folder / "mine.yaml") for folder in ("a", "b")]
+    asked = Sweep.model_validate(sweep().model_dump(mode="json") | OF_THE_CHANNEL | {"channel": names})
+
+    with pytest.raises(ProfileError, match="both named 'mine'"):
+        channels_of(asked)
 
 
 def test_the_plan_file_gives_the_plan_back(tmp_path: Path) -> None:

@@ -173,13 +173,26 @@ def test_a_run_in_which_the_worker_ends_is_aborted_with_its_last_words_and_the_o
 
 
 def test_a_run_in_which_the_worker_falls_silent_has_timed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "hang_limit_s", lambda run: 3.0)
+    monkeypatch.setattr(supervisor, "hang_limit_s", lambda batch, clock: 3.0)
     plan = small_plan()
     victim = plan.batches[0].runs[1].run_id
-    go(Workers(plan, f"if run.run_id == {victim!r}: time.sleep(1000)"), tmp_path)
+    transferring = "tell('phase', run_id=run.run_id, phase='transfer')"
+    go(Workers(plan, f"if run.run_id == {victim!r}: {transferring}; time.sleep(1000)"), tmp_path)
 
     assert read_record(tmp_path / "runs" / victim).outcome is Outcome.TIMED_OUT
     assert len(runs_done(tmp_path)) == len(plan.runs)
+
+
+def test_a_worker_that_falls_silent_when_the_build_has_ended_is_not_the_builds_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "hang_limit_s", lambda batch, clock: 3.0)
+    plan = small_plan()
+    victim = plan.batches[0].runs[1].run_id
+    fetching = "tell('phase', run_id=run.run_id, phase='fetch')"
+    go(Workers(plan, f"if run.run_id == {victim!r}: {fetching}; time.sleep(1000)"), tmp_path)
+
+    assert read_record(tmp_path / "runs" / victim).outcome is Outcome.ABORTED
 
 
 def test_a_rig_that_does_not_come_up_stops_the_sweep_and_keeps_what_it_said(tmp_path: Path) -> None:
