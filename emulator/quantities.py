@@ -52,7 +52,7 @@ def parse_size_bytes(text: object) -> int:
 
     Raises ValueError for a number without a unit, an unknown unit, or part of a byte.
     """
-    size_bytes = _parse(text, "size", _SIZE_UNITS_BYTES, spelling="1500 B")
+    size_bytes = _parse(text, "size", _SIZE_UNITS_BYTES, spelling="100 kB")
     if size_bytes != size_bytes.to_integral_value():
         raise ValueError(f"size: got {text!r}, wanted a whole number of bytes")
     return int(size_bytes)

@@ -87,6 +87,15 @@ def _sorted_positions(positions: tuple[int, ...]) -> tuple[int, ...]:
     return positions
 
 
+def _parse_frame_bytes(text: Any) -> int:
+    """A size of frames: who leaves out the unit means bytes, not kilobytes."""
+    try:
+        return parse_size_bytes(text)
+    except ValueError as error:
+        told, hint, example = str(error).rpartition('as in "')
+        raise ValueError(told + hint + example.replace("100 kB", "1500 B").replace(" kB", " B")) from None
+
+
 def as_written(name: str) -> Any:
     """Name a field otherwise where it is written: without the unit, which stands in the text."""
     return Field(validation_alias=name, serialization_alias=name)
@@ -102,7 +111,7 @@ Rate = Annotated[
     *_written(parse_rate_bps, format_rate, "10 Mbit/s", "8 kbit/s"),
     Field(ge=SLOWEST_RATE_BPS, le=FASTEST_RATE_BPS),
 ]
-Size = Annotated[int, *_written(parse_size_bytes, format_size, "1500 B", "64 kB")]
+Size = Annotated[int, *_written(_parse_frame_bytes, format_size, "1500 B", "64 kB")]
 Probability = Annotated[float, AfterValidator(_expressible), Field(ge=0, le=1)]
 Whole = Annotated[int, BeforeValidator(_whole), PlainSerializer(float, when_used="json"), Field(ge=0, le=LARGEST_SEED)]
 Positions = Annotated[

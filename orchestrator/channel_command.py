@@ -36,7 +36,10 @@ TokenFile = Annotated[
     Path | None, typer.Option("--token-file", envvar="OWLT_TOKEN_FILE", help="The file with the emulator's token.")
 ]
 Tolerance = Annotated[
-    str | None, typer.Option("--tolerance", help='How late packets may be for the clock\'s sake, such as "200 us".')
+    str | None,
+    typer.Option(
+        "--tolerance", help='How late packets may be for the clock\'s sake, such as "200 us", which it is if left out.'
+    ),
 ]
 WIDE = 150
 """Columns for a certificate: a narrower terminal wraps its lines, which are read more easily than cells of a word."""
@@ -171,7 +174,7 @@ def channel_certify(
 ) -> None:
     """Have the emulator measure a channel in place, and tell whether it is as asked: exit status 1 if it is not.
 
-    Nobody else may send meanwhile. Afterwards the emulator has again the channel that it had before.
+    Nobody else may send meanwhile. Afterwards the emulator has its channel from before, its timeline not begun.
     """
     options = {} if tolerance is None else {"tolerance_ns": tolerance_ns(tolerance)}
     profile = find_channel(name) if name is not None else None
@@ -180,7 +183,9 @@ def channel_certify(
     with _talking(emulator, token_file, ca_file) as client:
         certificate = client.certify(profile.channel if profile else client.describe(), options)
     numbers = ("asked", "measured", "at least", "at most", "count")
-    _print_table(("direction", "quantity", *numbers, "verdict"), certificate_rows(certificate), numbers, least_width=WIDE)
+    _print_table(
+        ("direction", "quantity", *numbers, "verdict"), certificate_rows(certificate), numbers, least_width=WIDE
+    )
     for reason in certificate_reasons(certificate):
         out.print(escape(reason))
     verdict = certificate["verdict"]
@@ -281,9 +286,7 @@ def _print_channel(channel: ChannelSpec) -> None:
         _print_table(("from", "forward changes to", "reverse changes to"), rows)
 
 
-def _print_table(
-    headers: tuple[str, ...], rows: Rows, numbers: tuple[str, ...] = (), *, least_width: int = 0
-) -> None:
+def _print_table(headers: tuple[str, ...], rows: Rows, numbers: tuple[str, ...] = (), *, least_width: int = 0) -> None:
     """Print a table in which nothing is cut off, and its first column and those of `numbers` are not broken."""
     table = Table(box=None, header_style="bold")
     for header in headers:

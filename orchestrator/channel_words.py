@@ -11,6 +11,8 @@ from emulator.quantities import format_delay, format_rate, format_size
 
 Rows = list[tuple[str, ...]]
 NOTHING = "none"
+KEPT = "kept"
+_UNSAID = {NOTHING, KEPT}
 MOST_STEPS = 20
 _ALWAYS = ("delay", "rate", "errors")
 
@@ -18,7 +20,7 @@ _ALWAYS = ("delay", "rate", "errors")
 def link_rows(channel: ChannelSpec) -> Rows:
     """What is asked, forward, reverse: a row for each quantity that either link has, and for the usual ones."""
     rows = [(name, *(told(channel.link(direction)) for direction in DIRECTIONS)) for name, told in _TOLD.items()]
-    return [row for row in rows if row[0] in _ALWAYS or row[1:] != (NOTHING, NOTHING)]
+    return [row for row in rows if row[0] in _ALWAYS or not set(row[1:]) <= _UNSAID]
 
 
 def step_rows(channel: ChannelSpec) -> Rows:
@@ -175,7 +177,7 @@ def _reordering(link: LinkSpec) -> str:
 
 
 def _order(link: LinkSpec) -> str:
-    return "kept" if link.keeps_order else "packets may overtake"
+    return KEPT if link.keeps_order else "packets may overtake"
 
 
 def _outage(link: LinkSpec) -> str:
@@ -186,7 +188,7 @@ _WHILE_DOWN = {"hold": "wait", "drop": "are lost"}
 _TOLD: dict[str, Callable[[LinkSpec], str]] = {
     "delay": lambda link: format_delay(link.delay_ns),
     "jitter": _jitter,
-    "order": lambda link: NOTHING if link.keeps_order else _order(link),
+    "order": _order,
     "reordering": _reordering,
     "rate": _rate,
     "queue": _queue,

@@ -225,9 +225,9 @@ def _draw_errors(axes: Axes, channel: Channel) -> None:
             _say(axes, "no errors, no losses")
         return
     least, most = min(each.min() for each in shown), max(each.max() for each in shown)
-    axes.set_yscale("log")
     low_power, high_power = np.floor(np.log10(least / 1.5)), np.ceil(np.log10(min(most * 1.5, 1)))
     axes.set_ylim(10**low_power, 10**high_power)
+    axes.set_yscale("log")
     powers = np.arange(low_power, high_power + 1, max(1, (high_power - low_power) // 6))
     axes.set_yticks(10**powers, [probability_text(10.0**power) for power in powers])
     axes.yaxis.set_minor_formatter(NullFormatter())

@@ -149,10 +149,10 @@ def test_a_bypass_has_no_links() -> None:
     ("link", "wanted"),
     [
         ({"packet_error_rate": 0.1, "bit_error_rate": 1e-6}, "one kind of error"),
-        ({"queue": "64 kB"}, "a rate, or no queue_bytes"),
+        ({"queue": "64 kB"}, "a rate, or no queue"),
         ({"reordering": {"rate": 0.1, "by": "1 ms"}}, "keeps_order: false"),
         ({"jitter": {"amount": "1 ms", "distribution": "table"}}, "a table of values"),
-        ({"jitter": {"amount": "3 s"}}, "less than or equal to 2147483647"),
+        ({"jitter": {"amount": "3 s"}}, "at most 2.147483647 s"),
         ({"loss": {"model": "gilbert_elliott", "mean_rate": 0.9, "burst_packets": 2}}, "bursts of 9 packets at least"),
         ({"loss": {"model": "four_state", "p13": 0.9, "p31": 0.5, "p14": 0.2}}, "p13 \\+ p14"),
         ({"pattern": {"packets": [2, 1]}}, "rising order"),
@@ -166,6 +166,52 @@ def test_a_bypass_has_no_links() -> None:
 def test_a_link_that_contradicts_itself_is_refused(link: Any, wanted: str) -> None:
     with pytest.raises(InvalidChannel, match=wanted):
         ChannelSpec.from_wire({"forward": link})
+
+
+@pytest.mark.parametrize(
+    ("wire", "told"),
+    [
+        ({"forward": {"delay": "25 h"}}, "forward.delay: got '25 h', wanted at most 24 h"),
+        ({"forward": {"rate": "7 bit/s"}}, "forward.rate: got '7 bit/s', wanted at least 8 bit/s"),
+        ({"forward": {"mtu": "10 B"}}, "forward.mtu: got '10 B', wanted at least 68 B"),
+        ({"forward": {"up": "nope"}}, "forward.up: got 'nope', wanted true or false"),
+        ({"forward": {"queue": "0 B", "rate": "1 kbit/s"}}, "forward.queue: got '0 B', wanted at least 1 B"),
+        ({"forward": {"loss": {"mean_rate": 0.1}}}, "wanted model: gilbert_elliott or four_state"),
+        ({"forward": {"loss": {"model": "x"}}}, "forward.loss.model: got 'x', wanted gilbert_elliott or four_state"),
+        (
+            {"forward": {"loss": {"model": "four_state", "p13": 0.1}}},
+            "forward.loss.p31: got nothing, wanted a value: p13 and p31 must be there",
+        ),
+        (
+            {"forward": {"loss": {"model": "gilbert_elliott", "mean_rate": 0.1, "burst_packets": 2, "x": 1}}},
+            "forward.loss.x: got 1, wanted no such key but model, mean_rate, burst_packets",
+        ),
+        (
+            {"forward": {"jitter": {"amount": "1 ms", "x": 1}}},
+            "forward.jitter.x: got 1, wanted no such key but amount, distribution, table",
+        ),
+        ({"forward": {"pattern": {"bits": [1], "x": 1}}}, "wanted no such key but packets, bits"),
+        ({"timeline": {"steps": [{"at": "1 s"}], "x": 1}}, "timeline.x: got 1, wanted no such key but steps"),
+        ({"timeline": {"steps": [{}]}}, "timeline.steps.0.at: got nothing, wanted a value: at must be there"),
+        ({"timeline": {"steps": [{"at": "9000 h"}]}}, "timeline.steps.0.at: got '9000 h', wanted at most 366 days"),
+        (5, "channel: got 5, wanted keys and values: both, forward, reverse, timeline, bypass"),
+        ({"both": 5}, "both: got 5, wanted the keys of a link: delay, "),
+    ],
+)
+def test_a_mistake_is_told_in_the_words_in_which_values_are_written(wire: Any, told: str) -> None:
+    with pytest.raises(InvalidChannel) as refusal:
+        ChannelSpec.from_wire(wire)
+    assert told in str(refusal.value)
+
+
+def test_a_mistake_in_a_queue_is_told_for_the_queue() -> None:
+    with pytest.raises(InvalidChannel, match=r"^forward\.queue: got '5 KB', wanted a number with one of the units"):
+        ChannelSpec.from_wire({"forward": {"rate": "1 Mbit/s", "queue": "5 KB"}})
+
+
+def test_a_size_without_its_unit_is_answered_with_bytes() -> None:
+    with pytest.raises(InvalidChannel, match='write the unit, as in "1000 B"'):
+        ChannelSpec.from_wire({"forward": {"mtu": 1000}})
 
 
 @pytest.mark.parametrize("mean_rate", [0.01, 0.3])
@@ -212,9 +258,10 @@ def test_any_impairment_of_one_direction_impairs_the_channel(field: Any) -> None
         ("packet_error_rate", "0.1"),
         ("packet_error_rate", float("nan")),
         ("bit_error_rate", 0.02),
-        ("queue_packets", 0),
-        ("queue_packets", 2**31),
-        ("queue_packets", 1.5),
+        ("queue", "0 packets"),
+        ("queue", f"{2**31} packets"),
+        ("queue", "1.5 packets"),
+        ("queue", 5),
         ("seed", -1),
         ("seed", 0.5),
         ("seed", LARGEST_SEED + 1),

@@ -151,12 +151,48 @@ def test_a_change_leaves_what_a_step_sets_to_the_step() -> None:
     links = channel("timeline: {trace: t.csv}", changes={"forward": {"delay": "300 ms"}})
 
     assert links.timeline is not None
-    assert [links.forward.delay_ns, *(step.forward.delay_ns for step in links.timeline.steps)] == [
-        300_000_000,
-        5_000_000,
-        6_000_000,
-        7_000_000,
-    ]
+    delays_ms = [link.delay_ns // 10**6 for link in (links.forward, *(each.forward for each in links.timeline.steps))]
+    assert delays_ms == [5, 5, 6, 7]
+
+
+def test_a_step_at_the_beginning_is_what_the_links_are_before_it_too() -> None:
+    links = channel("both: {delay: 1 s}\ntimeline: {steps: [{at: 0 s, forward: {delay: 2 s}}, {at: 5 s}]}")
+
+    assert (links.forward.delay_ns, links.reverse.delay_ns) == (2 * 10**9, 10**9)
+    assert links.timeline is not None
+    assert [step.at_ns for step in links.timeline.steps] == [0, 5 * 10**9]
+
+
+def test_a_step_behind_the_beginning_leaves_the_links_before_it() -> None:
+    links = channel("both: {delay: 1 s}\ntimeline: {steps: [{at: 1 ns, both: {delay: 2 s}}]}")
+
+    assert links.forward.delay_ns == 10**9
+
+
+def test_an_outage_that_holds_from_the_beginning_stays_in_its_step() -> None:
+    hold = "{at: 0 s, forward: {up: false, while_down: hold}}"
+    links = channel(f"timeline: {{steps: [{hold}, {{at: 5 s, forward: {{up: true}}}}]}}")
+
+    assert links.forward.up
+    assert ups(links) == [(0, False), (5, True)]
+
+
+def test_an_outage_that_holds_outside_the_timeline_is_refused_with_its_place() -> None:
+    told = refusal("both: {delay: 1 s}\nforward: {up: false, while_down: hold}")
+
+    assert told.startswith("dir/c.yaml:2: forward: got an outage that holds")
+
+
+def test_a_mistake_of_a_whole_direction_is_told_with_its_own_line() -> None:
+    told = refusal("both: {delay: 1 s}\nforward: {packet_error_rate: 0.1, bit_error_rate: 1.0e-6}")
+
+    assert told.startswith("dir/c.yaml:2: forward: got ")
+
+
+def test_a_key_that_is_none_of_a_profiles_is_answered_with_those_that_are() -> None:
+    told = refusal("forwards: {}")
+
+    assert told.endswith("no such key but both, forward, reverse, timeline, bypass, name, title, source")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +235,7 @@ def test_a_mistake_is_told_with_its_place(text: str, told: list[str]) -> None:
 def test_a_value_of_a_trace_that_cannot_be_is_told_with_its_row() -> None:
     told = refusal("timeline: {trace: t.csv}", "t,both.packet_error_rate\n0,0.1\n1,1.5\n")
 
-    assert told == "dir/t.csv:3: both.packet_error_rate: got 1.5, wanted less than or equal to 1"
+    assert told == "dir/t.csv:3: both.packet_error_rate: got 1.5, wanted at most 1"
 
 
 def test_every_mistake_is_told_at_once() -> None:

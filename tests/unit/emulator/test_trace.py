@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.channel import ChannelSpec
+from emulator.channel import ChannelSpec, LinkSpec
 from emulator.trace import parse_trace
 from emulator.written import LONGEST_TIMELINE_NS
 
@@ -58,6 +58,25 @@ def test_a_row_is_a_step_with_the_units_of_its_columns() -> None:
 )
 def test_a_column_says_its_field_and_unit(column: str, cell: str, key: str, written: object) -> None:
     assert steps(f"t,forward.{column}\n0,{cell}\n") == [{"at": "0 s", "forward": {key: written}}]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        *("delay_ms", "jitter_ms", "rate_bps", "queue_packets", "mtu_B", "overhead_B"),
+        *("packet_error_rate", "bit_error_rate", "duplication_rate", "up", "keeps_order"),
+    ],
+)
+def test_none_takes_away_what_any_column_says(column: str) -> None:
+    given = steps(f"t,forward.{column}\n0,none\n")
+    channel = ChannelSpec.from_wire({"timeline": {"steps": given}})
+
+    assert channel.timeline is not None
+    assert channel.timeline.steps[0].forward == LinkSpec()
+
+
+def test_a_rate_alone_is_unlimited() -> None:
+    assert "'unlimited'" in refusal("t,forward.delay_ms\n0,unlimited\n")
 
 
 def test_an_empty_cell_means_as_before() -> None:

@@ -23,6 +23,7 @@ from orchestrator.channel_curves import curves_of
 from orchestrator.channel_words import link_rows, step_rows
 from orchestrator.channels import channel_files, find_channel
 from orchestrator.errors import OwltError
+from reports.channel_figure import draw_channel
 
 CHECKS = [
     {"direction": "forward", "quantity": "delay (ms)", "verdict": "ok", "asked": 25.0, "measured": 25.001,
@@ -40,6 +41,7 @@ class RecordingEmulator(Emulator):
         self.calls: list[str] = []
         self.timeline_begins = True
         self.checks = CHECKS
+        self.options: object = None
 
     def configure(self, channel: object) -> Any:
         self.calls.append("configure")
@@ -75,7 +77,8 @@ class RecordingEmulator(Emulator):
     def statistics(self) -> Any:
         return {"forward": {"pipe": {"packets": 1234.0}}, "reverse": {"pipe": {"dropped_packets": 7.0}}}
 
-    def certify(self, channel: object, options: object) -> Any:
+    def certify(self, channel: object, options: Any = None) -> Any:
+        self.options = options
         verdicts = [check["verdict"] for check in self.checks]
         return {"verdict": "failed" if "failed" in verdicts else "ok", "channel": channel, "checks": self.checks}
 
@@ -251,7 +254,9 @@ def test_a_certificate_that_failed_is_shown_and_ends_with_1(command: tuple[str, 
 
     assert result.exit_code == 1
     assert all(word in result.output for word in ("24.999", "25.003", "9,000,000", "failed"))
-    assert "reverse: rate (bit/s): slower than asked" in result.output
+    assert all(len(line) < 150 for line in result.output.splitlines())
+    assert [line for line in result.output.splitlines() if "delay (ms)" in line and "ok" in line]
+    assert "slower than asked" not in result.output
     assert json.loads((tmp_path / "c.json").read_text())["checks"] == CHECKS
 
 
@@ -259,6 +264,26 @@ def test_a_certificate_that_is_ok_ends_with_0(url: str, emulator: RecordingEmula
     emulator.checks = CHECKS[:1]
 
     assert owlt("certify", "--emulator", url).exit_code == 0
+
+
+def test_why_something_was_not_measured_is_told(url: str, emulator: RecordingEmulator) -> None:
+    emulator.checks = [CHECKS[1] | {"verdict": "not measured", "reason": "it would take 3 h"}]
+
+    assert "reverse: rate (bit/s): it would take 3 h" in owlt("certify", "--emulator", url).output
+
+
+def test_the_tolerance_is_passed_on(url: str, emulator: RecordingEmulator) -> None:
+    emulator.checks = CHECKS[:1]
+    owlt("channel", "certify", "--tolerance", "50 us", "--emulator", url)
+
+    assert emulator.options == {"tolerance_ns": 50_000}
+
+
+@pytest.mark.parametrize("tolerance", ["200", "0 s", "1 h", "soon"])
+def test_a_tolerance_that_is_none_is_refused(tolerance: str) -> None:
+    told = refusal("channel", "certify", "--tolerance", tolerance, "--emulator", "http://127.0.0.1:9")
+
+    assert told.startswith("--tolerance: got ")
 
 
 def test_an_emulator_that_does_not_answer_is_told() -> None:
@@ -323,6 +348,84 @@ def test_only_what_a_channel_has_is_told() -> None:
     rows = link_rows(ChannelSpec.from_wire({"forward": {"duplication_rate": 0.1}}))
 
     assert [row[0] for row in rows] == ["delay", "rate", "errors", "duplication"]
+
+
+FIELDS: list[dict[str, Any]] = [
+    {"delay": "25 ms"},
+    *({"jitter": {"amount": "1 ms", "distribution": name}} for name in ("uniform", "normal", "pareto", "paretonormal")),
+    {"jitter": {"amount": "1 ms", "distribution": "table", "table": [0, 1.5]}},
+    {"keeps_order": False},
+    {"keeps_order": False, "reordering": {"rate": 0.1, "by": "1 ms"}},
+    {"rate": "1 Mbit/s", "overhead": "24 B"},
+    *({"rate": "1 Mbit/s", "queue": queue} for queue in ("5 packets", "64 kB", "50 ms", "2 BDP")),
+    {"mtu": "1500 B"},
+    {"packet_error_rate": 0.1, "seed": 1},
+    {"bit_error_rate": 1e-6, "error_effect": "drop"},
+    {"pattern": {"packets": [1]}},
+    {"pattern": {"bits": [1, 2]}, "error_effect": "drop"},
+    {"loss": {"model": "gilbert_elliott", "mean_rate": 0.01, "burst_packets": 5}},
+    {"loss": {"model": "four_state", "p13": 0.01, "p31": 0.3, "p32": 0.2, "p23": 0.5, "p14": 0.001}},
+    {"duplication_rate": 0.1},
+    {"up": False},
+    {"up": False, "while_down": "drop"},
+]
+
+
+@pytest.mark.parametrize("link", FIELDS, ids=str)
+def test_every_kind_of_field_is_told_and_drawn_from_the_beginning_and_in_a_step(
+    link: dict[str, Any], tmp_path: Path
+) -> None:
+    steps = {"steps": [{"at": "1 s", "reverse": link}]}
+    (tmp_path / "c.yaml").write_text(json.dumps({"forward": link, "timeline": steps}))
+    result = owlt("channel", "show", "c.yaml")
+
+    assert result.exit_code == 0, result.exception
+
+
+def told_of(link: dict[str, Any]) -> dict[str, str]:
+    return {name: forward for name, forward, _ in link_rows(ChannelSpec.from_wire({"forward": link}))}
+
+
+def test_links_are_told_in_plain_words() -> None:
+    told = told_of({"pattern": {"bits": [1]}, "keeps_order": False, "rate": "1 Mbit/s", "queue": "2 BDP"})
+
+    assert told["errors"] == "1 listed bit hit, and flipped"
+    assert told["order"] == "packets may overtake"
+    assert told["queue"] == "2 BDP"
+
+
+def test_steps_are_told_in_plain_words() -> None:
+    base = {"rate": "1 Mbit/s", "keeps_order": False, "while_down": "hold"}
+    changes = [{"up": False}, {"up": True, "rate": "none", "keeps_order": True}, {"up": False, "while_down": "drop"}]
+    steps = [{"at": f"{at} s", "forward": each} for at, each in enumerate(changes)]
+    told = [row[1] for row in step_rows(ChannelSpec.from_wire({"forward": base, "timeline": {"steps": steps}}))]
+
+    assert told[0] == "down, packets wait"
+    assert set(told[1].split(", ")) == {"up", "rate unlimited", "order kept"}
+    assert told[2] == "down, packets are lost"
+
+
+def test_curves_say_that_errors_are_listed() -> None:
+    curves = curves_of(ChannelSpec.from_wire({"forward": {"pattern": {"packets": [1]}}}))
+
+    assert (curves.forward.errors_listed, curves.reverse.errors_listed) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("wire", "words"),
+    [
+        ({}, "no errors, no losses"),
+        ({"forward": {"pattern": {"packets": [1]}}}, "forward: errors as listed\nreverse: none"),
+        (
+            {"forward": {"pattern": {"packets": [1]}}, "reverse": {"packet_error_rate": 0.1}},
+            "forward: errors as listed",
+        ),
+    ],
+)
+def test_a_picture_says_what_no_curve_shows_of_errors(wire: Any, words: str) -> None:
+    canvas = draw_channel(curves_of(ChannelSpec.from_wire(wire)), "")
+
+    assert words in [text.get_text() for text in canvas.axes[2].texts]
 
 
 def test_a_long_timeline_is_told_by_its_first_steps_and_its_last() -> None:

@@ -280,7 +280,7 @@ def test_a_named_channel_is_said_instead_of_its_rate_and_delay(tmp_path: Path) -
 def test_tables_of_a_sweep_over_named_channels_name_them(tmp_path: Path) -> None:
     page = built(tmp_path)
 
-    assert "terrestrial" in page.row("cfdp_100kB_terrestrial_10Mbps_25ms_per0_r1")
+    assert "terrestrial" in page.row("cfdp_100kB_terrestrial_10Mbps_25ms_r1")
 
 
 def test_a_queue_that_the_sweep_does_not_give_is_the_channels_own(page: Page) -> None:
