@@ -38,7 +38,7 @@ class Judges:
         return self._within(quantity, asked_ns, measured, measured - self.tolerance_ns, measured, len(delays_ns))
 
     def jittered_delay(self, quantity: str, base_ns: int, delays_ns: Numbers, quantile: float) -> Judge:
-        """Of a link with jitter: a quantile, which lies between two of the delays seen but with probability alpha."""
+        """A quantile, which lies between two of the delays seen but with probability alpha (without jitter, too)."""
         expected, count = self.expected, len(delays_ns)
         asked = base_ns + expected.offset_ns(quantile)
         if not count:
