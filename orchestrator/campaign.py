@@ -88,7 +88,8 @@ def perform_sweep(
         interrupted = True
     except WorkerFailed as problem:
         raise OwltError(str(problem)) from problem
-    return Performed(directory, _summary(plan, directory, sweep_file), interrupted)
+    again = f"owlt run {sweep_file}" + (f" --results {results}" if results else "")
+    return Performed(directory, _summary(plan, directory, again), interrupted)
 
 
 def make_report(results: Path) -> Path:
@@ -145,10 +146,10 @@ class _termination_as_interrupt:
             signal.signal(signal.SIGTERM, self._before)
 
 
-def _summary(plan: Plan, results: Path, sweep_file: Path) -> str:
+def _summary(plan: Plan, results: Path, again: str) -> str:
     records = [read_record(path) for path in sorted((results / "runs").iterdir())]
     outcomes = Counter(str(record.outcome) for record in records)
     told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     missing = len(plan.runs) - len(records)
-    more = f"; {missing} still to do: run 'owlt run {sweep_file}' again" if missing else ""
+    more = f"; {missing} still to do: run '{again}' again" if missing else ""
     return f"{len(records)} of {len(plan.runs)} runs recorded in {results}: {told or 'none'}{more}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from orchestrator.plan import Plan, Run
 
 GUEST_BOOT_WALL_S = 1.5
+CERTIFICATE_WALL_S = 1.0
 RUN_WALL_S = 1.0
 WALL_S_PER_MEGABYTE = 0.6
 """Measured on the demo sweep, two shared cores, exact clock."""
@@ -38,7 +39,9 @@ def estimate(plan: Plan) -> Estimate:
     if plan.sweep.clock == "real":
         return Estimate(len(plan.runs), rig_s, rig_s + RUN_WALL_S * len(plan.runs))
     megabytes = sum(run.permutation.file_size_bytes for run in plan.runs) / 1e6
-    work_s = GUEST_BOOT_WALL_S * len(plan.batches) + RUN_WALL_S * len(plan.runs) + WALL_S_PER_MEGABYTE * megabytes
+    certificates = sum(len(batch.certify) for batch in plan.certifications)
+    guests_s = GUEST_BOOT_WALL_S * len([*plan.batches, *plan.certifications]) + CERTIFICATE_WALL_S * certificates
+    work_s = guests_s + RUN_WALL_S * len(plan.runs) + WALL_S_PER_MEGABYTE * megabytes
     return Estimate(len(plan.runs), rig_s, work_s / len(os.sched_getaffinity(0)))
 
 
