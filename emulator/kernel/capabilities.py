@@ -51,9 +51,9 @@ def probe(netlink: IPRoute) -> dict[str, Any]:
         "redirect": _redirect,
         "programs": lambda netlink, index: bpf_reason(),
     }
-    with _scratch(netlink) as (index, without_ifb):
+    with _scratch(netlink) as (index, without_ifb, without_any):
         found = {"ifb": without_ifb} | {
-            name: _tried(trial, netlink, index) if index else "no interface to try it on"
+            name: _tried(trial, netlink, index) if index else without_any
             for name, trial in trials.items()
         }
     return {"kernel": platform.release()} | {
@@ -93,14 +93,15 @@ def _needs(link: LinkSpec) -> set[str]:
 
 
 @contextmanager
-def _scratch(netlink: IPRoute) -> Iterator[tuple[int, str]]:
-    """Yield the index of an interface that is down (0: none could be made), and why it is no ifb ("": it is one)."""
+def _scratch(netlink: IPRoute) -> Iterator[tuple[int, str, str]]:
+    """Yield the index of an interface that is down (0: none could be made), why it is no ifb ("": it is one), and why
+    there is none.
+    """
     _remove(netlink)
     without_ifb = _made(netlink, "ifb")
-    if without_ifb:
-        _made(netlink, "dummy")
+    without_any = _made(netlink, "dummy") if without_ifb else ""
     try:
-        yield next(iter(netlink.link_lookup(ifname=SCRATCH)), 0), without_ifb
+        yield next(iter(netlink.link_lookup(ifname=SCRATCH)), 0), without_ifb, without_any
     finally:
         _remove(netlink)
 

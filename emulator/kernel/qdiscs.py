@@ -1,262 +1,24 @@
-"""One direction of a channel in the kernel: apply its stages, change them, read them back, count, clear.
+"""What is asked of the kernel for our stages, one thing at a time: netems, filters, intermediate devices.
 
-The pipe is a netem at the root of the port where packets leave. The bottleneck is a netem too, but on the
-way *in*, where an interface has no queue: a filter redirects everything through an intermediate device (ifb)
-of ours, whose root is that netem, and which puts the packets back where they came in. Gate and errors are
-programs that the ports' clsact qdiscs run: the gate before that redirection, the errors before the pipe. A
-capture at a port sees each packet once: on its way in before gate and bottleneck, on its way out after the pipe.
-
-Which stages and whether they are right is decided in `stages`; whose interfaces these are, in `ports`.
+In which order, and what of it is already there, is `direction`'s; whose interfaces these are, `ports`'.
 """
 
 import errno
-import socket
-import time
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
 
 from emulator.faults import ChannelRefused
 from emulator.kernel.bpf import BpfError
-from emulator.kernel.bpf_stages import ErrorStage, GateStage
-from emulator.kernel.error_process import ErrorProcess
-from emulator.kernel.netem import Netem, differences
-from emulator.kernel.netem_messages import counters_of, netem_of, options
+from emulator.kernel.netem import Netem
+from emulator.kernel.netem_messages import options
 from emulator.kernel.ports import IFB_PREFIX, Port
 from emulator.kernel.rtnetlink import IPRoute, NetlinkError
-from emulator.kernel.stages import MOST_PACKETS, Stages
-from emulator.kernel.survey import EGRESS_FILTERS, HANDLE, INGRESS_FILTERS, OUR_FILTER, Survey, filter_handles
+from emulator.kernel.survey import HANDLE, INGRESS_FILTERS, OUR_FILTER, Survey, filter_handles
 
-Program: TypeAlias = GateStage | ErrorStage
-
-_ROOT = 0xFFFF_FFFF
-_PROGRAM, _REDIRECT = 1, 2  # priorities: what comes first, comes first
+ROOT = 0xFFFF_FFFF
+PROGRAM, REDIRECT = 1, 2
+"""Priorities of filters: what comes first, comes first."""
 _NO_AUTOMATIC_ADDRESS = 1  # IN6_ADDR_GEN_MODE_NONE
-_ROOM_FOR_A_MARKER = 64
-"""Places more while it is sent, so that packets that come at the same time leave it one."""
-_MARKER = bytes(14)
-"""The shortest Ethernet frame that a socket takes. The intermediate device drops what was not redirected to it."""
-
-
-@dataclass(frozen=True)
-class Direction:
-    """The way of a packet through the emulator: the port where it comes in and the port where it goes out."""
-
-    entrance: Port
-    exit: Port
-
-
-class Spare:
-    """Error programs that are loaded and not in use: loading one takes as long as all else that a channel needs."""
-
-    def __init__(self) -> None:
-        self._stages: list[ErrorStage] = []
-
-    def taken(self, process: ErrorProcess) -> ErrorStage:
-        """Return a program with this process; load one if there is none to spare."""
-        if not self._stages:
-            return ErrorStage.load(process)
-        stage = self._stages.pop()
-        stage.begin_anew(process)
-        return stage
-
-    def keep(self, stage: ErrorStage) -> None:
-        """Take in a program whose filter has gone."""
-        self._stages.append(stage)
-
-
-class InKernel:
-    """A direction's stages as they are in the kernel: none when made, changed by `adapt`.
-
-    A program lives as long as the filter that runs it; this object holds what reaches into it.
-    """
-
-    def __init__(self, direction: Direction, spare: Spare) -> None:
-        self._direction = direction
-        self._spare = spare
-        self._sent = Stages()
-        self._programs: dict[str, Program] = {}
-        self._gone: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """What was counted by stages that are no more."""
-        self._markers = 0
-        self._held_until_ns = 0
-
-    @property
-    def _holds(self) -> bool:
-        """Whether a frame of ours holds up the queue."""
-        return time.monotonic_ns() < self._held_until_ns
-
-    def adapt(self, netlink: IPRoute, found: Survey, present: Stages, wanted: Stages, holds: bool = False) -> None:
-        """Give the kernel the wanted stages in place of those present; NetlinkError if it refuses, half-way.
-
-        A netem that is there already and as wanted is left alone; else it is told every attribute anew, keeps what is
-        in flight, and goes on drawing where it was, unless the seed is another. Losses in bursts begin anew. Without
-        `holds`, an outage that was to last longer ends, and what it held is lost.
-        """
-        self._adapt_program(netlink, "gate", wanted.gate)
-        self._adapt_program(netlink, "errors", wanted.errors)
-        if self._holds and not holds:
-            self._end_hold(netlink, found)
-            present = replace(present, bottleneck=None)
-        if wanted.bottleneck and not present.bottleneck:
-            self._add_bottleneck(netlink, found, wanted.bottleneck)
-        elif wanted.bottleneck and self._is_news("bottleneck", present, wanted):
-            self._change("bottleneck", netlink, self._ifb_index(found), self._with_room(wanted.bottleneck))
-        if wanted.pipe and not present.pipe:
-            _add_netem(netlink, self._direction.exit.index, wanted.pipe)
-        elif wanted.pipe and self._is_news("pipe", present, wanted):
-            self._change("pipe", netlink, self._direction.exit.index, wanted.pipe)
-        self._sent = wanted
-
-    def hold_until(self, netlink: IPRoute, found: Survey, bottleneck: Netem, until_ns: int) -> None:
-        """Keep what comes in the queue until a moment of the monotonic clock.
-
-        netem sends each packet after the one before it, so a frame of ours that is to be sent at that moment holds
-        up all that come after. It takes a place of the queue, which has one more as long as it is there. Raises
-        NetlinkError or OSError.
-        """
-        index, self._held_until_ns = self._ifb_index(found), until_ns
-        marker_bytes = len(_MARKER) + bottleneck.overhead_bytes
-        sent_from_ns = until_ns - marker_bytes * 10**9 // bottleneck.rate_bytes_per_s
-        most_packets = min(bottleneck.limit_packets + _ROOM_FOR_A_MARKER, MOST_PACKETS)
-        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as marker:
-            marker.bind((self._direction.entrance.ifb_name, 0))
-            delay_ns = max(sent_from_ns - time.monotonic_ns(), 0)
-            try:
-                _change_netem(netlink, index, replace(bottleneck, limit_packets=most_packets, delay_ns=delay_ns))
-                marker.send(_MARKER)
-            finally:
-                _change_netem(netlink, index, self._with_room(bottleneck))
-        self._markers += 1
-        self._hold_gate(until_ns)
-
-    def read_back(self, netlink: IPRoute, found: Survey) -> Stages:
-        """Return the stages that the kernel has, the place of a frame of ours that holds up the queue left out."""
-        stages: dict[str, Any] = {name: netem_of(qdisc) for name, qdisc in self._qdiscs(netlink, found)}
-        if "bottleneck" in stages and self._holds and stages["bottleneck"].limit_packets < MOST_PACKETS:
-            limit_packets = stages["bottleneck"].limit_packets - 1
-            stages["bottleneck"] = replace(stages["bottleneck"], limit_packets=limit_packets)
-        for name, program in self._programs.items():
-            if self._runs(netlink, name):
-                stages[name] = program.read_back()
-        return Stages(**stages)
-
-    def count(self, netlink: IPRoute, found: Survey) -> dict[str, dict[str, int]]:
-        """Return the counters of each stage that is or was there, by its name, since the first was applied."""
-        counted = self._count_netems(netlink, found)
-        counted |= {name: Counter(program.counters()) for name, program in self._programs.items()}
-        for name, counters in self._gone.items():
-            counted.setdefault(name, Counter()).update(counters)
-        return {name: dict(counters) for name, counters in counted.items()}
-
-    def _count_netems(self, netlink: IPRoute, found: Survey) -> dict[str, Counter[str]]:
-        """The counters of those that are there, without the frames of ours that hold up the queue or did."""
-        counted = {name: Counter(counters_of(qdisc)) for name, qdisc in self._qdiscs(netlink, found)}
-        if "bottleneck" in counted:
-            waiting = int(self._holds)
-            sent = self._markers - waiting
-            ours = {"packets": sent, "bytes": sent * len(_MARKER)}
-            ours |= {"waiting_packets": waiting, "waiting_bytes": waiting * len(_MARKER)}
-            counted["bottleneck"].subtract(ours)
-        return counted
-
-    def close(self) -> None:
-        """Let go of the programs, whose filters `clear` has taken away. Nothing is left, nor was ever there."""
-        for program in self._programs.values():
-            self._let_go(program)
-        self.__init__(self._direction, self._spare)  # type: ignore[misc]
-
-    def _is_news(self, name: str, present: Stages, wanted: Stages) -> bool:
-        """Whether a netem is to be told anything; what it cannot show is as it was sent."""
-        here, there = wanted.named[name], present.named[name]
-        assert isinstance(here, Netem) and isinstance(there, Netem)
-        return here != self._sent.named[name] or bool(differences(here, there))
-
-    def _change(self, name: str, netlink: IPRoute, index: int, netem: Netem) -> None:
-        sent = self._sent.named[name]
-        seeded_so = isinstance(sent, Netem) and sent.seed == netem.seed
-        _change_netem(netlink, index, replace(netem, seed=None) if seeded_so else netem)
-
-    def _with_room(self, bottleneck: Netem) -> Netem:
-        """As it has to be while a frame of ours takes a place."""
-        room = 1 if self._holds and bottleneck.limit_packets < MOST_PACKETS else 0
-        return replace(bottleneck, limit_packets=bottleneck.limit_packets + room)
-
-    def _end_hold(self, netlink: IPRoute, found: Survey) -> None:
-        """Take away the netem that a frame of ours holds up: nothing else lets it go on."""
-        counted = self._count_netems(netlink, found).get("bottleneck", Counter())
-        counted["dropped_packets"] += counted.pop("waiting_packets", 0)
-        del counted["waiting_bytes"]
-        self._gone["bottleneck"].update(counted)
-        netlink.tc("del", index=self._ifb_index(found), parent=_ROOT, handle=HANDLE)
-        self._markers = self._held_until_ns = 0
-        self._hold_gate(0)
-
-    def _hold_gate(self, until_ns: int) -> None:
-        gate = self._programs.get("gate")
-        if isinstance(gate, GateStage):
-            gate.hold_until(until_ns)
-
-    def _let_go(self, program: Program) -> None:
-        if isinstance(program, ErrorStage):
-            self._spare.keep(program)
-        else:
-            program.close()
-
-    def _adapt_program(self, netlink: IPRoute, name: str, wanted: Any) -> None:
-        program = self._programs.get(name)
-        index, parent = self._place(name)
-        if program is not None and wanted is None:
-            netlink.tc("del-filter", index=index, parent=parent, prio=_PROGRAM, kind="bpf")
-            self._gone[name].update(program.counters())
-            self._let_go(self._programs.pop(name))
-            _remove_empty_clsact(netlink, index)
-        elif program is not None:
-            if program.read_back() != wanted:
-                program.replace(wanted)
-        elif wanted is not None:
-            program = self._spare.taken(wanted) if name == "errors" else GateStage.load(wanted)
-            self._programs[name] = program
-            with _clsact(netlink, index):
-                program.attach(netlink, index, _PROGRAM, OUR_FILTER)
-
-    def _add_bottleneck(self, netlink: IPRoute, found: Survey, netem: Netem) -> None:
-        entrance = self._direction.entrance
-        if entrance.ifb_name in found.links:
-            _add_netem(netlink, self._ifb_index(found), netem)
-            return
-        netlink.link("add", ifname=entrance.ifb_name, kind="ifb")
-        (index,) = netlink.link_lookup(ifname=entrance.ifb_name)
-        silence(netlink, index)
-        _add_netem(netlink, index, netem)
-        netlink.link("set", index=index, state="up")
-        with _clsact(netlink, entrance.index):
-            add_redirect(netlink, entrance.index, index)
-
-    def _place(self, name: str) -> tuple[int, int]:
-        """The interface and the parent of a program's filter."""
-        entrance, exit_ = self._direction.entrance.index, self._direction.exit.index
-        return {"gate": (entrance, INGRESS_FILTERS), "errors": (exit_, EGRESS_FILTERS)}[name]
-
-    def _runs(self, netlink: IPRoute, name: str) -> bool:
-        index, parent = self._place(name)
-        return any(
-            message.get_attr("TCA_KIND") == "bpf" and message["handle"] == OUR_FILTER
-            for message in netlink.get_filters(index=index, parent=parent)
-        )
-
-    def _ifb_index(self, found: Survey) -> int:
-        return int(found.links[self._direction.entrance.ifb_name]["index"])
-
-    def _qdiscs(self, netlink: IPRoute, found: Survey) -> Iterator[tuple[str, Any]]:
-        """Yield the qdisc message of each netem; a bottleneck that nothing is led through is none."""
-        entrance = self._direction.entrance
-        device = found.links.get(entrance.ifb_name)
-        if device is not None and _redirects(netlink, entrance, device["index"]):
-            yield from _ours(found, "bottleneck", device["index"])
-        yield from _ours(found, "pipe", self._direction.exit.index)
 
 
 def clear(netlink: IPRoute, found: Survey, port: Port) -> None:
@@ -266,7 +28,7 @@ def clear(netlink: IPRoute, found: Survey, port: Port) -> None:
     """
     for qdisc in found.qdiscs_of(port.index):
         if qdisc["handle"] == HANDLE:
-            netlink.tc("del", index=port.index, parent=_ROOT, handle=HANDLE)
+            netlink.tc("del", index=port.index, parent=ROOT, handle=HANDLE)
     if port.index in found.our_clsacts:
         netlink.tc("del", "clsact", index=port.index)
     if port.ifb_name in found.links:
@@ -312,13 +74,13 @@ def add_redirect(netlink: IPRoute, entrance: int, device: int) -> None:
         index=entrance,
         parent=INGRESS_FILTERS,
         handle=OUR_FILTER,
-        prio=_REDIRECT,
+        prio=REDIRECT,
         action={"kind": "mirred", "direction": "egress", "action": "redirect", "ifindex": device},
     )
 
 
 @contextmanager
-def _clsact(netlink: IPRoute, index: int) -> Iterator[None]:
+def clsact(netlink: IPRoute, index: int) -> Iterator[None]:
     """Make a clsact for a filter that is added within; without one, it would be nobody's."""
     try:
         netlink.tc("add", "clsact", index=index)
@@ -328,11 +90,12 @@ def _clsact(netlink: IPRoute, index: int) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        _remove_empty_clsact(netlink, index)
+        remove_empty_clsact(netlink, index)
         raise
 
 
-def _remove_empty_clsact(netlink: IPRoute, index: int) -> None:
+def remove_empty_clsact(netlink: IPRoute, index: int) -> None:
+    """Take away a clsact that has no filter any more."""
     if not filter_handles(netlink, index):
         netlink.tc("del", "clsact", index=index)
 
@@ -347,19 +110,18 @@ def silence(netlink: IPRoute, index: int) -> None:
             raise
 
 
-def _add_netem(netlink: IPRoute, index: int, netem: Netem) -> None:
-    netlink.tc("add", "netem", index=index, parent=_ROOT, handle=HANDLE, options=options(netem))
+def add_netem(netlink: IPRoute, index: int, netem: Netem) -> None:
+    """Make a netem an interface's root."""
+    netlink.tc("add", "netem", index=index, parent=ROOT, handle=HANDLE, options=options(netem))
 
 
-def _change_netem(netlink: IPRoute, index: int, netem: Netem) -> None:
-    netlink.tc("change", "netem", index=index, parent=_ROOT, handle=HANDLE, options=options(netem))
+def change_netem(netlink: IPRoute, index: int, netem: Netem) -> None:
+    """Tell the netem at an interface's root all of its attributes anew."""
+    netlink.tc("change", "netem", index=index, parent=ROOT, handle=HANDLE, options=options(netem))
 
 
-def _ours(found: Survey, stage: str, index: int) -> Iterator[tuple[str, Any]]:
-    yield from ((stage, qdisc) for qdisc in found.qdiscs_of(index) if qdisc["handle"] == HANDLE)
-
-
-def _redirects(netlink: IPRoute, entrance: Port, device: int) -> bool:
+def redirects(netlink: IPRoute, entrance: Port, device: int) -> bool:
+    """Return whether what comes in at a port is led to a device."""
     for message in netlink.get_filters(index=entrance.index, parent=INGRESS_FILTERS):
         matched = message.get_attr("TCA_OPTIONS") if message.get_attr("TCA_KIND") == "matchall" else None
         action = matched and matched.get_nested("TCA_MATCHALL_ACT", "TCA_ACT_PRIO_1", "TCA_ACT_OPTIONS")

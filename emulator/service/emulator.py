@@ -17,8 +17,8 @@ from emulator.channel import DIRECTIONS, ChannelSpec
 from emulator.faults import ChannelRefused, InvalidChannel, NotCapable, PortRefused, ServiceStopped, TimelineError
 from emulator.kernel import qdiscs
 from emulator.kernel.capabilities import lacking, probe
+from emulator.kernel.direction import Direction, InKernel, Spare
 from emulator.kernel.ports import checked_port, find_port, residents
-from emulator.kernel.qdiscs import Direction, InKernel, Spare
 from emulator.kernel.rtnetlink import IPRoute, open_rtnetlink
 from emulator.kernel.stages import Stages, differences, kept, link_of, stages_of
 from emulator.kernel.survey import NOTHING, Survey, survey

@@ -109,6 +109,7 @@ def half_way() -> dict[str, object]:
             said = f"{type(error).__name__}: {error}"
     cleared = run("tc qdisc show") == before
     described = emulator.describe()
+    emulator.stop()
     return {"said": said, "old_was_there": old != before, "cleared": cleared, "described": described}
 
 
