@@ -53,8 +53,7 @@ def probe(netlink: IPRoute) -> dict[str, Any]:
     }
     with _scratch(netlink) as (index, without_ifb, without_any):
         found = {"ifb": without_ifb} | {
-            name: _tried(trial, netlink, index) if index else without_any
-            for name, trial in trials.items()
+            name: _tried(trial, netlink, index) if index else without_any for name, trial in trials.items()
         }
     return {"kernel": platform.release()} | {
         name: asdict(Capability(not reason, reason)) for name, reason in found.items()
