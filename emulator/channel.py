@@ -99,6 +99,12 @@ class ChannelSpec(Value):
         """The round trip of light alone."""
         return self.forward.delay_ns + self.reverse.delay_ns
 
+    @property
+    def states(self) -> list[dict[str, LinkSpec]]:
+        """The links by direction: those of the beginning, then those of each step of the timeline."""
+        later = self.timeline.steps if self.timeline is not None else ()
+        return [{direction: getattr(state, direction) for direction in DIRECTIONS} for state in (self, *later)]
+
     def link(self, direction: str) -> LinkSpec:
         """Return the link of "forward" or "reverse"."""
         return {"forward": self.forward, "reverse": self.reverse}[direction]

@@ -7,7 +7,18 @@ from pydantic import Field, ValidationInfo, model_validator
 
 from emulator.impairments import Jitter, Loss, Pattern, Reordering
 from emulator.quantities import format_delay, format_size, parse_queue
-from emulator.written import FORM, LARGEST_BIT_ERROR_RATE, Delay, Probability, Rate, Size, Value, Whole, as_written
+from emulator.written import (
+    FORM,
+    LARGEST_BIT_ERROR_RATE,
+    QUEUE_UNITS,
+    Delay,
+    Probability,
+    Rate,
+    Size,
+    Value,
+    Whole,
+    as_written,
+)
 
 
 class LinkSpec(Value):
@@ -123,7 +134,7 @@ class LinkSpec(Value):
 
     def to_wire(self) -> dict[str, Any]:
         """Return the link as it is written; what is as in a link of nothing is left out."""
-        written = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={*_QUEUES})
+        written = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={*QUEUE_UNITS})
         return written | ({} if (queue := self._queue_as_written()) is None else {"queue": queue})
 
     def _queue_as_written(self) -> str | None:
@@ -138,6 +149,3 @@ class LinkSpec(Value):
             if self.queue_packets == LinkSpec.model_fields["queue_packets"].default
             else f"{self.queue_packets} packets"
         )
-
-
-_QUEUES = ("queue_packets", "queue_bytes", "queue_ns", "queue_bdp")

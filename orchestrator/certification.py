@@ -17,6 +17,7 @@ from orchestrator.clock import Clock
 from orchestrator.rigs.rig import Rig
 from orchestrator.run_channel import seeded
 from orchestrator.seeds import derived_seed
+from orchestrator.whole_file import write_whole
 
 DIRECTORY_NAME = "certificates"
 TOLERANCE_NS = {"exact": 1_000, "skip": 200_000, "real": 200_000}
@@ -34,12 +35,11 @@ class Certified(BaseModel):
     suspicion: list[str] = []
 
 
-def certify(channel: ChannelSpec, key: str, rig: Rig, clock: Clock, directory: Path) -> str:
+def certify(channel: ChannelSpec, key: str, rig: Rig, clock: Clock, netem_takes_seeds: bool, directory: Path) -> str:
     """Have the emulator measure a channel; write its certificate to `directory` and return the verdict.
 
     A channel that cannot be applied or measured has a certificate that says so.
     """
-    netem_takes_seeds = bool(rig.channel.capabilities()["seed"]["available"])
     asked = seeded(channel, lambda direction: derived_seed(key, direction), netem_takes_seeds)
     started_at_ns = time.time_ns()
     try:
@@ -47,9 +47,7 @@ def certify(channel: ChannelSpec, key: str, rig: Rig, clock: Clock, directory: P
     except ChannelRefused as refusal:
         certificate = _unmeasured(asked, started_at_ns, str(refusal)).to_wire()
     directory.mkdir(exist_ok=True)
-    draft = directory / f".{key}.draft"
-    draft.write_text(json.dumps(certificate, indent=2) + "\n")
-    draft.rename(directory / f"{key}.json")
+    write_whole(directory / f"{key}.json", json.dumps(certificate, indent=2) + "\n")
     return str(certificate["verdict"])
 
 

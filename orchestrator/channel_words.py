@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from emulator.certification.certificate import number_text
 from emulator.channel import DIRECTIONS, ChannelSpec, LinkSpec
 from emulator.impairments import GilbertElliott
 from emulator.quantities import format_delay, format_rate, format_size
@@ -77,10 +78,8 @@ def certificate_reasons(certificate: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _number(value: object) -> str:
-    if not isinstance(value, int | float):
-        return ""
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.6g}"
+def _number(value: float | None) -> str:
+    return "" if value is None else number_text(value)
 
 
 def _counted(statistics: Mapping[str, Mapping[str, Mapping[str, int]]], way: str, stage: str, counter: str) -> str:

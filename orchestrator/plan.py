@@ -28,6 +28,7 @@ from orchestrator.run_channel import (
 )
 from orchestrator.seeds import derived_seed
 from orchestrator.sweep import Permutation, Sweep
+from orchestrator.whole_file import write_whole
 
 PLAN_NAME = "plan.json"
 CHANNELS_PER_GUEST = 6
@@ -187,6 +188,4 @@ def write_plan(plan: Plan, results: Path) -> None:
             "give this sweep another name, choose another directory with --results, or move the old one away"
         )
     results.mkdir(parents=True, exist_ok=True)
-    draft = results / f".{PLAN_NAME}.draft"
-    draft.write_text(text)
-    draft.rename(path)
+    write_whole(path, text)

@@ -6,7 +6,6 @@ Numbers read from packets are not here but in the capture summary.
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from orchestrator.errors import ResultsConflict
+from orchestrator.whole_file import write_whole
 
 SCHEMA_VERSION = 2
 RECORD_NAME = "record.json"
@@ -99,12 +99,7 @@ class RunRecord(BaseModel):
 
 def write_record(record: RunRecord, directory: Path) -> Path:
     """Write `record.json` into the run's directory: there is a whole record or none."""
-    draft = directory / f".{RECORD_NAME}.draft"
-    with draft.open("w") as file:
-        file.write(record.model_dump_json(indent=2) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    return draft.rename(directory / RECORD_NAME)
+    return write_whole(directory / RECORD_NAME, record.model_dump_json(indent=2) + "\n")
 
 
 def read_record(directory: Path) -> RunRecord:

@@ -65,13 +65,13 @@ def channel_key(channel: ChannelSpec) -> str:
 
 def longest_rtt_s(channel: ChannelSpec) -> float:
     """The longest round trip of light that the channel ever has."""
-    return max(sum(link.delay_ns for link in links) for links in _states(channel)) / 1e9
+    return max(sum(link.delay_ns for link in links.values()) for links in channel.states) / 1e9
 
 
 def slowest_rate_bps(channel: ChannelSpec) -> float | None:
     """The lowest rate that a direction ever has; None: unlimited."""
-    rates = [link.rate_bps for links in _states(channel) for link in links if link.rate_bps is not None]
-    return min(rates, default=None)
+    links = [link for state in channel.states for link in state.values()]
+    return min((link.rate_bps for link in links if link.rate_bps is not None), default=None)
 
 
 def time_to_change_s(channel: ChannelSpec) -> float:
@@ -79,11 +79,6 @@ def time_to_change_s(channel: ChannelSpec) -> float:
     if channel.timeline is None:
         return 0.0
     return (channel.timeline.loop_after_ns or channel.timeline.steps[-1].at_ns) / 1e9
-
-
-def _states(channel: ChannelSpec) -> list[tuple[LinkSpec, LinkSpec]]:
-    later = [(step.forward, step.reverse) for step in channel.timeline.steps] if channel.timeline else []
-    return [(channel.forward, channel.reverse), *later]
 
 
 def _with_links(channel: ChannelSpec, change: Callable[[str, LinkSpec], LinkSpec]) -> ChannelSpec:

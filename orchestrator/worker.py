@@ -86,7 +86,14 @@ def work(directory: Path, rig_directory: Path) -> None:
         for key in task.certify:
             tell("certify", channel=key)
             rig.channel.renew(CERTIFYING_S[task.sweep.clock])
-            verdict = certify(task.channels[key], key, rig, task.sweep.clock, directory / DIRECTORY_NAME)
+            verdict = certify(
+                task.channels[key],
+                key,
+                rig,
+                task.sweep.clock,
+                setting.netem_takes_seeds,
+                directory / DIRECTORY_NAME,
+            )
             tell("certified", channel=key, verdict=verdict)
         for run in task.runs:
             tell("run", run_id=run.run_id)

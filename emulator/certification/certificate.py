@@ -89,13 +89,14 @@ class Certificate:
 
 
 def _sentence(check: Check) -> str:
-    asked, measured, low, high = (_number(value) for value in (check.asked, check.measured, check.low, check.high))
+    asked, measured, low, high = (number_text(value) for value in (check.asked, check.measured, check.low, check.high))
     between = f" (between {low} and {high})" if check.low is not None and check.high is not None else ""
     reason = f": {check.reason}" if check.reason else ""
     return f"{check.direction}: {check.quantity}: asked {asked}, measured {measured}{between}{reason}"
 
 
-def _number(value: float | None) -> str:
+def number_text(value: float | None) -> str:
+    """Return a number with as many digits as it is worth reading."""
     if value is None:
         return "nothing"
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.6g}"

@@ -10,13 +10,14 @@ import platform
 import time
 
 from emulator.certification.certificate import Certificate
-from emulator.certification.expectations import HEADER_BYTES, Expectations
+from emulator.certification.expectations import Expectations
 from emulator.certification.injection import LONGEST_FRAME_BYTES
 from emulator.certification.judging import Judge, Judges
 from emulator.certification.measuring import Campaign, Means
 from emulator.certification.probing import prober
 from emulator.channel import DIRECTIONS, ChannelSpec
 from emulator.faults import PortRefused
+from emulator.kernel.admission import ETHERNET_HEADER_BYTES
 from emulator.kernel.rtnetlink import open_rtnetlink
 from emulator.kernel.survey import Survey, survey
 
@@ -74,4 +75,4 @@ def _index(found: Survey, port: str) -> int:
 
 def _longest_frame(found: Survey, port: str) -> int:
     _index(found, port)
-    return int(found.links[port].get_attr("IFLA_MTU")) + HEADER_BYTES
+    return int(found.links[port].get_attr("IFLA_MTU")) + ETHERNET_HEADER_BYTES

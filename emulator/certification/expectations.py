@@ -10,9 +10,6 @@ from emulator.channel import ChannelSpec, LinkSpec
 from emulator.impairments import FourState, GilbertElliott
 from emulator.kernel.delay_tables import jitter_table, offsets_ns
 
-HEADER_BYTES = 14
-"""An Ethernet header; an MTU counts what is behind it."""
-
 
 @dataclass(frozen=True)
 class Expectations:

@@ -15,11 +15,11 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from emulator.kernel.bpf import LIBRARY, BpfError
+from emulator.kernel.bpf import BpfError, libbpf
 from emulator.kernel.ports import Port
-from emulator.kernel.qdiscs import refused, silence
+from emulator.kernel.qdiscs import add_program, refused, silence
 from emulator.kernel.rtnetlink import IPRoute, NetlinkError
-from emulator.kernel.survey import EGRESS_FILTERS, OUR_FILTER, Survey
+from emulator.kernel.survey import EGRESS_FILTERS, Survey
 
 INJECTION_PREFIX = "owlt-inject"
 LONGEST_FRAME_BYTES = 9014
@@ -66,17 +66,7 @@ def _make(netlink: IPRoute, name: str, entrance: int) -> None:
     netlink.tc("add", "clsact", index=index)
     program = _redirection(entrance)
     try:
-        netlink.tc(
-            "add-filter",
-            "bpf",
-            index=index,
-            parent=EGRESS_FILTERS,
-            handle=OUR_FILTER,
-            prio=1,
-            fd=program,
-            name="owlt-inject",
-            direct_action=True,
-        )
+        add_program(netlink, index, EGRESS_FILTERS, program, "owlt-inject")
     finally:
         os.close(program)
     netlink.link("set", index=index, state="up")
@@ -101,12 +91,8 @@ def _redirection(entrance: int) -> int:
         *(_CALL, 0, 0, _REDIRECT),
         *(_EXIT, 0, 0, 0),
     )
-    try:
-        library = ctypes.CDLL(LIBRARY, use_errno=True)
-    except OSError as error:
-        raise BpfError(f"{LIBRARY}: {error}; next: install it (Debian: libbpf1)") from error
     count = ctypes.c_size_t(len(instructions) // 8)
-    program: int = library.bpf_prog_load(_SCHEDULER_CLASSIFIER, b"owlt_inject", b"", instructions, count, None)
+    program: int = libbpf().bpf_prog_load(_SCHEDULER_CLASSIFIER, b"owlt_inject", b"", instructions, count, None)
     if program < 0:
         raise BpfError(f"eBPF program owlt_inject: load: {os.strerror(-program)}; next: use a kernel of 5.15 or newer")
     return program

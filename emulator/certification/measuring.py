@@ -14,11 +14,12 @@ from math import ceil, log
 import numpy as np
 
 from emulator.certification import measures
-from emulator.certification.expectations import HEADER_BYTES, Expectations
+from emulator.certification.expectations import Expectations
 from emulator.certification.judging import RATE_TOLERANCE, Judge, Judges
 from emulator.certification.measures import Count, Numbers
 from emulator.certification.probing import AT_ONCE, SHORTEST_FRAME_BYTES, Prober, Probes, Seen
 from emulator.certification.taps import MeasurementFailed
+from emulator.kernel.admission import ETHERNET_HEADER_BYTES
 from emulator.link import LinkSpec
 
 LENGTHS_BYTES = (SHORTEST_FRAME_BYTES, 512, 1514, 9014)
@@ -75,7 +76,9 @@ class Campaign:
         self._link: LinkSpec = judged.expected.link
         self._pattern_is_over = self._link.pattern is None
         mtu = self._link.mtu_bytes
-        self._longest_bytes = min(means.longest_bytes, mtu + HEADER_BYTES if mtu is not None else means.longest_bytes)
+        self._longest_bytes = min(
+            means.longest_bytes, mtu + ETHERNET_HEADER_BYTES if mtu is not None else means.longest_bytes
+        )
         self._usual_bytes = min(USUAL_LENGTH_BYTES, self._longest_bytes)
 
     def judges(self) -> list[Judge]:
@@ -205,7 +208,7 @@ class Campaign:
         yield self._judged.steady_delay(quantity, asked_ns + reordering.by_ns, late_ns, 0)
 
     def _mtu(self) -> Iterator[Judge]:
-        asked = HEADER_BYTES + (self._link.mtu_bytes or 0)
+        asked = ETHERNET_HEADER_BYTES + (self._link.mtu_bytes or 0)
         if asked >= self._means.longest_bytes:  # the ports keep to it themselves
             return
         lengths_bytes = np.tile([asked, asked + 1], _BOUNDARY_PACKETS)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from emulator.certification.injection import LONGEST_FRAME_BYTES, injecting
 from emulator.certification.taps import SLOTS, Frames, MeasurementFailed, Tap, concatenated
+from emulator.kernel.admission import ETHERNET_HEADER_BYTES
 from emulator.kernel.rtnetlink import IPRoute
 
 DESTINATION = bytes.fromhex("02004f574c01")
@@ -33,10 +34,9 @@ AT_ONCE = SLOTS // 4
 SHORTEST_FRAME_BYTES = 64
 
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
-_HEADER_BYTES = 14
 _COPIES = 7
 _NUMBER_BYTES = 4
-_MARKED_BYTES = _HEADER_BYTES + _COPIES * _NUMBER_BYTES
+_MARKED_BYTES = ETHERNET_HEADER_BYTES + _COPIES * _NUMBER_BYTES
 _ALIKE = 1 / 8
 """A frame with a smaller share of other bits than this is a probe; a stranger has half of them other."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 LIBRARY = "libbpf.so.1"
+PROGRAMS = Path(__file__).with_name("programs")
 _F_LOCK = 4
 _ANY = 0
 _FIRST = ctypes.c_uint32(0)
@@ -37,7 +38,7 @@ class BpfObject:
             raise BpfError(
                 f"eBPF program: {path}: no such file; next: make setup, or python -m emulator.kernel.compile"
             )
-        self._library = _library()
+        self._library = libbpf()
         self._name = path.name.removesuffix("".join(path.suffixes))
         _said.texts = []
         handle = self._library.bpf_object__open_file(os.fsencode(path), None)
@@ -119,7 +120,7 @@ def _reason(said: list[str]) -> str:
 
 
 @cache
-def _library() -> Any:
+def libbpf() -> Any:
     try:
         library = ctypes.CDLL(LIBRARY, use_errno=True)
     except OSError as error:

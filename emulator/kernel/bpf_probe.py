@@ -1,7 +1,6 @@
 """Whether this kernel takes the eBPF programs, found by loading them."""
 
-from emulator.kernel.bpf import BpfError, BpfObject
-from emulator.kernel.bpf_stages import PROGRAMS
+from emulator.kernel.bpf import PROGRAMS, BpfError, BpfObject
 
 
 def bpf_reason() -> str:

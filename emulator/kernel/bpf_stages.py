@@ -6,18 +6,16 @@ delete its filter; keep it until then.
 
 import struct
 from functools import cache
-from pathlib import Path
 from typing import Any, Self, cast
 
 from emulator.kernel import error_process
 from emulator.kernel.admission import ETHERNET_HEADER_BYTES, Admission
-from emulator.kernel.bpf import BpfObject
+from emulator.kernel.bpf import PROGRAMS, BpfObject
 from emulator.kernel.error_process import MOST_POSITIONS, ErrorProcess, Factor
+from emulator.kernel.qdiscs import add_program
 from emulator.kernel.rtnetlink import IPRoute
+from emulator.kernel.survey import EGRESS_FILTERS, INGRESS_FILTERS
 
-PROGRAMS = Path(__file__).with_name("programs")
-CLSACT_INGRESS = 0xFFFF_FFF2
-CLSACT_EGRESS = 0xFFFF_FFF3
 _UNITS = ("bit", "packet")
 _EFFECTS = ("flip", "drop")
 _NONE = 2**64 - 1
@@ -37,19 +35,9 @@ class _Stage:
     def _loaded(cls) -> Self:
         return cls(BpfObject(PROGRAMS / f"{cls._program}.bpf.o"))
 
-    def attach(self, netlink: IPRoute, index: int, priority: int, handle: int) -> None:
-        """Let all frames of an interface pass the program before the filters of higher priority numbers."""
-        netlink.tc(
-            "add-filter",
-            "bpf",
-            index=index,
-            parent=self._parent,
-            prio=priority,
-            handle=handle,
-            fd=self.program,
-            name=f"owlt-{self._program}",
-            direct_action=True,
-        )
+    def attach(self, netlink: IPRoute, index: int) -> None:
+        """Let all frames of an interface pass the program first."""
+        add_program(netlink, index, self._parent, self.program, f"owlt-{self._program}")
 
     @property
     def program(self) -> int:
@@ -74,7 +62,7 @@ class ErrorStage(_Stage):
     """
 
     _program = "errors"
-    _parent = CLSACT_EGRESS
+    _parent = EGRESS_FILTERS
     _counters = ("packets", "bytes", "hit_packets", "flipped_bits", "dropped_packets", "unfinished_frames")
     _layout = struct.Struct("=4x3IQ2Id5Q")
     _positions_bytes = 8 * (MOST_POSITIONS + 1)
@@ -132,7 +120,7 @@ class GateStage(_Stage):
     """The rule by which frames that come in at an interface are taken, before they are led elsewhere."""
 
     _program = "gate"
-    _parent = CLSACT_INGRESS
+    _parent = INGRESS_FILTERS
     _counters = (
         "packets",
         "bytes",

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from emulator.channel import DIRECTIONS, ChannelSpec
+from emulator.channel import ChannelSpec
 from emulator.kernel.bpf_probe import bpf_reason
 from emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds, Netem, differences
 from emulator.kernel.netem_messages import counters_of, netem_of, options
-from emulator.kernel.qdiscs import add_redirect, told
+from emulator.kernel.qdiscs import ROOT, add_redirect, told
 from emulator.kernel.rtnetlink import IPRoute, NetlinkError
 from emulator.kernel.stages import stages_of
 from emulator.link import LinkSpec
@@ -62,31 +62,25 @@ def probe(netlink: IPRoute) -> dict[str, Any]:
 
 def lacking(channel: ChannelSpec, capabilities: dict[str, Any]) -> list[str]:
     """Return what a channel needs of the kernel and, by a probe, is not to be had; in words, with the reason."""
-    needed = set[str]().union(*(_needs(link) for link in _every_link(channel)))
+    needed = set[str]().union(*(_needs(link) for links in channel.states for link in links.values()))
     lacks = {name: found["reason"] for name, found in capabilities.items() if name in needed and not found["available"]}
     if "netem" in lacks:
         return [f"netem ({lacks['netem']})"]
     return [f"{name} ({reason})" for name, reason in lacks.items()]
 
 
-def _every_link(channel: ChannelSpec) -> Iterator[LinkSpec]:
-    for state in (channel, *(channel.timeline.steps if channel.timeline else ())):
-        yield from (getattr(state, direction) for direction in DIRECTIONS)
-
-
 def _needs(link: LinkSpec) -> set[str]:
-    queues = link.rate_bps is not None or (not link.up and link.while_down == "hold")
+    stages = stages_of(link)
+    netems = [netem for netem in (stages.bottleneck, stages.pipe) if netem is not None]
     needs = {
-        "netem": queues or stages_of(link).pipe is not None,
-        "ifb": queues,
-        "redirect": queues,
+        "netem": bool(netems),
+        "ifb": stages.bottleneck is not None,
+        "redirect": stages.bottleneck is not None,
         "delay_64bit": link.delay_ns > _LONGEST_32BIT_DELAY_NS,
-        "rate_64bit": (stages_of(link).pipe is not None and link.keeps_order) or (link.rate_bps or 0) / 8 >= 2**32,
+        "rate_64bit": any(netem.rate_bytes_per_s >= 2**32 for netem in netems),
         "loss_models": link.loss is not None,
         "seed": link.seed is not None and link.netem_draws,
-        "programs": bool(
-            link.bit_error_rate or link.pattern or link.mtu_bytes or link.queue_bytes or link.queue_ns or link.queue_bdp
-        ),
+        "programs": stages.gate is not None or stages.errors is not None,
     }
     return {name for name, needed in needs.items() if needed}
 
@@ -126,7 +120,7 @@ def _tried(trial: Callable[[IPRoute, int], str], netlink: IPRoute, index: int) -
 
 
 def _with_netem(netlink: IPRoute, index: int, netem: Netem) -> Any:
-    netlink.tc("replace", "netem", index=index, parent=0xFFFF_FFFF, handle=0x1_0000, options=options(netem))
+    netlink.tc("replace", "netem", index=index, parent=ROOT, handle=0x1_0000, options=options(netem))
     return next(qdisc for qdisc in netlink.get_qdiscs(index=index) if qdisc.get_attr("TCA_KIND") == "netem")
 
 

@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROGRAMS = Path(__file__).with_name("programs")
+from emulator.kernel.bpf import PROGRAMS
+
 COMPILER = "clang"
 OPTIONS = [
     *["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"],

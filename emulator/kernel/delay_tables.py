@@ -21,12 +21,14 @@ _PARETO_MEAN = _PARETO_SHAPE / (_PARETO_SHAPE - 1)
 _PARETO_DEVIATION = sqrt(_PARETO_SHAPE / ((_PARETO_SHAPE - 1) ** 2 * (_PARETO_SHAPE - 2)))
 
 
+@lru_cache
 def jitter_table(jitter: Jitter) -> tuple[int, ...]:
     """Return the table of a jitter, in rising order; its spread is `amount_ns`."""
     values = jitter.table if jitter.distribution == "table" else _quantiles(jitter.distribution)
     return tuple(sorted(round(max(-WIDEST_TABLE_VALUE, min(value, WIDEST_TABLE_VALUE)) * ONE) for value in values))
 
 
+@lru_cache
 def reordering_table(reordering: Reordering) -> tuple[int, ...]:
     """Return a table that adds its spread, `by_ns`, to the wanted share of packets and nothing to the others."""
     late = reordering.fraction

@@ -167,10 +167,9 @@ class InKernel:
         return counted
 
     def close(self) -> None:
-        """Let go of the programs, whose filters `clear` has taken away. Nothing is left, nor was ever there."""
+        """Let go of the programs, whose filters `clear` has taken away."""
         for program in self._programs.values():
             self._let_go(program)
-        self.__init__(self._direction, self._spare)  # type: ignore[misc]
 
     def _is_news(self, name: str, present: Stages, wanted: Stages) -> bool:
         """Whether a netem is to be told anything; what it cannot show is as it was sent."""
@@ -224,7 +223,7 @@ class InKernel:
             program = self._spare.taken(wanted) if name == "errors" else GateStage.load(wanted)
             self._programs[name] = program
             with clsact(netlink, index):
-                program.attach(netlink, index, PROGRAM, OUR_FILTER)
+                program.attach(netlink, index)
 
     def _add_bottleneck(self, netlink: IPRoute, found: Survey, netem: Netem) -> None:
         entrance = self._direction.entrance

@@ -79,6 +79,21 @@ def add_redirect(netlink: IPRoute, entrance: int, device: int) -> None:
     )
 
 
+def add_program(netlink: IPRoute, index: int, parent: int, program: int, name: str) -> None:
+    """Let all frames of an interface with a clsact qdisc pass an eBPF program first, which decides by itself."""
+    netlink.tc(
+        "add-filter",
+        "bpf",
+        index=index,
+        parent=parent,
+        handle=OUR_FILTER,
+        prio=PROGRAM,
+        fd=program,
+        name=name,
+        direct_action=True,
+    )
+
+
 @contextmanager
 def clsact(netlink: IPRoute, index: int) -> Iterator[None]:
     """Make a clsact for a filter that is added within; without one, it would be nobody's."""

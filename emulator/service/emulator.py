@@ -57,7 +57,7 @@ class Emulator:
             raise PortRefused(f"both ports: got {sender_port}, wanted two, towards the sender and the receiver")
         self._port_names = (sender_port, receiver_port)
         self._asked = ChannelSpec()
-        self._links = _links_of(self._asked)
+        self._links = self._asked.states[0]
         self._drawn_seeds: dict[str, int] = {}
         self._in_kernel: dict[str, InKernel] = {}
         self._spare = Spare()
@@ -92,11 +92,7 @@ class Emulator:
             self._clear(netlink, found)
             self._make(directions)
             self._asked = asked
-            try:
-                return self._become(netlink, NOTHING, _links_of(asked))
-            except BaseException:
-                self._clear(netlink, survey(netlink))
-                raise
+            return self._become(netlink, NOTHING, asked.states[0])
 
     def change(self, direction: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Change some fields of one link ("forward" or "reverse") and nothing else; return what the kernel has.
@@ -124,11 +120,7 @@ class Emulator:
             if not self._in_kernel:
                 self._make(directions)
             self._asked = self._asked.model_copy(update={"bypass": False})
-            try:
-                return self._become(netlink, found, _links_of(wanted))
-            except BaseException:
-                self._clear(netlink, survey(netlink))
-                raise
+            return self._become(netlink, found, wanted.states[0])
 
     def bypass(self) -> dict[str, Any]:
         """Take the channel away and be a plain bridge, in name too: the papers' unrestricted baseline."""
@@ -187,7 +179,7 @@ class Emulator:
             if self._asked.timeline is None:
                 raise TimelineError("timeline: the channel has none; next: configure one that has")
             self._forget_player()
-            self._become(netlink, survey(netlink, whose=False), _links_of(self._asked))
+            self._become(netlink, survey(netlink, whose=False), self._asked.states[0])
             self._player = player = Player(self._asked, self._step)
         return player.status()
 
@@ -278,8 +270,18 @@ class Emulator:
     ) -> dict[str, Any]:
         """Give the kernel the links' stages and return the channel that it has, as it is written.
 
-        Raises ChannelRefused if the stages read back, compared whole, are not those that were given.
+        Raises ChannelRefused if the stages read back, compared whole, are not those that were given. Whatever goes
+        wrong, nothing is left of the channel then.
         """
+        try:
+            return self._given(netlink, found, links, down_until_ns)
+        except BaseException:
+            self._clear(netlink, survey(netlink))
+            raise
+
+    def _given(
+        self, netlink: IPRoute, found: Survey, links: dict[str, LinkSpec], down_until_ns: Mapping[str, int]
+    ) -> dict[str, Any]:
         self._configurations += 1
         rtt_ns = sum(link.delay_ns for link in links.values())
         wanted: dict[str, Stages] = {}
@@ -327,12 +329,7 @@ class Emulator:
                 for name, end_ns in moment.down_until_ns.items()
                 if end_ns is not None and _holds(links[name]) and not _holds(before[name])
             }
-            try:
-                self._become(netlink, survey(netlink, whose=False), links, holds)
-            except BaseException:
-                log.exception("timeline: step %d", moment.number)
-                self._clear(netlink, survey(netlink))
-                raise
+            self._become(netlink, survey(netlink, whose=False), links, holds)
 
     def _forget_player(self) -> None:
         """Whatever step it is at, it is no longer the one whose steps count."""
@@ -345,7 +342,7 @@ class Emulator:
         self._forget_player()
         self._configurations += 1
         self._asked = ChannelSpec()
-        self._links = _links_of(self._asked)
+        self._links = self._asked.states[0]
         clear_ports(netlink, found, self._port_names)
         for in_kernel in self._in_kernel.values():
             in_kernel.close()
@@ -382,10 +379,6 @@ def _certify_options(options: object) -> dict[str, Any]:
     if any(value <= 0 for value in wanted.values()) or wanted.get("alpha", 0.5) >= 1:
         raise InvalidChannel(f"certify: got the options {options!r:.100}, wanted them above 0, and alpha below 1")
     return wanted
-
-
-def _links_of(channel: ChannelSpec) -> dict[str, LinkSpec]:
-    return {name: channel.link(name) for name in DIRECTIONS}
 
 
 def _holds(link: LinkSpec) -> bool:

@@ -1,5 +1,6 @@
 """A timeline as it passes: each step applied at its time, how late it was, and until when an outage lasts."""
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ from emulator.channel import DIRECTIONS, ChannelSpec
 from emulator.link import LinkSpec
 
 MOST_LATENESSES = 1000
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,13 +36,14 @@ def moments(channel: ChannelSpec) -> Iterator[Moment]:
     timeline = channel.timeline
     if timeline is None:
         return
-    states = [(step.at_ns, {name: getattr(step, name) for name in DIRECTIONS}) for step in timeline.steps]
+    beginning, *later = channel.states
+    states = [(step.at_ns, links) for step, links in zip(timeline.steps, later, strict=True)]
     if timeline.loop_after_ns is None:
         for (number, (at_ns, links)), ends in zip(enumerate(states, 1), _all_ends(states), strict=True):
             yield Moment(number, at_ns, links, ends)
         return
     if states[0][0] > 0:
-        states.insert(0, (0, {name: channel.link(name) for name in DIRECTIONS}))
+        states.insert(0, (0, beginning))
     again = [(at_ns + timeline.loop_after_ns, links) for at_ns, links in states]
     all_ends = _all_ends(states + again)
     for number in count(1):
@@ -72,7 +76,7 @@ class Player:
 
     def __init__(self, channel: ChannelSpec, apply: Callable[["Player", Moment, Links], None]) -> None:
         self._moments = moments(channel)
-        self._before = {name: channel.link(name) for name in DIRECTIONS}
+        self._before = channel.states[0]
         self._apply = apply
         self._changed = Condition()
         self._stopped = False
@@ -121,6 +125,7 @@ class Player:
             try:
                 self._apply(self, moment, self._before)
             except Exception as error:
+                log.exception("timeline: step %d", moment.number)
                 self._failure = f"step {moment.number}, at {moment.at_ns / 1e9:g} s: {error}"
                 return
             with self._changed:

@@ -45,8 +45,8 @@ with (
     closing(GateStage.load(Admission(9000, None, 0))) as gate,
 ):
     origin, entrance, end = (socket.if_nametoindex(interface) for interface in INTERFACES)
-    errors.attach(netlink, origin, priority=7, handle=3)
-    gate.attach(netlink, entrance, priority=1, handle=1)
+    errors.attach(netlink, origin)
+    gate.attach(netlink, entrance)
     netlink.tc(
         "add-filter",
         "matchall",
