@@ -10,7 +10,8 @@ from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from agents.contract import Implementation, Need, Ready, SessionPorts, Side, TimeLimit
+from agents.contract import Binary, Implementation, Limits, Need, SessionPorts, Space, TimeLimit
+from agents.side import Exchange, Ready, Side, Stop
 
 
 class ContractError(ValueError):
@@ -106,15 +107,19 @@ _MODELS: dict[str, type[BaseModel]] = {
     "sender": Side,
     "receiver": Side,
     "ready": Ready,
+    "dialogue": Exchange,
+    "stop": Stop,
     "session": SessionPorts,
     "time_limit": TimeLimit,
+    "limits": Limits,
+    "run_directory": Space,
+    "binary": Binary,
     "needs": Need,
 }
 
 
 def _model_of(location: tuple[int | str, ...]) -> type[BaseModel]:
-    names = [part for part in location[:-1] if isinstance(part, str)]
-    return _MODELS[names[-1]] if names else Implementation
+    return next((_MODELS[part] for part in reversed(location[:-1]) if part in _MODELS), Implementation)
 
 
 def _meaning(location: tuple[int | str, ...]) -> str:

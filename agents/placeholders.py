@@ -3,17 +3,29 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
+from pathlib import PurePath
 from string import Formatter
 
 RUN_PLACEHOLDERS = {
     "python": "the Python interpreter that has this package",
+    "builds": "the directory into which `make builds` installs, a directory a build",
     "file": "the file to send, on the sender",
+    "file_name": "its name alone",
+    "file_dir": "the directory that it is in",
     "received_file": "where the receiver puts the file",
+    "received_dir": "the directory that it is to be in",
     "file_size_bytes": "size of the file",
-    "rate_bps": "rate of the forward channel, bit/s of layer-2 bytes; 0 where it is not limited",
+    "rate_bps": "rate that the build is told, bit/s of layer-2 bytes: the forward channel's; 0 where it is not limited",
     "rate_kbps": "the same in units of 1000 bit/s",
-    "one_way_delay_s": "delay of the forward channel",
-    "rtt_s": "sum of the delays of both directions",
+    "rate_bytes_per_s": "the same in bytes",
+    "reverse_rate_bps": "rate of the reverse channel, 0 where it is not limited",
+    "one_way_delay_s": "delay that the build is told: the forward channel's",
+    "one_way_delay_ms": "the same in ms",
+    "rtt_s": "round trip that the build is told: the sum of the delays of both directions",
+    "rtt_ms": "the same in ms",
+    "channel_rate_bps": "rate of the forward channel, whatever the build is told",
+    "channel_one_way_delay_s": "delay of the forward channel, whatever the build is told",
+    "mtu_bytes": "the largest IP packet of the test path",
     "packet_error_rate": "packet error rate of the forward channel, 0 to 1",
     "sender_address": "IPv4 address of the sender on the test path",
     "receiver_address": "IPv4 address of the receiver on the test path",
@@ -24,8 +36,11 @@ RUN_PLACEHOLDERS = {
 }
 """Name and meaning of every placeholder that a run fills."""
 
-LAUNCH_PLACEHOLDERS = {"python"}
-"""Those that are known before there is a run (a version command has no others)."""
+LAUNCH_PLACEHOLDERS = {"python", "builds"}
+"""Those that are known before there is a run: a version command has these and the build's own programs."""
+
+RECEIVED_PLACEHOLDERS = {"run_dir", "file_name"}
+"""Those of which the place of the received file is made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +48,17 @@ class RunValues:
     """What one run puts into the placeholders. The names are those of RUN_PLACEHOLDERS."""
 
     python: str
+    builds: str
     file: str
     received_file: str
     file_size_bytes: int
     rate_bps: float | None
+    reverse_rate_bps: float | None
     one_way_delay_s: float
     rtt_s: float
+    channel_rate_bps: float | None
+    channel_one_way_delay_s: float
+    mtu_bytes: int
     packet_error_rate: float
     sender_address: str
     receiver_address: str
@@ -49,9 +69,17 @@ class RunValues:
 
     def as_text(self) -> dict[str, str]:
         """Every placeholder as it appears on a command line: plain decimal numbers, no exponents."""
-        rate_bps = self.rate_bps or 0.0
-        values = {**asdict(self), "rate_bps": rate_bps, "rate_kbps": rate_bps / 1000}
-        return {name: as_text(value) for name, value in values.items()}
+        given = {name: 0.0 if value is None else value for name, value in asdict(self).items()}
+        derived = {
+            "file_name": PurePath(self.file).name,
+            "file_dir": str(PurePath(self.file).parent),
+            "received_dir": str(PurePath(self.received_file).parent),
+            "rate_kbps": given["rate_bps"] / 1000,
+            "rate_bytes_per_s": given["rate_bps"] / 8,
+            "one_way_delay_ms": 1000 * self.one_way_delay_s,
+            "rtt_ms": 1000 * self.rtt_s,
+        }
+        return {name: as_text(value) for name, value in (given | derived).items()}
 
 
 def as_text(value: float | str) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from captures.tcpdump import READY_LINE, CaptureCounters, capture_command, parse_counters
 from orchestrator.findings import Ended, Findings
-from orchestrator.host import Program
 from orchestrator.plan import Run
+from orchestrator.program import Program
 from orchestrator.record import Outcome
 from orchestrator.rigs.rig import Rig
 

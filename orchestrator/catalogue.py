@@ -8,6 +8,7 @@ from agents.contract import Implementation
 from agents.load import ContractError, load_implementation
 from orchestrator.errors import ProfileError
 from orchestrator.sweep import Sweep
+from orchestrator.variants import Parameters, variants
 
 PROFILES = Path(__file__).parents[1] / "profiles"
 
@@ -33,12 +34,12 @@ def find_implementation(name: str) -> Implementation:
 
 
 def implementations_of(sweep: Sweep) -> dict[str, Implementation]:
-    """The sweep's implementations by name.
+    """The sweep's implementations by name, a variant for each combination of parameters that it varies.
 
     Raises ProfileError for one that is not found, that does not work on the sweep's clock, or that shares its
     name with another.
     """
-    found: dict[str, Implementation] = {}
+    found: dict[str, list[Implementation]] = {}
     for wanted in sweep.implementations:
         build = find_implementation(wanted)
         if build.name in found:
@@ -48,14 +49,15 @@ def implementations_of(sweep: Sweep) -> dict[str, Implementation]:
                 f"implementation {build.name!r} works on the clocks {', '.join(build.clocks)}; "
                 f"the sweep asks for {sweep.clock!r}: change 'clock', or leave it out"
             )
-        found[build.name] = _with_parameters(build, sweep.parameters.get(build.name, {}))
-    if stranger := next((name for name in sweep.parameters if name not in found), None):
-        raise ProfileError(f"parameters: {stranger!r} is not an implementation of this sweep ({', '.join(found)})")
-    return found
+        found[build.name] = _variants(build, sweep.parameters.get(build.name, {}))
+    for key, names in (("parameters", sweep.parameters), ("told", sweep.told)):
+        if stranger := next((name for name in names if name not in found), None):
+            raise ProfileError(f"{key}: {stranger!r} is not an implementation of this sweep ({', '.join(found)})")
+    return {build.name: build for builds in found.values() for build in builds}
 
 
-def _with_parameters(build: Implementation, changes: dict[str, int | float | str]) -> Implementation:
+def _variants(build: Implementation, parameters: Parameters) -> list[Implementation]:
     try:
-        return build.with_parameters(changes)
+        return variants(build, parameters)
     except ValueError as problem:
         raise ProfileError(f"parameters.{build.name}: {problem}") from problem

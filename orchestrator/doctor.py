@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.contract import Implementation, Need
+from agents.contract import Binary, Implementation, Need
 from agents.needs import unmet
 from emulator.kernel.compile import is_compiled, sources
 from orchestrator import kernel
+from orchestrator.binaries import find_here
+from orchestrator.builds.places import builds_directory
+from orchestrator.variants import base_name
 
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 
@@ -57,7 +60,13 @@ def lacks_for(build: Implementation) -> list[Finding]:
 
 def _needs(build: Implementation) -> list[Finding]:
     lacking = unmet(build.needs)
-    return [_need(build, need, lacking) for need in build.needs]
+    needs = [_need(build, need, lacking) for need in build.needs]
+    return needs + [_program(build, name, binary) for name, binary in build.binary.items()]
+
+
+def _program(build: Implementation, name: str, binary: Binary) -> Finding:
+    place = find_here(binary, str(builds_directory()))
+    return Finding(name, place is not None, place or "not found", base_name(build.name), binary.mend)
 
 
 def _command(name: str, wanted_for: str, mend: str) -> Finding:

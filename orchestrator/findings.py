@@ -6,8 +6,11 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.host import Program
-from orchestrator.record import Outcome, Side
+from agents.contract import Role
+from agents.side import Side
+from orchestrator import record
+from orchestrator.program import Program
+from orchestrator.record import Outcome
 
 
 class Ended(Exception):
@@ -25,16 +28,23 @@ class Findings:
 
     facts: dict[str, Any] = field(default_factory=dict)
     suspect: list[str] = field(default_factory=list)
-    programs: dict[str, Program] = field(default_factory=dict)
-    commands: dict[str, list[str]] = field(default_factory=dict)
-    stopped: set[str] = field(default_factory=set)
+    sides: dict[Role, Side] = field(default_factory=dict)
+    programs: dict[Role, Program] = field(default_factory=dict)
+    stopped: set[Role] = field(default_factory=set)
+    left_running: dict[Role, list[str]] = field(default_factory=dict)
     news: threading.Condition = field(default_factory=threading.Condition)
 
-    def side(self, role: str) -> Side:
+    def has_ended(self, role: Role) -> bool:
+        """Whether a side is over: its program has ended, or has printed the line that says so."""
+        program, line = self.programs[role], self.sides[role].done_line
+        return not program.running or (line is not None and program.wrote_line(line))
+
+    def side(self, role: Role) -> record.Side:
         """What is known of the program on one host."""
         program = self.programs.get(role)
-        return Side(
-            command=self.commands.get(role, []),
+        return record.Side(
+            command=self.sides[role].command if role in self.sides else [],
             exit_status=program.wait(0) if program else None,
             stopped=role in self.stopped,
+            left_running=self.left_running.get(role, []),
         )

@@ -1,11 +1,10 @@
-"""A host of the rig, over SSH: run a command, start a program and hold it by its process group, move files.
+"""A host of the rig, over SSH: run a command, start a program, move files.
 
 Every rig's hosts are reached this way. What to run and when is decided elsewhere.
 """
 
 from __future__ import annotations
 
-import re
 import shlex
 import socket
 import sys
@@ -22,8 +21,11 @@ sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
 
 import paramiko  # noqa: E402
 
+from orchestrator.program import Program  # noqa: E402
+
 COMMAND_LIMIT_S = 60.0
-TERM_GRACE_S = 2.0
+TERMINAL = ("dumb", 500, 50)
+"""What a program that is typed to is told of its terminal: kind, columns, lines. No line of a dialogue is so long."""
 
 
 class HostError(Exception):
@@ -49,91 +51,6 @@ class Login:
     user: str
     key: Path
     known_hosts: Path
-
-
-class Program:
-    """A program that was started on a host: its output, its end, and the process group to stop it by."""
-
-    def __init__(self, host: Host, channel: paramiko.Channel, logs: Path, news: threading.Condition) -> None:
-        self._host = host
-        self._channel = channel
-        self._news = news
-        self._text = {"out": b"", "err": b""}
-        self._drains = [
-            threading.Thread(target=self._drain, args=args, daemon=True)
-            for args in (
-                ("out", channel.recv, logs.with_suffix(".out")),
-                ("err", channel.recv_stderr, logs.with_suffix(".err")),
-            )
-        ]
-        self._group = self._read_group()
-        for drain in self._drains:
-            drain.start()
-
-    def _read_group(self) -> int:
-        line = b""
-        while not line.endswith(b"\n"):
-            byte = self._channel.recv(1)
-            if not byte:
-                raise HostError(f"{self._host.role}: the program's shell ended before it started anything")
-            line += byte
-        return int(line)
-
-    def _drain(self, name: str, receive: object, log: Path) -> None:
-        with log.open("wb", buffering=0) as file:
-            while chunk := receive(65536):  # type: ignore[operator]
-                file.write(chunk)
-                with self._news:
-                    self._text[name] += chunk
-                    self._news.notify_all()
-        self._channel.status_event.wait()
-        with self._news:
-            self._news.notify_all()
-
-    def output(self, name: str = "out") -> str:
-        """All it has written so far to "out" or "err"."""
-        return self._text[name].decode(errors="replace")
-
-    def wait_for_line(self, pattern: str | re.Pattern[str], deadline_s: float) -> bool:
-        """Whether a line that matches was written, to either stream, before the end or the deadline."""
-        wanted = re.compile(pattern, re.MULTILINE) if isinstance(pattern, str) else pattern
-
-        def seen() -> bool:
-            return any(wanted.search(self.output(name)) for name in self._text)
-
-        with self._news:
-            self._news.wait_for(lambda: seen() or not self.running, deadline_s)
-        return seen()
-
-    def wait_for_more(self, told: int, deadline_s: float, name: str = "err") -> None:
-        """Return once it has written more than `told` characters to a stream, has ended, or the deadline has passed."""
-        with self._news:
-            self._news.wait_for(lambda: len(self.output(name)) > told or not self.running, deadline_s)
-
-    def wait(self, deadline_s: float) -> int | None:
-        """Its exit status, or None when it still runs after the deadline."""
-        if not self._channel.status_event.wait(max(deadline_s, 0)):
-            return None
-        for drain in self._drains:
-            drain.join(TERM_GRACE_S)
-        return int(self._channel.exit_status)
-
-    @property
-    def running(self) -> bool:
-        """Whether it has not ended yet."""
-        return not self._channel.exit_status_ready()
-
-    def signal(self, name: str) -> None:
-        """Send a signal, such as "INT", to its whole process group."""
-        self._host.run(["kill", f"-{name}", "--", f"-{self._group}"])
-
-    def stop(self, first: str = "TERM", grace_s: float = TERM_GRACE_S) -> int | None:
-        """End it and all it started: `first`, and after the grace KILL. Its exit status if it gave one."""
-        if self.running:
-            self.signal(first)
-            if self.wait(grace_s) is None:
-                self.signal("KILL")
-        return self.wait(grace_s)
 
 
 class Host:
@@ -174,9 +91,11 @@ class Host:
             )
         transport.auth_publickey(self.login.user, paramiko.Ed25519Key.from_private_key_file(str(self.login.key)))
 
-    def _session(self, command: str) -> paramiko.Channel:
+    def _session(self, command: str, *, terminal: bool = False) -> paramiko.Channel:
         try:
             channel = self._transport.open_session(timeout=COMMAND_LIMIT_S)
+            if terminal:
+                channel.get_pty(*TERMINAL)
             channel.exec_command(command)
         except (OSError, EOFError, paramiko.SSHException) as problem:
             raise HostError(f"{self.role}: the connection was lost before {command!r}: {problem}") from problem
@@ -220,17 +139,27 @@ class Host:
         logs: Path,
         environment: dict[str, str] | None = None,
         news: threading.Condition | None = None,
+        *,
+        terminal: bool = False,
     ) -> Program:
         """Start a program in a directory on the host; its output goes to `logs`.out and `logs`.err here.
 
         Whoever waits for the first of several programs gives them one condition as `news`: it is notified when
         one writes or ends. sshd gives each command a session and process group of its own, led by the shell that
-        becomes the program: the number it prints first is the handle by which all of it is stopped.
+        becomes the program: the number it prints first is the handle by which all of it is stopped. With a
+        `terminal` it can be typed to, and its errors come among its output.
         """
         settings = [f"{name}={value}" for name, value in (environment or {}).items()]
         line = shlex.join(["env", *settings, *command] if settings else command)
-        session = self._session(f"echo $$; cd {shlex.quote(directory)} && exec {line} </dev/null")
-        return Program(self, session, logs, news or threading.Condition())
+        script = f"echo $$; cd {shlex.quote(directory)} && exec {line}" + ("" if terminal else " </dev/null")
+        session = self._session(script, terminal=terminal)
+        try:
+            return Program(self.role, session, logs, news or threading.Condition(), self._signal_group)
+        except ConnectionError as problem:
+            raise HostError(str(problem)) from problem
+
+    def _signal_group(self, name: str, group: int) -> None:
+        self.run(["kill", f"-{name}", "--", f"-{group}"])
 
     @property
     def files(self) -> paramiko.SFTPClient:

@@ -1,4 +1,4 @@
-"""The two programs of a run: started in the order that the implementation names, awaited, ended by handle.
+"""The two programs of a run: started in the order that the implementation names, talked to, awaited, ended by handle.
 
 Whether what they did was right is judged elsewhere, by the file alone.
 """
@@ -6,24 +6,30 @@ Whether what they did was right is judged elsewhere, by the file alone.
 from __future__ import annotations
 
 import re
+import signal
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import NoReturn
 
-from agents.contract import Implementation, Ready, Side
+from agents.contract import ROLES, Implementation, Role
+from agents.side import Exchange, Ready
+from orchestrator.confinement import NO_SUCH_PROGRAM, confined, left_running
 from orchestrator.findings import Ended, Findings
-from orchestrator.host import Host, Program
+from orchestrator.host import Host
 from orchestrator.plan import Run
+from orchestrator.program import OUTPUT_LIMIT_BYTES, Program
 from orchestrator.record import Outcome
-from orchestrator.rigs.rig import Rig, TestHost
+from orchestrator.rigs.rig import Rig
+from orchestrator.watching import WHOLE
 
-READY_S = 30.0
 LAST_CHANCE_RTTS = 4
 LAST_CHANCE_S = 10.0
 
 
 def launch(
-    builds: dict[str, Implementation],
+    builds: dict[Role, Implementation],
     rig: Rig,
     paths: dict[str, str],
     directory: Path,
@@ -31,102 +37,179 @@ def launch(
     undo: ExitStack,
 ) -> None:
     """Start the side that the implementation names first, wait until it is ready, start the other."""
-    ends = {"sender": rig.sender, "receiver": rig.receiver}
+    hosts = {"sender": rig.sender.host, "receiver": rig.receiver.host}
     first = builds["sender"].starts_first
-    for role in sorted(ends, key=lambda role: role != first):
-        side: Side = getattr(builds[role], role)
-        found.commands[role] = side.command
-        program = ends[role].host.start(side.command, paths[role], directory / role, side.environment, found.news)
+    for role in sorted(ROLES, key=lambda role: role != first):
+        side, host = builds[role].side(role), hosts[role]
+        found.sides[role] = side
+        program = host.start(
+            confined(side.command),
+            paths[role],
+            directory / role,
+            side.environment,
+            found.news,
+            terminal=bool(side.dialogue),
+        )
         undo.callback(program.stop)
         found.programs[role] = program
+        for exchange in side.dialogue:
+            _exchange(role, exchange, builds[role], found)
         if role == first and side.ready is not None:
-            _wait_until_ready(role, side.ready, builds[role], found, ends[role])
+            _wait_until_ready(role, side.ready, builds[role], found, host, paths[role])
 
 
-def _wait_until_ready(role: str, ready: Ready, implementation: Implementation, found: Findings, end: TestHost) -> None:
+def _exchange(role: Role, exchange: Exchange, implementation: Implementation, found: Findings) -> None:
     program = found.programs[role]
+    within_s = float(exchange.within_s)
+    if exchange.expect is not None and not program.expect(exchange.expect, within_s):
+        _complain(
+            role,
+            implementation,
+            found,
+            f"the {role} did not print {exchange.expect!r} within {within_s:g} s of its dialogue",
+        )
+    if exchange.send is not None:
+        program.type(exchange.send)
+
+
+def _wait_until_ready(
+    role: Role, ready: Ready, implementation: Implementation, found: Findings, host: Host, run_dir: str
+) -> None:
+    program = found.programs[role]
+    within_s = float(ready.within_s)
     if ready.line is not None:
-        met = program.wait_for_line(ready.line, READY_S)
-        awaited = f"a line that matches {ready.line!r}"
+        met, awaited = program.wait_for_line(ready.line, within_s), f"a line that matches {ready.line!r}"
     else:
-        port = int(ready.udp_port or 0)
-        met = _udp_port_is_bound(end.host, port, program)
-        awaited = f"UDP port {port} to be bound"
+        there, awaited = _sign(ready, run_dir)
+        met = _comes_true(lambda: there(host), program, within_s)
     if not met:
-        if program.wait(0) == implementation.unsupported_exit_status:
-            raise Ended(Outcome.UNSUPPORTED, _how_it_ended(role, program))
-        complain_of_failures(found)
-        told = f"the {role} was not ready after {READY_S:g} s: waited for {awaited}"
-        raise Ended(Outcome.FAILED, told + last_words(program))
+        _complain(role, implementation, found, f"the {role} was not ready after {within_s:g} s: waited for {awaited}")
 
 
-def _udp_port_is_bound(host: Host, port: int, program: Program) -> bool:
-    end = time.monotonic() + READY_S
+def _sign(ready: Ready, run_dir: str) -> tuple[Callable[[Host], bool], str]:
+    """How a host is asked whether it is there, and its name."""
+    if ready.file is not None:
+        path = str(PurePosixPath(run_dir, ready.file))
+        return lambda host: host.run(["test", "-e", path]).exit_status == 0, f"{path} to exist"
+    kind, port, state = ("udp", ready.udp_port, "07") if ready.udp_port is not None else ("tcp", ready.tcp_port, "0A")
+    bound = re.compile(rf":{int(port or 0):04X} 0+:0000 {state} ")
+    tables = [f"/proc/net/{kind}", f"/proc/net/{kind}6"]
+    return (
+        lambda host: bool(bound.search(host.run(["cat", *tables]).stdout.decode())),
+        f"{kind.upper()} port {port} to be bound",
+    )
+
+
+def _comes_true(there: Callable[[], bool], program: Program, within_s: float) -> bool:
+    end = time.monotonic() + within_s
     pause_s = 0.01
     while time.monotonic() < end and program.running:
-        table = host.check(["cat", "/proc/net/udp"]).decode()
-        if re.search(rf":{port:04X} 00000000:0000", table):
+        if there():
             return True
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, 1.0)
     return False
 
 
-def wait_for_end(run: Run, implementation: Implementation, found: Findings) -> None:
+def _complain(role: Role, implementation: Implementation, found: Findings, told: str) -> NoReturn:
+    """Raise Ended for a side that did not come up, with what it said."""
+    if found.programs[role].wait(0) == implementation.unsupported_exit_status:
+        raise Ended(Outcome.UNSUPPORTED, how_it_ended(role, found.programs[role]))
+    complain_of_failures(found)
+    raise Ended(Outcome.FAILED, told + found.programs[role].last_words)
+
+
+def wait_for_end(run: Run, implementation: Implementation, watch: Program, found: Findings) -> None:
     """Return when the session has ended. Raises Ended when the deadline passes first.
 
     Once a program has ended badly, the other gets a last chance of a few round trips, not the whole limit.
     """
-    awaited = ["receiver"] if implementation.done == "receiver_exits" else ["receiver", "sender"]
     limit_s = run.deadline_s(implementation)
     end = time.monotonic() + limit_s
-    while any(found.programs[role].running for role in awaited):
+    while not _is_done(implementation, watch, found):
         if any(program.wait(0) not in (None, 0) for program in found.programs.values()):
             chance_s = LAST_CHANCE_RTTS * run.rtt_s + run.file_time_s + LAST_CHANCE_S
             end = min(end, time.monotonic() + chance_s)
-        if not _another_ended(found, end - time.monotonic()):
+        if not _something_changed(found, watch, end - time.monotonic()):
             break
+        _complain_of_floods(found)
     for role, program in found.programs.items():
         if program.wait(0) == implementation.unsupported_exit_status:
-            raise Ended(Outcome.UNSUPPORTED, _how_it_ended(role, program))
-    late = [role for role in awaited if found.programs[role].running]
-    if late:
+            raise Ended(Outcome.UNSUPPORTED, how_it_ended(role, program))
+    if not _is_done(implementation, watch, found):
         complain_of_failures(found)
-        told = f"the {late[0]} had not ended {limit_s:g} s after the launch, its time limit"
-        raise Ended(Outcome.TIMED_OUT, told + last_words(found.programs[late[0]]))
+        late: Role = next((role for role in _awaited(implementation) if not found.has_ended(role)), "receiver")
+        told = f"the {late} had not ended {limit_s:g} s after the launch, its time limit"
+        raise Ended(Outcome.TIMED_OUT, told + found.programs[late].last_words)
 
 
-def _another_ended(found: Findings, deadline_s: float) -> bool:
-    """Whether one more of the programs that run now has ended before the deadline."""
+def _awaited(implementation: Implementation) -> list[Role]:
+    one: dict[str, list[Role]] = {"receiver_exits": ["receiver"], "sender_exits": ["sender"]}
+    return one.get(implementation.done, list(ROLES))
 
-    def running() -> int:
-        return sum(program.running for program in found.programs.values())
 
-    before = running()
+def _is_done(implementation: Implementation, watch: Program, found: Findings) -> bool:
+    """Whether the session is over. A file that comes whole ends it where the implementation says so."""
+    if implementation.done == "file_whole" and watch.wrote_line(WHOLE):
+        return True
+    return all(found.has_ended(role) for role in _awaited(implementation))
+
+
+def _something_changed(found: Findings, watch: Program, deadline_s: float) -> bool:
+    """Whether a side ended, a program flooded its output or the file became whole before the deadline."""
+
+    def state() -> tuple[bool, ...]:
+        programs = found.programs.values()
+        ended = tuple(found.has_ended(role) for role in found.programs)
+        return (*ended, any(program.flooded for program in programs), watch.wrote_line(WHOLE))
+
+    before = state()
     with found.news:
-        return found.news.wait_for(lambda: running() < before, deadline_s)
+        return found.news.wait_for(lambda: state() != before, deadline_s)
 
 
-def _how_it_ended(role: str, program: Program) -> str:
-    return f"the {role} ended with status {program.wait(0)}{last_words(program)}"
+def _complain_of_floods(found: Findings) -> None:
+    for role, program in found.programs.items():
+        if program.flooded:
+            raise Ended(
+                Outcome.FAILED,
+                f"the {role} wrote more than {OUTPUT_LIMIT_BYTES / 1e6:g} MB to its output, and was ended"
+                f"{program.last_words}",
+            )
+
+
+def how_it_ended(role: Role, program: Program) -> str:
+    """The end of a program in words, with its last line."""
+    status = program.wait(0)
+    if status == NO_SUCH_PROGRAM:
+        return f"the {role} was not started{program.last_words}"
+    by = f", by {_signal_name(status - 128)}" if status is not None and status > 128 else ""
+    return f"the {role} ended with status {status}{by}{program.last_words}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def complain_of_failures(found: Findings) -> None:
     """Raise Ended for a program that has ended with another status than 0."""
+    _complain_of_floods(found)
     for role, program in found.programs.items():
         if program.wait(0) not in (None, 0):
-            raise Ended(Outcome.FAILED, _how_it_ended(role, program))
-
-
-def last_words(program: Program) -> str:
-    """What a program wrote last, for a reason; begins with a semicolon."""
-    lines = (program.output("err").strip() or program.output("out").strip()).splitlines()
-    return f"; its last line: {lines[-1].strip()!r}" if lines else "; it wrote nothing"
+            raise Ended(Outcome.FAILED, how_it_ended(role, program))
 
 
 def stop_programs(found: Findings) -> None:
-    """End those that still run, and note which."""
+    """End those that still run in the way that their side names, and note which, and what the others left running."""
     for role, program in found.programs.items():
         if program.running:
-            program.stop()
+            stop = found.sides[role].stop
+            if stop.send is not None:
+                program.type(stop.send)
+                program.end_after(stop.grace_s)
+            program.stop(stop.signal, stop.grace_s)
             found.stopped.add(role)
+        found.left_running[role] = left_running(program.output("err") + program.output("out"))

@@ -12,27 +12,31 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agents.contract import Implementation
+from agents.contract import ROLES, Implementation, Role
 from agents.placeholders import RunValues
 from emulator.channel import ChannelSpec
 from emulator.faults import ChannelRefused, EmulatorError
+from orchestrator.binaries import find_programs
 from orchestrator.capturing import drain_channel, fetch_captures, start_captures, stop_captures
 from orchestrator.certification import Certified
 from orchestrator.findings import Ended, Findings
-from orchestrator.host import HostError, Program
+from orchestrator.host import HostError
 from orchestrator.launching import complain_of_failures, launch, stop_programs, wait_for_end
 from orchestrator.plan import Run, channel_of
+from orchestrator.preparing import is_full, make_run_directory, prepare
+from orchestrator.program import Program
 from orchestrator.record import Outcome, RunRecord, write_record
 from orchestrator.rigs.rig import Rig
 from orchestrator.seeds import derived_seed
 from orchestrator.sweep import Sweep
+from orchestrator.told import ToldValues, told_values
 from orchestrator.watching import last_change_ns, start_watch
 
-RECEIVED_NAME = "received.bin"
+IP_MTU_BYTES = 1500
 LATEST_STEP_NS = 5_000_000
 """A step of a channel that comes later makes the run suspect."""
 
@@ -76,16 +80,22 @@ def perform(run: Run, setting: Setting, directory: Path, observe: Observe) -> Ru
 def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: ExitStack, observe: Observe) -> None:
     rig, implementation = setting.rig, setting.implementations[run.permutation.implementation]
     observe("stage")
-    paths = _make_run_directories(run, rig, undo)
+    _refuse_what_is_beyond(run, implementation)
+    paths = _make_run_directories(run, implementation, rig, undo)
     file, content_sha256 = _stage_file(run, setting)
     found.facts["file_sha256"] = content_sha256
-    builds = {role: implementation.rendered(run_values(run, rig, file, paths, role)) for role in ("sender", "receiver")}
+    received = implementation.received_at(paths["receiver"], PurePosixPath(file).name)
+    rig.receiver.host.check(["mkdir", "-p", str(PurePosixPath(received).parent)])
+    builds = _rendered(run, setting, file, received, paths, found)
+    prepare("sender", builds["sender"].sender, rig.sender, rig.receiver.address, paths["sender"], undo)
+    prepare("receiver", builds["receiver"].receiver, rig.receiver, rig.sender.address, paths["receiver"], undo)
     observe("configure")
     _configure(run, setting, found)
     observe("capture")
     captures = start_captures(rig, paths["emulator"], directory, undo)
     observe("launch")
-    watch = start_watch(rig, paths["receiver"], directory, RECEIVED_NAME, undo)
+    awaited_sha256 = content_sha256 if implementation.done == "file_whole" else ""
+    watch = start_watch(rig, received, awaited_sha256, directory, found.news, undo)
     found.facts["session"] = session_of(builds["sender"], rig)
     found.facts["started_at_ns"] = time.time_ns()
     try:
@@ -93,7 +103,9 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
             rig.channel.timeline_start()
         launch(builds, rig, paths, directory, found, undo)
         observe("transfer")
-        wait_for_end(run, implementation, found)
+        wait_for_end(run, implementation, watch, found)
+    except Ended as end:
+        raise _with_full_directories(end, rig, paths) from end
     finally:
         found.facts["ended_at_ns"] = time.time_ns()
         observe("stop")
@@ -105,26 +117,57 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
         stop_captures(captures, found)
         observe("fetch")
         fetch_captures(rig, paths["emulator"], directory)
-    _judge(rig, f"{paths['receiver']}/{RECEIVED_NAME}", watch, found)
+    _judge(rig, received, watch, found)
 
 
-def run_values(run: Run, rig: Rig, file: str, paths: dict[str, str], role: str) -> dict[str, str]:
-    """What the build on one host can be told of its run, by placeholder name."""
+def _refuse_what_is_beyond(run: Run, implementation: Implementation) -> None:
     point = run.permutation
+    beyond = implementation.limits.exceeded(point.file_size_bytes, point.rate_bps, point.delay_ns / 1e9)
+    if beyond is not None:
+        raise Ended(Outcome.UNSUPPORTED, f"not launched: {beyond}")
+
+
+def _rendered(
+    run: Run, setting: Setting, file: str, received: str, paths: dict[str, str], found: Findings
+) -> dict[Role, Implementation]:
+    """The implementation as each host is to run it."""
+    rig, implementation = setting.rig, setting.implementations[run.permutation.implementation]
+    told = told_values(run, setting.sweep)
+    found.facts["told"] = asdict(told)
+    hosts = {"sender": rig.sender.host, "receiver": rig.receiver.host}
+    return {
+        role: implementation.rendered(
+            run_values(run, setting, told, file, received, paths[role]),
+            find_programs(implementation, role, hosts[role], rig.builds),
+        )
+        for role in ROLES
+    }
+
+
+def run_values(
+    run: Run, setting: Setting, told: ToldValues, file: str, received_file: str, run_dir: str
+) -> dict[str, str]:
+    """What the build on one host can be told of its run, by placeholder name."""
+    rig, channel, point = setting.rig, setting.channels[run.channel_key], run.permutation
     return RunValues(
         python=rig.python,
+        builds=rig.builds,
         file=file,
-        received_file=f"{paths['receiver']}/{RECEIVED_NAME}",
+        received_file=received_file,
         file_size_bytes=point.file_size_bytes,
-        rate_bps=point.rate_bps,
-        one_way_delay_s=point.delay_ns / 1e9,
-        rtt_s=run.rtt_s,
+        rate_bps=told.rate_bps,
+        reverse_rate_bps=channel.reverse.rate_bps,
+        one_way_delay_s=told.one_way_delay_s,
+        rtt_s=told.rtt_s,
+        channel_rate_bps=point.rate_bps,
+        channel_one_way_delay_s=point.delay_ns / 1e9,
+        mtu_bytes=min(IP_MTU_BYTES, channel.forward.mtu_bytes or IP_MTU_BYTES),
         packet_error_rate=point.packet_error_rate,
         sender_address=rig.sender.address,
         receiver_address=rig.receiver.address,
         sender_interface=rig.sender.interface,
         receiver_interface=rig.receiver.interface,
-        run_dir=paths[role],
+        run_dir=run_dir,
         seed=run.seed,
     ).as_text()
 
@@ -140,14 +183,18 @@ def file_content(sweep_seed: int, size_bytes: int) -> bytes:
     return random.Random(derived_seed(sweep_seed, "file", size_bytes)).randbytes(size_bytes)
 
 
-def _make_run_directories(run: Run, rig: Rig, undo: ExitStack) -> dict[str, str]:
-    paths = {}
-    for host in (rig.sender.host, rig.receiver.host, rig.emulator):
-        path = f"{host.base}/runs/{run.run_id}"
-        host.check(["mkdir", "-p", path])
-        undo.callback(host.run, ["rm", "-rf", path])
-        paths[host.role] = path
-    return paths
+def _make_run_directories(run: Run, implementation: Implementation, rig: Rig, undo: ExitStack) -> dict[str, str]:
+    """A directory on each host; those of the build hold no more than its profile says."""
+    size_bytes = implementation.run_directory.bytes_for(run.permutation.file_size_bytes)
+    sizes = {rig.sender.host: size_bytes, rig.receiver.host: size_bytes, rig.emulator: None}
+    return {host.role: make_run_directory(host, run.run_id, undo, size) for host, size in sizes.items()}
+
+
+def _with_full_directories(end: Ended, rig: Rig, paths: dict[str, str]) -> Ended:
+    """The same end, naming the run directories that have no room left."""
+    full = [host.role for host in (rig.sender.host, rig.receiver.host) if is_full(host, paths[host.role])]
+    more = "".join(f"; the {role}'s run directory is full (see run_directory in the profile)" for role in full)
+    return Ended(end.outcome, end.reason + more)
 
 
 def _stage_file(run: Run, setting: Setting) -> tuple[str, str]:
@@ -206,13 +253,17 @@ def _judge(rig: Rig, received: str, watch: Program, found: Findings) -> None:
     sha256 = host.run(["sha256sum", received])
     if sha256.exit_status != 0:
         complain_of_failures(found)
-        raise Ended(Outcome.FAILED, "both programs ended well, but the receiver has no file")
+        raise Ended(Outcome.FAILED, f"the session ended well, but the receiver has no file{_all_words(found)}")
     found.facts["received_sha256"] = sha256.stdout.split()[0].decode()
     if found.facts["received_sha256"] != found.facts["file_sha256"]:
         raise Ended(Outcome.CORRUPT, "the received file is not the one that was sent")
     found.facts["file_whole_at_ns"] = last_change_ns(watch)
     if found.facts["file_whole_at_ns"] is None:
         found.suspect.append("it was not seen when the received file was whole")
+
+
+def _all_words(found: Findings) -> str:
+    return "".join(f"; the {role}'s last line: {program.last_line!r}" for role, program in found.programs.items())
 
 
 def _record(run: Run, setting: Setting, found: Findings, outcome: Outcome, reason: str) -> RunRecord:
@@ -238,6 +289,7 @@ def _record(run: Run, setting: Setting, found: Findings, outcome: Outcome, reaso
         outcome=outcome,
         reason=reason,
         suspect=found.suspect,
+        parameters=implementation.parameters,
         sender=found.side("sender"),
         receiver=found.side("receiver"),
         versions=setting.versions | {"implementation": setting.versions.get(implementation.name, "unknown")},

@@ -116,7 +116,7 @@ def plan_sweep(
     """
     drawn = [
         (permutation, repetition)
-        for permutation in sweep.permutations(profiles)
+        for permutation in sweep.permutations(implementations, profiles)
         for repetition in range(1, sweep.repetitions + 1)
     ]
     random.Random(sweep.seed).shuffle(drawn)

@@ -45,6 +45,8 @@ class Side(BaseModel):
     exit_status: int | None = None
     """None: it never started, or was still running when it was stopped."""
     stopped: bool = False
+    left_running: list[str] = []
+    """Commands of what it had started and left behind when it ended; ended with it."""
 
 
 class RunRecord(BaseModel):
@@ -82,6 +84,10 @@ class RunRecord(BaseModel):
     received_sha256: str | None = None
     sender: Side = Side()
     receiver: Side = Side()
+    parameters: dict[str, int | float | str] = {}
+    """Of the implementation, as they were in this run."""
+    told: dict[str, float | None] = {}
+    """What the build was told: rate (None: unlimited), delay, round trip. The channel's unless the sweep says else."""
     session: dict[str, Any] = {}
     """What belongs to the run in the captures: addresses, ports, groups."""
     channel: dict[str, Any] | None = None

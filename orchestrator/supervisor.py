@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from orchestrator.builds.places import builds_directory
 from orchestrator.certification import DIRECTORY_NAME, Certified, certified
 from orchestrator.clock import Clock
 from orchestrator.kernel import Kernel
@@ -122,6 +123,7 @@ def write_task(
         certificates=certificates,
         runs=batch.runs,
         kernel_hz=kernel_hz,
+        builds=builds_directory(),
     )
     (directory / BATCH_NAME).write_text(task.model_dump_json())
 

@@ -5,7 +5,7 @@ Values only. Reading them from YAML is `orchestrator.load`; what this machine la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -63,13 +63,37 @@ def _written(
     return BeforeValidator(parse), PlainSerializer(write, when_used="json"), schema
 
 
+def _by_axis(parse: Callable[[Any], Any], write: Callable[[Any], str]) -> Callable[[object], object]:
+    """A reader of one value for all, or of a value for each value of an axis."""
+
+    def read(given: object) -> object:
+        if not isinstance(given, dict):
+            return {"": given}
+        return {"" if key == "" else write(parse(key)): value for key, value in given.items()}
+
+    return read
+
+
 Size = Annotated[int, *_written(parse_size_bytes, format_size, "100 kB"), Field(gt=0)]
 Rate = Annotated[float | None, *_written(parse_rate_or_unlimited, format_rate_or_unlimited, "10 Mbit/s")]
 Delay = Annotated[int, *_written(parse_delay_ns, format_delay, "25 ms")]
 Value = TypeVar("Value")
+Parameter = int | float | str
 Axis = Annotated[list[Value], BeforeValidator(_one_or_many), AfterValidator(_distinct), Field(min_length=1)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+
+
+class Told(BaseModel):
+    """What a build is told of the channel where that is not the channel's own: a value, or one for each of an axis.
+
+    Kept by the axis's value as it is written; "" is any.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rate: Annotated[dict[str, Rate], BeforeValidator(_by_axis(parse_rate_or_unlimited, format_rate_or_unlimited))] = {}
+    delay: Annotated[dict[str, Delay], BeforeValidator(_by_axis(parse_delay_ns, format_delay))] = {}
 
 
 _AXES = ("rate", "delay", "packet_error_rate")
@@ -108,9 +132,10 @@ class Sweep(BaseModel):
     """What to compare, over which channels, how often.
 
     The grid is the product of `implementations`, `file_size`, `channel`, `rate`, `delay` (one way) and
-    `packet_error_rate`, each a value or a list; every permutation runs `repetitions` times, all runs in an order
-    drawn from `seed`. `channel` names profiles; without it, rate, delay and packet error rate make the channel, the
-    same both ways. With it, those that are given take the place of the profile's, both ways.
+    `packet_error_rate`, each a value or a list, and of every parameter that is a list; every permutation runs
+    `repetitions` times, all runs in an order drawn from `seed`. `channel` names profiles; without it, rate, delay and
+    packet error rate make the channel, the same both ways. With it, those that are given take the place of the
+    profile's, both ways.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -128,8 +153,12 @@ class Sweep(BaseModel):
     packet_error_rate: Axis[Probability] | None = None
     repetitions: Annotated[int, Field(ge=1, le=10_000)] = 1
     parameters: Annotated[
-        dict[str, dict[str, int | float | str]],
-        Field(description="parameters of implementations to change, by name"),
+        dict[str, dict[str, Parameter | Axis[Parameter]]],
+        Field(description="parameters of implementations to change, by name; a list is one more axis of the grid"),
+    ] = {}
+    told: Annotated[
+        dict[str, Told],
+        Field(description="what implementations are told of rate and delay, by name, where it is not the channel's"),
     ] = {}
     queue_packets: Annotated[
         int | None,
@@ -151,13 +180,26 @@ class Sweep(BaseModel):
         missing = [name for name in _AXES if getattr(self, name) is None]
         if self.channel is None and missing:
             raise ValueError(f"got neither channel nor {', '.join(missing)}; wanted a channel profile, or all three")
+        for name, told in self.told.items():
+            for axis, values, write in (
+                ("rate", told.rate, format_rate_or_unlimited),
+                ("delay", told.delay, format_delay),
+            ):
+                here = [write(value) for value in getattr(self, axis) or []]
+                if here and (stranger := next((key for key in values if key and key not in here), None)):
+                    raise ValueError(
+                        f"told.{name}.{axis}: got {stranger!r}; wanted one of this sweep's: {', '.join(here)}"
+                    )
         return self
 
-    def permutations(self, channels: Mapping[str, ChannelSpec]) -> list[Permutation]:
-        """Every point of the grid, in the order of the file; `channels` has those that `channel` names."""
+    def permutations(self, builds: Iterable[str], channels: Mapping[str, ChannelSpec]) -> list[Permutation]:
+        """Every point of the grid, in the order of the file; `channels` has those that `channel` names.
+
+        `builds` are the names of the implementations, each variant by its own.
+        """
         return [
             self._point(implementation, size, name, channels.get(name, ChannelSpec()).forward, at)
-            for implementation in self.implementations
+            for implementation in builds
             for size in self.file_size
             for name in self.channel or [""]
             for at in product(*(getattr(self, axis) or [_OWN] for axis in _AXES))
@@ -169,7 +211,7 @@ class Sweep(BaseModel):
             mine if given is _OWN else given for mine, given in zip(own, at, strict=True)
         )
         return Permutation(
-            implementation=Path(implementation).stem,
+            implementation=implementation,
             file_size_bytes=size,
             channel_name=Path(name).stem,
             rate_bps=rate_bps,

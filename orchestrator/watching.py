@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
+import threading
 from contextlib import ExitStack
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from orchestrator.findings import Ended
-from orchestrator.host import Program
-from orchestrator.launching import READY_S, last_words
+from orchestrator.program import Program
 from orchestrator.record import Outcome
 from orchestrator.rigs.rig import Rig
 
+WATCHING_S = 30.0
+WHOLE = "^whole$"
 
-def start_watch(rig: Rig, path: str, directory: Path, name: str, undo: ExitStack) -> Program:
-    """Note on the receiver when its file changes last."""
-    command = [rig.python, "-I", "-S", rig.watch, path, name]
-    watch = rig.receiver.host.start(command, path, directory / "watch")
+
+def start_watch(
+    rig: Rig, received: str, sha256: str, directory: Path, news: threading.Condition, undo: ExitStack
+) -> Program:
+    """Note on the receiver when its file changes last, and tell once it has the hash, unless that is ""."""
+    place = PurePath(received)
+    command = [rig.python, "-I", "-S", rig.watch, str(place.parent), place.name, *([sha256] if sha256 else [])]
+    watch = rig.receiver.host.start(command, str(place.parent), directory / "watch", news=news)
     undo.callback(watch.stop)
-    if not watch.wait_for_line("^watching$", READY_S):
-        raise Ended(Outcome.ABORTED, f"the receiver's file cannot be watched{last_words(watch)}")
+    if not watch.wait_for_line("^watching$", WATCHING_S):
+        raise Ended(Outcome.ABORTED, f"the receiver's file cannot be watched{watch.last_words}")
     return watch
 
 

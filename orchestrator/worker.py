@@ -21,8 +21,10 @@ from agents.contract import Implementation
 from agents.placeholders import render
 from emulator.faults import EmulatorError
 from emulator.service.lease import LONGEST_LEASE_S
+from orchestrator.binaries import find_programs
 from orchestrator.certification import DIRECTORY_NAME, Certified, certify
 from orchestrator.errors import OwltError
+from orchestrator.findings import Ended
 from orchestrator.host import HostError
 from orchestrator.perform import Setting, perform
 from orchestrator.plan import Channel, Run
@@ -49,6 +51,8 @@ class Task(BaseModel):
     certificates: dict[str, Certified]
     runs: list[Run]
     kernel_hz: int | None
+    builds: Path
+    """Where third-party builds are installed on the hosts."""
 
 
 def lease_s(run: Run, task: Task) -> float:
@@ -71,7 +75,7 @@ def work(directory: Path, rig_directory: Path) -> None:
     """Raise the rig, perform every run of the batch, take the rig down."""
     tell("connect")
     task = Task.model_validate_json((directory / BATCH_NAME).read_text())
-    with namespaces.raised(rig_directory, directory) as rig:
+    with namespaces.raised(rig_directory, directory, task.builds) as rig:
         setting = Setting(
             sweep=task.sweep,
             implementations=task.implementations,
@@ -116,7 +120,12 @@ def _versions(task: Task, rig: Rig) -> dict[str, str]:
 def _build_version(build: Implementation, rig: Rig) -> str:
     if not build.version_command:
         return "unknown"
-    said = rig.sender.host.run(render(build.version_command, {"python": rig.python}))
+    try:
+        programs = find_programs(build, "sender", rig.sender.host, rig.builds)
+    except Ended:
+        return "unknown"
+    launch_values = {"python": rig.python, "builds": rig.builds}
+    said = rig.sender.host.run(render(build.version_command, launch_values | programs))
     return (said.stdout or said.stderr).decode(errors="replace").strip() or "unknown"
 
 

@@ -106,9 +106,9 @@ def load_results(directory: Path) -> Results:
     runs = [Run(Record.read(path), load_summary(path.parent), path.parent) for path in paths]
     _refuse_strangers(directory, plan, runs)
     _refuse_mixed_clocks(directory, runs)
-    runs.sort(key=lambda run: (plan.sweep.place(run.record.permutation), run.record.repetition))
+    runs.sort(key=lambda run: (plan.place(run.record.permutation), run.record.repetition))
     asked = Counter(run.permutation for run in plan.runs)
-    permutations = sorted(asked, key=plan.sweep.place)
+    permutations = sorted(asked, key=plan.place)
     return Results(
         directory=directory,
         sweep=plan.sweep,

@@ -87,19 +87,6 @@ class Sweep(_FromFile):
         """The names of the channels in their order; () where rate, delay and packet error rate make them."""
         return tuple(dict.fromkeys(Path(name).stem for name in self.channel or ()))
 
-    def place(self, permutation: Permutation) -> tuple[float, ...]:
-        """Where a permutation stands in tables: channel by channel, the implementations side by side."""
-        names = [Path(name).stem for name in self.implementations]
-        channels = self.channel_names
-        return (
-            channels.index(permutation.channel_name) if permutation.channel_name in channels else len(channels),
-            math.inf if permutation.rate_bps is None else permutation.rate_bps,
-            permutation.delay_ns,
-            permutation.file_size_bytes,
-            permutation.packet_error_rate,
-            names.index(permutation.implementation),
-        )
-
 
 class Step(_FromFile):
     """What changes with a channel, and when, in the written form."""
@@ -157,6 +144,8 @@ class Plan(_FromFile):
 
     schema_version: Literal[1]
     sweep: Sweep
+    implementations: dict[str, Any]
+    """By name, in the order of the sweep; a variant for each value of a parameter that it varies."""
     channels: dict[str, WrittenChannel]
     batches: tuple[_Batch, ...]
 
@@ -170,6 +159,18 @@ class Plan(_FromFile):
     def runs(self) -> list[PlannedRun]:
         """All runs in their order."""
         return [run for batch in self.batches for run in batch.runs]
+
+    def place(self, permutation: Permutation) -> tuple[float, ...]:
+        """Where a permutation stands in tables: channel by channel, the implementations side by side."""
+        channels = self.sweep.channel_names
+        return (
+            channels.index(permutation.channel_name) if permutation.channel_name in channels else len(channels),
+            math.inf if permutation.rate_bps is None else permutation.rate_bps,
+            permutation.delay_ns,
+            permutation.file_size_bytes,
+            permutation.packet_error_rate,
+            list(self.implementations).index(permutation.implementation),
+        )
 
 
 class Record(Permutation):

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.builds.places import builds_directory
 from orchestrator.clock import Clock
 
 START_NS = 1_767_225_600 * 10**9
@@ -95,9 +96,16 @@ sleep 60
 
 
 def needed_paths() -> list[str]:
-    """Where this project, its environment and the Python below it lie on the machine."""
+    """Where this project, its environment, the Python below it and third-party builds lie on the machine."""
     project = Path(__file__).parents[2]
-    prefixes = [project, Path(sys.prefix), Path(sys.base_prefix), Path(sysconfig.get_path("purelib"))]
+    builds = builds_directory()
+    prefixes = [
+        project,
+        *([builds] if builds.is_dir() else []),
+        Path(sys.prefix),
+        Path(sys.base_prefix),
+        Path(sysconfig.get_path("purelib")),
+    ]
     chosen: list[str] = []
     for path in sorted({str(prefix.resolve()) for prefix in prefixes}):
         if not any(Path(path).is_relative_to(parent) for parent in chosen):

@@ -141,10 +141,10 @@ Subsystem sftp internal-sftp
 
 
 @contextmanager
-def raised(directory: Path, logs: Path) -> Iterator[Rig]:
+def raised(directory: Path, logs: Path, builds: Path) -> Iterator[Rig]:
     """Raise the rig, hand it over connected, take it down again.
 
-    `directory` holds its keys and the hosts' files, `logs` what its servers said.
+    `directory` holds its keys and the hosts' files, `logs` what its servers said, `builds` third-party builds.
 
     Raises Missing without root or where another rig stands, HostError when a host does not come up.
     """
@@ -181,6 +181,7 @@ def raised(directory: Path, logs: Path) -> Iterator[Rig]:
             receiver_port=rig.RECEIVER_PORT,
             python=sys.executable,
             watch=str(Path(__file__).parents[2] / "agents" / "watch.py"),
+            builds=str(builds),
         )
 
 

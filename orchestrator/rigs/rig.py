@@ -33,7 +33,8 @@ class Rig:
     """Three hosts and the channel between two of them, all reachable.
 
     `sender_port` and `receiver_port` are the emulator's interfaces towards each host: the capture points.
-    `python` runs this project's endpoints on the hosts, `watch` is where they have `agents/watch.py`.
+    `python` runs this project's endpoints on the hosts, `watch` is where they have `agents/watch.py`, `builds` is where
+    third-party builds are installed on them.
     """
 
     sender: TestHost
@@ -44,3 +45,4 @@ class Rig:
     receiver_port: str
     python: str
     watch: str
+    builds: str

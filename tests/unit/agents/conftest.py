@@ -18,12 +18,17 @@ Start = Callable[..., "subprocess.Popen[str]"]
 def run_values() -> RunValues:
     return RunValues(
         python=sys.executable,
+        builds="/var/builds",
         file="/run/owlt/file",
         received_file="/run/owlt/received",
         file_size_bytes=100_000,
         rate_bps=10e6,
+        reverse_rate_bps=10e6,
         one_way_delay_s=0.025,
         rtt_s=0.05,
+        channel_rate_bps=10e6,
+        channel_one_way_delay_s=0.025,
+        mtu_bytes=1500,
         packet_error_rate=0.001,
         sender_address="10.77.0.1",
         receiver_address="10.77.0.2",

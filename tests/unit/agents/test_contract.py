@@ -25,18 +25,19 @@ def test_there_are_shipped_implementations() -> None:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_a_shipped_implementation_renders_for_a_run(path: Path, run_values: RunValues) -> None:
-    filled = load_implementation(path).rendered(run_values.as_text())
+    build = load_implementation(path)
+    filled = build.rendered(run_values.as_text(), {name: f"/bin/{name}" for name in build.binary})
 
     texts = [*filled.sender.command, *filled.receiver.command, *filled.session.multicast_groups]
     assert not [text for text in texts if "{" in text]
 
 
 def test_ports_are_numbers_once_rendered(cfdp: Implementation, run_values: RunValues) -> None:
-    assert cfdp.rendered(run_values.as_text()).session.udp_ports == [2501, 2502]
+    assert cfdp.rendered(run_values.as_text(), {}).session.udp_ports == [2501, 2502]
 
 
 def test_a_changed_parameter_reaches_the_command(cfdp: Implementation, run_values: RunValues) -> None:
-    command = cfdp.with_parameters({"segment_bytes": 997}).rendered(run_values.as_text()).sender.command
+    command = cfdp.with_parameters({"segment_bytes": 997}).rendered(run_values.as_text(), {}).sender.command
 
     assert command[command.index("--segment-bytes") + 1] == "997"
 
@@ -84,7 +85,7 @@ def test_only_an_absent_need_is_unmet(present: Need, absent: Need) -> None:
 @pytest.mark.parametrize("name", ["cfdp", "norm"])
 def test_our_own_endpoints_understand_their_rendered_commands(name: str, run_values: RunValues) -> None:
     parser = import_module(f"agents.{name}.__main__")._parser()
-    filled = load_implementation(PROFILES / f"{name}.yaml").rendered(run_values.as_text())
+    filled = load_implementation(PROFILES / f"{name}.yaml").rendered(run_values.as_text(), {})
 
     for side in (filled.sender, filled.receiver):
         assert side.command[:3] == [run_values.python, "-m", f"agents.{name}"]

@@ -39,7 +39,7 @@ def test_quantities_become_numbers_in_their_base_units(tmp_path: Path) -> None:
 
 
 def test_the_grid_is_the_product_of_its_lists(tmp_path: Path) -> None:
-    points = load_sweep(written(tmp_path, SMALL)).permutations({})
+    points = load_sweep(written(tmp_path, SMALL)).permutations(["cfdp"], {})
 
     assert [(point.delay_ns, point.packet_error_rate) for point in points] == [
         (25_000_000, 0),

@@ -19,6 +19,7 @@ from captures.cache import keep_summary
 from captures.summary import CaptureSummary
 from emulator.certification.certificate import Certificate, Check
 from emulator.channel import ChannelSpec
+from orchestrator.catalogue import implementations_of
 from orchestrator.plan import Plan, Run, plan_sweep, write_plan
 from orchestrator.record import Outcome, RunRecord, Side, write_record
 from orchestrator.sweep import Sweep
@@ -77,7 +78,7 @@ def write_results(directory: Path, asked: Sweep, skip: Callable[[Run], bool] = l
 
 def plan_of(asked: Sweep) -> Plan:
     """The plan of a sweep, of channels in PROFILES where it names any."""
-    return plan_sweep(asked, {}, {name: PROFILES[name] for name in asked.channel or ()})
+    return plan_sweep(asked, implementations_of(asked), {name: PROFILES[name] for name in asked.channel or ()})
 
 
 def write_certificates(directory: Path, asked: Sweep, *checks: Check) -> None:

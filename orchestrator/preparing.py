@@ -1,0 +1,78 @@
+"""What a side needs on its host before it is launched: its run directory, files, commands, kernel settings, route.
+
+All is put back when the run is over.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import PurePosixPath
+
+from agents.contract import Role
+from agents.side import Side
+from orchestrator.findings import Ended
+from orchestrator.host import Completed, Host
+from orchestrator.record import Outcome
+from orchestrator.rigs.rig import TestHost
+
+PREPARING_S = 600.0
+
+
+def make_run_directory(host: Host, run_id: str, undo: ExitStack, size_bytes: int | None = None) -> str:
+    """A fresh directory for a run; with a size, a file system of its own that holds no more."""
+    path = f"{host.base}/runs/{run_id}"
+    host.check(["mkdir", "-p", path])
+    undo.callback(host.run, ["rm", "-rf", path])
+    if size_bytes is not None:
+        host.check(["mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=755", "tmpfs", path])
+        undo.callback(host.run, ["umount", "-l", path])
+    return path
+
+
+def is_full(host: Host, path: str) -> bool:
+    """Whether a run directory has no room left."""
+    told = host.run(["stat", "--file-system", "--format=%a", path])
+    return told.exit_status == 0 and int(told.stdout) == 0
+
+
+def prepare(role: Role, side: Side, end: TestHost, peer: str, run_dir: str, undo: ExitStack) -> None:
+    """Write the side's files, run its commands, set its sysctls and its route. Raises Ended when one is refused."""
+    host = end.host
+    for name, text in side.files.items():
+        path = PurePosixPath(run_dir, name)
+        host.check(["mkdir", "-p", str(path.parent)])
+        with host.files.open(str(path), "w") as file:
+            file.write(text)
+    for command in side.prepare:
+        in_place = ["sh", "-c", 'cd "$0" && exec "$@"', run_dir, *command]
+        _accept(role, command, host.run(in_place, PREPARING_S), Outcome.FAILED)
+    for name, value in side.sysctls.items():
+        if value:
+            _set_sysctl(role, host, name, value, undo)
+    if any(side.route.values()):
+        _set_route(role, side.route, end, peer, undo)
+
+
+def _set_sysctl(role: Role, host: Host, name: str, value: str, undo: ExitStack) -> None:
+    read = ["sysctl", "-n", name]
+    before = host.run(read)
+    _accept(role, read, before, Outcome.UNSUPPORTED)
+    undo.callback(host.run, ["sysctl", "-q", "-w", f"{name}={before.stdout.decode().strip()}"])
+    write = ["sysctl", "-q", "-w", f"{name}={value}"]
+    _accept(role, write, host.run(write), Outcome.UNSUPPORTED)
+
+
+def _set_route(role: Role, options: dict[str, str], end: TestHost, peer: str, undo: ExitStack) -> None:
+    """A route to the peer alone, beside that of the test network."""
+    words = [word for name, value in options.items() if value for word in (name, *value.split())]
+    route = [f"{peer}/32", "dev", end.interface, "src", end.address]
+    add = ["ip", "route", "add", *route, *words]
+    _accept(role, add, end.host.run(add), Outcome.UNSUPPORTED)
+    undo.callback(end.host.run, ["ip", "route", "del", *route])
+
+
+def _accept(role: Role, command: list[str], done: Completed, otherwise: Outcome) -> None:
+    if done.exit_status != 0:
+        said = (done.stderr or done.stdout).decode(errors="replace").strip()
+        last = said.splitlines()[-1] if said else "it said nothing"
+        raise Ended(otherwise, f"the {role}'s host: {' '.join(command)} ended with status {done.exit_status}: {last}")
