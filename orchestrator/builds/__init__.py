@@ -1,13 +1,13 @@
 """Third-party builds that a registry has: which there are, whether they are here, and getting them.
 
 `build` says what a build file holds and `load` reads it, `places` knows where builds go, `toolchains` finds the
-compilers, `install` does the work. How a build is launched is no matter of this package: see `agents.contract`.
+compilers, `installing` does the work. How a build is launched is no matter of this package: see `agents.contract`.
 """
 
 from __future__ import annotations
 
 from orchestrator.builds.build import Build
-from orchestrator.builds.install import Ending, how_to_install, install
+from orchestrator.builds.installing import Ending, how_to_install, install
 from orchestrator.builds.load import all_builds, find_builds, load_build
 from orchestrator.builds.places import builds_directory, home, is_installed
 

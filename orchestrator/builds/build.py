@@ -1,6 +1,6 @@
 """A third-party build as data: what it is called, where it comes from, which programs it leaves.
 
-Values only. Reading them from YAML is `load`, where they go is `places`, getting them is `install`.
+Values only. Reading them from YAML is `load`, where they go is `places`, getting them is `installing`.
 """
 
 from __future__ import annotations
