@@ -68,6 +68,24 @@ class Limits(Value):
         return None
 
 
+class KnownLimit(Value):
+    """Where the build itself is known to fail although it is launched, and why. All that is given must be exceeded."""
+
+    why: Text
+    file_bytes_above: Number | None = None
+    one_way_delay_s_above: Number | None = None
+    packet_error_rate_above: Number | None = None
+
+    def covers(self, file_size_bytes: int, one_way_delay_s: float, packet_error_rate: float) -> bool:
+        """Whether a run lies there."""
+        bounds = (
+            (self.file_bytes_above, file_size_bytes),
+            (self.one_way_delay_s_above, one_way_delay_s),
+            (self.packet_error_rate_above, packet_error_rate),
+        )
+        return all(bound is None or value > bound for bound, value in bounds)
+
+
 class Space(Value):
     """How much a side may write into its run directory: so many sizes of the file, and so many bytes."""
 
@@ -122,6 +140,7 @@ class Implementation(Value):
     needs: list[Need] = []
     version_command: list[Text] = []
     limits: Limits = Limits()
+    known_limits: Annotated[list[KnownLimit], Field(description="told beside a run that failed there")] = []
     run_directory: Space = Space()
     starts_first: Role = "receiver"
     sender: Side

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from agents.contract import Binary, Implementation, Limits, Need, SessionPorts, Space, TimeLimit
+from agents.contract import Binary, Implementation, KnownLimit, Limits, Need, SessionPorts, Space, TimeLimit
 from agents.side import Exchange, Ready, Side, Stop
 
 
@@ -112,6 +112,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "session": SessionPorts,
     "time_limit": TimeLimit,
     "limits": Limits,
+    "known_limits": KnownLimit,
     "run_directory": Space,
     "binary": Binary,
     "needs": Need,

@@ -103,6 +103,10 @@ class Side(Value):
             description="options of the route to the peer, see ip-route(8), put back afterwards; an empty text: none"
         ),
     ] = {}
+    card_rate_bps: Annotated[
+        NumberText | None,
+        Field(description="rate of the host's interface, for a build that cannot pace itself; 0 leaves it as it is"),
+    ] = None
     ready: Ready | None = None
     dialogue: Annotated[list[Exchange], Field(description="gives the program a terminal")] = []
     done_line: Pattern | None = Field(default=None, description="this side has ended once a line matches")

@@ -57,12 +57,20 @@ def resolve(sweep_file: Path) -> Plan:
 def perform_sweep(
     sweep_file: Path, results: Path | None, guests: int | None, observe: Callable[[Plan, set[str]], Observe]
 ) -> Performed:
-    """Perform every run that has no record yet and analyse each as it comes.
+    """Perform a sweep file's runs that have no record yet, as `perform_plan` does."""
+    plan = resolve(sweep_file)
+    again = f"owlt run {sweep_file}" + (f" --results {results}" if results else "")
+    return perform_plan(plan, results or Path("results", plan.sweep.name), guests, observe, again)
+
+
+def perform_plan(
+    plan: Plan, directory: Path, guests: int | None, observe: Callable[[Plan, set[str]], Observe], again: str
+) -> Performed:
+    """Perform every run that has no record yet and analyse each as it comes; `again` is the command that goes on.
 
     `observe` is given the plan and the runs done before, and returns what is told every event.
     Raises OwltError when something is missing or wrong before the first run; then nothing was changed.
     """
-    plan = resolve(sweep_file)
     for build in plan.implementations.values():
         for lack in lacks_for(build):
             raise Missing(
@@ -71,7 +79,6 @@ def perform_sweep(
     cpus = sorted(os.sched_getaffinity(0))[: guests or None]
     launch = _launcher(plan, cpus)
     slots = len(cpus) if plan.sweep.rig == "virtual" else 1
-    directory = results or Path("results", plan.sweep.name)
     write_plan(plan, directory)
     interrupted = False
     try:
@@ -88,7 +95,6 @@ def perform_sweep(
         interrupted = True
     except WorkerFailed as problem:
         raise OwltError(str(problem)) from problem
-    again = f"owlt run {sweep_file}" + (f" --results {results}" if results else "")
     return Performed(directory, _summary(plan, directory, again), interrupted)
 
 

@@ -11,8 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from orchestrator.builds_command import builds_app
 from orchestrator.channel_command import channel_app, channel_certify
 from orchestrator.errors import OwltError
+from orchestrator.implementations_command import implementations_app
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,6 +26,8 @@ emulator_app = typer.Typer(no_args_is_help=True, help="The channel emulator.")
 app.add_typer(kernel_app, name="kernel")
 app.add_typer(emulator_app, name="emulator")
 app.add_typer(channel_app, name="channel")
+app.add_typer(implementations_app, name="implementations")
+app.add_typer(builds_app, name="builds")
 app.command("certify", help="The same as 'owlt channel certify'.")(channel_certify)
 
 out = Console(highlight=False, soft_wrap=True)
@@ -116,20 +120,6 @@ def rigs(
         "three namespaces on this kernel; clock real; needs root, and netem for an impaired channel",
         f"stands already: {', '.join(standing)}" if standing else "not raised",
     )
-    out.print(table)
-
-
-@app.command()
-def implementations() -> None:
-    """List the implementations that come with owlt, and what each lacks here."""
-    from orchestrator.catalogue import find_implementation, implementation_files
-    from orchestrator.doctor import lacks_for
-
-    table = _table("name", "protocol", "what it is", "clocks", "lacks")
-    for path in implementation_files():
-        build = find_implementation(str(path))
-        lacks = "; ".join(f"{lack.name}: {lack.mend}" for lack in lacks_for(build))
-        table.add_row(build.name, build.protocol, build.title, ", ".join(build.clocks), lacks or "nothing")
     out.print(table)
 
 

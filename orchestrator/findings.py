@@ -41,9 +41,10 @@ class Findings:
 
     def side(self, role: Role) -> record.Side:
         """What is known of the program on one host."""
-        program = self.programs.get(role)
+        program, side = self.programs.get(role), self.sides.get(role)
         return record.Side(
-            command=self.sides[role].command if role in self.sides else [],
+            command=side.command if side else [],
+            card_rate_bps=float(side.card_rate_bps) if side and side.card_rate_bps else None,
             exit_status=program.wait(0) if program else None,
             stopped=role in self.stopped,
             left_running=self.left_running.get(role, []),

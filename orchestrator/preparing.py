@@ -13,7 +13,7 @@ from agents.side import Side
 from orchestrator.findings import Ended
 from orchestrator.host import Completed, Host
 from orchestrator.record import Outcome
-from orchestrator.rigs.rig import TestHost
+from orchestrator.rigs.rig import CARD_RATE_BPS, TestHost, card_command
 
 PREPARING_S = 600.0
 
@@ -36,7 +36,10 @@ def is_full(host: Host, path: str) -> bool:
 
 
 def prepare(role: Role, side: Side, end: TestHost, peer: str, run_dir: str, undo: ExitStack) -> None:
-    """Write the side's files, run its commands, set its sysctls and its route. Raises Ended when one is refused."""
+    """Write the side's files, run its commands, set its sysctls, its card and its route.
+
+    Raises Ended when one is refused.
+    """
     host = end.host
     for name, text in side.files.items():
         path = PurePosixPath(run_dir, name)
@@ -49,6 +52,9 @@ def prepare(role: Role, side: Side, end: TestHost, peer: str, run_dir: str, undo
     for name, value in side.sysctls.items():
         if value:
             _set_sysctl(role, host, name, value, undo)
+    if side.card_rate_bps:
+        undo.callback(host.run, card_command(end.interface, CARD_RATE_BPS))
+        host.check(card_command(end.interface, float(side.card_rate_bps)))
     if any(side.route.values()):
         _set_route(role, side.route, end, peer, undo)
 

@@ -45,6 +45,8 @@ class Side(BaseModel):
     exit_status: int | None = None
     """None: it never started, or was still running when it was stopped."""
     stopped: bool = False
+    card_rate_bps: float | None = None
+    """What its host's interface was set to because the build does not pace itself."""
     left_running: list[str] = []
     """Commands of what it had started and left behind when it ended; ended with it."""
 

@@ -30,6 +30,7 @@ from orchestrator.kernel import Kernel
 from orchestrator.plan import Batch, Plan, Run
 from orchestrator.record import RECORD_NAME, Outcome, RunRecord, write_record
 from orchestrator.rigs import guest
+from orchestrator.rigs.rig import CARD_RATE_BPS
 from orchestrator.worker import BATCH_NAME, EVENT_MARK, Task
 
 HANG_S = 60.0
@@ -39,7 +40,6 @@ CERTIFYING_HANG_S = {"exact": 600.0, "skip": 600.0, "real": 3600.0}
 """A worker that tells nothing for this long, in wall time, hangs: so much and so much more a megabyte of file."""
 
 END_GRACE_S = 10.0
-CARD_BPS = 1e9
 POWER_OFF = re.compile(r"sysrq: Power Off|reboot: Power down")
 
 
@@ -141,7 +141,7 @@ def worker_command(rig_directory: str) -> list[str]:
 def guest_memory_mb(runs: list[Run]) -> int:
     """What a guest needs: its programs, the files and captures in tmpfs, and what is in flight (an skb's true
     size is two to three times its packet's). Certifying sends little at a time."""
-    in_flight = max(((run.permutation.rate_bps or CARD_BPS) / 8 * run.rtt_s / 2 for run in runs), default=0.0)
+    in_flight = max(((run.permutation.rate_bps or CARD_RATE_BPS) / 8 * run.rtt_s / 2 for run in runs), default=0.0)
     files = max((run.permutation.file_size_bytes for run in runs), default=0)
     return 384 + int((3 * 2 * in_flight + 8 * files) / 1e6)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import subprocess
 import sys
 import time
@@ -26,11 +27,6 @@ from orchestrator.rigs.rig import Rig, TestHost
 ROLES = ("sender", "receiver", "emulator")
 MANAGEMENT_BRIDGE = "owlt-mgmt"
 READY_DEADLINE_S = 30.0
-
-# A gigabit card: what a sender without pacing is held back by. The limit is longer than the default socket
-# buffer (net.core.wmem_default, 212,992 bytes), so that the socket fills and the program blocks, and nothing
-# is dropped; the burst is ten full frames.
-CARD = "rate 1gbit burst 15140 limit 1000000"
 
 MAC = {"sender": "02:00:00:00:4d:01", "receiver": "02:00:00:00:4d:02"}
 
@@ -83,7 +79,7 @@ neigh add {address[other]} lladdr {MAC[other]} dev {test} nud permanent
 route add 224.0.0.0/4 dev {test}
 END
 {_without_offloads(test)}
-tc qdisc add dev {test} root tbf {CARD}
+{shlex.join(rig.card_command(test, rig.CARD_RATE_BPS))}
 """
 
 

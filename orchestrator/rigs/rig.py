@@ -17,6 +17,8 @@ RECEIVER_PORT = "to-receiver"
 MANAGEMENT_ADDRESSES = {"sender": "10.78.0.1", "receiver": "10.78.0.2", "emulator": "10.78.0.3"}
 ORCHESTRATOR_ADDRESS = "10.78.0.254"
 EMULATOR_PORT = 8765
+CARD_RATE_BPS = 1e9
+"""A gigabit card: what a sender without pacing is held back by."""
 
 
 @dataclass(frozen=True)
@@ -46,3 +48,13 @@ class Rig:
     python: str
     watch: str
     builds: str
+
+
+def card_command(interface: str, rate_bps: float) -> list[str]:
+    """The command that gives a host's interface the rate of a card (tc-tbf(8)).
+
+    The limit is longer than the default socket buffer (net.core.wmem_default, 212,992 bytes), so that the socket fills
+    and the program blocks, and nothing is dropped; the burst is ten full frames.
+    """
+    shape = ["tbf", "rate", f"{rate_bps:.0f}bit", "burst", "15140", "limit", "1000000"]
+    return ["tc", "qdisc", "replace", "dev", interface, "root", *shape]
