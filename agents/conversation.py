@@ -5,10 +5,14 @@ Time may be virtual and computing free: only a sleep in the kernel lets such a c
 
 import math
 import time
+from itertools import islice
 from typing import Protocol
 
 from agents.pacing import Pacer
 from agents.udp import Endpoint
+
+AT_ONCE = 16
+"""So many datagrams are heard before timers and sending have their turn, however many wait."""
 
 
 class Party(Protocol):
@@ -43,9 +47,8 @@ def converse(party: Party, endpoint: Endpoint, pacer: Pacer) -> None:
             return
         unsent = _send_next(unsent, party, endpoint, pacer, now_s)
         if endpoint.wait(_timeout_s(unsent, party, pacer, now_s), until_writable=unsent is not None):
-            now_s = time.monotonic()
-            for datagram in endpoint.received():
-                party.hear(datagram, now_s)
+            for datagram in islice(endpoint.received(), AT_ONCE):
+                party.hear(datagram, time.monotonic())
 
 
 def _send_next(unsent: bytes | None, party: Party, endpoint: Endpoint, pacer: Pacer, now_s: float) -> bytes | None:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from agents.placeholders import render
 
 Text = Annotated[str, Field(min_length=1)]
-Command = Annotated[list[Text], Field(min_length=1)]
+Command = Annotated[list[str], Field(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

@@ -21,7 +21,7 @@ sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
 
 import paramiko  # noqa: E402
 
-from orchestrator.program import Program  # noqa: E402
+from orchestrator.program import GROUP_COMMAND, Program  # noqa: E402
 
 COMMAND_LIMIT_S = 60.0
 TERMINAL = ("dumb", 500, 50)
@@ -146,12 +146,12 @@ class Host:
 
         Whoever waits for the first of several programs gives them one condition as `news`: it is notified when
         one writes or ends. sshd gives each command a session and process group of its own, led by the shell that
-        becomes the program: the number it prints first is the handle by which all of it is stopped. With a
+        becomes the program: the number it prints first is the handle. With a
         `terminal` it can be typed to, and its errors come among its output.
         """
         settings = [f"{name}={value}" for name, value in (environment or {}).items()]
         line = shlex.join(["env", *settings, *command] if settings else command)
-        script = f"echo $$; cd {shlex.quote(directory)} && exec {line}" + ("" if terminal else " </dev/null")
+        script = f"{GROUP_COMMAND}; cd {shlex.quote(directory)} && exec {line}" + ("" if terminal else " </dev/null")
         session = self._session(script, terminal=terminal)
         try:
             return Program(self.role, session, logs, news or threading.Condition(), self._signal_group)

@@ -195,10 +195,10 @@ def _signal_name(number: int) -> str:
 
 
 def complain_of_failures(found: Findings) -> None:
-    """Raise Ended for a program that has ended with another status than 0."""
+    """Raise Ended for a program that has ended of itself with another status than 0."""
     _complain_of_floods(found)
     for role, program in found.programs.items():
-        if program.wait(0) not in (None, 0):
+        if role not in found.stopped and program.wait(0) not in (None, 0):
             raise Ended(Outcome.FAILED, how_it_ended(role, program))
 
 

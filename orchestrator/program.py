@@ -20,6 +20,11 @@ OUTPUT_LIMIT_BYTES = 32_000_000
 """Of each stream. A program that writes more is not read any further: it blocks, until it is stopped."""
 
 
+GROUP_COMMAND = "echo owlt-group $$"
+GROUP_LINE = re.compile(rb"^owlt-group (\d+)\r?\n", re.MULTILINE)
+"""What a program's shell prints before it becomes the program: the handle by which all of it is stopped."""
+
+
 class Output:
     """What a program wrote to one stream: in a log file as it comes, and kept for whoever waits for a line."""
 
@@ -89,13 +94,15 @@ class Program:
             drain.start()
 
     def _read_group(self) -> int:
-        line = b""
-        while not line.endswith(b"\n"):
+        """The number of the process group, from its line; a host may say something of its own before."""
+        said = b""
+        while not (line := GROUP_LINE.search(said)):
             byte = self._channel.recv(1)
             if not byte:
-                raise ConnectionError(f"{self._role}: the program's shell ended before it started anything")
-            line += byte
-        return int(line)
+                told = said.decode(errors="replace").strip()
+                raise ConnectionError(f"{self._role}: the program's shell ended before it started anything: {told}")
+            said += byte
+        return int(line[1])
 
     def _drain(self, name: str, receive: Callable[[int], bytes]) -> None:
         self._streams[name].drain(receive, self._news)

@@ -26,10 +26,11 @@ from orchestrator.certification import DIRECTORY_NAME, Certified, certify
 from orchestrator.errors import OwltError
 from orchestrator.findings import Ended
 from orchestrator.host import HostError
-from orchestrator.perform import Setting, perform
+from orchestrator.perform import perform
 from orchestrator.plan import Channel, Run
 from orchestrator.rigs import namespaces
 from orchestrator.rigs.rig import Rig
+from orchestrator.setting import Setting
 from orchestrator.sweep import Sweep
 
 BATCH_NAME = "batch.json"

@@ -271,8 +271,9 @@ def _write_sshd_files(directory: Path) -> None:
 
 
 def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str) -> None:
-    """sshd in the host's namespace, and in a mount namespace where the accounts are this rig's."""
+    """sshd in the host's namespace, and in a mount namespace where the accounts and the logins' logs are this rig's."""
     script = (
+        "mount -t tmpfs tmpfs /var/log && touch /var/log/lastlog /var/log/wtmp && "
         f"mount --bind {directory}/passwd /etc/passwd && mount --bind {directory}/shadow /etc/shadow && "
         f"exec /usr/sbin/sshd -D -e -f {directory}/sshd_config -o ListenAddress={rig.MANAGEMENT_ADDRESSES[role]}"
     )

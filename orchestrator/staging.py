@@ -1,0 +1,134 @@
+"""What a run needs in place before its channel: run directories, the test file, both sides as their hosts run them."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from agents.contract import ROLES, Implementation, Role
+from agents.placeholders import RunValues
+from orchestrator.binaries import find_programs
+from orchestrator.findings import Ended, Findings
+from orchestrator.plan import Run
+from orchestrator.preparing import make_run_directory, prepare
+from orchestrator.record import Outcome
+from orchestrator.rigs.rig import Rig
+from orchestrator.seeds import derived_seed
+from orchestrator.setting import Setting
+from orchestrator.told import ToldValues, told_values
+
+IP_MTU_BYTES = 1500
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A run that can be launched. `paths` are the run directories by role of the host."""
+
+    paths: dict[str, str]
+    received: str
+    builds: dict[Role, Implementation]
+
+
+def stage(run: Run, setting: Setting, found: Findings, undo: ExitStack) -> Staged:
+    """Put everything in place; `undo` takes it away again. Raises Ended where the build cannot do this run."""
+    rig, implementation = setting.rig, setting.implementation_of(run)
+    _refuse_what_is_beyond(run, implementation)
+    paths = _make_run_directories(run, implementation, rig, undo)
+    file, found.facts["file_sha256"] = _stage_file(run, setting)
+    received = implementation.received_at(paths["receiver"], PurePosixPath(file).name)
+    rig.receiver.host.check(["mkdir", "-p", str(PurePosixPath(received).parent)])
+    builds = _rendered(run, setting, file, received, paths, found)
+    found.facts["session"] = session_of(builds["sender"], rig)
+    prepare("sender", builds["sender"].sender, rig.sender, rig.receiver.address, paths["sender"], undo)
+    prepare("receiver", builds["receiver"].receiver, rig.receiver, rig.sender.address, paths["receiver"], undo)
+    return Staged(paths, received, builds)
+
+
+def session_of(implementation: Implementation, rig: Rig) -> dict[str, Any]:
+    """What belongs to a run of this rendered implementation in a capture: the fields of `captures.session.Session`."""
+    addresses = {"sender_address": rig.sender.address, "receiver_address": rig.receiver.address}
+    return addresses | implementation.session.model_dump()
+
+
+def file_content(sweep_seed: int, size_bytes: int) -> bytes:
+    """The test file of a size: random bytes that the sweep's seed alone decides."""
+    return random.Random(derived_seed(sweep_seed, "file", size_bytes)).randbytes(size_bytes)
+
+
+def _refuse_what_is_beyond(run: Run, implementation: Implementation) -> None:
+    point = run.permutation
+    beyond = implementation.limits.exceeded(point.file_size_bytes, point.rate_bps, point.delay_ns / 1e9)
+    if beyond is not None:
+        raise Ended(Outcome.UNSUPPORTED, f"not launched: {beyond}")
+
+
+def _make_run_directories(run: Run, implementation: Implementation, rig: Rig, undo: ExitStack) -> dict[str, str]:
+    """A directory on each host; those of the build hold no more than its profile says."""
+    size_bytes = implementation.run_directory.bytes_for(run.permutation.file_size_bytes)
+    sizes = {rig.sender.host: size_bytes, rig.receiver.host: size_bytes, rig.emulator: None}
+    return {host.role: make_run_directory(host, run.run_id, undo, size) for host, size in sizes.items()}
+
+
+def _stage_file(run: Run, setting: Setting) -> tuple[str, str]:
+    """The test file on the sender, put there unless it is there already, and its SHA-256."""
+    host, size = setting.rig.sender.host, run.permutation.file_size_bytes
+    content = file_content(setting.sweep.seed, size)
+    path = f"{host.base}/file-{size}.bin"
+    try:
+        there = host.files.stat(path).st_size == size
+    except FileNotFoundError:
+        there = False
+    if not there:
+        with host.files.open(path, "wb") as file:
+            file.set_pipelined(True)
+            file.write(content)
+    return path, hashlib.sha256(content).hexdigest()
+
+
+def _rendered(
+    run: Run, setting: Setting, file: str, received: str, paths: dict[str, str], found: Findings
+) -> dict[Role, Implementation]:
+    """The implementation as each host is to run it."""
+    rig, implementation = setting.rig, setting.implementation_of(run)
+    told = told_values(run, setting.sweep)
+    found.facts["told"] = asdict(told)
+    hosts = {"sender": rig.sender.host, "receiver": rig.receiver.host}
+    return {
+        role: implementation.rendered(
+            _run_values(run, setting, told, file, received, paths[role]),
+            find_programs(implementation, role, hosts[role], rig.builds),
+        )
+        for role in ROLES
+    }
+
+
+def _run_values(
+    run: Run, setting: Setting, told: ToldValues, file: str, received_file: str, run_dir: str
+) -> dict[str, str]:
+    """What the build on one host can be told of its run, by placeholder name."""
+    rig, channel, point = setting.rig, setting.channel_of(run), run.permutation
+    return RunValues(
+        python=rig.python,
+        builds=rig.builds,
+        file=file,
+        received_file=received_file,
+        file_size_bytes=point.file_size_bytes,
+        rate_bps=told.rate_bps,
+        reverse_rate_bps=channel.reverse.rate_bps,
+        one_way_delay_s=told.one_way_delay_s,
+        rtt_s=told.rtt_s,
+        channel_rate_bps=point.rate_bps,
+        channel_one_way_delay_s=point.delay_ns / 1e9,
+        mtu_bytes=min(IP_MTU_BYTES, channel.forward.mtu_bytes or IP_MTU_BYTES),
+        packet_error_rate=point.packet_error_rate,
+        sender_address=rig.sender.address,
+        receiver_address=rig.receiver.address,
+        sender_interface=rig.sender.interface,
+        receiver_interface=rig.receiver.interface,
+        run_dir=run_dir,
+        seed=run.seed,
+    ).as_text()
