@@ -25,7 +25,7 @@ def list_builds() -> None:
         table.add_column(header, overflow="fold")
     for build in all_builds():
         here = is_installed(build)
-        version = _version(build) if here else build.told_version
+        version = _version(build) if here and build.version_command else build.told_version
         required = "yes" if build.required else "no"
         table.add_row(build.name, version, "yes" if here else how_to_install(build), required, build.licence)
     out.print(table)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import address, count, not_negative
+from agents.cfdp.options import sides
 from agents.conversation import converse
 from agents.ending import exit_status
 from agents.pacing import Pacer
@@ -38,31 +38,15 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="agents.cfdp", description="CFDP class 2 over UDP, engine: cfdp-py")
-    sides = parser.add_subparsers(dest="side", required=True)
-    sender = sides.add_parser("send", help="send one file and end when the receiver has finished")
-    sender.add_argument("--file", dest="path", type=Path, required=True)
-    receiver = sides.add_parser("receive", help="receive one file and end")
-    receiver.add_argument("--output", dest="path", type=Path, required=True, help="where the whole file appears")
-    for side in (sender, receiver):
-        _add_common(side)
-    return parser
+    return sides("agents.cfdp", "CFDP class 2 over UDP, engine: cfdp-py", _add_own)
 
 
-def _add_common(side: argparse.ArgumentParser) -> None:
-    """Options of both sides. Those left out take the defaults of Settings."""
-    side.argument_default = argparse.SUPPRESS
+def _add_own(side: argparse.ArgumentParser) -> None:
     add = side.add_argument
-    add("--local", type=address, required=True, metavar="ADDRESS:PORT")
-    add("--peer", type=address, required=True, metavar="ADDRESS:PORT")
-    add("--rate-bps", type=not_negative, required=True, help="pace of layer-2 bytes; 0: none")
-    add("--rtt-s", type=not_negative, required=True, help="round-trip time, which timers wait for")
-    add("--segment-bytes", type=count, help="file data in a PDU (1000)")
     add("--nak", choices=["deferred", "immediate"], help="ask after EOF, or at each gap (deferred)")
     add("--pdu-crc", choices=["off", "on"], help="a CRC in every PDU, beside the checksum of UDP (off)")
-    add("--timer-margin-s", type=not_negative, help="beyond the round trip (0.1)")
-    add("--repeat-limit", type=count, help="of EOF and of NAK sequences (250)")
-    add("--idle-limit-s", type=not_negative, help="silence of the peer that ends a run (30 and 10 timers)")
+    add("--checksum", choices=["crc32", "crc32c", "modular", "null"], help="of the whole file (crc32)")
+    add("--closure", choices=["on", "off"], help="transaction closure in the Metadata PDU (on)")
 
 
 if __name__ == "__main__":

@@ -54,15 +54,15 @@ def _entities(
         entity_id=peer_id,
         max_file_segment_len=settings.segment_bytes,
         max_packet_len=settings.largest_pdu_bytes,
-        closure_requested=True,
+        closure_requested=settings.closure_requested,
         crc_on_transmission=settings.with_crc,
         default_transmission_mode=TransmissionMode.ACKNOWLEDGED,
-        crc_type=ChecksumType.CRC_32,
-        positive_ack_timer_interval_seconds=settings.timer_s,
-        positive_ack_timer_expiration_limit=settings.repeat_limit,
+        crc_type=ChecksumType(settings.checksum_number),
+        positive_ack_timer_interval_seconds=settings.ack_interval_s,
+        positive_ack_timer_expiration_limit=settings.ack_limit,
         immediate_nak_mode=settings.immediate_nak,
-        nak_timer_interval_seconds=settings.timer_s,
-        nak_timer_expiration_limit=settings.repeat_limit,
+        nak_timer_interval_seconds=settings.nak_interval_s,
+        nak_timer_expiration_limit=settings.nak_limit,
     )
     return LocalEntityConfig(own_id, indications, _Faults()), RemoteEntityConfigTable([peer])
 

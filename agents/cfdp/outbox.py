@@ -6,6 +6,7 @@ from cfdppy.handler import DestHandler, SourceHandler
 from spacepackets.cfdp import GenericPduPacket
 from spacepackets.cfdp.pdu import AckPdu
 
+from agents.cfdp.pdus import kind_of, offset_of
 from agents.cfdp.tally import Tally
 
 
@@ -33,5 +34,5 @@ class Outbox:
 
     def next(self, now_s: float) -> bytes:
         pdu, packed = self._pdus.popleft()
-        self._tally.sent(pdu, now_s)
+        self._tally.sent(kind_of(pdu), offset_of(pdu), now_s)
         return packed

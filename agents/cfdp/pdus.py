@@ -4,12 +4,12 @@ import struct
 
 from spacepackets.cfdp import ConditionCode, CrcFlag, Direction, GenericPduPacket, InvalidCrcError, PduFactory
 from spacepackets.cfdp.conf import PduConfig
-from spacepackets.cfdp.pdu import AckPdu, DirectiveType, EofPdu, FinishedPdu, NakPdu, TransactionStatus
+from spacepackets.cfdp.pdu import AckPdu, DirectiveType, EofPdu, FileDataPdu, FinishedPdu, NakPdu, TransactionStatus
 from spacepackets.cfdp.pdu.header import UnsupportedCfdpVersionError
 from spacepackets.cfdp.tlv import TlvTypeMissmatchError
 from spacepackets.exceptions import BytesTooShortError
 
-from agents.cfdp.entity import RECEIVER_ID, SENDER_ID, TRANSACTION_NUMBER
+from agents.cfdp.entity import RECEIVER_ID, SENDER_ID
 
 _DAMAGED = (
     ValueError,
@@ -22,8 +22,14 @@ _DAMAGED = (
 )
 
 
-def read_pdu(datagram: bytes, *, towards: Direction, with_crc: bool) -> GenericPduPacket | None:
-    """The PDU in a datagram; None if it is damaged, of another transaction, or goes the other way."""
+def read_pdu(
+    datagram: bytes, *, towards: Direction, with_crc: bool, transaction: int | None
+) -> GenericPduPacket | None:
+    """The PDU in a datagram; None if it is damaged, of other entities, or goes the other way.
+
+    `transaction` is its number; None takes any. Ids and numbers are compared by value, whatever their width in the
+    header. `with_crc` refuses PDUs without a CRC; where there is one it is verified in any case.
+    """
     try:
         pdu = PduFactory.from_raw(datagram)
     except _DAMAGED:
@@ -31,10 +37,26 @@ def read_pdu(datagram: bytes, *, towards: Direction, with_crc: bool) -> GenericP
     if pdu is None:
         return None
     conf = pdu.pdu_header.pdu_conf
-    identity = (conf.source_entity_id.value, conf.dest_entity_id.value, conf.transaction_seq_num.value)
-    ours = identity == (SENDER_ID.value, RECEIVER_ID.value, TRANSACTION_NUMBER)
-    whole = pdu.packet_len == len(datagram) and (conf.crc_flag == CrcFlag.WITH_CRC) == with_crc
+    entities = (conf.source_entity_id.value, conf.dest_entity_id.value)
+    ours = entities == (SENDER_ID.value, RECEIVER_ID.value) and transaction in (None, transaction_of(pdu))
+    whole = pdu.packet_len == len(datagram) and (conf.crc_flag == CrcFlag.WITH_CRC or not with_crc)
     return pdu if ours and whole and conf.direction == towards else None
+
+
+def transaction_of(pdu: GenericPduPacket) -> int:
+    """The number of a PDU's transaction."""
+    number: int = pdu.pdu_header.pdu_conf.transaction_seq_num.value
+    return number
+
+
+def kind_of(pdu: GenericPduPacket) -> str:
+    """As a tally counts it: FileData, Metadata, Eof, Ack, Nak or Finished."""
+    return type(pdu).__name__.removesuffix("Pdu")
+
+
+def offset_of(pdu: GenericPduPacket) -> int | None:
+    """Where the file data of a PDU belong; None where it carries none."""
+    return pdu.offset if isinstance(pdu, FileDataPdu) else None
 
 
 def eof_condition(eof: EofPdu) -> ConditionCode:

@@ -25,14 +25,18 @@ from spacepackets.countdown import Countdown
 
 from agents.cfdp.entity import OneFile, destination_entity
 from agents.cfdp.outbox import Outbox
-from agents.cfdp.pdus import acknowledge_eof, eof_condition, read_pdu, request_metadata
+from agents.cfdp.pdus import (
+    acknowledge_eof,
+    eof_condition,
+    kind_of,
+    offset_of,
+    read_pdu,
+    request_metadata,
+    transaction_of,
+)
 from agents.cfdp.settings import Settings
 from agents.cfdp.tally import Tally
 from agents.ending import Failed
-
-GIVE_UP_TIMERS = 8
-"""How many of its timers the receiver repeats Finished without an answer. The file is decided by then, and the sender
-stays for half as long after each Finished PDU that it hears."""
 
 
 class Receiving:
@@ -49,8 +53,10 @@ class Receiving:
         self._outbox = Outbox(self._tally)
         self._store = OneFile(output.with_name(output.name + ".part"), "w+b")
         self._engine = destination_entity(settings, self._store, self._on_finished)
+        self._transaction: int | None = None  # that of the first PDU
         self._early: list[GenericPduPacket] = []
         self._metadata_due_s = math.inf
+        self._checksum = ChecksumType.NULL_CHECKSUM
         self._eof: EofPdu | None = None
         self._asked_at_s = now_s
         self._outcome: ConditionCode | None = None
@@ -68,11 +74,17 @@ class Receiving:
         return datagram
 
     def hear(self, datagram: bytes, now_s: float) -> None:
-        pdu = read_pdu(datagram, towards=Direction.TOWARDS_RECEIVER, with_crc=self._settings.with_crc)
+        pdu = read_pdu(
+            datagram,
+            towards=Direction.TOWARDS_RECEIVER,
+            with_crc=self._settings.with_crc,
+            transaction=self._transaction,
+        )
         if not isinstance(pdu, MetadataPdu | FileDataPdu | EofPdu | AckPdu):
             self._tally.unreadable += 1
             return
-        self._tally.received(pdu, now_s)
+        self._transaction = transaction_of(pdu)
+        self._tally.received(kind_of(pdu), offset_of(pdu), now_s)
         self._quiet_since_s = now_s
         if isinstance(pdu, EofPdu):
             self._note_eof(pdu, now_s)
@@ -125,6 +137,7 @@ class Receiving:
 
     def _begin(self, metadata: MetadataPdu) -> None:
         """Show the engine the metadata, then what came before them. An early EOF has been acknowledged."""
+        self._checksum = metadata.checksum_type
         for pdu in (metadata, *self._early):
             self._step(pdu)
         self._early.clear()
@@ -132,7 +145,7 @@ class Receiving:
     def _ask_for_metadata(self, now_s: float) -> None:
         """At once, whatever the NAK mode: until the metadata are here nothing can be stored."""
         self._outbox.add(request_metadata(self._early[0]))
-        self._metadata_due_s = now_s + self._settings.timer_s
+        self._metadata_due_s = now_s + self._settings.nak_interval_s
 
     def _step(self, pdu: GenericPduPacket | None = None) -> None:
         # refused: an ACK of what was never sent, or data that fit no request
@@ -151,24 +164,25 @@ class Receiving:
                 self._ask_for_metadata(now_s)
             self.wakes_at_s = min(silent_until_s, self._metadata_due_s)
         elif self._engine.step == Step.WAITING_FOR_MISSING_DATA:
-            self._serve(self._nak_timer(), silent_until_s, now_s)
+            self._serve(self._nak_timer(), self._settings.nak_interval_s, silent_until_s, now_s)
 
     def _await_acknowledgement(self, now_s: float) -> None:
-        gives_up_at_s = self._quiet_since_s + GIVE_UP_TIMERS * self._settings.timer_s
+        gives_up_at_s = self._quiet_since_s + self._settings.give_up_s
         if self._engine.state == CfdpState.IDLE or now_s >= gives_up_at_s:
             self.ended = True
         else:
-            self._serve(self._engine._params.positive_ack_params.ack_timer, gives_up_at_s, now_s)
+            timer = self._engine._params.positive_ack_params.ack_timer
+            self._serve(timer, self._settings.ack_interval_s, gives_up_at_s, now_s)
 
     def _nak_timer(self) -> Countdown:
         """The engine's own; it tells nobody when its timers are due."""
         return self._engine._params.acked_params.procedure_timer
 
-    def _serve(self, timer: Countdown, limit_s: float, now_s: float) -> None:
+    def _serve(self, timer: Countdown, interval_s: float, limit_s: float, now_s: float) -> None:
         """Let the engine act on one of its timers when that is due, and wake for it when it is not."""
         if timer.timed_out():
             self._step()
-            timer.reset(timedelta(seconds=self._settings.timer_s))
+            timer.reset(timedelta(seconds=interval_s))
             self._asked_at_s = now_s
         self.wakes_at_s = min(limit_s, now_s + timer.remaining_time().total_seconds())
 
@@ -187,5 +201,5 @@ class Receiving:
 
     def _is_whole(self) -> bool:
         assert self._eof is not None
-        checksum = self._store.calculate_checksum(ChecksumType.CRC_32, self._store.path, self._eof.file_size)
+        checksum = self._store.calculate_checksum(self._checksum, self._store.path, self._eof.file_size)
         return checksum == bytes(self._eof.file_checksum)

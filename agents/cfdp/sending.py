@@ -14,19 +14,22 @@ from pathlib import Path
 from cfdppy import CfdpState, PutRequest
 from cfdppy.exceptions import InvalidNakPdu, InvalidPduForSourceHandler, PduIgnoredForSource
 from cfdppy.handler import SourceTransactionStep as Step
-from spacepackets.cfdp import ConditionCode, DeliveryCode, Direction
+from spacepackets.cfdp import ConditionCode, DeliveryCode, Direction, GenericPduPacket
 from spacepackets.cfdp.pdu import AckPdu, FinishedPdu, NakPdu
 
-from agents.cfdp.entity import RECEIVER_ID, OneFile, source_entity
+from agents.cfdp.entity import RECEIVER_ID, TRANSACTION_NUMBER, OneFile, source_entity
 from agents.cfdp.outbox import Outbox
-from agents.cfdp.pdus import acknowledge_finished, implied_acknowledgement, read_pdu
+from agents.cfdp.pdus import (
+    acknowledge_finished,
+    implied_acknowledgement,
+    kind_of,
+    offset_of,
+    read_pdu,
+)
+from agents.cfdp.requests import is_answerable
 from agents.cfdp.settings import Settings, refuse_large_file
 from agents.cfdp.tally import Tally
 from agents.ending import Failed
-
-LINGER_TIMERS = 4
-"""How many of the receiver's timers the sender stays after the last Finished PDU that it heard. At PER 0.1 both ways
-one receiver in 5,000 then ends without its ACK(Finished)."""
 
 _PRODUCING = {Step.IDLE, Step.SENDING_METADATA, Step.SENDING_FILE_DATA, Step.SENDING_EOF}
 _WAITING = {Step.WAITING_FOR_EOF_ACK, Step.WAITING_FOR_FINISHED}
@@ -41,7 +44,8 @@ class Sending:
 
     def __init__(self, file: Path, settings: Settings) -> None:
         store = OneFile(file, "rb")
-        refuse_large_file(store.file_size(file))
+        self._file_bytes = store.file_size(file)
+        refuse_large_file(self._file_bytes)
         self._settings = settings
         self._tally = Tally()
         self._outbox = Outbox(self._tally)
@@ -65,20 +69,28 @@ class Sending:
         return datagram
 
     def hear(self, datagram: bytes, now_s: float) -> None:
-        pdu = read_pdu(datagram, towards=Direction.TOWARDS_SENDER, with_crc=self._settings.with_crc)
-        if not isinstance(pdu, AckPdu | NakPdu | FinishedPdu):
+        pdu = read_pdu(
+            datagram,
+            towards=Direction.TOWARDS_SENDER,
+            with_crc=self._settings.with_crc,
+            transaction=TRANSACTION_NUMBER,
+        )
+        if not isinstance(pdu, AckPdu | NakPdu | FinishedPdu) or not self._is_answerable(pdu):
             self._tally.unreadable += 1
             return
-        self._tally.received(pdu, now_s)
+        self._tally.received(kind_of(pdu), offset_of(pdu), now_s)
         self._quiet_since_s = now_s
         if isinstance(pdu, FinishedPdu):
             self._hear_finished(pdu)
         elif self._finished is None:
             self._step(pdu)
 
+    def _is_answerable(self, pdu: GenericPduPacket) -> bool:
+        return not isinstance(pdu, NakPdu) or is_answerable(pdu.segment_requests, self._file_bytes)
+
     def advance(self, now_s: float) -> None:
         if self._finished is not None:
-            self.wakes_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s
+            self.wakes_at_s = self._quiet_since_s + self._settings.linger_s
             self.ended = now_s >= self.wakes_at_s
         elif not self._outbox:
             self._serve_timers(now_s)
@@ -103,7 +115,7 @@ class Sending:
         if self._engine.step == Step.RETRANSMITTING:
             self._step()  # returns the engine to where it was before a NAK came
         if self._engine.state == CfdpState.IDLE:
-            raise Failed(f"no answer to EOF, sent {self._settings.repeat_limit} times; {self._tally.facts()}")
+            raise Failed(f"no answer to EOF, sent {self._settings.ack_limit} times; {self._tally.facts()}")
         self.wakes_at_s = math.inf
         if self._engine.step in _WAITING:
             self._wait(now_s)

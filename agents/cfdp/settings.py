@@ -1,10 +1,9 @@
-"""What a user can choose about a CFDP transfer, and what follows from it for both entities."""
+"""What a user can choose about a CFDP transfer with cfdp-py, and what follows from it for both entities."""
 
-import math
 from dataclasses import dataclass
 
+from agents.cfdp.timing import Timing
 from agents.ending import Unsupported
-from agents.pacing import frame_bytes
 from agents.udp import LARGEST_PAYLOAD_BYTES
 
 DATA_HEADER_BYTES = 14
@@ -15,19 +14,19 @@ PDU_CRC_BYTES = 2
 LARGEST_FILE_BYTES = 2**32 - 1
 """What the 32-bit offsets of a normal PDU reach. The large-file flag of the standard is not used here."""
 
+CHECKSUMS = {"modular": 0, "crc32c": 2, "crc32": 3, "null": 15}
+"""Of the whole file, by the numbers of the SANA registry (CCSDS 727.0-B-5, section 5.2.5). Proximity-1's CRC-32, which
+is number 1, is not in cfdp-py."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Choices that both sides must be given alike."""
+class Settings(Timing):
+    """Choices that both sides must be given alike, but for the checksum and closure: the Metadata PDU tells those."""
 
-    rate_bps: float
-    rtt_s: float
-    segment_bytes: int = 1000
     nak: str = "deferred"
     pdu_crc: str = "off"
-    timer_margin_s: float = 0.1
-    repeat_limit: int = 250
-    idle_limit_s: float | None = None
+    checksum: str = "crc32"
+    closure: str = "on"
 
     def __post_init__(self) -> None:
         largest = LARGEST_PAYLOAD_BYTES - DATA_HEADER_BYTES - PDU_CRC_BYTES
@@ -45,24 +44,14 @@ class Settings:
         return self.pdu_crc == "on"
 
     @property
-    def timer_s(self) -> float:
-        """How long to wait for an answer before asking again: the light, the longest question and answer on the
-        channel, and the margin. In whole ms, as the engine counts."""
-        return math.ceil(1000 * (self.rtt_s + 2 * self._longest_pdu_s + self.timer_margin_s)) / 1000
+    def closure_requested(self) -> bool:
+        """What the Metadata PDU asks for. In class 2 a Finished PDU comes either way."""
+        return self.closure == "on"
 
     @property
-    def gap_s(self) -> float:
-        """A pause in repeated data that means that the rest of it is lost: five in a row, and the margin."""
-        return 6 * self._longest_pdu_s + self.timer_margin_s
-
-    @property
-    def _longest_pdu_s(self) -> float:
-        return 8 * frame_bytes(self.largest_pdu_bytes) / self.rate_bps if self.rate_bps else 0.0
-
-    @property
-    def silence_limit_s(self) -> float:
-        """How long the peer may be silent while it owes something. The engine itself would wait for ever."""
-        return self.idle_limit_s if self.idle_limit_s is not None else 30 + 10 * self.timer_s
+    def checksum_number(self) -> int:
+        """The chosen checksum in a Metadata PDU."""
+        return CHECKSUMS[self.checksum]
 
     @property
     def largest_pdu_bytes(self) -> int:

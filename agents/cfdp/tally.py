@@ -2,12 +2,9 @@
 
 from collections import Counter
 
-from spacepackets.cfdp import GenericPduPacket
-from spacepackets.cfdp.pdu import FileDataPdu
-
 
 class Tally:
-    """Counts PDUs by kind, and data that went more than once."""
+    """Counts PDUs by kind (`FileData`, `Metadata`, `Eof`, `Ack`, `Nak`, `Finished`), and data that went again."""
 
     def __init__(self) -> None:
         self._sent: Counter[str] = Counter()
@@ -18,17 +15,19 @@ class Tally:
         self._last_s = 0.0
         self.unreadable = 0
 
-    def sent(self, pdu: GenericPduPacket, now_s: float) -> None:
-        self._count(self._sent, pdu, now_s)
+    def sent(self, kind: str, offset: int | None, now_s: float) -> None:
+        """A PDU leaves; `offset` is that of its file data."""
+        self._count(self._sent, kind, offset, now_s)
 
-    def received(self, pdu: GenericPduPacket, now_s: float) -> None:
-        self._count(self._received, pdu, now_s)
+    def received(self, kind: str, offset: int | None, now_s: float) -> None:
+        """A PDU has come."""
+        self._count(self._received, kind, offset, now_s)
 
-    def _count(self, counter: Counter[str], pdu: GenericPduPacket, now_s: float) -> None:
-        counter[type(pdu).__name__.removesuffix("Pdu")] += 1
-        if isinstance(pdu, FileDataPdu):
-            self._again += pdu.offset in self._offsets
-            self._offsets.add(pdu.offset)
+    def _count(self, counter: Counter[str], kind: str, offset: int | None, now_s: float) -> None:
+        counter[kind] += 1
+        if offset is not None:
+            self._again += offset in self._offsets
+            self._offsets.add(offset)
         self._first_s = now_s if self._first_s is None else self._first_s
         self._last_s = now_s
 

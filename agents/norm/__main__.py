@@ -10,18 +10,27 @@ from agents.ending import exit_status
 from agents.norm.receiving import receive
 from agents.norm.sending import send
 from agents.norm.session import Place
-from agents.norm.settings import RECEIVER_ID, SENDER_ID, End, Settings
+from agents.norm.settings import RECEIVER_ID, SENDER_ID, CongestionControl, End, Settings
+from agents.udp import Address
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one side. Exit status: 0 complete, 1 not complete, 2 bad usage, 127 not supported."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.destination == "address" and options.receiver_address is None:
+        parser.error("--destination address: got no --receiver-address, wanted the receiver's own")
+    least, greatest = getattr(options, "least_rate_bps", 0), getattr(options, "greatest_rate_bps", 0)
+    if 0 < greatest < least:
+        parser.error(f"--least-rate-bps: got {least}, wanted no more than --greatest-rate-bps {greatest}")
     return exit_status(lambda: _transfer(**vars(options)))
 
 
-def _transfer(side: str, path: Path, **options: Any) -> str:
+def _transfer(side: str, path: Path, session: Address, destination: str, receiver_address: str, **options: Any) -> str:
     node_id = SENDER_ID if side == "send" else RECEIVER_ID
-    place = Place(options.pop("session"), options.pop("interface"), options.pop("tx_port"), node_id)
+    if destination == "address":
+        session = session._replace(host=receiver_address)
+    place = Place(session, options.pop("interface"), options.pop("tx_port"), node_id)
     if side == "send":
         return send(path, Settings(file_bytes=path.stat().st_size, **options), place)
     return receive(path, Settings(**options), place)
@@ -43,12 +52,23 @@ def _parser() -> argparse.ArgumentParser:
 def _add_common(side: argparse.ArgumentParser) -> None:
     """Options of both sides. Those left out take the defaults of Settings."""
     add = side.add_argument
-    add("--session", type=address, required=True, metavar="ADDRESS:PORT", help="multicast group, or the peer")
+    add("--session", type=address, required=True, metavar="ADDRESS:PORT", help="multicast group, or the receiver")
+    add("--destination", choices=["group", "address"], default="group", help="the session's, or --receiver-address")
+    add("--receiver-address", help="the receiver's own address, for a session without a group")
     add("--interface", help="where the group is joined and sent to")
     add("--tx-port", type=count, required=True, help="own UDP port of all that this side sends")
     side.argument_default = argparse.SUPPRESS
     add("--rate-bps", type=not_negative, required=True, help="pace of layer-2 bytes; 0: 1 Gbit/s")
+    add(
+        "--congestion-control",
+        type=CongestionControl,
+        choices=list(CongestionControl),
+        help="in place of a pace (none)",
+    )
+    add("--least-rate-bps", type=not_negative, help="of congestion control; 0: a segment a second or round trip")
+    add("--greatest-rate-bps", type=not_negative, help="of congestion control; 0: no bound")
     add("--rtt-s", type=not_negative, required=True, help="first estimate of the greatest round trip (GRTT)")
+    add("--greatest-grtt-s", type=not_negative, help="what is measured counts up to here; 0: four --rtt-s, at least 10")
     add("--seed", type=count, help="of the random back-offs (1)")
     add("--end", type=End, choices=list(End), help="how the sender knows that it may end (acknowledged)")
     add("--segment-bytes", type=count, help="file data in a message (1000)")

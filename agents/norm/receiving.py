@@ -17,11 +17,13 @@ def receive(output: Path, settings: Settings, place: Place) -> str:
         Failed: the file was given up, or nothing has happened for too long.
     """
     with Session(place, settings.seed + 1) as session:
+        session.set_congestion_control(settings.congestion_control)
+        session.call("NormSetDefaultUnicastNack", session.is_unicast)
         session.set_cache_directory(f"{output.parent}/")
         session.call("NormSetDefaultRepairBoundary", RepairBoundary[settings.repair_boundary.upper()])
         session.need("NormStartReceiver", settings.buffer_bytes)
         session.call("NormSetRxSocketBuffer", RECEIVE_BUFFER_BYTES)
-        print(f"listening on {place.group}", flush=True)
+        print(f"listening on {place.destination}", flush=True)
         received = _await_file(session, settings)
         Path(received).replace(output)
         whole_at_s = time.monotonic()

@@ -22,12 +22,16 @@ def send(file: Path, settings: Settings, place: Place) -> str:
         if settings.end is End.ACKNOWLEDGED:
             session.need("NormSetWatermark", entry, True)
         _await_end(session, settings)
-        grtt_s = session.call("NormGetGrttEstimate")
-    return f"end={settings.end} grtt_s={grtt_s:.6f} duration_s={time.monotonic() - begin_s:.6f}"
+        grtt_s, rate_bps = session.call("NormGetGrttEstimate"), session.call("NormGetTxRate")
+        duration_s = time.monotonic() - begin_s
+    return f"end={settings.end} grtt_s={grtt_s:.6f} message_rate_bps={rate_bps:.0f} duration_s={duration_s:.6f}"
 
 
 def _start(session: Session, settings: Settings) -> None:
+    session.call("NormSetTxOnly", session.is_unicast, False)  # what a receiver says comes to the port sent from
+    session.set_congestion_control(settings.congestion_control)
     session.call("NormSetTxRate", settings.message_rate_bps)
+    session.call("NormSetTxRateBounds", *settings.message_rate_bounds_bps)
     session.call("NormSetGrttMax", settings.grtt_limit_s)
     session.call("NormSetGrttProbingMode", ProbingMode[settings.probing.upper()])
     session.call("NormSetBackoffFactor", settings.backoff_factor)
@@ -55,6 +59,8 @@ def _await_end(session: Session, settings: Settings) -> None:
         event = session.next_event(time.monotonic() + settings.silence_limit_s)
         if event is None:
             raise Failed(f"nothing has happened for {settings.silence_limit_s} s")
+        if event.type == EventType.TX_RATE_CHANGED:
+            session.call("NormGetTxRate")  # or the next change is not told
         if event.type == EventType.TX_WATERMARK_COMPLETED:
             status = session.call("NormGetAckingStatus", RECEIVER_ID)
             if status != AckingStatus.SUCCESS:

@@ -10,13 +10,15 @@ from typing import Any, NamedTuple, Self
 
 from agents.ending import Failed
 from agents.norm.library import Event, EventType, load
+from agents.norm.settings import CongestionControl
 from agents.udp import Address
 
 
 class Place(NamedTuple):
-    """Where a node is: the session's address, the interface of its multicast, the node's own port and id."""
+    """Where a node is: the session's address (a multicast group, or the receiver's own), the interface of its
+    multicast, the node's own port and id."""
 
-    group: Address
+    destination: Address
     interface: str | None
     tx_port: int
     node_id: int
@@ -30,13 +32,15 @@ class Session:
         ctypes.CDLL(None).srand(ctypes.c_uint(seed))  # libnorm draws its back-offs from rand(), and never seeds it
         self._instance = self._norm["NormCreateInstance"](False)
         self._descriptor = self._norm["NormGetDescriptor"](self._instance)
-        group, interface, tx_port, node_id = place
-        create = self._norm["NormCreateSession"]
-        self._handle = create(self._instance, group.host.encode(), group.port, node_id)
+        destination, interface, tx_port, node_id = place
+        host = destination.host.encode()
+        self._handle = self._norm["NormCreateSession"](self._instance, host, destination.port, node_id)
         if not self._handle:
-            raise Failed(f"libnorm cannot make a session on {group}; give an IPv4 address and a port")
+            raise Failed(f"libnorm cannot make a session on {destination}; give an IPv4 address and a port")
+        self.is_unicast: bool = self._norm["NormIsUnicastAddress"](host)
         self.need("NormSetTxPort", tx_port, False, None)
-        self.call("NormSetRxPortReuse", True, None, None, 0)  # a group has many members, on one host too
+        if not self.is_unicast:
+            self.call("NormSetRxPortReuse", True, None, None, 0)  # a group has many members, on one host too
         if interface is not None:
             self.need("NormSetMulticastInterface", interface.encode())
 
@@ -56,6 +60,12 @@ class Session:
         if not result:
             raise Failed(f"libnorm refused {function}{arguments}; is the interface up, the port free?")
         return result
+
+    def set_congestion_control(self, chosen: CongestionControl) -> None:
+        """Before the start, on both sides: it is the receiver who takes what has come for congestion or not."""
+        ecn_alone = chosen is CongestionControl.ECN
+        self.call("NormSetEcnSupport", ecn_alone, ecn_alone, chosen is CongestionControl.LOSS_TOLERANT)
+        self.call("NormSetCongestionControl", chosen is not CongestionControl.NONE, True)
 
     def set_cache_directory(self, directory: str) -> None:
         """Where files appear while they are received. libnorm ignores files without it."""

@@ -34,6 +34,22 @@ class End(StrEnum):
     """As many flushes as the robust factor says, and nobody asked for more. The receivers are unknown."""
 
 
+class CongestionControl(StrEnum):
+    """Whether the sender keeps a fixed rate, or what NORM-CC (RFC 5740, section 5.5.2) takes for congestion."""
+
+    NONE = "none"
+    """A fixed rate."""
+
+    LOSS = "cc"
+    """Every loss."""
+
+    ECN = "cce"
+    """Marks of ECN alone: on a channel that marks nothing, the rate only grows."""
+
+    LOSS_TOLERANT = "ccl"
+    """Losses, but not single ones."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Choices that both sides must be given alike."""
@@ -42,6 +58,9 @@ class Settings:
     rtt_s: float
     file_bytes: int
     seed: int = 1
+    congestion_control: CongestionControl = CongestionControl.NONE
+    least_rate_bps: float = 0.0
+    greatest_rate_bps: float = 0.0
     end: End = End.ACKNOWLEDGED
     segment_bytes: int = 1000
     block_segments: int = 64
@@ -50,6 +69,7 @@ class Settings:
     backoff_factor: float = 0.0
     group_size: int = 10
     robust_factor: int = 20
+    greatest_grtt_s: float = 0.0
     probing: str = "none"
     repair_boundary: str = "object"
     idle_limit_s: float | None = None
@@ -72,8 +92,17 @@ class Settings:
 
         A shorter message is followed a little too soon: the channel's queue takes the difference.
         """
+        return self._of_messages(self.rate_bps or UNLIMITED_RATE_BPS)
+
+    @property
+    def message_rate_bounds_bps(self) -> tuple[float, float]:
+        """Least and greatest rate under congestion control, counted in the same way. -1 is libnorm's "no bound"."""
+        least, greatest = self.least_rate_bps or -1.0, self.greatest_rate_bps or -1.0
+        return self._of_messages(least), self._of_messages(greatest)
+
+    def _of_messages(self, rate_bps: float) -> float:
         message_bytes = self.segment_bytes + DATA_HEADER_BYTES
-        return (self.rate_bps or UNLIMITED_RATE_BPS) * message_bytes / frame_bytes(message_bytes)
+        return rate_bps * message_bytes / frame_bytes(message_bytes)
 
     @property
     def first_grtt_s(self) -> float:
@@ -83,7 +112,7 @@ class Settings:
     @property
     def grtt_limit_s(self) -> float:
         """Above anything that will be measured; libnorm's own limit of 10 s is not, among the planets."""
-        return min(LARGEST_GRTT_S, max(10.0, 4 * self.rtt_s))
+        return self.greatest_grtt_s or min(LARGEST_GRTT_S, max(10.0, 4 * self.rtt_s))
 
     @property
     def buffer_bytes(self) -> int:
@@ -96,8 +125,16 @@ class Settings:
         that two series of flushes, one every 2 GRTT, are enough."""
         if self.idle_limit_s is not None:
             return self.idle_limit_s
-        file_s = 8 * self.file_bytes / self.message_rate_bps
+        file_s = 8 * self.file_bytes / self._slowest_bps
         return 30 + 2 * file_s + 4 * self.robust_factor * self.rtt_s * (1 + self.backoff_factor / 4)
+
+    @property
+    def _slowest_bps(self) -> float:
+        """The rate that is sent at, or under congestion control as long as no receiver has been heard: in a group that
+        may be a minute, for the first answer is delayed the more, the faster the first messages came."""
+        if self.congestion_control is CongestionControl.NONE:
+            return self.message_rate_bps
+        return self._of_messages(self.least_rate_bps) or 8 * self.segment_bytes / max(1.0, self.rtt_s)
 
     @property
     def linger_s(self) -> float:

@@ -57,7 +57,8 @@ class Script(_Value):
 class Build(_Value):
     """A build that `owlt builds install` can get.
 
-    `version_command` may hold `{bin}`, the directory of the build's programs where they are not on the path.
+    `version_command` may hold `{bin}`, the directory of the build's programs where they are not on the path. A build
+    whose programs do not tell has none: its version is the recipe's.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
@@ -66,7 +67,7 @@ class Build(_Value):
     required: bool
     programs: Annotated[list[Text], Field(min_length=1)]
     recipe: Annotated[Debian | Cargo | Go | Script, Field(discriminator="kind")]
-    version_command: Annotated[list[Text], Field(min_length=1)]
+    version_command: list[Text] = []
 
     @model_validator(mode="after")
     def _programs_are_names(self) -> Self:

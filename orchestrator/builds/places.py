@@ -42,7 +42,8 @@ def is_installed(build: Build) -> bool:
 
 def stamp(build: Build) -> str:
     """A digest of all that decides what is installed."""
-    recipe = f"{build.recipe.model_dump_json()} {sorted(build.programs)}".encode()
+    source = build.recipe.model_dump_json(exclude={"minimum_rust", "minimum_go", "services"})
+    recipe = f"{source} {sorted(build.programs)}".encode()
     if isinstance(build.recipe, Script):
         script = PROJECT / build.recipe.script
         recipe += script.read_bytes() if script.exists() else b""

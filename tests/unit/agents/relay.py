@@ -13,7 +13,6 @@ from typing import Self
 Rule = Callable[[str, int, bytes], list[bytes]]
 """From a PDU's kind, how many of that kind have come, and its bytes: what is passed on."""
 
-HEADER_BYTES = 10
 DIRECTIVES = {4: "EOF", 5: "Finished", 7: "Metadata", 8: "NAK"}
 
 
@@ -21,8 +20,9 @@ def kind_of(pdu: bytes) -> str:
     """Data, Metadata, EOF, NAK, Finished, ACK(EOF) or ACK(Finished)."""
     if pdu[0] & 0x10:
         return "Data"
-    directive = pdu[HEADER_BYTES]
-    return f"ACK({DIRECTIVES[pdu[HEADER_BYTES + 1] >> 4]})" if directive == 6 else DIRECTIVES[directive]
+    header_bytes = 4 + 2 * ((pdu[3] >> 4 & 7) + 1) + (pdu[3] & 7) + 1
+    directive = pdu[header_bytes]
+    return f"ACK({DIRECTIVES[pdu[header_bytes + 1] >> 4]})" if directive == 6 else DIRECTIVES[directive]
 
 
 def lose(kind: str, *numbers: int) -> Rule:

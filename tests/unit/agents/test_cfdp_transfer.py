@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -38,7 +39,9 @@ def everything(_kind: str, _number: int, pdu: bytes) -> list[bytes]:
 
 @pytest.fixture
 def transfer(start: Start, tmp_path: Path) -> Transfer:
-    def run(rule: Rule = everything, *options: object, size_bytes: int = 30_000) -> Ending:
+    def run(
+        rule: Rule = everything, *options: object, size_bytes: int = 30_000, sender_options: tuple[object, ...] = ()
+    ) -> Ending:
         file, output = tmp_path / "file", tmp_path / "output"
         file.write_bytes(random.Random(1).randbytes(size_bytes))
         common = ["--rate-bps", 20e6, "--rtt-s", 0.01, "--timer-margin-s", 0.09, *options]
@@ -47,7 +50,7 @@ def transfer(start: Start, tmp_path: Path) -> Transfer:
             receiver = start("agents.cfdp", "receive", "--output", output, *ports["receive"], *common)
             assert receiver.stdout is not None
             assert receiver.stdout.readline().startswith("listening on 127.0.0.1:")
-            sender = start("agents.cfdp", "send", "--file", file, *ports["send"], *common)
+            sender = start("agents.cfdp", "send", "--file", file, *ports["send"], *common, *sender_options)
             sender_said, receiver_said = ("".join(side.communicate(timeout=30)) for side in (sender, receiver))
         same = output.exists() and output.read_bytes() == file.read_bytes()
         return Ending(sender.returncode, receiver.returncode, sender_said, receiver_said, same, relay)
@@ -288,11 +291,106 @@ def test_a_receiver_whose_sender_vanishes_ends_with_a_reason(transfer: Transfer)
 
 
 def test_a_sender_that_gives_up_on_eof_says_so(transfer: Transfer) -> None:
-    ending = transfer(lose("EOF", 1, 2, 3), "--repeat-limit", 3)
+    ending = transfer(lose("EOF", 1, 2, 3), "--ack-limit", 3)
 
     assert (ending.sender_status, ending.receiver_status) == (1, 1)
     assert "no answer to EOF, sent 3 times" in ending.sender_said
     assert "the sender cancelled with POSITIVE_ACK_LIMIT_REACHED" in ending.receiver_said
+
+
+@pytest.mark.parametrize(
+    ("checksum", "number"), [("modular", 0), ("crc32c", 2), ("crc32", 3), ("null", 15)], ids=lambda value: str(value)
+)
+def test_the_checksum_of_the_file_is_the_chosen_one(transfer: Transfer, checksum: str, number: int) -> None:
+    """The receiver is not told: the low half of the octet behind the directive code is the type."""
+    told: list[int] = []
+
+    def rule(kind: str, number: int, pdu: bytes) -> list[bytes]:
+        if kind == "Metadata":
+            told.append(pdu[11] & 0x0F)
+        return [] if (kind, number) == ("Data", 3) else [pdu]
+
+    ending = transfer(rule, sender_options=("--checksum", checksum))
+
+    assert_complete(ending)
+    assert told == [number]
+
+
+def test_the_null_checksum_finds_no_damage(transfer: Transfer) -> None:
+    def rule(kind: str, number: int, pdu: bytes) -> list[bytes]:
+        return [pdu[:-1] + bytes([pdu[-1] ^ 1])] if (kind, number) == ("Data", 9) else [pdu]
+
+    ending = transfer(rule, sender_options=("--checksum", "null"))
+
+    assert (ending.sender_status, ending.receiver_status) == (0, 0)
+    assert not ending.same
+
+
+@pytest.mark.parametrize(("closure", "bit"), [("on", 0x40), ("off", 0)])
+def test_closure_is_asked_for_in_the_metadata(transfer: Transfer, closure: str, bit: int) -> None:
+    told: list[int] = []
+
+    def rule(kind: str, _number: int, pdu: bytes) -> list[bytes]:
+        if kind == "Metadata":
+            told.append(pdu[11] & 0x40)
+        return [pdu]
+
+    assert_complete(transfer(rule, "--closure", closure))
+    assert told == [bit]
+
+
+def test_a_chosen_ack_timer_repeats_eof(transfer: Transfer) -> None:
+    """In less than the margin, of which the timer is made otherwise."""
+    times: list[float] = []
+
+    def rule(kind: str, _number: int, pdu: bytes) -> list[bytes]:
+        if kind == "EOF":
+            times.append(time.monotonic())
+        return [] if kind == "EOF" and len(times) < 5 else [pdu]
+
+    ending = transfer(rule, "--ack-timer-s", 0.02, "--timer-margin-s", 5)
+
+    assert_complete(ending)
+    assert times[4] - times[0] < 1
+
+
+def test_a_chosen_nak_timer_repeats_requests(transfer: Transfer) -> None:
+    def rule(kind: str, number: int, pdu: bytes) -> list[bytes]:
+        return [] if (kind, number) == ("Data", 5) or (kind == "NAK" and number < 4) else [pdu]
+
+    ending = transfer(rule, "--nak-timer-s", 0.02, "--timer-margin-s", 5, "--ack-timer-s", 0.05)
+
+    assert_complete(ending)
+    assert ending.relay.seen["NAK"] == 4
+
+
+def test_a_receiver_that_gives_up_on_missing_data_says_so(transfer: Transfer) -> None:
+    def rule(kind: str, number: int, pdu: bytes) -> list[bytes]:
+        return [] if kind == "Data" and (number == 5 or number > 30) else [pdu]
+
+    ending = transfer(rule, "--nak-limit", 3)
+
+    assert (ending.sender_status, ending.receiver_status) == (1, 1)
+    assert ending.relay.seen["NAK"] == 3
+    assert "NAK_LIMIT_REACHED, file not whole" in ending.receiver_said
+    assert "the receiver finished with NAK_LIMIT_REACHED" in ending.sender_said
+
+
+def test_a_receiver_without_the_crc_option_takes_pdus_that_have_one(transfer: Transfer) -> None:
+    assert_complete(transfer(sender_options=("--pdu-crc", "on")))
+
+
+def test_a_request_for_more_than_the_file_is_dropped(transfer: Transfer) -> None:
+    def rule(kind: str, number: int, pdu: bytes) -> list[bytes]:
+        greedy = pdu[:-8] + bytes(4) + b"\xff\xff\xff\xff"
+        lost = (kind, number) == ("Data", 5)
+        return [] if lost else [greedy] if (kind, number) == ("NAK", 1) else [pdu]
+
+    ending = transfer(rule)
+
+    assert_complete(ending)
+    assert ending.relay.seen["Data"] == 31
+    assert " unreadable=1 " in ending.sender_said
 
 
 def test_the_receiver_writes_where_it_was_told_whatever_the_sender_names(transfer: Transfer, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.unit.agents.conftest import Start
 
 GROUP = "224.1.2.3"
 RTT_S = 0.02
+UNICAST = ["--destination", "address", "--receiver-address", "127.0.0.1"]
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def receiver(start: Start, common: list[object], tmp_path: Path) -> Callable[...
         output = ["--output", tmp_path / "output", "--file-bytes", 100_000, "--tx-port", 0]
         program = start("agents.norm", "receive", *output, *common, *options)
         assert program.stdout is not None
-        assert program.stdout.readline().startswith(f"listening on {GROUP}:")
+        assert program.stdout.readline().startswith("listening on ")
         return program
 
     return listening
@@ -55,8 +56,25 @@ def receiver(start: Start, common: list[object], tmp_path: Path) -> Callable[...
         ["--segment-bytes", 1400, "--block-segments", 20],
         ["--probing", "active", "--backoff-factor", 4, "--group-size", 1000, "--repair-boundary", "block"],
         ["--end", "flushed", "--robust-factor", 3],
+        UNICAST,
+        [*UNICAST, "--end", "flushed", "--robust-factor", 3, "--probing", "active"],
+        ["--congestion-control", "cc", "--least-rate-bps", 1e6],
+        ["--congestion-control", "cce", "--least-rate-bps", 1e6],
+        ["--congestion-control", "ccl", *UNICAST],
     ],
-    ids=["defaults", "no-parity", "auto-parity", "segments", "library-defaults", "flushed"],
+    ids=[
+        "defaults",
+        "no-parity",
+        "auto-parity",
+        "segments",
+        "library-defaults",
+        "flushed",
+        "unicast",
+        "unicast-flushed",
+        "congestion-control",
+        "ecn",
+        "unicast-loss-tolerant",
+    ],
 )
 def test_a_file_arrives_and_both_sides_end(
     start: Start, receiver: Callable[..., "Popen[str]"], common: list[object], file: Path, options: list[object]
@@ -81,6 +99,32 @@ def test_a_sender_keeps_to_its_rate(
     least_s = 100 * 8 * frame_bytes(1032) / 2e6
     assert duration, error
     assert least_s < float(duration[1]) < least_s + 0.5
+
+
+def test_congestion_control_keeps_to_its_greatest_rate(
+    start: Start, receiver: Callable[..., "Popen[str]"], common: list[object], file: Path
+) -> None:
+    options = ["--congestion-control", "cc", "--least-rate-bps", 2e6, "--greatest-rate-bps", 2e6]
+    receiver(*options)
+    sender = start("agents.norm", "send", "--file", file, "--tx-port", 0, *common, *options)
+    output, error = sender.communicate(timeout=30)
+
+    said = re.search(r"message_rate_bps=([0-9]+) duration_s=([0-9.]+)", output)
+    assert said, error
+    assert int(said[1]) == pytest.approx(2e6 * 1032 / 1074, abs=1)
+    assert 0.4 < float(said[2]) < 1
+
+
+def test_a_receiver_of_its_own_port_shares_it_with_nobody(
+    start: Start, receiver: Callable[..., "Popen[str]"], common: list[object], tmp_path: Path
+) -> None:
+    receiver(*UNICAST)
+    output = ["--output", tmp_path / "other", "--file-bytes", 100_000, "--tx-port", 0]
+    second = start("agents.norm", "receive", *output, *common, *UNICAST)
+    _, error = second.communicate(timeout=30)
+
+    assert second.returncode == 1
+    assert "is the interface up, the port free?" in error
 
 
 def test_a_sender_without_a_receiver_fails_and_says_so(start: Start, common: list[object], file: Path) -> None:
@@ -121,6 +165,8 @@ def test_a_receiver_without_a_sender_ends_with_a_reason(receiver: Callable[..., 
         (["--interface", "nosuch0"], 1, "failed: libnorm "),
         (["--session", "224.1.2.3"], 2, "wanted ADDRESS:PORT"),
         (["--end", "never"], 2, "invalid End value"),
+        (["--destination", "address"], 2, "got no --receiver-address, wanted the receiver's own"),
+        (["--greatest-rate-bps", 1, "--least-rate-bps", 2], 2, "got 2.0, wanted no more than --greatest-rate-bps 1.0"),
         (["--file", "/no/such/file"], 1, "failed: /no/such/file: No such file or directory"),
     ],
 )
@@ -142,6 +188,10 @@ def test_the_rate_is_scaled_so_that_whole_frames_count() -> None:
 
 def test_a_long_light_time_raises_the_limit_of_the_round_trip() -> None:
     assert Settings(rate_bps=1e6, rtt_s=400, file_bytes=1).grtt_limit_s == 1000
+
+
+def test_the_limit_of_the_round_trip_can_be_told() -> None:
+    assert Settings(rate_bps=1e6, rtt_s=0.05, file_bytes=1, greatest_grtt_s=3).grtt_limit_s == 3
 
 
 def test_a_long_file_on_a_slow_channel_is_no_silence() -> None:

@@ -1,0 +1,139 @@
+"""Administrative records by which custody is signalled: for one bundle, or for many at once.
+
+RFC 5050, section 6.1.2 (custody signals); CCSDS 734.2-B-1, annex on Aggregate Custody Signals. A fill's start is
+counted from the last number of the fill before, as the annex's figure has it, and as ION writes it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from agents.bundle.blocks import Timestamp
+from agents.bundle.eid import Eid
+from agents.bundle.fields import Fields, Malformed
+from agents.ltp import sdnv
+
+LARGEST_CUSTODY_ID = 2**31 - 1
+_SUCCEEDED = 0x80
+_FOR_A_FRAGMENT = 0x01
+
+
+class RecordType(IntEnum):
+    """Upper half of an administrative record's first byte."""
+
+    CUSTODY_SIGNAL = 2
+    AGGREGATE_CUSTODY_SIGNAL = 4
+
+
+class Status(IntEnum):
+    """A signal's status byte: succeeded or not, and a reason. Those that are used here."""
+
+    ACCEPTED = _SUCCEEDED
+    REDUNDANT = 3
+    """Custody was not accepted because it had been accepted before."""
+
+
+class DtnTime(NamedTuple):
+    """Seconds since 2000 UTC, and ns."""
+
+    seconds: int
+    nanoseconds: int
+
+
+class Extent(NamedTuple):
+    """Which fragment: its payload's offset and length, bytes."""
+
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CustodySignal:
+    """Whether custody of one bundle was accepted. `extent` is there for a fragment."""
+
+    status: int
+    source: Eid
+    created: Timestamp
+    extent: Extent | None
+    signalled: DtnTime
+
+    def encode(self) -> bytes:
+        """The payload of an administrative bundle."""
+        first = RecordType.CUSTODY_SIGNAL << 4 | (_FOR_A_FRAGMENT if self.extent else 0)
+        source = self.source.text()
+        numbers = [*(self.extent or ()), *self.signalled, *self.created, len(source)]
+        return bytes([first, self.status]) + b"".join(map(sdnv.encode, numbers)) + source
+
+
+class Fill(NamedTuple):
+    """Custody ids without a gap: `first`, and `length` of them."""
+
+    first: int
+    length: int
+
+    @property
+    def last(self) -> int:
+        return self.first + self.length - 1
+
+
+@dataclass(frozen=True)
+class AggregateCustodySignal:
+    """Whether custody of many bundles was accepted: disjoint fills of custody ids, in rising order, at least one."""
+
+    status: int
+    fills: tuple[Fill, ...]
+
+    def encode(self) -> bytes:
+        """The payload of an administrative bundle."""
+        return bytes([RecordType.AGGREGATE_CUSTODY_SIGNAL << 4, self.status]) + b"".join(_encoded(self.fills))
+
+
+def decode_record(octets: bytes) -> CustodySignal | AggregateCustodySignal:
+    """The custody signal in an administrative bundle's payload. Raises Malformed."""
+    fields = Fields(octets)
+    first, status = fields.octet(), fields.octet()
+    if first >> 4 == RecordType.CUSTODY_SIGNAL:
+        return _custody_signal(fields, status, bool(first & _FOR_A_FRAGMENT))
+    if first >> 4 == RecordType.AGGREGATE_CUSTODY_SIGNAL:
+        return AggregateCustodySignal(status, _fills(fields))
+    raise Malformed(f"an administrative record of type {first >> 4}")
+
+
+def _custody_signal(fields: Fields, status: int, for_a_fragment: bool) -> CustodySignal:
+    extent = Extent(fields.number(), fields.number()) if for_a_fragment else None
+    signalled = DtnTime(fields.number(), fields.number())
+    created = Timestamp(fields.number(), fields.number())
+    source = Eid.from_text(fields.octets(fields.number()))
+    if not fields.at_end:
+        raise Malformed("a custody signal longer than its fields")
+    return CustodySignal(status=status, source=source, created=created, extent=extent, signalled=signalled)
+
+
+def _fills(fields: Fields) -> tuple[Fill, ...]:
+    fills: list[Fill] = []
+    last = 0
+    while not fields.at_end or not fills:
+        fill = Fill(last + fields.number(), fields.number())
+        if fill.length == 0 or fill.last > LARGEST_CUSTODY_ID or (fills and fill.first == last):
+            raise Malformed(f"a fill of {fill.length} custody ids from {fill.first}")
+        fills.append(fill)
+        last = fill.last
+    return tuple(fills)
+
+
+def first_fills(fills: list[Fill], record_bytes: int) -> list[Fill]:
+    """As many of the first fills as an aggregate of `record_bytes` has room for, at least one."""
+    left_bytes = record_bytes - 2
+    for place, encoded in enumerate(_encoded(fills)):
+        left_bytes -= len(encoded)
+        if left_bytes < 0 and place > 0:
+            return fills[:place]
+    return fills[:]
+
+
+def _encoded(fills: Iterable[Fill]) -> Iterable[bytes]:
+    last = 0
+    for fill in fills:
+        yield sdnv.encode(fill.first - last) + sdnv.encode(fill.length)
+        last = fill.last

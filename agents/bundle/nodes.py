@@ -1,0 +1,91 @@
+"""The two nodes of a transfer and the bundles that go between them: a file's fragments, and signals."""
+
+from dataclasses import dataclass
+
+from agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp
+from agents.bundle.custody import AggregateCustodySignal, CustodySignal, DtnTime
+from agents.bundle.eid import NONE, Eid
+from agents.bundle.fields import Malformed
+
+SENDER = Eid(1, 1)
+SENDER_NODE = Eid(1, 0)
+"""Where signals go: it is the sending node that has custody."""
+RECEIVER = Eid(2, 1)
+RECEIVER_NODE = Eid(2, 0)
+
+UNIX_S_OF_DTN_EPOCH = 946_684_800
+"""2000-01-01 00:00 UTC."""
+
+
+@dataclass(frozen=True)
+class DtnClock:
+    """DTN time from seconds of the monotonic clock."""
+
+    epoch_s: float
+    """DTN time when the monotonic clock was at 0."""
+
+    def time(self, now_s: float) -> DtnTime:
+        """Seconds and ns since 2000 UTC."""
+        nanoseconds = round(1e9 * (self.epoch_s + now_s))
+        return DtnTime(*divmod(nanoseconds, 10**9))
+
+
+@dataclass(frozen=True)
+class Division:
+    """A file as one application data unit, and how it is divided into bundles. Sizes in bytes."""
+
+    file_bytes: int
+    bundle_bytes: int
+
+    @property
+    def bundles(self) -> int:
+        """How many; an empty file is a bundle too."""
+        return max(1, -(-self.file_bytes // self.bundle_bytes))
+
+    def length(self, number: int) -> int:
+        """Payload of a bundle, counted from 0."""
+        return min(self.bundle_bytes, self.file_bytes - number * self.bundle_bytes)
+
+    def fragment(self, number: int) -> Fragment | None:
+        """Where a bundle belongs. A file that one bundle holds is not fragmented."""
+        return Fragment(number * self.bundle_bytes, self.file_bytes) if self.bundles > 1 else None
+
+    def number(self, offset: int, length: int) -> int:
+        """Which bundle begins at an offset and is so long. Raises Malformed when none is."""
+        number, beside = divmod(offset, self.bundle_bytes)
+        if beside or not 0 <= number < self.bundles or length != self.length(number):
+            raise Malformed(f"{length} bytes at {offset} are no bundle of {self}")
+        return number
+
+
+def data_bundle(payload: bytes, fragment: Fragment | None, created: Timestamp, custody_id: int | None) -> Bundle:
+    """A bundle of the file, of which the sending node has custody; its custody id is for aggregates."""
+    return Bundle(
+        source=SENDER,
+        destination=RECEIVER,
+        custodian=SENDER_NODE,
+        custody_id=None if custody_id is None else CustodyId(custody_id, SENDER_NODE),
+        created=created,
+        fragment=fragment,
+        payload=payload,
+    )
+
+
+def is_data(bundle: Bundle) -> bool:
+    """Whether it is the sender's, with custody asked for; where it has a custody id, that is of its custodian."""
+    addressed = (bundle.source, bundle.destination, bundle.custodian) == (SENDER, RECEIVER, SENDER_NODE)
+    valid = bundle.custody_id is None or bundle.custody_id.custodian == bundle.custodian
+    return addressed and valid and not bundle.administrative
+
+
+def signal_bundle(record: CustodySignal | AggregateCustodySignal, created: Timestamp) -> Bundle:
+    """A bundle with a signal for the custodian."""
+    return Bundle(
+        source=RECEIVER_NODE, destination=SENDER_NODE, created=created, payload=record.encode(), administrative=True
+    )
+
+
+def is_signal(bundle: Bundle) -> bool:
+    """Whether it is the receiving node's to the custodian."""
+    addressed = (bundle.source, bundle.destination, bundle.custodian) == (RECEIVER_NODE, SENDER_NODE, NONE)
+    return addressed and bundle.administrative

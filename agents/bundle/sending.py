@@ -1,0 +1,144 @@
+"""The sending node: has custody of every bundle of a file until the receiving node has accepted it."""
+
+import math
+import os
+from collections import deque
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from agents.bundle.blocks import Timestamp, decode
+from agents.bundle.custody import AggregateCustodySignal, CustodySignal, Status, decode_record
+from agents.bundle.fields import Malformed
+from agents.bundle.nodes import SENDER, DtnClock, data_bundle, is_signal
+from agents.bundle.settings import Custody, Settings
+from agents.bundle.tally import Tally
+from agents.bundle.timers import CustodyTimers
+from agents.ending import Failed
+
+_SETTLED = {Status.ACCEPTED, Status.REDUNDANT}
+
+
+class Sending:
+    """A `Party` that sends one open file as bundles, again those of which custody is not accepted in time.
+
+    A bundle whose timer expired goes before those that have not been sent yet. A custody id is the bundle's number,
+    counted from 1.
+
+    Raises from `advance`:
+        Failed: a bundle went as often as it may, or the receiver was silent for too long.
+    """
+
+    def __init__(self, file: BinaryIO, settings: Settings, clock: DtnClock, now_s: float) -> None:
+        self._settings = settings
+        self._division = settings.division(file.seek(0, os.SEEK_END))
+        self._file = file
+        self._created = Timestamp(clock.time(now_s).seconds, 0)
+        self._carrier = settings.carrier(SENDER.node)
+        self._timers = CustodyTimers(settings)
+        self._tally = Tally()
+        self._waiting = deque(range(self._division.bundles))
+        self._kept = set(self._waiting)
+        self._times_sent = [0] * self._division.bundles
+        self._datagrams: Iterator[bytes] = iter(())
+        self._next: bytes | None = None
+        self._quiet_since_s = now_s
+        self.ended = False
+        self.wakes_at_s = math.inf
+
+    def has_datagram(self) -> bool:
+        return self._next is not None or bool(self._waiting)
+
+    def next_datagram(self, now_s: float) -> bytes:
+        if self._next is None:
+            self._datagrams = self._carrier.datagrams_of(self._next_bundle(now_s))
+            self._next = next(self._datagrams)
+        datagram, self._next = self._next, next(self._datagrams, None)
+        self._tally.datagrams_sent += 1
+        self._tally.datagram(now_s)
+        return datagram
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        self._tally.datagram(now_s)
+        try:
+            octets = self._carrier.take(datagram)
+            if octets is not None:
+                self._hear_signal(octets, now_s)
+        except Malformed:
+            self._tally.unreadable += 1
+
+    def advance(self, now_s: float) -> None:
+        if not self._kept:
+            self.ended = True
+            return
+        self._expire(now_s)
+        limit_s = self._settings.silence_limit_s(self._division.bundles)
+        silent_until_s = self._quiet_since_s + limit_s
+        if now_s >= silent_until_s:
+            raise Failed(f"the receiver was silent for {limit_s} s; {self._tally.facts()}")
+        first = self._timers.first()
+        self.wakes_at_s = min(silent_until_s, first.expires_at_s if first else math.inf)
+
+    def facts(self) -> str:
+        """The last line of output."""
+        again = sum(self._times_sent) - self._division.bundles
+        return f"bundles={self._division.bundles} bundles_again={again} {self._tally.facts()}"
+
+    def _next_bundle(self, now_s: float) -> bytes:
+        number = self._next_number()
+        self._file.seek(number * self._division.bundle_bytes)
+        payload = self._file.read(self._division.length(number))
+        custody_id = number + 1 if self._settings.custody is Custody.AGGREGATE else None
+        bundle = data_bundle(payload, self._division.fragment(number), self._created, custody_id)
+        self._times_sent[number] += 1
+        self._tally.sent["bundle"] += 1
+        self._timers.start(number, now_s + self._settings.bundle_s)
+        return bundle.encode()
+
+    def _next_number(self) -> int:
+        """The first of those that wait. The one behind it then is one that is still kept, as has been the first."""
+        number = self._waiting.popleft()
+        self._drop_settled()
+        return number
+
+    def _drop_settled(self) -> None:
+        while self._waiting and self._waiting[0] not in self._kept:
+            self._waiting.popleft()
+
+    def _expire(self, now_s: float) -> None:
+        """Put what is due to be sent again in front. What has been accepted is waited for no longer."""
+        expired = []
+        while (first := self._timers.first()) and (first.expires_at_s <= now_s or first.number not in self._kept):
+            self._timers.drop_first()
+            if first.number in self._kept:
+                expired.append(first.number)
+        for number in reversed(expired):
+            if self._times_sent[number] >= self._settings.repeat_limit:
+                raise Failed(f"bundle {number + 1} was sent {self._times_sent[number]} times; {self._tally.facts()}")
+            self._waiting.appendleft(number)
+
+    def _hear_signal(self, octets: bytes, now_s: float) -> None:
+        bundle = decode(octets)
+        if not is_signal(bundle):
+            raise Malformed("not a bundle for the custodian")
+        record = decode_record(bundle.payload)
+        settled = self._numbers(record)
+        self._quiet_since_s = now_s
+        self._tally.received["acs" if isinstance(record, AggregateCustodySignal) else "cs"] += 1
+        if record.status in _SETTLED:
+            self._kept -= settled
+            self._drop_settled()
+
+    def _numbers(self, record: CustodySignal | AggregateCustodySignal) -> set[int]:
+        """Of which bundles a record speaks. Raises Malformed when one is not ours."""
+        if isinstance(record, CustodySignal):
+            return {self._number_of(record)}
+        if record.fills[0].first < 1 or record.fills[-1].last > self._division.bundles:
+            raise Malformed("custody ids that were not given")
+        return {number - 1 for fill in record.fills for number in range(fill.first, fill.last + 1)}
+
+    def _number_of(self, signal: CustodySignal) -> int:
+        if (signal.source, signal.created) != (SENDER, self._created):
+            raise Malformed("a signal for another bundle")
+        if (signal.extent is None) != (self._division.bundles == 1):
+            raise Malformed("a fragment of what was not fragmented, or no fragment of what was")
+        return self._division.number(*signal.extent) if signal.extent else 0

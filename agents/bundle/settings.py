@@ -1,0 +1,133 @@
+"""What a user can choose about a transfer with custody, and what follows from it for both nodes."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from agents.bundle.blocks import Fragment, Timestamp
+from agents.bundle.convergence import (
+    LARGEST_SEGMENT_BYTES,
+    Carrier,
+    Convergence,
+    carrier,
+    channel_bytes,
+    largest_bundle_bytes,
+)
+from agents.bundle.custody import LARGEST_CUSTODY_ID, CustodySignal, DtnTime, Extent, Status
+from agents.bundle.nodes import SENDER, Division, data_bundle
+from agents.ending import Unsupported
+
+LARGEST_FILE_BYTES = 2**31 - 1
+"""Fragment offsets beyond this are shown wrongly by Wireshark, and refused here."""
+
+LARGEST_HEADERS_BYTES = len(
+    data_bundle(b"", Fragment(LARGEST_FILE_BYTES, LARGEST_FILE_BYTES), Timestamp(2**34, 0), LARGEST_CUSTODY_ID).encode()
+)
+"""Of a bundle of the file, beside its payload."""
+
+LARGEST_SIGNAL_BYTES = len(
+    CustodySignal(
+        status=Status.ACCEPTED,
+        source=SENDER,
+        created=Timestamp(2**34, 0),
+        extent=Extent(LARGEST_FILE_BYTES, LARGEST_FILE_BYTES),
+        signalled=DtnTime(2**34, 10**9),
+    ).encode()
+)
+"""Of the record in a custody signal for one bundle."""
+
+SMALLEST_RECORD_BYTES = 32
+"""Room for an aggregate with one fill, and some."""
+
+LINGER_TIMERS = 10
+"""How long a receiver with a whole file stays. A bundle of 5 segments at PER 0.1 is lost ten times in a row in one run
+of 7,000."""
+
+SILENCE_TIMERS = 20
+
+AGGREGATES_AHEAD = 2
+"""How many aggregates a custody timer has time for: one that is on the channel when the window ends, and its own."""
+
+
+class Custody(StrEnum):
+    """How custody is signalled."""
+
+    SINGLE = "cs"
+    AGGREGATE = "acs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Choices that both sides must be given alike. A rate of 0 is no limit."""
+
+    rate_bps: float
+    rtt_s: float
+    reverse_rate_bps: float | None = None
+    custody: Custody = Custody.AGGREGATE
+    convergence: Convergence = Convergence.LTP
+    bundle_bytes: int = 5000
+    segment_bytes: int = 1024
+    acs_window_s: float = 0.1
+    acs_bytes: int = 1000
+    custody_timer_s: float | None = None
+    timer_margin_s: float = 0.1
+    repeat_limit: int = 250
+    idle_limit_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.segment_bytes <= LARGEST_SEGMENT_BYTES:
+            raise Unsupported(f"segments of {self.segment_bytes} bytes; 1 to {LARGEST_SEGMENT_BYTES} go")
+        largest = largest_bundle_bytes(self.convergence) - LARGEST_HEADERS_BYTES
+        if not 1 <= self.bundle_bytes <= largest:
+            raise Unsupported(f"bundles of {self.bundle_bytes} bytes; over {self.convergence} 1 to {largest} go")
+        if not SMALLEST_RECORD_BYTES <= self.acs_bytes <= largest:
+            raise Unsupported(f"aggregates of {self.acs_bytes} bytes; {SMALLEST_RECORD_BYTES} to {largest} go")
+
+    def carrier(self, node: int) -> Carrier:
+        """The convergence layer of a node."""
+        return carrier(self.convergence, node, self.segment_bytes)
+
+    def division(self, file_bytes: int) -> Division:
+        """How a file becomes bundles. Raises Unsupported for one that is too large."""
+        if file_bytes > LARGEST_FILE_BYTES:
+            raise Unsupported(f"a file of {file_bytes} bytes; fragment offsets reach {LARGEST_FILE_BYTES}")
+        return Division(file_bytes, self.bundle_bytes)
+
+    @property
+    def signal_rate_bps(self) -> float:
+        """Pace of the signals."""
+        return self.rate_bps if self.reverse_rate_bps is None else self.reverse_rate_bps
+
+    @cached_property
+    def bundle_s(self) -> float:
+        """How long a full bundle takes to get onto the forward channel."""
+        return self._takes_s(self.bundle_bytes + LARGEST_HEADERS_BYTES, self.rate_bps)
+
+    @cached_property
+    def signal_s(self) -> float:
+        """How long a signal takes to get onto the reverse channel; a full one where signals are aggregates."""
+        record_bytes = self.acs_bytes if self.custody is Custody.AGGREGATE else LARGEST_SIGNAL_BYTES
+        return self._takes_s(record_bytes + LARGEST_HEADERS_BYTES, self.signal_rate_bps)
+
+    def _takes_s(self, bundle_bytes: int, rate_bps: float) -> float:
+        taken_bytes = channel_bytes(bundle_bytes, self.convergence, self.segment_bytes)
+        return 8 * taken_bytes / rate_bps if rate_bps else 0.0
+
+    def longest_timer_s(self, bundles: int) -> float:
+        """The longest that custody of a bundle is waited for when so many are on their way."""
+        answer_s = self.rtt_s + self.timer_margin_s
+        if self.custody is Custody.AGGREGATE:
+            answer_s += self.acs_window_s + AGGREGATES_AHEAD * self.signal_s
+        else:
+            answer_s += bundles * self.signal_s
+        return max(answer_s, self.custody_timer_s or 0.0)
+
+    def linger_s(self, bundles: int) -> float:
+        """How long a receiver with a whole file stays after the last bundle that it hears."""
+        return self.longest_timer_s(bundles) + LINGER_TIMERS * (self.longest_timer_s(1) + self.bundle_s)
+
+    def silence_limit_s(self, bundles: int) -> float:
+        """How long the peer may be silent while it owes something."""
+        if self.idle_limit_s is not None:
+            return self.idle_limit_s
+        return 30 + self.longest_timer_s(bundles) + SILENCE_TIMERS * (self.longest_timer_s(1) + self.bundle_s)

@@ -1,0 +1,124 @@
+"""Signals of custody on their way out: one for each bundle, or gathered into aggregates."""
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agents.bundle.blocks import Bundle
+from agents.bundle.custody import (
+    LARGEST_CUSTODY_ID,
+    AggregateCustodySignal,
+    CustodySignal,
+    Extent,
+    Fill,
+    Status,
+    first_fills,
+)
+from agents.bundle.nodes import DtnClock
+from agents.ltp.intervals import Intervals
+
+Record = CustodySignal | AggregateCustodySignal
+
+MOST_SIGNALS = 1 << 20
+"""That wait for the channel. A file has 2^31 bytes at most, and some of its bundles come more than once."""
+
+
+class Signals(Protocol):
+    """What is to be said about bundles. Times are seconds of the monotonic clock."""
+
+    def note(self, bundle: Bundle, status: Status, now_s: float) -> None:
+        """A bundle has come, and this is said about it. One without a custody id cannot be part of an aggregate."""
+
+    def hasten(self) -> None:
+        """Let nothing wait for more: nothing more is expected."""
+
+    def due_at_s(self) -> float:
+        """When the next record may be sent; infinity while there is nothing to say."""
+
+    def next_record(self) -> Record:
+        """The next record, which is due."""
+
+
+class SingleSignals:
+    """A custody signal for each bundle, at once and in order. Beyond MOST_SIGNALS nothing is said: the bundle comes
+    again."""
+
+    def __init__(self, clock: DtnClock) -> None:
+        self._clock = clock
+        self._said: deque[CustodySignal] = deque()
+
+    def note(self, bundle: Bundle, status: Status, now_s: float) -> None:
+        if len(self._said) == MOST_SIGNALS:
+            return
+        signal = CustodySignal(
+            status=status,
+            source=bundle.source,
+            created=bundle.created,
+            extent=Extent(bundle.fragment.offset, len(bundle.payload)) if bundle.fragment else None,
+            signalled=self._clock.time(now_s),
+        )
+        self._said.append(signal)
+
+    def hasten(self) -> None:
+        pass
+
+    def due_at_s(self) -> float:
+        return -math.inf if self._said else math.inf
+
+    def next_record(self) -> CustodySignal:
+        return self._said.popleft()
+
+
+@dataclass
+class _Gathering:
+    """An aggregate that still grows."""
+
+    due_at_s: float
+    numbers: Intervals = field(default_factory=Intervals)
+
+    @property
+    def fills(self) -> list[Fill]:
+        return [Fill(first, end - first) for first, end in self.numbers.within(0, LARGEST_CUSTODY_ID + 1)]
+
+
+class AggregateSignals:
+    """Aggregates by status: due when their window is over or they are full, made when the channel takes them.
+
+    So what comes while an aggregate waits for the channel still gets into it, and there is no queue of them.
+    """
+
+    def __init__(self, window_s: float, record_bytes: int) -> None:
+        self._window_s = window_s
+        self._record_bytes = record_bytes
+        self._gathering: dict[Status, _Gathering] = {}
+
+    def note(self, bundle: Bundle, status: Status, now_s: float) -> None:
+        if bundle.custody_id is None:
+            return
+        number = bundle.custody_id.number
+        if any(gathering.numbers.covers(number, number + 1) for gathering in self._gathering.values()):
+            return
+        gathering = self._gathering.setdefault(status, _Gathering(now_s + self._window_s))
+        gathering.numbers.add(number, number + 1)
+        if len(AggregateCustodySignal(status, tuple(gathering.fills)).encode()) > self._record_bytes:
+            gathering.due_at_s = -math.inf
+
+    def hasten(self) -> None:
+        for gathering in self._gathering.values():
+            gathering.due_at_s = -math.inf
+
+    def due_at_s(self) -> float:
+        return min((gathering.due_at_s for gathering in self._gathering.values()), default=math.inf)
+
+    def next_record(self) -> AggregateCustodySignal:
+        status = min(self._gathering, key=lambda status: self._gathering[status].due_at_s)
+        gathering = self._gathering[status]
+        waiting = gathering.fills
+        fills = first_fills(waiting, self._record_bytes)
+        gathering.numbers = Intervals()
+        for fill in waiting[len(fills) :]:
+            gathering.numbers.add(fill.first, fill.last + 1)
+        if not gathering.numbers.total:
+            del self._gathering[status]
+        return AggregateCustodySignal(status, tuple(fills))

@@ -1,0 +1,55 @@
+"""Command line of the CFDP endpoint with LibreCube's engine: that of agents.cfdp, as far as the engine can."""
+
+import argparse
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from agents.cfdp.options import sides
+from agents.conversation import converse
+from agents.ending import exit_status
+from agents.pacing import Pacer
+from agents.udp import Address, Endpoint
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one side. Exit status: 0 complete, 1 not complete, 2 bad usage, 127 not supported."""
+    options = _parser().parse_args(arguments)
+    return exit_status(lambda: _transfer(**vars(options)))
+
+
+def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
+    # Imported late: a wrong option is answered at once.
+    from agents.librecube.receiving import Receiving
+    from agents.librecube.sending import Sending
+    from agents.librecube.settings import Settings
+
+    settings = Settings(**choices)
+    party: Sending | Receiving
+    with Endpoint(local, peer) as endpoint:
+        if side == "send":
+            party = Sending(path, settings, time.monotonic())
+        else:
+            party = Receiving(path, settings, time.monotonic())
+            print(f"listening on {local}", flush=True)
+        with closing(party):
+            converse(party, endpoint, Pacer(settings.rate_bps))
+    return party.facts()
+
+
+def _parser() -> argparse.ArgumentParser:
+    return sides("agents.librecube", "CFDP class 2 over UDP, engine: LibreCube", _add_own)
+
+
+def _add_own(side: argparse.ArgumentParser) -> None:
+    side.add_argument(
+        "--gaps",
+        choices=["segments", "whole"],
+        help="send missing data again in segments, or a gap in one PDU as the engine does (segments)",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

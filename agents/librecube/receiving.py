@@ -1,0 +1,105 @@
+"""The receiver's side: LibreCube's entity as a party of a conversation.
+
+What is done here about LibreCube's engine, 0.2.0:
+- it writes a file whose checksum is wrong all the same: such a file is not given its name;
+- it takes what comes after the end for a new transaction: not shown to it;
+- it tells the sender of a transaction for as long as its limit of ACK timers lasts, whoever listens: limited here;
+- it waits without limit for a transaction that never begins: limited here.
+"""
+
+import math
+from collections import deque
+from pathlib import Path
+
+from agents.cfdp.tally import Tally
+from agents.ending import Failed
+from agents.librecube.entity import Entity
+from agents.librecube.pdus import RECEIVER_ID, TOWARDS_RECEIVER, Damaged, kind_and_offset, read_pdu
+from agents.librecube.settings import Settings, refuse_large_file
+from agents.librecube.store import OneFile
+
+
+class Receiving:
+    """A `Party` that receives one file into `output`, which appears when it is whole.
+
+    Raises from `advance` and `hear`:
+        Failed: the sender was silent for too long, or cancelled, or the engine gave up or died.
+        Unsupported: the metadata tell of a file beyond the engine's limit.
+    """
+
+    def __init__(self, output: Path, settings: Settings, now_s: float) -> None:
+        self._settings = settings
+        self._tally = Tally()
+        self._outbox: deque[bytes] = deque()
+        self._store = OneFile(output)
+        self._entity = Entity(RECEIVER_ID, self._store, settings, self._outbox.append)
+        self._is_whole = False
+        self._quiet_since_s = now_s
+        self.ended = False
+        self.wakes_at_s = math.inf
+
+    def has_datagram(self) -> bool:
+        return bool(self._outbox)
+
+    def next_datagram(self, now_s: float) -> bytes:
+        datagram = self._outbox.popleft()
+        self._tally.sent(*kind_and_offset(datagram), now_s)
+        if not self.has_datagram():
+            self.wakes_at_s = now_s  # timers are looked at once all is sent
+        return datagram
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        if self._entity.outcome is not None:
+            return
+        self._entity.now_s = now_s
+        number = self._entity.transaction
+        try:
+            pdu = read_pdu(datagram, self._entity.decode, towards=TOWARDS_RECEIVER, transaction=number)
+        except Damaged:
+            self._tally.unreadable += 1
+            return
+        kind, offset = kind_and_offset(datagram)
+        self._tally.received(kind, offset, now_s)
+        self._quiet_since_s = now_s
+        if kind == "Metadata":
+            refuse_large_file(pdu.file_size)
+        self._entity.hear(pdu)
+        self._publish()
+
+    def advance(self, now_s: float) -> None:
+        self._entity.now_s = now_s
+        self._entity.fire_timers()
+        self._publish()
+        self.wakes_at_s = min(self._entity.due_s, self._ends_at_s)
+        if self._outbox:
+            return
+        if self._entity.outcome is not None or (self._is_whole and now_s >= self._ends_at_s):
+            self.ended = True
+        elif now_s >= self._ends_at_s:
+            limit_s = now_s - self._quiet_since_s
+            raise Failed(f"the sender was silent for {limit_s:.3f} s; {self._tally.facts()}")
+
+    def close(self) -> None:
+        """Let go of the file. There is nothing to converse about afterwards."""
+        self._entity.close()
+
+    def facts(self) -> str:
+        """The last line of output. Raises Failed when the file is not whole."""
+        if not self._is_whole:
+            raise Failed(f"the transaction ended with {self._entity.outcome}, file not whole; {self._tally.facts()}")
+        return self._tally.facts()
+
+    @property
+    def _ends_at_s(self) -> float:
+        """When this side ends if it hears nothing more. Without a whole file the engine's own limit comes first, and
+        then tells the sender."""
+        if self._is_whole:
+            return self._quiet_since_s + self._settings.give_up_s
+        if self._entity.transaction is None:
+            return self._quiet_since_s + self._settings.silence_limit_s
+        return self._quiet_since_s + self._settings.silence_limit_s + self._settings.give_up_s
+
+    def _publish(self) -> None:
+        """The engine writes the file, verifies it and says so in one go; then only a good one is in this state."""
+        if not self._is_whole and self._entity.is_finishing:
+            self._is_whole = self._store.publish()

@@ -1,0 +1,95 @@
+"""The sender's side: LibreCube's entity as a party of a conversation."""
+
+import math
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from agents.cfdp.requests import in_segments, is_answerable
+from agents.cfdp.tally import Tally
+from agents.ending import Failed
+from agents.librecube.entity import Entity
+from agents.librecube.pdus import SENDER_ID, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
+from agents.librecube.settings import Settings, refuse_large_file
+from agents.librecube.store import OneFile
+
+
+class Sending:
+    """A `Party` that sends one file and stays until the receiver has surely heard that it may go.
+
+    Raises from `advance`, `hear` and `next_datagram`:
+        Failed: the engine gave up or died.
+    """
+
+    def __init__(self, file: Path, settings: Settings, now_s: float) -> None:
+        self._file_bytes = file.stat().st_size
+        refuse_large_file(self._file_bytes)
+        self._settings = settings
+        self._tally = Tally()
+        self._outbox: deque[bytes] = deque()
+        self._entity = Entity(SENDER_ID, OneFile(file), settings, self._outbox.append)
+        self._entity.now_s = now_s
+        self._entity.send_file(file.name, settings.segment_bytes)
+        self._finished_at_s = math.inf
+        self._is_whole = False
+        self.ended = False
+        self.wakes_at_s = math.inf
+
+    def has_datagram(self) -> bool:
+        return bool(self._outbox) or self._entity.can_send
+
+    def next_datagram(self, now_s: float) -> bytes:
+        self._entity.now_s = now_s
+        if not self._outbox:
+            self._entity.send_next()
+        datagram = self._outbox.popleft()
+        self._tally.sent(*kind_and_offset(datagram), now_s)
+        if not self.has_datagram():
+            self.wakes_at_s = now_s  # timers are looked at once all is sent
+        return datagram
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        self._entity.now_s = now_s
+        number = self._entity.transaction
+        try:
+            pdu = read_pdu(datagram, self._entity.decode, towards=TOWARDS_SENDER, transaction=number)
+        except Damaged:
+            self._tally.unreadable += 1
+            return
+        kind, offset = kind_and_offset(datagram)
+        if not self._is_expected(kind, pdu):
+            self._tally.unreadable += 1
+            return
+        self._tally.received(kind, offset, now_s)
+        if kind == "Nak" and self._settings.split_gaps:
+            pdu.segment_requests = in_segments(pdu.segment_requests, self._settings.segment_bytes)
+        if kind == "Finished":
+            self._finished_at_s = now_s
+            self._is_whole = pdu.delivery_code == 0
+        self._entity.hear(pdu)
+
+    def _is_expected(self, kind: str, pdu: Any) -> bool:
+        """Whether the engine can take a PDU now. It dies of an acknowledgement before its EOF."""
+        if kind == "Nak":
+            return is_answerable(pdu.segment_requests, self._file_bytes)
+        return not self._entity.is_sending_file or (kind == "Finished" and pdu.condition_code != 0)
+
+    def advance(self, now_s: float) -> None:
+        self._entity.now_s = now_s
+        self._entity.fire_timers()
+        self.wakes_at_s = self._entity.due_s
+        if self._entity.outcome == "NO_ERROR":
+            self.wakes_at_s = self._finished_at_s + self._settings.linger_s
+            self.ended = now_s >= self.wakes_at_s
+        elif self._entity.outcome is not None and not self._outbox:
+            raise Failed(f"the transaction ended with {self._entity.outcome}; {self._tally.facts()}")
+
+    def close(self) -> None:
+        """Let go of the file. There is nothing to converse about afterwards."""
+        self._entity.close()
+
+    def facts(self) -> str:
+        """The last line of output. Raises Failed when the receiver's Finished PDU says that the file is not whole."""
+        if not self._is_whole:
+            raise Failed(f"the receiver finished, file not whole; {self._tally.facts()}")
+        return self._tally.facts()

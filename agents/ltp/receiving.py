@@ -1,0 +1,155 @@
+"""The receiver's engine: puts blocks where they belong in the file, and reports on what has come."""
+
+import math
+import os
+from pathlib import Path
+from random import Random
+
+from agents.ending import Failed
+from agents.ltp.inbound import CHECKPOINTS_REMEMBERED, InboundBlock, Miscolored, Unfitting
+from agents.ltp.repeats import LimitReached, Repeats
+from agents.ltp.segments import Checkpoint, DataSegment, Reason, Report, ReportAck, Segment, SessionId
+from agents.ltp.sending import FIRST_SERIALS
+from agents.ltp.settings import Layout, Settings
+from agents.ltp.side import LINGER_TIMERS, Side
+
+GIVE_UP_TIMERS = 2 * LINGER_TIMERS
+"""How many timers the receiver of a whole file repeats its last reports without an answer. The sender stays for half as
+long after each that it heard."""
+
+SMALLEST_REPORT_BYTES = 64
+"""What a report may take where data segments are smaller: its bounds and serial numbers alone may need 30 bytes."""
+
+
+class Receiving(Side):
+    """Receives one file into `output`, which appears when it is whole."""
+
+    def __init__(self, output: Path, settings: Settings, now_s: float, file_bytes: int | None = None) -> None:
+        super().__init__(settings, sends_block=False)
+        self._output = output
+        self._partial = output.with_name(output.name + ".part")
+        self._file = os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+        self._layout = Layout(file_bytes, settings.block_bytes, settings.first_session)
+        self._random = Random(settings.seed)
+        self._blocks: dict[int, InboundBlock] = {}
+        self._whole_blocks = 0
+        self._reports: Repeats[tuple[int, int], Report] = Repeats(settings.timer_s, settings.report_limit)
+        self._quiet_since_s = now_s
+
+    def facts(self) -> str:
+        return f"blocks={self._whole_blocks} {super().facts()}"
+
+    @property
+    def _is_whole(self) -> bool:
+        return self._whole_blocks == self._layout.count
+
+    def _hear(self, segment: Segment, now_s: float) -> None:
+        if isinstance(segment, DataSegment):
+            self._hear_data(segment, now_s)
+        elif isinstance(segment, ReportAck):
+            if self._reports.answered((segment.session.number, segment.report_serial)):
+                self._unqueue(segment)
+        else:
+            self._tally.refused += 1
+
+    def _unqueue(self, ack: ReportAck) -> None:
+        """A report need not be sent again."""
+        for queued in list(self._urgent):
+            if isinstance(queued, Report) and (queued.session, queued.serial) == (ack.session, ack.report_serial):
+                self._urgent.remove(queued)
+
+    def _hear_data(self, segment: DataSegment, now_s: float) -> None:
+        block = self._block(segment.session)
+        if block is None:
+            self._tally.refused += 1
+            return
+        if segment.client_service != self._settings.client_service:
+            why = f"data for client service {segment.client_service}, this is {self._settings.client_service}"
+            self._give_up(segment.session, Reason.UNREACH, why)
+            return
+        try:
+            self._take(block, segment)
+        except Unfitting:
+            self._tally.refused += 1
+        except Miscolored:
+            self._give_up(segment.session, Reason.MISCOLORED, "red data behind green data")
+        else:
+            if segment.checkpoint is not None:
+                self._report(block, segment, segment.checkpoint, now_s)
+
+    def _block(self, session: SessionId) -> InboundBlock | None:
+        """The block of a session, open from its first segment on; None for a session that is not of the file."""
+        block = self._blocks.get(session.number)
+        stretch = self._layout.stretch(session.number)
+        if block is not None or stretch is None or len(self._blocks) == self._layout.count:
+            return block
+        room_bytes = stretch.end - stretch.start
+        length = None if self._layout.file_bytes is None else room_bytes
+        block = InboundBlock(session, room_bytes, length, self._random.choice(FIRST_SERIALS))
+        self._blocks[session.number] = block
+        return block
+
+    def _take(self, block: InboundBlock, segment: DataSegment) -> None:
+        was_whole = block.is_whole
+        if block.take(segment):
+            stretch = self._layout.stretch(segment.session.number)
+            assert stretch is not None
+            os.pwrite(self._file, segment.data, stretch.start + segment.offset)
+        if block.is_whole and not was_whole:
+            self._whole_blocks += 1
+            if self._is_whole:
+                os.close(self._file)
+                self._partial.replace(self._output)
+
+    def _report(self, block: InboundBlock, segment: DataSegment, checkpoint: Checkpoint, now_s: float) -> None:
+        """Reports on a checkpoint; one that comes again is answered by the same reports (section 6.8)."""
+        number = segment.session.number
+        known = block.answer_to(checkpoint)
+        if known:
+            again = (self._reports.hasten((number, serial), now_s) for serial in known)
+            self._urgent.extend(report for report in again if report is not None)
+        elif len(self._reports) < CHECKPOINTS_REMEMBERED:
+            largest_bytes = max(SMALLEST_REPORT_BYTES, self._settings.segment_bytes)
+            self._urgent.extend(block.report(checkpoint, segment.end, largest_bytes))
+
+    def _left(self, segment: Segment, now_s: float) -> None:
+        if isinstance(segment, Report):
+            self._reports.left((segment.session.number, segment.serial), segment, now_s)
+
+    def _advance(self, now_s: float) -> None:
+        try:
+            self._urgent.extend(self._reports.take_due(now_s))
+        except LimitReached:
+            if not self._is_whole:
+                raise
+        if self._urgent:
+            self.wakes_at_s = math.inf
+        elif self._is_whole:
+            self._linger(now_s)
+        elif len(self._blocks) == self._layout.count and all(block.lacks_green_only for block in self._blocks.values()):
+            self._await_green(now_s)
+        else:
+            self._wake_or_fail(now_s, self._reports.next_due_s, "sender")
+
+    def _linger(self, now_s: float) -> None:
+        """One timer when every report is acknowledged: nothing is due then but what was repeated needlessly."""
+        timers = GIVE_UP_TIMERS if len(self._reports) else 1
+        ends_at_s = self._quiet_since_s + timers * self._settings.timer_s
+        self.ended = now_s >= ends_at_s
+        self.wakes_at_s = min(ends_at_s, self._reports.next_due_s)
+
+    def _await_green(self, now_s: float) -> None:
+        """Green data that are late may still come; what is lost does not."""
+        ends_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s
+        if now_s >= ends_at_s:
+            raise Failed(f"green data were lost; {self.facts()}")
+        self.wakes_at_s = min(ends_at_s, self._reports.next_due_s)
+
+    def _is_open(self, session: SessionId) -> bool:
+        return not self._is_whole and self._layout.stretch(session.number) is not None
+
+    def _has_more(self) -> bool:
+        return False
+
+    def _next_segment(self, now_s: float) -> Segment:
+        raise AssertionError("a receiver has urgent segments only")

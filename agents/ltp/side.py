@@ -1,0 +1,162 @@
+"""What both engines of a transfer share: reading and writing segments, and giving a session up, either way round."""
+
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+
+from agents.ending import Failed
+from agents.ltp.repeats import LimitReached, Repeats
+from agents.ltp.segments import (
+    Cancel,
+    CancelAck,
+    Malformed,
+    Reason,
+    Segment,
+    SessionId,
+    decode,
+    encode,
+)
+from agents.ltp.settings import Settings
+from agents.ltp.tally import Tally
+
+LINGER_TIMERS = 4
+"""How many of the peer's timers a side stays after the last segment that it heard, to answer a repeated one again."""
+
+MOST_ANSWERS = 1 << 16
+"""Answers that wait to be sent; while there are more, nothing is heard."""
+
+
+class Side(ABC):
+    """A `Party` but for what the sender and the receiver do each in its own way.
+
+    Raises from `advance`:
+        Failed: the peer was silent for too long, or a session was cancelled by one of the two.
+    """
+
+    def __init__(self, settings: Settings, *, sends_block: bool) -> None:
+        self._settings = settings
+        self._sends_block = sends_block
+        self._urgent: deque[Segment] = deque()
+        self._cancels: Repeats[SessionId, Cancel] = Repeats(settings.timer_s, settings.cancel_limit)
+        self._failure: str | None = None
+        self._peer_gave_up = False
+        self._quiet_since_s = math.inf
+        self._tally = Tally()
+        self.ended = False
+        self.wakes_at_s = -math.inf
+
+    def has_datagram(self) -> bool:
+        return bool(self._urgent) or (self._failure is None and self._has_more())
+
+    def next_datagram(self, now_s: float) -> bytes:
+        segment = self._next_urgent() if self._urgent else self._next_segment(now_s)
+        datagram = encode(segment)
+        self._tally.sent(datagram, now_s)
+        if isinstance(segment, Cancel):
+            self._cancels.left(segment.session, segment, now_s)
+        self._left(segment, now_s)
+        return datagram
+
+    def _next_urgent(self) -> Segment:
+        segment = self._urgent.popleft()
+        if not self._urgent:
+            self.wakes_at_s = -math.inf  # timers are looked at once all is sent
+        return segment
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        try:
+            segment = decode(datagram)
+        except Malformed:
+            self._tally.unreadable += 1
+            return
+        if segment.session.engine != self._settings.sender_engine or len(self._urgent) > MOST_ANSWERS:
+            self._tally.refused += 1
+            return
+        self._tally.received(datagram, now_s)
+        self._quiet_since_s = now_s
+        self.wakes_at_s = -math.inf
+        match segment:
+            case Cancel(by_sender=by_sender) if by_sender != self._sends_block:
+                self._hear_cancel(segment)
+            case CancelAck(to_sender=to_sender) if to_sender == self._sends_block:
+                self._cancels.answered(segment.session)
+            case _ if self._failure is None:
+                self._hear(segment, now_s)
+
+    def advance(self, now_s: float) -> None:
+        if now_s < self.wakes_at_s:
+            return
+        try:
+            if self._failure is None:
+                self._advance(now_s)
+            else:
+                self._end_after_failure(now_s)
+        except LimitReached as limit:
+            if isinstance(limit.segment, Cancel):
+                raise self._failed() from None
+            self._give_up(limit.segment.session, Reason.RLEXC, str(limit))
+            self.wakes_at_s = now_s
+
+    def facts(self) -> str:
+        """The last line of output."""
+        return self._tally.facts()
+
+    def _give_up(self, session: SessionId, reason: Reason, why: str) -> None:
+        """Cancel a session; a file without one of its blocks is nothing, so that is the end of the transfer."""
+        if self._failure is None:
+            self._failure = f"{why}: cancelled with {reason.name}"
+            self._urgent.clear()
+            self._urgent.append(Cancel(session, self._sends_block, reason))
+
+    def _hear_cancel(self, cancel: Cancel) -> None:
+        known = cancel.reason in Reason.__members__.values()
+        if self._failure is None and self._is_open(cancel.session):
+            name = Reason(cancel.reason).name if known else f"the reserved reason {cancel.reason}"
+            self._failure = f"the peer cancelled with {name}"
+            self._peer_gave_up = True
+            self._urgent.clear()
+        self._urgent.append(CancelAck(cancel.session, to_sender=not self._sends_block))
+
+    def _end_after_failure(self, now_s: float) -> None:
+        """When the own cancellation is acknowledged, or the peer has surely ceased to repeat its own."""
+        self._urgent.extend(self._cancels.take_due(now_s))
+        if self._urgent or len(self._cancels):
+            self.wakes_at_s = self._cancels.next_due_s
+            return
+        self.wakes_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s
+        if not self._peer_gave_up or now_s >= self.wakes_at_s:
+            raise self._failed()
+
+    def _failed(self) -> Failed:
+        return Failed(f"{self._failure}; {self._tally.facts()}")
+
+    def _wake_or_fail(self, now_s: float, next_due_s: float, whom: str) -> None:
+        """Wake for a timer, or fail when the peer has been silent for too long."""
+        limit_s = self._settings.silence_limit_s
+        if now_s >= self._quiet_since_s + limit_s:
+            raise Failed(f"the {whom} was silent for {limit_s:g} s; {self._tally.facts()}")
+        self.wakes_at_s = min(next_due_s, self._quiet_since_s + limit_s)
+
+    @abstractmethod
+    def _has_more(self) -> bool:
+        """Whether there is something to send beside what is urgent."""
+
+    @abstractmethod
+    def _next_segment(self, now_s: float) -> Segment:
+        """The next of these."""
+
+    @abstractmethod
+    def _left(self, segment: Segment, now_s: float) -> None:
+        """A segment leaves now."""
+
+    @abstractmethod
+    def _hear(self, segment: Segment, now_s: float) -> None:
+        """A segment of the transfer has come; not a cancellation."""
+
+    @abstractmethod
+    def _advance(self, now_s: float) -> None:
+        """Do what time makes due. May raise LimitReached."""
+
+    @abstractmethod
+    def _is_open(self, session: SessionId) -> bool:
+        """Whether a session is under way."""

@@ -1,0 +1,5 @@
+"""A QUIC endpoint (RFC 9000) that pushes one file: aioquic as engine, sockets and exact timers of this project.
+
+The sender is the client. It sends the file on one bidirectional stream; the receiver answers on the same stream with
+the SHA-256 of what it has stored, and the sender then closes the connection.
+"""

@@ -1,0 +1,79 @@
+"""Command line of the QUIC endpoint: `send` and `receive`, one file each, on UDP."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from agents.arguments import address, count, not_negative
+from agents.conversation import converse
+from agents.ending import exit_status
+from agents.pacing import Pacer
+from agents.udp import Address, Endpoint
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one side. Exit status: 0 complete, 1 not complete, 2 bad usage, 127 not supported."""
+    options = _parser().parse_args(arguments)
+    return exit_status(lambda: _transfer(**vars(options)))
+
+
+def _transfer(
+    side: str, path: Path, local: Address, peer: Address, secrets_log: str, qlog_dir: str, **choices: Any
+) -> str:
+    # Imported late: a wrong option is answered at once, and the engine takes a quarter of a second to import.
+    from agents.quic.configuration import kept_logs, receiver_configuration, sender_configuration
+    from agents.quic.receiving import Receiving
+    from agents.quic.sending import Sending
+    from agents.quic.settings import Settings
+
+    settings = Settings(**choices)
+    party: Sending | Receiving
+    with Endpoint(local, peer) as endpoint, kept_logs(secrets_log, qlog_dir, side) as logs:
+        if side == "send":
+            with path.open("rb") as file:
+                party = Sending(file, settings, sender_configuration(settings, logs), time.monotonic())
+                converse(party, endpoint, Pacer(0))
+        else:
+            with path.with_name(path.name + ".part").open("wb") as store:
+                configuration = receiver_configuration(settings, logs)
+                party = Receiving(path, store, settings, configuration, time.monotonic())
+                print(f"listening on {local}", flush=True)
+                converse(party, endpoint, Pacer(0))
+    return party.facts()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agents.quic", description="QUIC (RFC 9000), engine: aioquic")
+    sides = parser.add_subparsers(dest="side", required=True)
+    sender = sides.add_parser("send", help="connect, send one file and end when the receiver has confirmed it")
+    sender.add_argument("--file", dest="path", type=Path, required=True)
+    receiver = sides.add_parser("receive", help="accept one connection, receive one file and end")
+    receiver.add_argument("--output", dest="path", type=Path, required=True, help="where the whole file appears")
+    for side in (sender, receiver):
+        _add_common(side)
+    return parser
+
+
+def _add_common(side: argparse.ArgumentParser) -> None:
+    """Options of both sides. Those left out take the defaults of Settings."""
+    add = side.add_argument
+    add("--secrets-log", default="none", metavar="FILE", help="secrets for tshark; - is standard output (none)")
+    add("--qlog-dir", default="none", metavar="DIRECTORY", help="where send/ and receive/ get qlogs, at the end (none)")
+    side.argument_default = argparse.SUPPRESS
+    add("--local", type=address, required=True, metavar="ADDRESS:PORT")
+    add("--peer", type=address, required=True, metavar="ADDRESS:PORT")
+    add("--rate-bps", type=not_negative, required=True, help="the channel's, for windows and timers; 0: no limit")
+    add("--rtt-s", type=not_negative, required=True, help="round-trip time before it is measured")
+    add("--congestion-control", choices=["reno", "cubic"], help="which aioquic is to use (reno)")
+    add("--datagram-bytes", type=count, help="largest UDP payload, 1200 to 1472 (1200)")
+    add("--flow-window-bytes", type=count, help="receive window; 0: 16 MiB or four bandwidth-delay products (0)")
+    add("--timer-margin-s", type=not_negative, help="added to the first estimate of the round trip (0.1)")
+    add("--idle-limit-s", type=not_negative, help="silence of the peer that ends a run; 0: 30 s and 64 round trips (0)")
+    add("--linger-rtts", type=not_negative, help="how long the sender repeats its CONNECTION_CLOSE (10)")
+    add("--seed", type=count, help="of the receiver's key (1)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

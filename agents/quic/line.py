@@ -1,0 +1,87 @@
+"""One aioquic connection as the parties drive it: what is heard, what is due, what is to be sent, how it ended.
+
+aioquic 1.7, and what is done about it here: once it is closed it neither sends nor hears anything, where RFC 9000
+section 10.2.1 wants the CONNECTION_CLOSE again for whoever missed it. It is kept and repeated here.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterator
+
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.events import ConnectionTerminated, QuicEvent
+
+from agents.quic.tally import Tally
+
+PEER = ("peer", 0)
+"""The only address that the engine ever sees: an endpoint talks to nobody else."""
+
+TIMER_STEP_S = 1e-6
+"""How soon a timer may fire again. Asked exactly when it is due, the engine's sums may round to just before, and on a
+clock that stands still while it computes it would be asked for ever."""
+
+
+class Line:
+    """A connection. What its owner asks of `quic` goes out with the next `collect`."""
+
+    def __init__(self, quic: QuicConnection, tally: Tally) -> None:
+        self.quic = quic
+        self.closed = False
+        self.end: ConnectionTerminated | None = None
+        self.wakes_at_s = -math.inf
+        self._tally = tally
+        self._outgoing: deque[bytes] = deque()
+        self._news = True
+        self._farewell: list[bytes] = []
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        """Show the engine a datagram. One that cannot be decrypted changes nothing."""
+        self._tally.received(datagram, now_s)
+        if self._farewell:
+            self._outgoing.extend(self._farewell)
+            return
+        self.quic.receive_datagram(datagram, PEER, now_s)
+        self._news = True
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether the engine has something to do."""
+        return self._news or now_s >= self.wakes_at_s
+
+    def events(self, now_s: float) -> Iterator[QuicEvent]:
+        """What has happened since the last time, timers included."""
+        if -math.inf < self.wakes_at_s <= now_s:
+            self.quic.handle_timer(now_s)
+        while (event := self.quic.next_event()) is not None:
+            if isinstance(event, ConnectionTerminated):
+                self.end = event
+            yield event
+
+    def close(self) -> None:
+        """Say that all is done, with the next `collect` and to every datagram that still comes."""
+        self.quic.close()
+        self.closed = True
+
+    def collect(self, now_s: float) -> None:
+        """Take what the engine wants sent, and when it wants to be asked again."""
+        datagrams = [datagram for datagram, _ in self.quic.datagrams_to_send(now_s)]
+        self._outgoing.extend(datagrams)
+        if self.closed and not self._farewell:
+            self._farewell = datagrams
+        timer_s = self.quic.get_timer()
+        self.wakes_at_s = math.inf if timer_s is None else max(timer_s, now_s + TIMER_STEP_S)
+        self._news = False
+
+    def __bool__(self) -> bool:
+        """Whether there is something to send."""
+        return bool(self._outgoing)
+
+    def next(self, now_s: float) -> bytes:
+        """What to send next."""
+        datagram = self._outgoing.popleft()
+        self._tally.sent(datagram, now_s)
+        return datagram
+
+
+def ending(event: ConnectionTerminated) -> str:
+    """Why a connection ended, in words."""
+    return f"the connection ended ({event.reason_phrase or 'no reason given'}, error 0x{event.error_code:x})"

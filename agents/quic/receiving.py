@@ -1,0 +1,114 @@
+"""The receiver's side: a server for one connection, which stores what its first stream brings and answers with the
+SHA-256 of what it has stored."""
+
+import hashlib
+from pathlib import Path
+from typing import BinaryIO
+
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.events import ConnectionTerminated, QuicEvent, StreamDataReceived, StreamReset
+
+from agents.ending import Failed
+from agents.quic.line import Line, ending
+from agents.quic.settings import SMALLEST_DATAGRAM_BYTES, Settings
+from agents.quic.tally import Tally
+
+FILE_STREAM = 0
+"""The first bidirectional stream that a client opens (RFC 9000 section 2.1)."""
+
+INITIAL_BITS, VERSION_1 = 0xC0, bytes([0, 0, 0, 1])
+
+SHORTEST_ID_BYTES, LONGEST_ID_BYTES = 8, 20
+"""Of the destination in a client's first packet (RFC 9000 section 7.2)."""
+
+
+class Receiving:
+    """A `Party` that receives one file into `output`, which appears when it is whole.
+
+    Raises from `advance`:
+        Failed: nobody connected, or the connection ended before the file was whole.
+    """
+
+    def __init__(
+        self, output: Path, store: BinaryIO, settings: Settings, configuration: QuicConfiguration, now_s: float
+    ) -> None:
+        """`store` is an open file beside `output`."""
+        self._output = output
+        self._store = store
+        self._settings = settings
+        self._configuration = configuration
+        self._tally = Tally()
+        self._line: Line | None = None
+        self._digest = hashlib.sha256()
+        self._whole = False
+        self.ended = False
+        self.wakes_at_s = now_s + settings.idle_timeout_s
+
+    def advance(self, now_s: float) -> None:
+        if self._line is None:
+            if now_s >= self.wakes_at_s:
+                raise Failed(f"nobody connected for {self._settings.idle_timeout_s} s; {self._tally.facts()}")
+            return
+        if self._line.is_due(now_s):
+            for event in self._line.events(now_s):
+                self._act(self._line, event)
+            self._line.collect(now_s)
+        self.wakes_at_s = self._line.wakes_at_s
+        self.ended = self._line.end is not None
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        if self._line is not None:
+            self._line.hear(datagram, now_s)
+            return
+        self._line = self._accepted(datagram, now_s)
+        self._tally.strange += self._line is None
+
+    def has_datagram(self) -> bool:
+        return bool(self._line)
+
+    def next_datagram(self, now_s: float) -> bytes:
+        assert self._line is not None
+        return self._line.next(now_s)
+
+    def facts(self) -> str:
+        """The last line of output."""
+        return self._tally.facts()
+
+    def _accepted(self, datagram: bytes, now_s: float) -> Line | None:
+        """A connection, if the datagram begins one and the engine has an answer to it."""
+        connection_id = initial_destination(datagram)
+        if connection_id is None:
+            return None
+        quic = QuicConnection(configuration=self._configuration, original_destination_connection_id=connection_id)
+        line = Line(quic, self._tally)
+        line.hear(datagram, now_s)
+        if quic.get_peer_address() is None:
+            return None
+        line.collect(now_s)
+        return line if line else None
+
+    def _act(self, line: Line, event: QuicEvent) -> None:
+        if isinstance(event, StreamDataReceived) and event.stream_id == FILE_STREAM and not self._whole:
+            self._store.write(event.data)
+            self._digest.update(event.data)
+            if event.end_stream:
+                self._keep(line)
+        elif isinstance(event, StreamReset):
+            raise Failed(f"the sender reset its stream; {self._tally.facts()}")
+        elif isinstance(event, ConnectionTerminated) and not self._whole:
+            raise Failed(f"{ending(event)} before the file was whole; {self._tally.facts()}")
+
+    def _keep(self, line: Line) -> None:
+        self._store.close()
+        Path(self._store.name).replace(self._output)
+        self._whole = True
+        line.quic.send_stream_data(FILE_STREAM, self._digest.digest(), end_stream=True)
+
+
+def initial_destination(datagram: bytes) -> bytes | None:
+    """The destination connection id of a client's first packet, an Initial of version 1 (RFC 9000 section 17.2.2); None
+    for any other datagram."""
+    length = datagram[5] if len(datagram) >= SMALLEST_DATAGRAM_BYTES else 0
+    is_initial = datagram[:1] and datagram[0] & 0xF0 == INITIAL_BITS and datagram[1:5] == VERSION_1
+    return datagram[6 : 6 + length] if is_initial and SHORTEST_ID_BYTES <= length <= LONGEST_ID_BYTES else None

@@ -1,0 +1,67 @@
+"""What a user can choose about a QUIC transfer, and what follows from it for both sides."""
+
+from dataclasses import dataclass
+
+from agents.ending import Unsupported
+from agents.pacing import IP_MTU_BYTES, IPV4_HEADER_BYTES, UDP_HEADER_BYTES, frame_bytes
+
+SMALLEST_DATAGRAM_BYTES = 1200
+"""Of UDP payload: what QUIC asks of every path (RFC 9000 section 14). aioquic goes no lower."""
+
+LARGEST_DATAGRAM_BYTES = IP_MTU_BYTES - IPV4_HEADER_BYTES - UDP_HEADER_BYTES
+"""QUIC datagrams are never fragmented (RFC 9000 section 14)."""
+
+HANDSHAKE_DATAGRAMS = 4
+"""What may stand before an answer to a handshake packet on the channel: a flight of three, and the question."""
+
+IDLE_RTTS = 64
+"""A probe is repeated after 2, 4, 8, ... round trips. Six fit in; at PER 0.1 both ways all of them are lost in one run
+of 20,000."""
+
+SMALLEST_WINDOW_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Choices that both sides must be given alike."""
+
+    rate_bps: float
+    rtt_s: float
+    congestion_control: str = "reno"
+    datagram_bytes: int = SMALLEST_DATAGRAM_BYTES
+    flow_window_bytes: int = 0
+    timer_margin_s: float = 0.1
+    idle_limit_s: float = 0.0
+    linger_rtts: float = 10.0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not SMALLEST_DATAGRAM_BYTES <= self.datagram_bytes <= LARGEST_DATAGRAM_BYTES:
+            raise Unsupported(
+                f"datagrams of {self.datagram_bytes} bytes; QUIC takes {SMALLEST_DATAGRAM_BYTES} to "
+                f"{LARGEST_DATAGRAM_BYTES} bytes of UDP payload"
+            )
+
+    @property
+    def initial_rtt_s(self) -> float:
+        """The round trip before it was measured. Handshake packets are repeated after twice this (RFC 9002 section
+        6.2.2), so nothing is repeated that was not lost."""
+        longest_s = 8 * frame_bytes(self.datagram_bytes) / self.rate_bps if self.rate_bps else 0.0
+        return self.rtt_s + HANDSHAKE_DATAGRAMS * longest_s + self.timer_margin_s
+
+    @property
+    def idle_timeout_s(self) -> float:
+        """How long nothing may come from the peer."""
+        return self.idle_limit_s or 30 + IDLE_RTTS * self.initial_rtt_s
+
+    @property
+    def window_bytes(self) -> int:
+        """Flow control of the receiver, for the stream and the connection: four bandwidth-delay products, so that
+        congestion control alone limits the sender. aioquic doubles it as it fills."""
+        return self.flow_window_bytes or max(SMALLEST_WINDOW_BYTES, round(4 * self.rate_bps * self.rtt_s / 8))
+
+    @property
+    def linger_s(self) -> float:
+        """How long the sender answers with its CONNECTION_CLOSE after the last datagram that it heard. A receiver
+        that misses it asks after some 3 and 9 round trips, as it has measured few of them."""
+        return self.linger_rtts * self.initial_rtt_s

@@ -1,0 +1,152 @@
+"""Saratoga's packets as values, the same for both versions. How they look on the wire: `version0` and `version1`.
+
+Offsets and sizes are in bytes of the file; a span is (first byte, byte after the last).
+"""
+
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+
+Span = tuple[int, int]
+
+TIMESTAMP_BYTES = 16
+
+LONGEST_NAME_BYTES = 1024
+
+
+class Unreadable(ValueError):
+    """A datagram is no packet of the version that is spoken; the text says what is wrong with it."""
+
+
+class PacketType(IntEnum):
+    """Five bits of the first octet. In version 0 a STATUS was called HOLESTOFILL."""
+
+    BEACON = 0
+    REQUEST = 1
+    METADATA = 2
+    DATA = 3
+    STATUS = 4
+
+
+class Action(IntEnum):
+    """What a REQUEST asks for (bits 24 to 31). Others exist and are refused here."""
+
+    GET = 1
+    PUT = 2
+
+
+class Code(IntEnum):
+    """What a STATUS says of the transaction (bits 24 to 31)."""
+
+    SUCCESS = 0x00
+    UNSPECIFIED_ERROR = 0x01
+    SENDER_LACKS_RESOURCES = 0x02
+    RECEIVER_LACKS_RESOURCES = 0x03
+    FILE_NOT_FOUND = 0x04
+    ACCESS_DENIED = 0x05
+    UNKNOWN_SESSION = 0x06
+    NOT_DELETED = 0x07
+    FILE_TOO_LONG = 0x08
+    WRONG_DESCRIPTOR = 0x09
+    UNSUPPORTED_PACKET_TYPE = 0x0A
+    UNSUPPORTED_REQUEST = 0x0B
+    TIMED_OUT = 0x0C
+    DATA_FLAGS_CHANGED = 0x0D
+    RECEIVER_NOT_INTERESTED = 0x0E
+    FILE_IN_USE = 0x0F
+    METADATA_REQUIRED = 0x10
+    UNEXPECTED_STATUS = 0x11
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beacon:
+    """Someone is there. Nobody here waits for one."""
+
+    endpoint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A transaction is asked for. `descriptor_bits` is the largest that its author understands."""
+
+    session: int
+    action: int
+    name: str
+    descriptor_bits: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metadata:
+    """What is sent: name, size and checksum of the file. `digest` is empty where `checksum` is "none"."""
+
+    session: int
+    file_bytes: int
+    name: str
+    checksum: str
+    digest: bytes
+    descriptor_bits: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """A piece of the file. `asks` for a STATUS; `ends` the file. `timestamp` is empty or 16 octets."""
+
+    session: int
+    offset: int
+    payload: bytes
+    asks: bool
+    ends: bool
+    timestamp: bytes
+    descriptor_bits: int
+
+    @property
+    def end(self) -> int:
+        """The byte after its last."""
+        return self.offset + len(self.payload)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """What the receiver lacks, or either side's word on a transaction.
+
+    `progress` is the lowest byte not yet here. `in_response_to` is the byte after the DATA that asked or, if
+    `voluntary`, after the furthest DATA that came. `partial` says that `holes` are not all there are. `timestamp` is
+    that of the DATA answered, or empty.
+    """
+
+    session: int
+    code: int
+    progress: int
+    in_response_to: int
+    holes: tuple[Span, ...]
+    partial: bool
+    voluntary: bool
+    metadata_missing: bool
+    timestamp: bytes
+    descriptor_bits: int
+
+
+Packet = Beacon | Request | Metadata | Data | Status
+
+
+def session_id(name: str) -> int:
+    """The 32 bits by which both sides of a transaction know it: CRC-32 of the file's name, as in version 0.
+
+    Any number would do. This one is the same for the same run.
+    """
+    return zlib.crc32(name_octets(name))
+
+
+def name_octets(name: str) -> bytes:
+    """A file's name as it travels: the bytes that it has in a file system."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def name_text(octets: bytes) -> str:
+    """The inverse of `name_octets`."""
+    return octets.decode("utf-8", "surrogateescape")
+
+
+def code_name(code: int) -> str:
+    """For messages."""
+    return Code(code).name if code in Code.__members__.values() else f"code {code:#04x}"

@@ -1,0 +1,257 @@
+"""The receiver's side: writes DATA where they belong and tells the sender of the holes.
+
+In a get it asks for the file; in a put it waits. It answers DATA that ask, and speaks unasked when metadata are
+missing, when the file is whole, when nothing has come for a while and, if told to, at intervals.
+"""
+
+import math
+import os
+from collections import deque
+from pathlib import Path
+from typing import Self
+
+from agents.ending import Failed
+from agents.saratoga import checksums
+from agents.saratoga.packets import (
+    Action,
+    Code,
+    Data,
+    Metadata,
+    Packet,
+    Request,
+    Status,
+    Unreadable,
+    code_name,
+    session_id,
+)
+from agents.saratoga.settings import Settings
+from agents.saratoga.spans import Spans
+from agents.saratoga.tally import Tally
+
+LINGER_TIMERS = 8
+"""How many of its timers a receiver with a whole file stays after the last packet that it heard. The sender asks again
+at every timer: at PER 0.1 one receiver in 10^8 misses eight in a row."""
+
+QUIET_TIMERS = 2
+"""Silence after which it speaks unasked: the sender's own timer comes first, and only both together are a loss more."""
+
+LARGEST_FILE_BYTES = 2**63 - 1
+"""What the system's offsets reach."""
+
+LARGEST_EARLY_OFFSET = 2**40
+"""How far DATA may reach before metadata have told the file's size: every file system has room for that hole."""
+
+MOST_SPANS = 1 << 20
+"""Pieces of a file between holes; a datagram that would make more is refused. 10^9 bytes with each second packet lost
+are half as many."""
+
+LARGEST_DESCRIPTOR_BITS = 64
+
+
+class Receiving:
+    """A `Party` that receives one file into `output`, which appears when it is whole.
+
+    `wanted` is the name of the file to get, None in a put.
+
+    Raises from `advance` and `hear`:
+        Failed: the sender was silent for too long, or refused.
+    """
+
+    def __init__(self, output: Path, settings: Settings, now_s: float, wanted: str | None = None) -> None:
+        self._output = output
+        self._settings = settings
+        self._part = output.with_name(output.name + ".part")
+        self._file = self._part.open("w+b")
+        self._tally = Tally()
+        self._outbox: deque[Request | Status] = deque()
+        self._got = Spans()
+        self._session: int | None = None
+        self._metadata: Metadata | None = None
+        self._file_bytes: int | None = None
+        self._descriptor_bits = LARGEST_DESCRIPTOR_BITS
+        self._furthest = 0
+        self._stamp = b""
+        self._request: Request | None = None
+        self._request_due_s = self._metadata_due_s = -math.inf
+        self._status_due_s = self._voluntary_due_s = math.inf
+        self._outcome: Code | None = None
+        self._quiet_since_s = now_s
+        self.ended = False
+        self.wakes_at_s = math.inf
+        if wanted is not None:
+            self._session = session_id(wanted)
+            self._request = Request(
+                session=self._session, action=Action.GET, name=wanted, descriptor_bits=LARGEST_DESCRIPTOR_BITS
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def has_datagram(self) -> bool:
+        return bool(self._outbox)
+
+    def next_datagram(self, now_s: float) -> bytes:
+        packet = self._outbox.popleft()
+        self._tally.sent(packet, now_s)
+        return self._settings.codec.pack(packet)
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        try:
+            packet = self._settings.codec.read(datagram)
+        except Unreadable:
+            self._tally.unreadable += 1
+            return
+        self._tally.received(packet, now_s)
+        if not self._is_of_the_session(packet) or not self._take(packet, now_s):
+            self._tally.refused += 1
+            return
+        self._request = None
+        self._quiet_since_s = now_s
+        self._status_due_s = now_s + QUIET_TIMERS * self._settings.timer_s
+
+    def advance(self, now_s: float) -> None:
+        if self._outcome is not None:
+            self.wakes_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s
+            self.ended = now_s >= self.wakes_at_s and not self._outbox
+            return
+        silent_until_s = self._quiet_since_s + self._settings.silence_limit_s
+        if now_s >= silent_until_s:
+            raise Failed(f"the sender was silent for {self._settings.silence_limit_s:g} s; {self._tally.facts()}")
+        self._ask_for_the_file(now_s)
+        self._speak_unasked(now_s)
+        due_s = self._request_due_s if self._request is not None else math.inf
+        self.wakes_at_s = min(silent_until_s, due_s, self._status_due_s, self._voluntary_due_s)
+
+    def facts(self) -> str:
+        """The last line of output. Raises Failed when the file is not whole."""
+        if self._outcome != Code.SUCCESS:
+            raise Failed(f"the file's checksum is not that of its metadata; {self._tally.facts()}")
+        return self._tally.facts()
+
+    def _ask_for_the_file(self, now_s: float) -> None:
+        if self._request is not None and now_s >= self._request_due_s:
+            self._outbox.append(self._request)
+            self._request_due_s = now_s + self._settings.timer_s
+
+    def _speak_unasked(self, now_s: float) -> None:
+        if now_s >= self._status_due_s:
+            self._status_due_s = now_s + QUIET_TIMERS * self._settings.timer_s
+            self._tell(to_the_end=True)
+        if now_s >= self._voluntary_due_s:
+            self._voluntary_due_s = now_s + self._settings.voluntary_s
+            self._tell()
+
+    def _is_of_the_session(self, packet: Packet) -> bool:
+        """In a put the first packet that can begin one says which it is."""
+        if not isinstance(packet, Request | Metadata | Data | Status):
+            return False
+        if self._session is None and not isinstance(packet, Status):
+            self._session = packet.session
+        return packet.session == self._session
+
+    def _take(self, packet: Packet, now_s: float) -> bool:
+        """Whether the packet was of use."""
+        if isinstance(packet, Data):
+            return self._take_data(packet, now_s)
+        if isinstance(packet, Metadata):
+            return self._take_metadata(packet, now_s)
+        if isinstance(packet, Status):
+            return self._take_word(packet)
+        return isinstance(packet, Request) and self._take_request(packet)
+
+    def _take_request(self, request: Request) -> bool:
+        if self._settings.transfer == "get" or request.action != Action.PUT:
+            return False
+        self._descriptor_bits = request.descriptor_bits
+        self._tell(requested=True)
+        return True
+
+    def _take_word(self, status: Status) -> bool:
+        """The sender's own STATUS: it agrees to a get, or does not."""
+        if status.code != Code.SUCCESS and self._outcome is None:
+            raise Failed(f"the sender refused with {code_name(status.code)}; {self._tally.facts()}")
+        return True
+
+    def _take_metadata(self, metadata: Metadata, now_s: float) -> bool:
+        size = metadata.file_bytes
+        if size > LARGEST_FILE_BYTES or size < self._furthest or self._file_bytes not in (None, size):
+            return False
+        self._descriptor_bits = metadata.descriptor_bits
+        if self._metadata is None:
+            self._metadata, self._file_bytes = metadata, size
+            if self._settings.voluntary_s:
+                self._voluntary_due_s = now_s
+            if self._is_whole():
+                self._finish()
+        return True
+
+    def _take_data(self, data: Data, now_s: float) -> bool:
+        if not self._can_take(data):
+            return False
+        self._descriptor_bits = data.descriptor_bits
+        self._stamp = data.timestamp
+        self._furthest = max(self._furthest, data.end)
+        if data.ends:
+            self._file_bytes = data.end
+        if self._got.covers(data.offset, data.end) and data.payload:
+            self._tally.data_again += 1
+        elif self._outcome is None:
+            os.pwrite(self._file.fileno(), data.payload, data.offset)
+            self._got.add(data.offset, data.end)
+            if self._is_whole():
+                self._finish()
+        self._answer(data, now_s)
+        return True
+
+    def _can_take(self, data: Data) -> bool:
+        known = self._file_bytes
+        if data.end > (LARGEST_EARLY_OFFSET if known is None else known) or len(self._got) >= MOST_SPANS:
+            return False
+        return not data.ends or (data.end >= self._furthest and known in (None, data.end))
+
+    def _answer(self, data: Data, now_s: float) -> None:
+        if data.asks:
+            self._tell(data)
+        elif self._metadata is None and now_s >= self._metadata_due_s:
+            self._metadata_due_s = now_s + self._settings.timer_s
+            self._tell()
+
+    def _is_whole(self) -> bool:
+        return self._metadata is not None and self._got.covers(0, self._metadata.file_bytes)
+
+    def _finish(self) -> None:
+        assert self._metadata is not None
+        self._file.truncate(self._metadata.file_bytes)
+        right = checksums.digest(self._file, self._metadata.checksum) == self._metadata.digest
+        self._file.close()
+        self._outcome = Code.SUCCESS if right else Code.UNSPECIFIED_ERROR
+        if right:
+            self._part.replace(self._output)
+        self._tell()
+
+    def _tell(self, asked: Data | None = None, *, requested: bool = False, to_the_end: bool = False) -> None:
+        """Send all holes that are known of, in place of a list that waits to be sent. `to_the_end`: what comes after
+        the furthest DATA is lost too."""
+        end = self._file_bytes if to_the_end and self._file_bytes is not None else self._furthest
+        holes = self._got.gaps(end)
+        most = self._settings.holes_per_status(self._descriptor_bits)
+        parts = [holes[at : at + most] for at in range(0, len(holes), most)] or [[]]
+        self._outbox = deque(packet for packet in self._outbox if isinstance(packet, Request))
+        self._outbox.extend(
+            Status(
+                session=self._session or 0,
+                code=self._outcome or Code.SUCCESS,
+                progress=holes[0][0] if holes else end,
+                in_response_to=self._settings.answers(asked.end if asked else self._furthest),
+                holes=tuple(part),
+                partial=len(parts) > 1,
+                voluntary=asked is None and not requested,
+                metadata_missing=self._metadata is None,
+                timestamp=asked.timestamp if asked else self._stamp,
+                descriptor_bits=self._descriptor_bits,
+            )
+            for part in parts
+        )

@@ -1,0 +1,269 @@
+"""The sender's side: streams a file at the channel's rate and fills the holes that it is told of.
+
+In a put it begins by itself, blind or after the receiver agreed; in a get when it is asked for the file.
+"""
+
+import math
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from agents.ending import Failed
+from agents.saratoga import checksums
+from agents.saratoga.flight import Flights
+from agents.saratoga.packets import (
+    Action,
+    Code,
+    Data,
+    Metadata,
+    Packet,
+    Request,
+    Span,
+    Status,
+    Unreadable,
+    code_name,
+    session_id,
+)
+from agents.saratoga.settings import Settings
+from agents.saratoga.spans import Spans
+from agents.saratoga.tally import Tally
+from agents.saratoga.timestamps import made_at_s, timestamp
+
+
+class Sending:
+    """A `Party` that sends one file and ends when the receiver said that it is whole.
+
+    Raises:
+        Unsupported: the offsets do not reach the end of the file.
+        Failed: from `advance` and `hear`: the receiver was silent for too long, or gave the transaction up.
+    """
+
+    def __init__(self, path: Path, settings: Settings, now_s: float) -> None:
+        self._settings = settings
+        self._file = path.open("rb")
+        self._file_bytes = path.stat().st_size
+        self._metadata = self._describe(path.name)
+        self._tally = Tally()
+        self._outbox: deque[Request | Metadata | Status] = deque()
+        self._flights = Flights(settings.rtt_s, settings.timer_s)
+        self._repairs = Spans()
+        self._sent_bytes = 0  # of the first pass: what comes after has never been sent
+        self._asked_with: Span = (0, 0)
+        self._ended_file = False
+        self._data_packets = 0
+        self._streaming = False
+        self._request: Request | None = None
+        self._answer_due_s = math.inf
+        self._asking_again = False
+        self._metadata_sent_at_s = -math.inf
+        self._quiet_since_s = now_s
+        self.ended = False
+        self.wakes_at_s = math.inf
+        if settings.transfer == "put":
+            self._put(now_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def has_datagram(self) -> bool:
+        return bool(self._outbox) or self._has_data()
+
+    def next_datagram(self, now_s: float) -> bytes:
+        packet: Packet
+        if self._outbox:
+            packet = self._outbox.popleft()
+            if isinstance(packet, Request | Metadata):
+                self._answer_due_s = now_s + self._settings.timer_s
+        else:
+            packet = self._next_data(now_s)
+        if not self.has_datagram():
+            self.wakes_at_s = now_s  # timers are looked at once all is sent
+        self._tally.sent(packet, now_s)
+        return self._settings.codec.pack(packet)
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        try:
+            packet = self._settings.codec.read(datagram)
+        except Unreadable:
+            self._tally.unreadable += 1
+            return
+        self._tally.received(packet, now_s)
+        if isinstance(packet, Request) and self._settings.transfer == "get":
+            self._hear_request(packet, now_s)
+        elif isinstance(packet, Status) and self._is_awaited(packet):
+            self._hear_status(packet, now_s)
+        else:
+            self._tally.refused += 1
+
+    def advance(self, now_s: float) -> None:
+        self.wakes_at_s = math.inf
+        if self.ended or self.has_datagram():
+            return
+        silent_until_s = self._quiet_since_s + self._settings.silence_limit_s
+        if now_s >= silent_until_s:
+            raise Failed(f"the receiver was silent for {self._settings.silence_limit_s:g} s; {self._tally.facts()}")
+        if now_s >= self._answer_due_s:
+            self._ask_again()
+        else:
+            self.wakes_at_s = min(silent_until_s, self._answer_due_s)
+
+    def facts(self) -> str:
+        """The last line of output."""
+        return self._tally.facts()
+
+    def _describe(self, name: str) -> Metadata:
+        descriptor_bits = self._settings.descriptor_bits_for(self._file_bytes)
+        kind = self._settings.checksum_kind
+        return Metadata(
+            session=session_id(name),
+            file_bytes=self._file_bytes,
+            name=name,
+            checksum=kind,
+            digest=checksums.digest(self._file, kind),
+            descriptor_bits=descriptor_bits,
+        )
+
+    def _put(self, now_s: float) -> None:
+        if self._settings.start == "blind":
+            self._stream(now_s)
+            return
+        self._request = Request(
+            session=self._metadata.session,
+            action=Action.PUT,
+            name=self._metadata.name,
+            descriptor_bits=self._metadata.descriptor_bits,
+        )
+        self._outbox.append(self._request)
+
+    def _stream(self, now_s: float) -> None:
+        self._streaming = True
+        self._request = None
+        self._send_metadata(now_s)
+
+    def _send_metadata(self, now_s: float) -> None:
+        """Once a round trip: what asks for them sooner cannot know that they are on their way."""
+        if now_s - self._metadata_sent_at_s >= self._settings.rtt_s:
+            self._outbox.append(self._metadata)
+            self._metadata_sent_at_s = now_s
+
+    def _has_data(self) -> bool:
+        return self._streaming and (bool(self._repairs) or not self._ended_file)
+
+    def _next_data(self, now_s: float) -> Data:
+        start, end = self._next_span()
+        self._data_packets += 1
+        asks = self._asks_now()
+        if asks:
+            self._asked_with = start, end
+            self._answer_due_s = now_s + self._settings.timer_s
+        if not self._asking_again:
+            self._quiet_since_s = now_s
+        self._flights.note(start, end, self._settings.answers(end) if asks else None, now_s)
+        self._file.seek(start)
+        return Data(
+            session=self._metadata.session,
+            offset=start,
+            payload=self._file.read(end - start),
+            asks=asks,
+            ends=end == self._file_bytes,
+            timestamp=timestamp(now_s) if self._settings.timestamps == "on" else b"",
+            descriptor_bits=self._metadata.descriptor_bits,
+        )
+
+    def _next_span(self) -> Span:
+        """What is missing, or else what comes next. An empty file is one empty span."""
+        if self._repairs:
+            self._tally.data_again += 1
+            return self._repairs.pop(self._settings.segment_bytes)
+        start = self._sent_bytes
+        self._sent_bytes = min(start + self._settings.segment_bytes, self._file_bytes)
+        self._ended_file = self._sent_bytes == self._file_bytes
+        return start, self._sent_bytes
+
+    def _asks_now(self) -> bool:
+        """At intervals, and with the last packet that there is to send."""
+        every = self._settings.status_packets
+        return not self._has_data() or (every > 0 and self._data_packets % every == 0)
+
+    def _ask_again(self) -> None:
+        """What asked was lost, and is missing, or else the answer was."""
+        self._answer_due_s = math.inf
+        self._asking_again = True
+        if self._request is not None:
+            self._outbox.append(self._request)
+        elif self._file_bytes == 0:
+            self._ended_file = False
+        else:
+            self._repairs.add(*self._asked_with)
+
+    def _hear_request(self, request: Request, now_s: float) -> None:
+        if request.action != Action.GET:
+            self._refuse(request, Code.UNSUPPORTED_REQUEST)
+        elif request.name not in ("", self._metadata.name):
+            self._refuse(request, Code.FILE_NOT_FOUND)
+        elif request.descriptor_bits < self._metadata.descriptor_bits:
+            self._refuse(request, Code.FILE_TOO_LONG)
+        elif not self._streaming:
+            self._metadata = replace(self._metadata, session=request.session)
+            self._quiet_since_s = now_s
+            if self._settings.version:
+                self._outbox.append(self._word(request.session, Code.SUCCESS))
+            self._stream(now_s)
+
+    def _refuse(self, request: Request, code: Code) -> None:
+        """Version 0 has no words for it."""
+        self._tally.refused += 1
+        if self._settings.version:
+            self._outbox.append(self._word(request.session, code))
+
+    def _word(self, session: int, code: Code) -> Status:
+        return Status(
+            session=session,
+            code=code,
+            progress=0,
+            in_response_to=0,
+            holes=(),
+            partial=False,
+            voluntary=False,
+            metadata_missing=False,
+            timestamp=b"",
+            descriptor_bits=self._metadata.descriptor_bits,
+        )
+
+    def _hear_status(self, status: Status, now_s: float) -> None:
+        if status.code not in (Code.SUCCESS, Code.METADATA_REQUIRED):
+            raise Failed(f"the receiver gave up with {code_name(status.code)}; {self._tally.facts()}")
+        self._quiet_since_s = now_s
+        self._asking_again = False
+        if status.partial:  # the rest of the list is on its way
+            self._answer_due_s = max(self._answer_due_s, now_s + self._settings.timer_s)
+        if status.timestamp:
+            self._tally.round_trip_s = now_s - made_at_s(status.timestamp)
+        if self._request is not None:
+            self._stream(now_s)
+        elif self._is_whole(status):
+            self.ended = True
+        else:
+            if status.metadata_missing or status.code == Code.METADATA_REQUIRED:
+                self._send_metadata(now_s)
+            self._repair(status, now_s)
+
+    def _is_awaited(self, status: Status) -> bool:
+        return status.session == self._metadata.session and (self._streaming or self._request is not None)
+
+    def _is_whole(self, status: Status) -> bool:
+        lacks = bool(status.holes) or status.partial or status.metadata_missing
+        return not lacks and status.progress == self._file_bytes
+
+    def _repair(self, status: Status, now_s: float) -> None:
+        missing = Spans((start, min(end, self._sent_bytes)) for start, end in status.holes)
+        if not status.holes:
+            missing.add(status.progress, self._sent_bytes)  # the receiver has not seen what came last
+        for start, end in self._flights.unknown_to(status, now_s):
+            missing.remove(start, end)
+        for start, end in missing:
+            self._repairs.add(start, end)

@@ -1,0 +1,105 @@
+"""What a user can choose about a Saratoga transfer, and what follows from it for both sides."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agents.ending import Unsupported
+from agents.pacing import frame_bytes
+from agents.saratoga import version0, version1
+from agents.saratoga.packets import TIMESTAMP_BYTES, Data, Metadata, Packet, Request, Status
+from agents.udp import LARGEST_PAYLOAD_BYTES
+
+LARGEST_HEADER_BYTES = 4 + 4 + TIMESTAMP_BYTES + 8
+"""In front of the data of a DATA packet with a timestamp and 64-bit offsets."""
+
+DESCRIPTOR_BITS = (16, 32, 64)
+
+
+class Codec(NamedTuple):
+    """How a version looks on the wire."""
+
+    pack: Callable[[Request | Metadata | Data | Status], bytes]
+    read: Callable[[bytes], Packet]
+
+
+_CODECS = {0: Codec(version0.pack, version0.read), 1: Codec(version1.pack, version1.read)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Choices that both sides must be given alike."""
+
+    rate_bps: float
+    rtt_s: float
+    version: int = 1
+    transfer: str = "put"
+    start: str = "blind"
+    segment_bytes: int = 1000
+    descriptor_bits: int | None = None
+    checksum: str | None = None
+    timestamps: str = "off"
+    status_packets: int = 500
+    voluntary_s: float = 0.0
+    timer_margin_s: float = 0.1
+    idle_limit_s: float | None = None
+
+    def __post_init__(self) -> None:
+        largest = LARGEST_PAYLOAD_BYTES - LARGEST_HEADER_BYTES
+        if not 1 <= self.segment_bytes <= largest:
+            raise Unsupported(f"segments of {self.segment_bytes} bytes; a UDP datagram holds 1 to {largest}")
+        if self.version == 0:
+            self._refuse_what_came_later()
+
+    def _refuse_what_came_later(self) -> None:
+        later = {
+            "a put": self.transfer == "put",
+            "a checksum": self.checksum not in (None, "none"),
+            "timestamps": self.timestamps == "on",
+            f"offsets of {self.descriptor_bits} bits": self.descriptor_bits not in (None, version0.DESCRIPTOR_BITS),
+        }
+        for what in (name for name, wanted in later.items() if wanted):
+            raise Unsupported(f"{what}; version 0 has none, take version 1")
+
+    @property
+    def codec(self) -> Codec:
+        """How packets become datagrams and back."""
+        return _CODECS[self.version]
+
+    @property
+    def checksum_kind(self) -> str:
+        """Of the whole file, in METADATA."""
+        return self.checksum or ("md5" if self.version else "none")
+
+    def descriptor_bits_for(self, file_bytes: int) -> int:
+        """Bits of offsets and sizes: those chosen, or the fewest that reach. Raises Unsupported when none do."""
+        chosen = version0.DESCRIPTOR_BITS if self.version == 0 else self.descriptor_bits
+        for bits in (chosen,) if chosen else DESCRIPTOR_BITS:
+            if file_bytes < 1 << bits:
+                return bits
+        raise Unsupported(f"a file of {file_bytes} bytes; offsets of {bits} bits reach {(1 << bits) - 1}")
+
+    def answers(self, end: int) -> int:
+        """What "in response to" says to DATA that ends before `end`: version 0 named the last byte itself."""
+        return end if self.version else max(0, end - 1)
+
+    def holes_per_status(self, descriptor_bits: int) -> int:
+        """How many holes a STATUS has room for that is no longer than a DATA packet."""
+        room = self._longest_packet_bytes - 8 - TIMESTAMP_BYTES - descriptor_bits // 4
+        return max(1, room // (descriptor_bits // 4))
+
+    @property
+    def timer_s(self) -> float:
+        """How long to wait for an answer before asking again: the light, the longest question and answer on the
+        channel, and the margin."""
+        packet_s = 8 * frame_bytes(self._longest_packet_bytes) / self.rate_bps if self.rate_bps else 0.0
+        return self.rtt_s + 2 * packet_s + self.timer_margin_s
+
+    @property
+    def silence_limit_s(self) -> float:
+        """How long the peer may be silent while it owes something. The draft leaves it to the user."""
+        return self.idle_limit_s if self.idle_limit_s is not None else 30 + 10 * self.timer_s
+
+    @property
+    def _longest_packet_bytes(self) -> int:
+        return LARGEST_HEADER_BYTES + max(64, self.segment_bytes)
