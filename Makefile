@@ -6,15 +6,21 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 SWEEP ?= profiles/sweeps/demo.yaml
 PART ?= all
 
-.PHONY: help setup demo test unit system lab lint bench accuracy clean
+.PHONY: help setup demo test unit system lab lint bench accuracy builds builds-table clean
 
 help:  ## list these
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup  ## install what is needed, run the demo sweep, print the report's path
 	$(BIN)/owlt run $(SWEEP)
 
 test: setup lint unit system lab  ## everything that has to pass
+
+builds: setup  ## third-party builds that registries have: make builds BUILD=licklider, or all of them
+	@SUDO="$(SUDO)" $(BIN)/owlt builds install $(BUILD)
+
+builds-table: setup  ## every build that is installed over three channels; the last line is a summary
+	$(BIN)/owlt implementations table
 
 setup: .venv/.made  ## Debian packages, virtual environment, eBPF programs, virtual-time kernel
 	@SUDO="$(SUDO)" .ci/debian-packages
@@ -26,6 +32,7 @@ unit: .venv/.made  ## no root, seconds
 	$(BIN)/python -m pytest tests/unit -n 2
 
 system: setup  ## in guests: real netem, real sshd, real builds
+	-@SUDO="$(SUDO)" $(BIN)/owlt builds install licklider normcast uftp ngtcp2 socat iperf3
 	$(BIN)/python -m pytest tests/system
 
 lab: setup  ## namespaces of this machine's kernel as hosts

@@ -31,7 +31,7 @@ from orchestrator.plan import Batch, Plan, Run
 from orchestrator.record import RECORD_NAME, Outcome, RunRecord, write_record
 from orchestrator.rigs import guest
 from orchestrator.rigs.rig import CARD_RATE_BPS
-from orchestrator.worker import BATCH_NAME, EVENT_MARK, Task
+from orchestrator.worker import ALIVE, BATCH_NAME, EVENT_MARK, Task
 
 HANG_S = 60.0
 HANG_S_PER_MEGABYTE = 30.0
@@ -294,6 +294,8 @@ class _Desk:
             return
         facts = json.loads(line.removeprefix(EVENT_MARK))
         event = Event(time.time(), batch, facts.pop("event"), facts)
+        if event.name == ALIVE:
+            return
         self._note(event)
         if event.name == "run":
             shift.current = facts["run_id"]

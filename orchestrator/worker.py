@@ -11,6 +11,9 @@ import json
 import platform
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -38,6 +41,10 @@ CERTIFYING_S = {"exact": 7 * 24 * 3600.0, "skip": 7 * 24 * 3600.0, "real": 3600.
 """Longer than certifying a channel takes, by the rig's clock."""
 BESIDE_THE_SESSION_S = 600.0
 EVENT_MARK = "@owlt "
+ALIVE = "alive"
+SIGNS_OF_LIFE = 200
+"""So many in the time limit of a run, but none more often than every few seconds of the rig's clock."""
+SHORTEST_BEAT_S = 5.0
 
 
 class Task(BaseModel):
@@ -72,6 +79,24 @@ def tell_phase(run_id: str, phase: str) -> None:
     tell("phase", run_id=run_id, phase=phase)
 
 
+@contextmanager
+def _signs_of_life(deadline_s: float) -> Iterator[None]:
+    """Tell now and then that time goes on: on a virtual clock, a build that polls is slow and not hung."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(max(deadline_s / SIGNS_OF_LIFE, SHORTEST_BEAT_S)):
+            tell(ALIVE)
+
+    beating = threading.Thread(target=beat, daemon=True)
+    beating.start()
+    try:
+        yield
+    finally:
+        over.set()
+        beating.join()
+
+
 def work(directory: Path, rig_directory: Path) -> None:
     """Raise the rig, perform every run of the batch, take the rig down."""
     tell("connect")
@@ -103,12 +128,8 @@ def work(directory: Path, rig_directory: Path) -> None:
         for run in task.runs:
             tell("run", run_id=run.run_id)
             rig.channel.renew(lease_s(run, task))
-            record = perform(
-                run,
-                setting,
-                directory / "runs" / run.run_id,
-                partial(tell_phase, run.run_id),
-            )
+            with _signs_of_life(run.deadline_s(setting.implementation_of(run))):
+                record = perform(run, setting, directory / "runs" / run.run_id, partial(tell_phase, run.run_id))
             tell("done", run_id=run.run_id, outcome=record.outcome, reason=record.reason)
     tell("end")
 
