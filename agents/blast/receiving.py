@@ -1,0 +1,104 @@
+"""The receiver's side: puts every piece in its place, and ends when the file is whole or nothing more will come."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from agents.blast.datagrams import HEADER, Pieces, Unreadable
+from agents.ending import Failed
+from agents.pacing import frame_bytes
+
+WRITE_BYTES = 1 << 20
+"""Pieces that follow each other are written together: a write for each would take longer than all the rest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long a receiver waits for what may still come, in seconds."""
+
+    first_s: float
+    """For the first datagram."""
+
+    silence_s: float
+    """For the next, while no end marker was seen."""
+
+    after_end_s: float
+    """For the next, once an end marker was seen: what the path put out of order."""
+
+    @classmethod
+    def of(cls, *, rate_bps: float, one_way_delay_s: float, segment_bytes: int, silence_s: float | None) -> "Patience":
+        """As a channel needs it. A silence in the middle may be an outage: it is waited for as for the first."""
+        packet_s = 8 * frame_bytes(segment_bytes + HEADER.size) / rate_bps if rate_bps else 0.0
+        longest_s = 30 + 10 * one_way_delay_s + 100 * packet_s if silence_s is None else silence_s
+        return cls(first_s=longest_s, silence_s=longest_s, after_end_s=0.1 + one_way_delay_s + 10 * packet_s)
+
+
+class Receiving:
+    """A `Party` that receives one file into `output`, which appears when it is whole. It has nothing to say."""
+
+    def __init__(self, output: Path, pieces: Pieces, patience: Patience, now_s: float) -> None:
+        self._output = output
+        self._part = output.with_name(output.name + ".part")
+        self._store = self._part.open("wb", buffering=WRITE_BYTES)
+        self._pieces = pieces
+        self._patience = patience
+        self._has = bytearray(pieces.count)
+        self._missing = pieces.count
+        self._next = 0
+        self._again = 0
+        self._unreadable = 0
+        self._begun = False
+        self._end_markers = 0
+        self.ended = False
+        self.wakes_at_s = now_s + patience.first_s
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    def has_datagram(self) -> bool:
+        return False
+
+    def next_datagram(self, now_s: float) -> bytes:
+        raise AssertionError("a receiver of a blast has nothing to say")
+
+    def advance(self, now_s: float) -> None:
+        self.ended = now_s >= self.wakes_at_s or (self._begun and self._missing == 0)
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        try:
+            number, data = self._pieces.decode(datagram)
+        except Unreadable:
+            self._unreadable += 1
+            return
+        self._begun = True
+        if number == self._pieces.count:
+            self._end_markers += 1
+        elif self._has[number]:
+            self._again += 1
+        else:
+            self._keep(number, data)
+        self.wakes_at_s = now_s + (self._patience.after_end_s if self._end_markers else self._patience.silence_s)
+
+    def _keep(self, number: int, data: memoryview) -> None:
+        if number != self._next:
+            self._store.seek(number * self._pieces.segment_bytes)
+        self._store.write(data)
+        self._next = number + 1
+        self._has[number] = True
+        self._missing -= 1
+
+    def facts(self) -> str:
+        """Publish the file, if it is whole, and give the last line of output. Raises Failed when it is not."""
+        self._store.close()
+        came = self._pieces.count - self._missing
+        facts = (
+            f"{came} of {self._pieces.count} datagrams came; again={self._again} unreadable={self._unreadable} "
+            f"end_markers={self._end_markers}"
+        )
+        if self._missing or not self._begun:
+            raise Failed(f"file not whole: {facts}")
+        self._part.replace(self._output)
+        return facts

@@ -1,0 +1,113 @@
+"""The sender's side: every piece of a file in order, at the rate of the channel, then the end markers."""
+
+import errno
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.blast.datagrams import HEADER, Pieces, encode
+from agents.ending import Failed, Unsupported
+from agents.pacing import Pacer
+from agents.udp import LARGEST_PAYLOAD_BYTES, Address
+
+END_MARKERS = 5
+"""All of them are lost at PER 0.1 in one run of 100,000; the receiver's patience ends such a run."""
+
+TOGETHER_S = 0.0005
+"""Datagrams that leave within this time are handed to the kernel in one call: at 10 Mbit/s one, at 1 Gbit/s 60."""
+
+MOST_TOGETHER = 64
+"""UDP_MAX_SEGMENTS of Linux before 6.9."""
+
+UDP_SEGMENT = 103
+"""Linux: cut what is sent in one call into datagrams of this size (udp(7)). An interface that cannot do that itself
+gets them cut already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Choices of the sender. Raises Unsupported when they send nothing."""
+
+    rate_bps: float
+    segment_bytes: int = 1000
+    passes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.passes < 1:
+            raise Unsupported(f"{self.passes} passes; at least one sends the file")
+
+    @property
+    def datagram_bytes(self) -> int:
+        """Of every datagram but a shorter last one."""
+        return HEADER.size + self.segment_bytes
+
+    @property
+    def together(self) -> int:
+        """How many datagrams one call hands over."""
+        fit = min(MOST_TOGETHER, LARGEST_PAYLOAD_BYTES // self.datagram_bytes)
+        due = int(TOGETHER_S * self.rate_bps / (8 * self.datagram_bytes)) if self.rate_bps else MOST_TOGETHER
+        return max(1, min(fit, due))
+
+
+def send(file: Path, local: Address, peer: Address, settings: Settings) -> str:
+    """Send a file, each piece `settings.passes` times. Returns plain facts; whether it arrived is never known.
+
+    Raises:
+        Failed: the address is not this host's.
+        Unsupported: no datagram holds such a segment.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint, file.open("rb", buffering=0) as content:
+        pieces = Pieces(os.fstat(content.fileno()).st_size, settings.segment_bytes)
+        try:
+            endpoint.bind(local)
+        except OSError as error:
+            raise Failed(f"cannot send from {local}: {error.strerror}; give an own address") from error
+        begin_s = time.monotonic()
+        pacer = Pacer(settings.rate_bps)
+        for batch in _batches(content.fileno(), pieces, settings):
+            _sleep_until(pacer.opens_at_s)
+            now_s = time.monotonic()
+            for datagram in batch:
+                pacer.spend(len(datagram), now_s)
+            _hand_over(endpoint, peer, batch, settings.datagram_bytes)
+    sent = settings.passes * pieces.count
+    return f"sent={sent} end_markers={END_MARKERS} passes={settings.passes} duration_s={time.monotonic() - begin_s:.6f}"
+
+
+def _batches(content: int, pieces: Pieces, settings: Settings) -> Iterator[list[bytes]]:
+    """What leaves in one call: pieces as long as each other but for the last, or one end marker."""
+    together_bytes = settings.together * pieces.segment_bytes
+    for _ in range(settings.passes):
+        for begin in range(0, pieces.file_bytes, together_bytes):
+            data = os.pread(content, together_bytes, begin)
+            yield [
+                encode(begin + at, data[at : at + pieces.segment_bytes])
+                for at in range(0, len(data), pieces.segment_bytes)
+            ]
+    for _ in range(END_MARKERS):
+        yield [encode(pieces.file_bytes, b"")]
+
+
+def _sleep_until(moment_s: float) -> None:
+    wait_s = moment_s - time.monotonic()
+    if wait_s > 0:
+        time.sleep(wait_s)
+
+
+def _hand_over(endpoint: socket.socket, peer: Address, batch: list[bytes], datagram_bytes: int) -> None:
+    """Send datagrams; sleeps while the socket has no room. One by one where the kernel does not cut them."""
+    if len(batch) > 1:
+        size = (socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("H", datagram_bytes))
+        try:
+            endpoint.sendmsg(batch, [size], 0, peer)
+        except OSError as error:
+            if error.errno not in (errno.EIO, errno.EINVAL, errno.EMSGSIZE):
+                raise
+        else:
+            return
+    for datagram in batch:
+        endpoint.sendto(datagram, peer)

@@ -1,0 +1,74 @@
+"""The sender's side: connects, hands its file to the kernel, and waits until the receiver has closed."""
+
+import select
+import socket
+import time
+from pathlib import Path
+
+from agents.ending import Failed, Unsupported
+from agents.tcp import kernel
+from agents.tcp.settings import Settings
+from agents.udp import Address
+
+
+def send(file: Path, peer: Address, settings: Settings) -> str:
+    """Send a file. Returns plain facts once the receiver has closed its half, which it does with a whole file only.
+
+    Raises:
+        Failed: nobody answered, or the receiver gave up or fell silent.
+        Unsupported: this host's kernel has no such congestion control, or this path no such segments.
+    """
+    begin_s = time.monotonic()
+    with file.open("rb") as content, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+        kernel.prepare(connection, settings)
+        kernel.choose_congestion_control(connection, settings.congestion_control)
+        if settings.segment_bytes:
+            kernel.limit_segments(connection, settings.segment_bytes)
+        connection.settimeout(settings.silence_limit_s)
+        segment_bytes = _connect(connection, peer, settings)
+        try:
+            connection.sendfile(content)
+        except TimeoutError as error:
+            raise Failed(f"the receiver was silent for {settings.silence_limit_s} s; {_facts(connection)}") from error
+        connection.shutdown(socket.SHUT_WR)
+        _await_close(connection, settings)
+        facts = f"segment_bytes={segment_bytes} {_facts(connection)}"
+    return f"{facts} duration_s={time.monotonic() - begin_s:.6f}"
+
+
+def _connect(connection: socket.socket, peer: Address, settings: Settings) -> int:
+    """Returns the data in a full segment."""
+    try:
+        connection.connect(peer)
+    except TimeoutError as error:
+        raise Failed(f"{peer} did not answer for {settings.silence_limit_s} s") from error
+    except ConnectionRefusedError as error:
+        raise Failed(f"nobody listens on {peer}") from error
+    segment_bytes = kernel.segment_bytes(connection)
+    if settings.segment_bytes not in (0, segment_bytes):
+        raise Unsupported(f"segments of {settings.segment_bytes} bytes; path and peer give {segment_bytes}")
+    return segment_bytes
+
+
+def _await_close(connection: socket.socket, settings: Settings) -> None:
+    """Sleep until the receiver's FIN has come; look once a limit whether more was acknowledged meanwhile."""
+    acked = -1
+    while not select.select([connection], [], [], settings.silence_limit_s)[0]:
+        acked, before = kernel.info(connection).bytes_acked, acked
+        if acked == before:
+            raise Failed(f"the receiver was silent for {settings.silence_limit_s} s; {_facts(connection)}")
+    try:
+        said = connection.recv(1)
+    except ConnectionResetError as error:
+        raise Failed(f"the receiver gave up; {_facts(connection)}") from error
+    if said:
+        raise Failed("the receiver sent data, which it never does: another program listens there")
+
+
+def _facts(connection: socket.socket) -> str:
+    info = kernel.info(connection)
+    return (
+        f"congestion_control={kernel.congestion_control(connection)} "
+        f"segments={info.segments_out} data_segments={info.data_segments_out} retransmitted={info.retransmitted} "
+        f"received={info.segments_in} min_rtt_s={info.min_rtt_s:.6f}"
+    )

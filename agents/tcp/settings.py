@@ -1,0 +1,67 @@
+"""What a user can choose about a TCP transfer, and what follows from it."""
+
+import math
+from dataclasses import dataclass
+
+from agents.ending import Unsupported
+
+SMALLEST_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES = 88, 32_755
+"""What TCP_MAXSEG of Linux takes, timestamps come on top."""
+
+LARGEST_WINDOW_BYTES = 65535 << 14
+"""What window scaling reaches (RFC 7323, section 2.2). More is never in flight, whatever the channel holds."""
+
+LARGEST_BUFFER_BYTES = (1 << 30) - 1
+"""What Linux grants at most: it counts in 31 bits, and doubles what it is asked for."""
+
+SMALLEST_BUFFER_BYTES = 1 << 20
+
+PACKET_OVERHEAD_BYTES = 1500
+"""Memory that a packet may take beside its data; a window is what is left of the buffer."""
+
+LONGEST_TIMEOUT_S = 120.0
+"""TCP_RTO_MAX of Linux. tcp_rto_max_ms and TCP_RTO_MAX_MS make it shorter, nothing makes it longer."""
+
+KERNEL_BUFFERS = "kernel"
+CHANNEL_BUFFERS = "channel"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Choices of both sides. Raises Unsupported when TCP or Linux has no such segments or delays."""
+
+    rate_bps: float
+    rtt_s: float
+    file_bytes: int
+    segment_bytes: int = 1000
+    buffers: str = CHANNEL_BUFFERS
+    congestion_control: str = "cubic"
+    delack_limit_ms: int = 0
+    idle_limit_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.segment_bytes and not SMALLEST_SEGMENT_BYTES <= self.segment_bytes <= LARGEST_SEGMENT_BYTES:
+            wanted = f"{SMALLEST_SEGMENT_BYTES} to {LARGEST_SEGMENT_BYTES}"
+            raise Unsupported(f"segments of {self.segment_bytes} bytes; Linux has {wanted}")
+
+    @property
+    def buffer_bytes(self) -> int | None:
+        """To ask for, both for sending and for receiving: for as much as the channel holds in a round trip, or the
+        file if that is less. None leaves it to the kernel, which tunes within tcp_rmem and tcp_wmem."""
+        if self.buffers == KERNEL_BUFFERS:
+            return None
+        if self.buffers != CHANNEL_BUFFERS:
+            return min(int(self.buffers), LARGEST_BUFFER_BYTES)
+        window_bytes = min(self._bytes_in_flight, self.file_bytes, LARGEST_WINDOW_BYTES)
+        overhead = PACKET_OVERHEAD_BYTES / (self.segment_bytes or PACKET_OVERHEAD_BYTES)
+        return min(max(math.ceil(window_bytes * (1 + overhead)), SMALLEST_BUFFER_BYTES), LARGEST_BUFFER_BYTES)
+
+    @property
+    def _bytes_in_flight(self) -> float:
+        """Of a full pipe and a queue that is as long again."""
+        return 2 * self.rate_bps * self.rtt_s / 8 if self.rate_bps else math.inf
+
+    @property
+    def silence_limit_s(self) -> float:
+        """How long nothing may come of the peer. Ten of the longest timeouts: the same packet is lost as often."""
+        return self.idle_limit_s if self.idle_limit_s is not None else 10 * (LONGEST_TIMEOUT_S + self.rtt_s)
