@@ -10,7 +10,7 @@ from pathlib import Path
 from agents.contract import Implementation
 from captures.cache import load_summary
 from orchestrator.plan import Plan
-from orchestrator.record import Outcome, read_record
+from orchestrator.record import RECORD_NAME, Outcome, read_record
 from orchestrator.verdict import explanation
 
 
@@ -19,6 +19,7 @@ class Row:
     """One build over one channel. Numbers are None where the packets gave none."""
 
     implementation: str
+    clock: str
     channel: str
     outcome: Outcome
     goodput_bps: float | None
@@ -36,7 +37,7 @@ def rows(plan: Plan, results: Path) -> list[Row]:
     """A row for each recorded run, the channels of a build together, in the order of the plan's grid."""
     channels = list(plan.sweep.channel or [])
     names = list(plan.implementations)
-    recorded = [run for run in plan.runs if (results / "runs" / run.run_id).is_dir()]
+    recorded = [run for run in plan.runs if (results / "runs" / run.run_id / RECORD_NAME).exists()]
     recorded.sort(
         key=lambda run: (names.index(run.permutation.implementation), channels.index(run.permutation.channel_name))
     )
@@ -64,6 +65,7 @@ def _row(builds: Mapping[str, Implementation], directory: Path) -> Row:
     )
     return Row(
         implementation=record.implementation,
+        clock=record.clock,
         channel=record.channel_name,
         outcome=record.outcome,
         goodput_bps=packets.goodput_until_whole_bps if packets and completed else None,

@@ -94,30 +94,36 @@ def table(
     from orchestrator.catalogue import find_implementation, implementation_files
     from orchestrator.doctor import lacks_for
     from orchestrator.progress import SweepProgress
-    from orchestrator.proving import table_plan
+    from orchestrator.proving import table_plans
 
     asked = [find_implementation(name) for name in names or [str(path) for path in implementation_files()]]
     missing = {build.name: lacks[0].mend for build in asked if (lacks := lacks_for(build))}
-    plan = table_plan({build.name: build for build in asked if build.name not in missing})
-    with SweepProgress(out) as observe:
-        done = perform_plan(plan, results, guests, observe, "owlt implementations table")
-    found = rows(plan, results)
-    shown = _table("build", "channel", "outcome", "Mbit/s", "STR", "RTS", "bytes a packet", "hash", "remark")
+    plans = table_plans({build.name: build for build in asked if build.name not in missing})
+    interrupted = False
+    for clock, plan in plans.items():
+        with SweepProgress(out) as observe:
+            done = perform_plan(plan, results / clock, guests, observe, "owlt implementations table")
+        interrupted = interrupted or done.interrupted
+        if interrupted:
+            break
+    found = [row for clock, plan in plans.items() for row in rows(plan, results / clock)]
+    shown = _table("build", "clock", "channel", "outcome", "Mbit/s", "STR", "RTS", "bytes a packet", "hash", "remark")
     for row in found:
         goodput = "" if row.goodput_bps is None else f"{row.goodput_bps / 1e6:.3f}"
         counts = ["" if count is None else str(count) for count in (row.str_sent, row.rts_sent)]
         size = "" if row.bytes_a_packet is None else f"{row.bytes_a_packet:.0f}"
         shown.add_row(
-            *(row.implementation, row.channel, row.outcome, goodput, *counts, size),
+            *(row.implementation, row.clock, row.channel, row.outcome, goodput, *counts, size),
             *(row.received_sha256[:8], escape(row.remark)),
         )
     out.print(shown)
     for name, mend in missing.items():
         out.print(f"{name}: not installed: {mend}")
-    if found:
-        out.print(f"report: {make_report(results)}")
-    out.print(summary(found, missing, len(plan.runs)), markup=False)
-    if done.interrupted:
+    for clock in plans:
+        if any((results / clock / "runs").glob("*/record.json")):
+            out.print(f"report: {make_report(results / clock)}")
+    out.print(summary(found, missing, sum(len(plan.runs) for plan in plans.values())), markup=False)
+    if interrupted:
         raise typer.Exit(130)
     raise typer.Exit(1 if any(row.unexplained for row in found) else 0)
 
