@@ -1,0 +1,59 @@
+"""What is kept of what a program writes, and what is found in it."""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+from pathlib import Path
+
+import pytest
+
+from orchestrator import program
+from orchestrator.program import Output
+
+
+def drained(directory: Path, written: bytes) -> Output:
+    """A stream that carried this."""
+    output = Output(directory / "log")
+    output.drain(io.BytesIO(written).read, threading.Condition())
+    return output
+
+
+def test_all_that_is_written_is_in_the_log(tmp_path: Path) -> None:
+    drained(tmp_path, b"one\n\xfftwo")
+
+    assert (tmp_path / "log").read_bytes() == b"one\n\xfftwo"
+
+
+def test_beyond_the_limit_nothing_is_read_or_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "OUTPUT_LIMIT_BYTES", 100_000)
+    stream = io.BytesIO(b"x" * 1_000_000)
+    output = Output(tmp_path / "log")
+    output.drain(stream.read, threading.Condition())
+
+    assert output.flooded
+    assert (tmp_path / "log").stat().st_size == 100_000
+    assert stream.tell() == 2 * 65_536
+
+
+def test_what_stays_within_the_limit_is_no_flood(tmp_path: Path) -> None:
+    assert not drained(tmp_path, b"x" * 1_000_000).flooded
+
+
+def test_the_last_line_is_the_last_that_says_something(tmp_path: Path) -> None:
+    assert drained(tmp_path, b"first\nlast words\r\n\n  \n").last_line == "last words"
+
+
+def test_a_match_is_looked_for_from_where_it_is_asked(tmp_path: Path) -> None:
+    output = drained(tmp_path, b"ready\nready\n")
+
+    first = output.find(re.compile(b"ready"), 0)
+    assert first == 5
+    assert output.find(re.compile(b"ready"), first) == 11
+    assert output.find(re.compile(b"ready"), 11) is None
+
+
+def test_a_line_that_comes_in_pieces_is_searched_from_its_begin(tmp_path: Path) -> None:
+    assert drained(tmp_path, b"one\ntwo and").begin_of_last == 4
+    assert drained(tmp_path, b"one\ntwo\n").begin_of_last == 4

@@ -1,0 +1,233 @@
+"""Checks and the table of builds: which runs they make, and what is said of what came of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.contract import Implementation, KnownLimit
+from captures.delays import DelaySummary
+from captures.summary import CaptureSummary
+from orchestrator import builds_table, verdict
+from orchestrator.builds_table import Row
+from orchestrator.catalogue import find_implementation
+from orchestrator.plan import Run
+from orchestrator.proving import CLEAN, DEAD, LOSSY, best_clock, check_plan, table_plans
+from orchestrator.record import Outcome, RunRecord, Side, write_record
+from orchestrator.verdict import Finding, findings, is_fit, log_tail
+
+NO_DELAYS = DelaySummary.model_construct()
+
+
+@pytest.fixture
+def cfdp() -> Implementation:
+    return find_implementation("cfdp")
+
+
+def summary(**changes: Any) -> CaptureSummary:
+    """What packets say of a good run, with changes."""
+    numbers = dict.fromkeys(CaptureSummary.model_fields, 0)
+    good = {"str_sent": 1000, "str_sent_bytes": 1_042_000, "rts_sent": 2, "goodput_bps": 8.9e6}
+    rest = {
+        "goodput_until_whole_bps": 9.1e6,
+        "background_packets": {"igmp": 2},
+        "suspect": [],
+        "owd_forward": NO_DELAYS,
+    }
+    return CaptureSummary.model_construct(**(numbers | good | rest | {"owd_reverse": NO_DELAYS} | changes))
+
+
+def record(run: Run, **changes: Any) -> RunRecord:
+    """A completed run, with changes."""
+    point = run.permutation.model_dump()
+    known = {
+        "run_id": run.run_id,
+        "sweep": "check",
+        "title": "",
+        "protocol": "",
+        "repetition": 1,
+        "order": 1,
+        "seed": 1,
+    }
+    ran = {"clock": "exact", "rig": "virtual", "outcome": "completed", "versions": {"implementation": "cfdp-py 0.7.0"}}
+    return RunRecord.model_validate(point | known | ran | changes)
+
+
+def checked(
+    build: Implementation,
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    packets: CaptureSummary | None = None,
+    **by_channel: dict[str, Any],
+) -> dict[str, Finding]:
+    """The findings of a check of runs that went well but for what is given by channel; a dead one fails."""
+    changes: dict[str, dict[str, Any]] = {DEAD: {"outcome": "failed", "sender": Side(exit_status=1)}}
+    changes |= {name.replace("_", "-"): given for name, given in by_channel.items()}
+    for run in check_plan(build).runs:
+        place = directory / "runs" / run.run_id
+        place.mkdir(parents=True)
+        write_record(record(run, **changes.get(run.permutation.channel_name, {})), place)
+    monkeypatch.setattr(verdict, "load_summary", lambda _: packets or summary())
+    return {finding.what: finding for finding in findings(build, directory)}
+
+
+def test_a_check_is_a_clean_a_lossy_and_a_dead_channel(cfdp: Implementation) -> None:
+    runs = check_plan(cfdp).runs
+
+    assert {run.permutation.channel_name for run in runs} == {CLEAN, LOSSY, DEAD}
+    assert {run.permutation.packet_error_rate for run in runs} == {0, 0.01, 1}
+
+
+def test_every_build_of_the_table_meets_three_channels(cfdp: Implementation) -> None:
+    plan = table_plans({"cfdp": cfdp})["exact"]
+
+    points = {(run.permutation.delay_ns // 10**6, run.permutation.packet_error_rate) for run in plan.runs}
+    assert points == {(25, 0), (250, 0.01), (1250, 0.1)}
+
+
+def test_a_build_is_tried_on_the_best_clock_that_it_can(cfdp: Implementation) -> None:
+    real = cfdp.model_copy(update={"name": "real-only", "clocks": ["real"]})
+
+    assert (best_clock(cfdp), best_clock(real)) == ("exact", "real")
+    plans = table_plans({"cfdp": cfdp, "real-only": real})
+    assert {clock: list(plan.implementations) for clock, plan in plans.items()} == {
+        "exact": ["cfdp"],
+        "real": ["real-only"],
+    }
+
+
+def test_a_build_that_does_all_is_fit(cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = checked(cfdp, tmp_path, monkeypatch)
+
+    assert is_fit(list(found.values()))
+    assert {finding.weight for finding in found.values()} == {"ok"}
+
+
+def test_a_failed_transfer_makes_it_unfit_with_the_reason(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lossy = {"outcome": "timed_out", "reason": "the sender had not ended"}
+    found = checked(cfdp, tmp_path, monkeypatch, **{LOSSY: lossy})
+
+    assert not is_fit(list(found.values()))
+    assert found["PER 0.01, 250 ms"] == Finding("PER 0.01, 250 ms", "bad", "timed_out: the sender had not ended")
+
+
+def test_a_failure_that_the_profile_explains_is_a_note(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = cfdp.model_copy(update={"known_limits": [KnownLimit(why="it never repeats", packet_error_rate_above=0)]})
+    found = checked(build, tmp_path, monkeypatch, **{LOSSY: {"outcome": "failed", "reason": "r"}})
+
+    assert found["PER 0.01, 250 ms"].weight == "note"
+    assert "it never repeats" in found["PER 0.01, 250 ms"].seen
+
+
+def test_a_known_limit_excuses_nothing_below_it(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = cfdp.model_copy(update={"known_limits": [KnownLimit(why="it never repeats", packet_error_rate_above=0)]})
+    found = checked(build, tmp_path, monkeypatch, **{CLEAN: {"outcome": "failed", "reason": "r"}})
+
+    assert found["clean, 25 ms"].weight == "bad"
+
+
+def test_a_sender_that_claims_success_over_a_dead_channel_is_noted(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = {"outcome": "failed", "sender": Side(exit_status=0)}
+    found = checked(cfdp, tmp_path, monkeypatch, **{DEAD: dead})
+
+    assert found["nothing arrives"].weight == "note"
+
+
+def test_a_file_that_comes_over_a_dead_channel_came_another_way(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = checked(cfdp, tmp_path, monkeypatch, **{DEAD: {"outcome": "completed"}})
+
+    assert found["nothing arrives"].weight == "bad"
+
+
+def test_what_a_build_leaves_behind_is_named(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = {"receiver": Side(exit_status=0, left_running=["ltpd --daemon"])}
+    found = checked(cfdp, tmp_path, monkeypatch, **{CLEAN: clean})
+
+    assert "'ltpd --daemon'" in found["leftovers"].seen
+
+
+@pytest.mark.parametrize(
+    ("packets", "said"),
+    [
+        ({"str_sent": 0}, "none of its packets is on the ports"),
+        ({"background_packets": {"udp": 7}}, "packets on ports that session does not name: {'udp': 7}"),
+    ],
+)
+def test_packets_outside_the_session_make_it_unfit(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packets: dict[str, Any], said: str
+) -> None:
+    found = checked(cfdp, tmp_path, monkeypatch, summary(**packets))
+
+    assert found["session"].weight == "bad"
+    assert said in found["session"].seen
+
+
+def test_a_suspect_run_makes_it_unfit(cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = checked(cfdp, tmp_path, monkeypatch, **{CLEAN: {"suspect": ["the capture lost packets"]}})
+
+    assert "the capture lost packets" in found["suspect"].seen
+    assert not is_fit(list(found.values()))
+
+
+def test_the_tail_of_a_log_shows_bytes_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "sender.err").write_bytes(b"one\n\xff\x1b[31m\n")
+
+    assert list(log_tail(tmp_path)) == ["sender.err: 'one'", "sender.err: '\ufffd\\x1b[31m'"]
+
+
+def rows_of(directory: Path, build: Implementation, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> list[Row]:
+    """The rows of a table with one build, all its runs alike."""
+    plan = table_plans({build.name: build})["exact"]
+    for run in plan.runs:
+        place = directory / "runs" / run.run_id
+        place.mkdir(parents=True)
+        write_record(record(run, **changes), place)
+    monkeypatch.setattr(builds_table, "load_summary", lambda _: summary())
+    return builds_table.rows(plan, directory)
+
+
+def test_a_row_has_the_numbers_of_its_run(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = rows_of(tmp_path, cfdp, monkeypatch)[0]
+
+    assert (row.channel, row.outcome, row.goodput_bps, row.str_sent, row.bytes_a_packet) == (
+        CLEAN,
+        Outcome.COMPLETED,
+        9.1e6,
+        1000,
+        1042,
+    )
+
+
+def test_the_summary_names_what_is_unexplained(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = rows_of(tmp_path, cfdp, monkeypatch, outcome="failed", reason="r")
+    told = builds_table.summary(found, {"dtn7": "make builds BUILD=dtn7"}, 3)
+
+    assert "1 builds, 3 of 3 runs: 3 failed" in told
+    assert "3 unexplained or suspect (cfdp at clean-25ms" in told
+    assert "1 builds not installed (dtn7)" in told
+
+
+def test_a_run_without_record_is_no_row(cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows_of(tmp_path, cfdp, monkeypatch)
+    plan = table_plans({"cfdp": cfdp})["exact"]
+    (tmp_path / "runs" / plan.runs[0].run_id / "record.json").unlink()
+
+    assert len(builds_table.rows(plan, tmp_path)) == 2
