@@ -143,7 +143,7 @@ def guest_memory_mb(runs: list[Run]) -> int:
     size is two to three times its packet's). Certifying sends little at a time."""
     in_flight = max(((run.permutation.rate_bps or CARD_RATE_BPS) / 8 * run.rtt_s / 2 for run in runs), default=0.0)
     files = max((run.permutation.file_size_bytes for run in runs), default=0)
-    return 384 + int((3 * 2 * in_flight + 8 * files) / 1e6)
+    return 512 + int((3 * 2 * in_flight + 8 * files) / 1e6)
 
 
 def runs_done(results: Path) -> set[str]:

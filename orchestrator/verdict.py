@@ -37,6 +37,7 @@ def findings(build: Implementation, results: Path) -> list[Finding]:
     for channel, what in ((CLEAN, "clean, 25 ms"), (LOSSY, "PER 0.01, 250 ms")):
         found.append(_delivery(build, what, *runs[channel]))
     found.append(_honesty(runs[DEAD][0]))
+    found += _limits(build)
     found.append(_leftovers([record for record, _ in runs.values()]))
     found += [_session(load_summary(runs[CLEAN][1])), *_pace(runs[CLEAN][0])]
     return [*found, *_suspicions([record for record, _ in runs.values()])]
@@ -100,6 +101,11 @@ def _honesty(record: RunRecord) -> Finding:
         return Finding(what, "note", "its sender ends with status 0 all the same; owlt goes by the receiver's file")
     ended = "was stopped at the time limit" if record.sender.stopped else f"ends with status {status}"
     return Finding(what, "ok", f"{record.outcome}; its sender {ended}")
+
+
+def _limits(build: Implementation) -> list[Finding]:
+    told = [f"{name} {value:g}" for name, value in build.limits if value is not None]
+    return [Finding("limits", "ok", f"beyond {', '.join(told)} a run is unsupported, not launched")] if told else []
 
 
 def _leftovers(records: list[RunRecord]) -> Finding:
