@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from agents.contract import Implementation
@@ -53,6 +54,16 @@ def summary(found: list[Row], missing: Mapping[str, str], planned: int) -> str:
     absent = f"{len(missing)} builds not installed" + (f" ({', '.join(missing)})" if missing else "")
     builds = len({row.implementation for row in found})
     return f"builds-table: {builds} builds, {len(found)} of {planned} runs: {told or 'none'}; {doubt}; {absent}"
+
+
+def write_csv(found: list[Row], results: Path) -> Path:
+    """Every row whole, in `table.csv`; an empty field where a row has no number."""
+    path = results / "table.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(field.name for field in fields(Row))
+        writer.writerows(astuple(row) for row in found)
+    return path
 
 
 def _row(builds: Mapping[str, Implementation], directory: Path) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+FILE_COLUMNS = 200
+"""The width of tables where there is no terminal."""
+
 implementations_app = typer.Typer(
     invoke_without_command=True, help="The builds that can be compared: list them, check one, try all."
 )
-out = Console(highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else FILE_COLUMNS)
 
 CHECKS = Path("results", "checks")
 TABLE = Path("results", "builds-table")
@@ -89,7 +93,7 @@ def table(
 
     Exit status 1: a run failed and its profile does not say why it would, or is suspect.
     """
-    from orchestrator.builds_table import rows, summary
+    from orchestrator.builds_table import rows, summary, write_csv
     from orchestrator.campaign import make_report, perform_plan
     from orchestrator.catalogue import find_implementation, implementation_files
     from orchestrator.doctor import lacks_for
@@ -117,6 +121,7 @@ def table(
             *(row.received_sha256[:8], escape(row.remark)),
         )
     out.print(shown)
+    out.print(f"table: {write_csv(found, results)}")
     for name, mend in missing.items():
         out.print(f"{name}: not installed: {mend}")
     for clock in plans:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +232,15 @@ def test_a_run_without_record_is_no_row(cfdp: Implementation, tmp_path: Path, mo
     (tmp_path / "runs" / plan.runs[0].run_id / "record.json").unlink()
 
     assert len(builds_table.rows(plan, tmp_path)) == 2
+
+
+def test_the_table_is_kept_as_a_file_with_every_row(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = builds_table.write_csv(rows_of(tmp_path, cfdp, monkeypatch), tmp_path)
+
+    with path.open(newline="") as file:
+        read = list(csv.DictReader(file))
+    assert [(row["implementation"], row["outcome"], row["str_sent"]) for row in read] == [
+        ("cfdp", "completed", "1000")
+    ] * 3
