@@ -148,7 +148,8 @@ def _build_version(build: Implementation, rig: Rig) -> str:
         return "unknown"
     launch_values = {"python": rig.python, "builds": rig.builds}
     said = rig.sender.host.run(render(build.version_command, launch_values | programs))
-    return (said.stdout or said.stderr).decode(errors="replace").strip() or "unknown"
+    told = (said.stdout or said.stderr).decode(errors="replace").strip()
+    return told if told and said.exit_status == 0 else "unknown"
 
 
 def main() -> int:
