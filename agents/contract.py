@@ -5,6 +5,7 @@ starting, stopping and judging programs is left to the orchestrator.
 """
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -238,4 +239,6 @@ def _check_file(where: str, template: str, known: set[str]) -> None:
     except ValueError as error:
         raise ValueError(f"{where}: is not a Jinja2 template: {error}") from error
     if unknown:
-        raise ValueError(f"{where}: has {{{{ {unknown[0]} }}}}, which nothing fills; known: {', '.join(sorted(known))}")
+        near = get_close_matches(unknown[0], known, n=1)
+        choice = f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(known))}"
+        raise ValueError(f"{where}: has {{{{ {unknown[0]} }}}}, which nothing fills; {choice}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
+from agents.explaining import explained
 from orchestrator.builds.build import Build
 from orchestrator.catalogue import PROFILES
 from orchestrator.errors import ProfileError
@@ -40,17 +40,7 @@ def load_build(path: Path) -> Build:
     try:
         build = Build.model_validate(document)
     except ValidationError as problem:
-        raise ProfileError("\n".join(f"{path}: {_complaint(error)}" for error in problem.errors())) from None
+        raise ProfileError("\n".join(f"{path}: {line}" for line in explained(problem, Build))) from None
     if build.name != path.stem:
         raise ProfileError(f"{path}: name: got {build.name!r}, wanted {path.stem!r} as the file is called")
     return build
-
-
-def _complaint(error: Any) -> str:
-    if error["type"] == "value_error":
-        return str(error["ctx"]["error"])
-    told = {"missing": "is missing; add it", "extra_forbidden": "is not a key of a build; leave it out"}
-    wanted = error["msg"].removeprefix("Input should be ")
-    otherwise = f"got {error['input']!r}, wanted {wanted}"
-    where = ".".join(str(part) for part in error["loc"]) or "the file"
-    return f"{where}: {told.get(error['type'], otherwise)}"

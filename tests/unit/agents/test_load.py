@@ -56,7 +56,7 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("title: An example", "titel: An example", "titel: is not a key of the contract; did you mean title?"),
+        ("title: An example", "titel: An example", "titel: is not a known key; did you mean title?"),
         ("title: An example\n", "", "title: is missing; add it (string)"),
         ("title: An example", "title: 5", "title: got 5, wanted text; put quotes around a number"),
         ("title: An example", 'title: ""', "title: got '', wanted at least one"),
@@ -76,7 +76,7 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
         ('{udp_port: "{port}"}', "{line: '('}", "receiver.ready.line: got '(', wanted a regular expression"),
         ('{udp_port: "{port}"}', "{}", "receiver.ready: got {}, wanted exactly one of line, udp_port"),
         ('{udp_port: "{port}"}', "{udp_port: 1, line: x}", "wanted exactly one of line, udp_port"),
-        ('{udp_port: "{port}"}', "{sctp_port: 1}", "receiver.ready.sctp_port: is not a key of the contract"),
+        ('{udp_port: "{port}"}', "{sctp_port: 1}", "receiver.ready.sctp_port: is not a known key"),
         ("rtts: 10", "rtts: -1", "time_limit.rtts: got -1, wanted greater than or equal to 0"),
         ("rtts: 10", "rtts: .inf", "time_limit.rtts: got inf, wanted a finite number"),
         ("rtts: 10, ", "", "time_limit.rtts: is missing; add it (number)"),
@@ -88,6 +88,11 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
         ("title:", "clocks: []\ntitle:", "clocks: got [], wanted at least one"),
         ("title:", "needs: [{mend: do it}]\ntitle:", "wanted exactly one of file, command, python_module, library"),
         ("title:", "needs: [{file: /x}]\ntitle:", "needs[0].mend: is missing; add it (string)"),
+        (
+            "title:",
+            "known_limits: [{why: at times, it crashes}]\ntitle:",
+            "known_limits[0].it crashes: is not a known key; if it belongs to the text before it, put quotes around",
+        ),
         ("title:", "version_command: [x, '{file}']\ntitle:", "version_command[1]: got '{file}', whose {file} is not"),
         (
             "title:",

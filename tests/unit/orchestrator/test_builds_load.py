@@ -59,11 +59,20 @@ def test_a_name_that_is_unknown_gets_the_list() -> None:
 
 
 def test_a_key_that_is_missing_is_named(tmp_path: Path) -> None:
-    assert complaint(tmp_path, WHOLE.replace("licence: MIT\n", "")) == "licence: is missing; add it"
+    assert complaint(tmp_path, WHOLE.replace("licence: MIT\n", "")) == "licence: is missing; add it (string)"
 
 
 def test_a_key_of_no_build_is_named(tmp_path: Path) -> None:
-    assert complaint(tmp_path, WHOLE + "homepage: none\n") == "homepage: is not a key of a build; leave it out"
+    told = complaint(tmp_path, WHOLE + "homepage: none\n")
+
+    assert told.startswith("homepage: is not a known key; known here: licence, name, ")
+
+
+def test_a_key_of_no_recipe_is_corrected_to_one_of_its_kind(tmp_path: Path) -> None:
+    told = complaint(tmp_path, WHOLE.replace("crate: mine", "crates: mine"))
+
+    assert "recipe.crate: is missing; add it (string)" in told
+    assert "recipe.crates: is not a known key; did you mean crate?" in told
 
 
 def test_a_value_of_a_wrong_kind_is_shown_beside_what_was_wanted(tmp_path: Path) -> None:
