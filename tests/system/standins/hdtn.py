@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Stand-in for HDTN's bpsendfile and bpreceivefile as commands; which one, its name says. Not a build: it knows nothing
+of bundles or LTP.
+
+Options with = and the keys of a duct, all of them and no others; neither program ends before it is interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import moving
+
+SENDING = {
+    *("max-bundle-size-bytes", "file-or-folder-path", "my-uri-eid", "dest-uri-eid", "outducts-config-file"),
+    *("cla-rate", "bundle-send-timeout-seconds", "bundle-lifetime-milliseconds", "use-bp-version-7"),
+}
+RECEIVING = {"save-directory", "my-uri-eid", "inducts-config-file", "max-rx-bundle-size-bytes"}
+BOTH = {
+    *("name", "convergenceLayer", "thisLtpEngineId", "remoteLtpEngineId", "oneWayLightTimeMs", "oneWayMarginTimeMs"),
+    *("clientServiceId", "numRxCircularBufferElements", "ltpMaxRetriesPerSerialNumber", "ltpRandomNumberSizeBits"),
+    *("ltpMaxUdpPacketsToSendPerSystemCall", "keepActiveSessionDataOnDisk"),
+    *("activeSessionDataOnDiskNewFileDurationMs", "activeSessionDataOnDiskDirectory"),
+}
+INDUCT = BOTH | {
+    *("boundPort", "ltpReportSegmentMtu", "preallocatedRedDataBytes", "ltpRemoteUdpHostname", "ltpRemoteUdpPort"),
+    *("ltpRxDataSegmentSessionNumberRecreationPreventerHistorySize", "ltpMaxExpectedSimultaneousSessions"),
+    "delaySendingOfReportSegmentsTimeMsOrZeroToDisable",
+}
+OUTDUCT = BOTH | {
+    *("nextHopNodeId", "remoteHostname", "remotePort", "maxNumberOfBundlesInPipeline", "maxSumOfBundleBytesInPipeline"),
+    *("ltpDataSegmentMtu", "ltpCheckpointEveryNthDataSegment", "ltpSenderBoundPort"),
+    *("ltpSenderPingSecondsOrZeroToDisable", "delaySendingOfDataSegmentsTimeMsOrZeroToDisable"),
+}
+WHOLE_NUMBERS = ("Ms", "Mtu", "Port", "Id", "Bytes")
+
+
+def options(known: set[str]) -> dict[str, str]:
+    """The options of the command line, every one of them."""
+    asked = dict(word.removeprefix("--").partition("=")[::2] for word in sys.argv[1:])
+    if asked.keys() != known:
+        moving.refuse(f"got the options {sorted(asked)}, wanted {sorted(known)}")
+    return asked
+
+
+def duct(path: str, kind: str, known: set[str]) -> dict[str, object]:
+    """The one duct of a file."""
+    told = json.loads(Path(path).read_text())
+    (one,) = told[f"{kind}Vector"]
+    if one.keys() != known or one["convergenceLayer"] != "ltp_over_udp":
+        moving.refuse(f"{path}: keys that differ: {sorted(one.keys() ^ known)}")
+    if wrong := [key for key, value in one.items() if key.endswith(WHOLE_NUMBERS) and type(value) is not int]:
+        moving.refuse(f"{path}: not whole numbers: {wrong}")
+    print(f"stand-in duct: {json.dumps(one, sort_keys=True)}", flush=True)
+    return dict(one)
+
+
+def send() -> None:
+    """bpsendfile."""
+    asked = options(SENDING)
+    out = duct(asked["outducts-config-file"], "outduct", OUTDUCT)
+    file = Path(asked["file-or-folder-path"])
+    udp = moving.open_udp("", int(str(out["ltpSenderBoundPort"])))
+    to = (str(out["remoteHostname"]), int(str(out["remotePort"])))
+    udp.sendto(b"name " + file.name.encode(), to)
+    moving.send(udp, to, file.read_bytes(), float(asked["cla-rate"]))
+
+
+def receive() -> None:
+    """bpreceivefile."""
+    asked = options(RECEIVING)
+    udp = moving.open_udp("", int(str(duct(asked["inducts-config-file"], "induct", INDUCT)["boundPort"])))
+    print("[ info]: Up and running", flush=True)
+    name = udp.recv(65535).removeprefix(b"name ").decode()
+    content, _ = moving.receive(udp)
+    Path(asked["save-directory"], name).write_bytes(content)
+    print(f"[ info]: closed {name}", flush=True)
+
+
+if __name__ == "__main__":
+    {"bpsendfile": send, "bpreceivefile": receive}[Path(sys.argv[0]).name]()
+    signal.pause()

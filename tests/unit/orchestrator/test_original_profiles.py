@@ -1,0 +1,208 @@
+"""The profiles of the papers' own builds: what they make of a channel, for builds that no registry has."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from agents.contract import ROLES, Binary, Implementation, Parameter, Role
+from agents.placeholders import RunValues
+from orchestrator.catalogue import find_implementation
+from orchestrator.doctor import lacks_for
+
+ORIGINALS = ("gsfc-cfdp", "ltplib", "nrl-norm", "saratoga-perl", "ion-ltp", "ion-acs", "hdtn-ltp")
+CHANNEL = RunValues(
+    python="/usr/bin/python3",
+    builds="/builds",
+    file="/files/file-10000000.bin",
+    received_file="/runs/1/received.bin",
+    file_size_bytes=10_000_000,
+    rate_bps=2_000_000,
+    reverse_rate_bps=8_000,
+    one_way_delay_s=600,
+    rtt_s=1200,
+    channel_rate_bps=2_000_000,
+    channel_one_way_delay_s=600,
+    mtu_bytes=1500,
+    packet_error_rate=0,
+    sender_address="192.0.2.1",
+    receiver_address="192.0.2.2",
+    sender_interface="test0",
+    receiver_interface="test0",
+    run_dir="/runs/1",
+    seed=1,
+)
+UNLIMITED = replace(CHANNEL, rate_bps=None, reverse_rate_bps=None, channel_rate_bps=None)
+
+
+def rendered(name: str, channel: RunValues = CHANNEL, **parameters: Parameter) -> Implementation:
+    """A profile as it is for a channel; its programs are in /opt."""
+    build = find_implementation(name).with_parameters(parameters)
+    return build.rendered(channel.as_text(), {program: f"/opt/{program}" for program in build.binary})
+
+
+def file_of(name: str, role: Role, file: str, channel: RunValues = CHANNEL, **parameters: Parameter) -> str:
+    """One of the files that a side is given."""
+    return rendered(name, channel, **parameters).side(role).files[file]
+
+
+@pytest.mark.parametrize("channel", [CHANNEL, UNLIMITED, replace(CHANNEL, one_way_delay_s=0, rtt_s=0)])
+@pytest.mark.parametrize("name", ORIGINALS)
+def test_an_original_renders_and_its_scripts_are_shell(name: str, channel: RunValues) -> None:
+    build = rendered(name, channel)
+
+    for role in ROLES:
+        for file, text in build.side(role).files.items():
+            assert "{{" not in text, file
+            if file.endswith(".sh"):
+                subprocess.run(["sh", "-n"], input=text, text=True, check=True)
+
+
+@pytest.mark.parametrize("name", ORIGINALS)
+def test_an_original_that_is_not_there_says_who_brings_it(name: str) -> None:
+    build = find_implementation(name)
+    nowhere = {
+        program: Binary(search=["no-such-program"], mend=binary.mend) for program, binary in build.binary.items()
+    }
+    (lack,) = (each for each in lacks_for(build.model_copy(update={"binary": nowhere})) if each.name in nowhere)
+
+    told = "bring your own build: put it on the path or change binary.search (docs/implementations.md)"
+    assert (lack.wanted_for, lack.mend) == (name, told)
+
+
+@pytest.mark.parametrize("name", ["ion-ltp", "ion-acs"])
+def test_ion_is_told_rates_in_bytes_a_second(name: str) -> None:
+    contacts = file_of(name, "sender", "contacts.ionrc").splitlines()
+
+    assert contacts[:2] == ["a contact +1 +604800 1 2 250000", "a contact +1 +604800 2 1 1000"]
+
+
+def test_ion_has_a_rate_on_a_channel_without_one() -> None:
+    contacts = file_of("ion-ltp", "receiver", "contacts.ionrc", UNLIMITED).splitlines()
+
+    assert [line.split()[-1] for line in contacts[:2]] == ["125000000", "125000000"]
+
+
+@pytest.mark.parametrize(("delay_s", "owlt"), [(0, 0), (0.025, 1), (1, 1), (1.25, 2), (600, 600)])
+def test_ion_is_told_a_light_time_in_whole_seconds_rounded_up(delay_s: float, owlt: int) -> None:
+    channel = replace(CHANNEL, one_way_delay_s=delay_s, rtt_s=2 * delay_s)
+
+    assert file_of("ion-ltp", "sender", "contacts.ionrc", channel).endswith(f"a range +1 +604800 1 2 {owlt}\n")
+
+
+def test_ions_spans_lead_to_each_other_with_the_segment_size_and_a_pace_below_the_rate() -> None:
+    sender = file_of("ion-ltp", "sender", "node.ltprc", segment_bytes=1400).splitlines()
+    receiver = file_of("ion-ltp", "receiver", "node.ltprc", segment_bytes=1400).splitlines()
+
+    assert sender[-2:] == ["a span 2 64 64 1400 64000 1 'udplso 192.0.2.2:1113 1980582'", "s 'udplsi 192.0.2.1:1113'"]
+    assert receiver[-2:] == ["a span 1 64 64 1400 64000 1 'udplso 192.0.2.1:1113 7922'", "s 'udplsi 192.0.2.2:1113'"]
+
+
+def test_ion_drops_nothing_that_comes_before_a_light_time_rounded_up() -> None:
+    for name, role in product(("ion-ltp", "ion-acs"), ROLES):
+        assert "m screening n" in file_of(name, role, "node.ltprc").splitlines()
+
+
+def test_ions_two_nodes_keep_their_data_apart() -> None:
+    assert file_of("ion-ltp", "sender", "node.ionrc").startswith("1 1 node.ionconfig\n")
+    assert file_of("ion-ltp", "receiver", "node.ionrc").startswith("1 2 node.ionconfig\n")
+    assert "pathName /runs/1\n" in file_of("ion-ltp", "sender", "node.ionconfig")
+
+
+def test_a_bundle_goes_again_after_the_papers_timer() -> None:
+    assert "'udpclo 192.0.2.2:4556 1240'" in file_of("ion-acs", "sender", "node.bprc")
+    assert "'udpclo 192.0.2.2:4556 1400'" in file_of("ion-acs", "sender", "node.bprc", custody_margin_s=200)
+
+
+def test_a_newer_ion_is_told_its_timer_alone() -> None:
+    ducts = file_of("ion-acs", "sender", "node.bprc", release=4)
+
+    assert "a outduct udp 192.0.2.2:4556 'udpclo 1240'\n" in ducts
+
+
+def test_custody_is_signalled_in_aggregates_or_one_by_one() -> None:
+    assert "acsadmin node.acsrc" in file_of("ion-acs", "receiver", "node.sh")
+    assert "acsadmin" not in file_of("ion-acs", "receiver", "node.sh", custody="cs")
+    assert file_of("ion-acs", "receiver", "node.acsrc").endswith("a ipn:1.0 1000 1\n")
+
+
+def test_custody_over_ltp_starts_ltp() -> None:
+    asked: dict[str, Parameter] = {"convergence": "ltp", "port": 1113}
+
+    assert "ltpadmin node.ltprc" in file_of("ion-acs", "sender", "node.sh", **asked)
+    assert "a outduct ltp 2 ltpclo\n" in file_of("ion-acs", "sender", "node.bprc", **asked)
+    assert file_of("ion-acs", "sender", "node.ipnrc", **asked) == "a plan 2 ltp/2\n"
+
+
+def test_the_receiver_waits_for_every_bundle_of_the_file() -> None:
+    assert "while [ $got -lt 2000 ]" in file_of("ion-acs", "receiver", "receive.sh")
+    assert "while [ $got -lt 334 ]" in file_of("ion-acs", "receiver", "receive.sh", bundle_bytes=30_000)
+
+
+def test_hdtns_ducts_are_json_with_the_light_time_in_whole_milliseconds() -> None:
+    channel = replace(CHANNEL, one_way_delay_s=0.0254, rtt_s=0.0508)
+    (out,) = json.loads(file_of("hdtn-ltp", "sender", "outducts.json", channel))["outductVector"]
+    (into,) = json.loads(file_of("hdtn-ltp", "receiver", "inducts.json", channel))["inductVector"]
+
+    assert out["oneWayLightTimeMs"] == into["oneWayLightTimeMs"] == 26
+    assert (out["remoteHostname"], into["ltpRemoteUdpHostname"]) == ("192.0.2.2", "192.0.2.1")
+    assert out["ltpDataSegmentMtu"] == 1000
+
+
+def test_hdtn_is_told_its_rate_and_the_bundles_version() -> None:
+    assert "--cla-rate=2000000 " in file_of("hdtn-ltp", "sender", "send.sh")
+    assert "--use-bp-version-7" in file_of("hdtn-ltp", "sender", "send.sh")
+    assert "--use-bp-version-7" not in file_of("hdtn-ltp", "sender", "send.sh", bp_version=6)
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "told_kbps"), [(1_000_000, 1000), (10_000_000, 10_000), (1e9, 85_000), (None, 85_000)]
+)
+def test_saratoga_is_told_a_rate_at_which_it_works(rate_bps: float | None, told_kbps: int) -> None:
+    told = file_of("saratoga-perl", "sender", "sara.conf", replace(CHANNEL, rate_bps=rate_bps)).splitlines()
+
+    assert told == [
+        '$C_hostaddr = "192.0.2.1";',
+        '$C_peeraddr = "192.0.2.2";',
+        "$C_verbose = 0;",
+        f"$C_rate = {told_kbps};",
+    ]
+
+
+def test_cfdps_entities_know_each_other() -> None:
+    nodes = "101 udp 192.0.2.1 2501\n102 udp 192.0.2.2 2502\n"
+
+    assert {role: file_of("gsfc-cfdp", role, "mib.nodes") for role in ROLES} == dict.fromkeys(ROLES, nodes)
+
+
+def test_cfdp_is_paced_where_the_channel_is() -> None:
+    assert rendered("gsfc-cfdp").sender.card_rate_bps == 2_000_000
+    assert rendered("gsfc-cfdp", UNLIMITED).sender.card_rate_bps == 0
+
+
+def test_norm_paces_itself_to_what_it_is_told() -> None:
+    command = rendered("nrl-norm").sender.command
+
+    assert command[command.index("rate") + 1] == "2000000"
+
+
+def test_what_ltpd_received_is_moved_to_where_it_is_looked_for(tmp_path: Path) -> None:
+    """Its server script, with an ltpd that says what the paper's said."""
+    ltpd = tmp_path / "ltpd"
+    ltpd.write_text("#!/bin/sh\necho content >ltpd.out-192.0.2.1.1113\necho LTPD: Wrote 8 bytes\nexec sleep 60\n")
+    ltpd.chmod(0o755)
+    channel = replace(CHANNEL, received_file=str(tmp_path / "received.bin"), rtt_s=0)
+    build = find_implementation("ltplib")
+    (tmp_path / "receive.sh").write_text(
+        build.rendered(channel.as_text(), {"ltpd": str(ltpd)}).receiver.files["receive.sh"]
+    )
+
+    done = subprocess.run(["sh", "receive.sh"], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "received.bin").read_text() == "content\n"
