@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reports.figures import draw, save
+from reports.listings import listings, needs_listings
 from reports.load import load_results
 from reports.page import render_page
 from reports.panels import comparisons, portraits
@@ -31,7 +32,7 @@ def build_report(results_dir: Path) -> Path:
     figures.mkdir(parents=True, exist_ok=True)
     for stale in (*figures.glob("*.svg"), *figures.glob("*.pdf")):
         stale.unlink()
-    compared = list(comparisons(results))
+    compared = list(listings(results) if needs_listings(results) else comparisons(results))
     portrayed = list(portraits(results)) if len(results.implementations) > 1 else []
     series = {name: number for number, name in enumerate(results.implementations)}
     for figure in (*compared, *portrayed):

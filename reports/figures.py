@@ -12,13 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from reports.looks import INK, MUTED, PAPER, RULE, STYLE, Looks
+from reports.boxes import draw_boxes, draw_points, implementation_handles, suspect_handles
+from reports.lines import draw_lines
+from reports.looks import MUTED, RULE, STYLE, Looks
 from reports.panels import Figure, Panel
 from reports.scales import apply_scale, scales_of
-from reports.statistics import FEW, Box
-
-RUN_LINK = "../index.html#run-"
-"""Where a point leads: the run's row in the page. Followed by the run id."""
 
 FULL_WIDTH, HEADED_WIDTH, WIDEST_PANEL = 7.0, 4.6, 3.4
 LEFT, RIGHT, TOP, BOTTOM = 0.74, 0.10, 0.36, 0.60
@@ -31,7 +29,9 @@ LEGEND_LINE, LETTER, LEGEND_MARK = 0.17, 0.068, 0.45
 def draw(figure: Figure, series: dict[str, int]) -> Canvas:
     """The figure drawn. `series` numbers the implementations, so that each has its colour everywhere."""
     with matplotlib.rc_context(STYLE):
-        handles = _legend_handles(figure, series)
+        if figure.lying:
+            return draw_lines(figure, series)
+        handles = implementation_handles(figure, series) + suspect_handles(figure)
         canvas, grid = _frame(figure, handles)
         for axes, panel, scale in zip(chain(*grid), chain(*figure.panels), scales_of(figure), strict=True):
             _draw_panel(axes, panel, series)
@@ -121,80 +121,11 @@ def _draw_panel(axes: Axes, panel: Panel, series: dict[str, int]) -> None:
         placed = [(place + offset, box) for place, box in enumerate(boxes)]
         for at, box in placed:
             _annotate(axes, box.n_text, (at, 0), 0, color=looks.colour, fontsize=7)
-        _draw_boxes(axes, placed, min(step, 0.45), looks)
-        _draw_points(axes, placed, 0.5 * min(step, 0.45), looks)
+        draw_boxes(axes, placed, min(step, 0.45), looks)
+        draw_points(axes, placed, 0.5 * min(step, 0.45), looks)
 
 
 def _annotate(axes: Axes, text: str, at: tuple[float, float], shift_points: float, **looks: Any) -> None:
     """A word in the line of n, between the axis and the categories. `at` is x in categories, y unused."""
     looks = {"ha": "center", "va": "center"} | looks
     axes.annotate(text, at, (shift_points, -9), ("data", "axes fraction"), "offset points", **looks)
-
-
-def _draw_boxes(axes: Axes, placed: list[tuple[float, Box]], step: float, looks: Looks) -> None:
-    """The boxes of one implementation in a panel; none where there is no value."""
-    drawn = [(at, numbers) for at, box in placed if (numbers := box.numbers)]
-    thin = {"color": looks.colour, "linewidth": 0.8}
-    axes.bxp(
-        [
-            {
-                "med": numbers.median,
-                "q1": numbers.q1,
-                "q3": numbers.q3,
-                "whislo": numbers.whisker_low,
-                "whishi": numbers.whisker_high,
-            }
-            for _, numbers in drawn
-        ],
-        positions=[at for at, _ in drawn],
-        widths=0.72 * step,
-        capwidths=0.36 * step,
-        showfliers=False,
-        patch_artist=True,
-        manage_ticks=False,
-        boxprops={"facecolor": (looks.colour, 0.16), "edgecolor": looks.colour, "linewidth": 0.8},
-        medianprops={"color": INK, "linewidth": 1.5, "solid_capstyle": "butt"},
-        whiskerprops=thin,
-        capprops=thin,
-    )
-
-
-def _draw_points(axes: Axes, placed: list[tuple[float, Box]], spread: float, looks: Looks) -> None:
-    """Points side by side in the order of their repetitions, each a link to its run; suspect ones hollow."""
-    points = [
-        (at + spread * ((run.record.repetition - 0.5) / box.asked - 0.5), value, run)
-        for at, box in placed
-        for run, value in box.values
-    ]
-    few = all(box.asked <= FEW for _, box in placed)
-    for hollow in (False, True):
-        shown = [point for point in points if bool(point[2].suspect) == hollow]
-        axes.scatter(
-            [x for x, _, _ in shown],
-            [y for _, y, _ in shown],
-            s=18 if few else 9,
-            marker=looks.marker,
-            facecolors=PAPER if hollow else looks.colour,
-            edgecolors=looks.colour if hollow else PAPER,
-            linewidths=1.0 if hollow else 0.5 if few else 0.25,
-            urls=[RUN_LINK + run.record.run_id for _, _, run in shown],
-            zorder=4,
-            clip_on=False,
-        )
-
-
-def _legend_handles(figure: Figure, series: dict[str, int]) -> list[Line2D]:
-    """The implementations; and what a hollow point means, where there is one."""
-    boxes = [box for panel in chain(*figure.panels) for box in chain(*panel.boxes)]
-    handles = [
-        _handle(title, looks.marker, looks.colour, looks.colour)
-        for name, title in figure.implementations.items()
-        for looks in [Looks(series[name])]
-    ]
-    if any(run.suspect for box in boxes for run, _ in box.values):
-        handles.append(_handle("hollow: suspect run", "o", MUTED, PAPER))
-    return handles
-
-
-def _handle(label: str, marker: str, colour: str, fill: str) -> Line2D:
-    return Line2D([], [], linestyle="", marker=marker, markersize=5, color=colour, markerfacecolor=fill, label=label)

@@ -48,6 +48,19 @@ class Place:
     caption: str
     file_text: str
 
+    def point(self, implementation: str, error_rate: float | None, size_bytes: float | None) -> Permutation:
+        """A point of the grid that is here; an error rate of None is the channel's own."""
+        return Permutation.model_validate(
+            {
+                "implementation": implementation,
+                "channel_name": self.channel_name,
+                "rate_bps": self.rate_bps,
+                "delay_ns": self.delay_ns,
+                "packet_error_rate": self.own_error_rate if error_rate is None else error_rate,
+                "file_size_bytes": size_bytes,
+            }
+        )
+
 
 @dataclass(frozen=True)
 class Group:
@@ -55,6 +68,8 @@ class Group:
 
     places: tuple[Place, ...]
     text: str
+    panels_text: str
+    """The same where each place is a panel."""
     file_text: str
 
 
@@ -125,6 +140,7 @@ def _groups_by_rate(results: Results) -> tuple[Group, ...]:
         Group(
             places=tuple(place(rate, delay) for delay in delays),
             text=f"{rate_text(rate)} both ways; rows one-way delay {rows}",
+            panels_text=f"{rate_text(rate)} both ways; panels one-way delay {rows}",
             file_text=rate_text(rate),
         )
         for rate in rates
@@ -154,9 +170,15 @@ def _named_group(results: Results) -> Group:
 
     names = listed(list(dict.fromkeys(name for name, _, _ in found)))
     asked = [results.channels[point].asked for point in found.values()]
-    differ = "; rates differ between rows" if len({rates_text(channel) for channel in asked}) > 1 else ""
+    rates_differ = len({rates_text(channel) for channel in asked}) > 1
+
+    def text(part: str) -> str:
+        differ = f"; rates differ between {part}s" if rates_differ else ""
+        return f"a {part} for each channel, {names}, its rate and delay over it{differ}"
+
     return Group(
         places=tuple(map(place, found.values())),
-        text=f"a row for each channel, {names}, its rate and delay over it{differ}",
+        text=text("row"),
+        panels_text=text("panel"),
         file_text="channels",
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from html import escape
 
-from reports.figures import RUN_LINK
+from reports.boxes import RUN_LINK
 from reports.looks import INK, MUTED, PAPER, RULE, SERIES
 
 VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {

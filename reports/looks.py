@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from reports.units import listed
 
 INK, MUTED, RULE, PAPER = "#1f2328", "#59636e", "#d9dee3", "#ffffff"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#56b4e9", "#882255", "#6b6b6b")
 """Colours that eyes of all kinds can tell apart (after Okabe and Ito; Tol), in the order of the sweep."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+NAMED = 6
+"""So many implementations are named one by one in a sentence, and stand side by side in the table of medians."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +28,21 @@ class Looks:
         return SERIES[self.number % len(SERIES)]
 
     @property
+    def shape(self) -> int:
+        """The place in MARKERS: one further at each round of the colours, so that 64 pairs are all different."""
+        return (self.number + self.number // len(SERIES)) % len(MARKERS)
+
+    @property
     def marker(self) -> str:
         """The shape of its points, which tells implementations apart in grey too."""
-        return MARKERS[self.number % len(MARKERS)]
+        return MARKERS[self.shape]
+
+
+def named_or_counted(titles: Sequence[str]) -> str:
+    """The implementations in a sentence: each by its title, or how many where those are more than one can take in."""
+    if len(titles) > NAMED:
+        return f"{len(titles)} implementations"
+    return listed(list(titles), "; " if any("," in title for title in titles) else ", ")
 
 
 STYLE: dict[Any, Any] = {

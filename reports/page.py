@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -11,15 +10,18 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from reports.builds import builds_of
 from reports.certificates import certificate_address, check_words, verdict_words
 from reports.channels import channel_head, link_words, step_rows, timeline_words
+from reports.glance import glance_rows, glance_tables
 from reports.grid import Grid
 from reports.inline import inlined
+from reports.listings import needs_listings
 from reports.load import Results, Run
-from reports.looks import SERIES
+from reports.looks import NAMED, SERIES, Looks
 from reports.metrics import METRICS, Metric
 from reports.panels import Figure
-from reports.statistics import FEW, Box, box_of, boxes_of
+from reports.statistics import FEW, boxes_of
 from reports.units import delay_text, listed, probability_text, rate_text, size_text
 
 INLINED_RUNS = 1000
@@ -39,18 +41,6 @@ FILES = {
     "receiver": ("receiver.out", "receiver.err", "receiver.pcap"),
 }
 """What may lie beside a record and is linked where it does, by what it is of."""
-
-
-@dataclass(frozen=True)
-class GlanceRow:
-    """One channel and size: the boxes of each metric, the implementations side by side."""
-
-    boxes: tuple[tuple[Box, ...], ...]
-
-    @property
-    def point(self) -> Box:
-        """Any box of the row, for what all of them share."""
-        return self.boxes[0][0]
 
 
 def render_page(results: Results, compared: list[Figure], portrayed: list[Figure], figures: Path) -> str:
@@ -76,9 +66,12 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
         "certificate_address": certificate_address,
     }
     told = {run.record.run_id: _told(run) for run in results.runs}
+    builds = builds_of(results)
+    is_many = len(results.implementations) > NAMED
 
     def drawing(figure: Figure) -> Markup:
-        if len(results.runs) > INLINED_RUNS:
+        is_portrait = figure in portrayed
+        if len(results.runs) > INLINED_RUNS or (is_many and is_portrait):
             return Markup('<img src="figures/{}.svg" alt="{}" loading="lazy">').format(figure.name, figure.caption)
         svg = (figures / f"{figure.name}.svg").read_text()
         return Markup(inlined(svg, figure.name, figure.caption, told))  # our own drawing, escaped in `inlined`
@@ -93,15 +86,30 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
         taken=_taken(results),
         versions=_versions(results),
         few=max(results.asked.values()) <= FEW,
-        glance=_glance(results),
+        glance=glance_rows(results),
+        glance_tables=glance_tables(results),
+        builds=builds if is_many or any(build.parameters or build.notes for build in builds) else [],
+        is_many=is_many,
+        lying=needs_listings(results),
         boxes={metric.slug: boxes_of(results, metric) for metric in METRICS},
         compared={metric.slug: _of_metric(compared, metric) for metric in METRICS},
         portrayed={name: _of_implementation(portrayed, name) for name in results.implementations},
-        series={name: number % len(SERIES) for number, name in enumerate(results.implementations)},
+        marks=_marks(list(results.implementations)),
         drawing=drawing,
         files=_files,
         outcome_names=OUTCOMES,
     )
+
+
+def _marks(names: list[str]) -> dict[str, Markup]:
+    """What stands before an implementation's name: its colour, and its marker's shape where colours repeat."""
+    shaped = len(names) > len(SERIES)
+    mark = Markup('<span class="mark{}" style="--colour: var(--series-{})"></span>')
+    return {
+        name: mark.format(f" shape-{looks.shape}" if shaped else "", number % len(SERIES))
+        for number, name in enumerate(names)
+        for looks in [Looks(number)]
+    }
 
 
 def _outcomes(results: Results) -> dict[str, Counter[str]]:
@@ -137,21 +145,6 @@ def _versions(results: Results) -> dict[str, list[str]]:
         for name in names
     }
     return {name: versions for name, versions in found.items() if versions}
-
-
-def _glance(results: Results) -> list[GlanceRow]:
-    """A row for each point of the grid but for the implementation."""
-    names = list(results.implementations)
-    firsts = [permutation for permutation in results.asked if permutation.implementation == names[0]]
-    return [
-        GlanceRow(
-            tuple(
-                tuple(box_of(results, first.model_copy(update={"implementation": name}), metric) for name in names)
-                for metric in METRICS
-            )
-        )
-        for first in firsts
-    ]
 
 
 def _of_metric(figures: list[Figure], metric: Metric) -> list[Figure]:

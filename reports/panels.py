@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Literal
 
 from reports.grid import ERROR_RATE, OTHER, Axis, Grid, Place
 from reports.load import Results
+from reports.looks import SERIES, named_or_counted
 from reports.metrics import METRICS, Metric
-from reports.records import Permutation
 from reports.statistics import Box, box_of
 from reports.units import listed
 
@@ -53,19 +53,26 @@ class Figure:
     implementations: dict[str, str]
     """The titles of those in it, by name."""
     panels: tuple[tuple[Panel, ...], ...]
-    share: Literal["row", "column", "none"]
+    share: Literal["row", "column", "all", "none"]
+    lying: bool = False
+    """Whether each implementation has a line, its name at the left; else they stand side by side in each category."""
+
+    @property
+    def boxes(self) -> list[Box]:
+        """Every box in the figure."""
+        return [box for panel in chain(*self.panels) for box in chain(*panel.boxes)]
 
 
 def comparisons(results: Results) -> Iterator[Figure]:
     """One figure a metric, axis and group of places, its rows; columns are the dimension that is not the axis."""
     grid = Grid.of(results)
     names = tuple(results.implementations)
+    whose = named_or_counted(list(results.implementations.values()))
     for group, metric, axis in product(grid.groups, METRICS, grid.axes):
         for part in _parts(grid, axis, names):
             yield Figure(
-                name=_file_text(f"{metric.slug}-against-{axis.slug}-{group.file_text}{part.suffix}"),
-                caption=f"{metric.name} against {axis.label}, {listed(list(results.implementations.values()))}: "
-                f"{group.text}{part.text}.",
+                name=file_text(f"{metric.slug}-against-{axis.slug}-{group.file_text}{part.suffix}"),
+                caption=f"{metric.name} against {axis.label}, {whose}: {group.text}{part.text}.",
                 axis=axis,
                 implementations=results.implementations,
                 panels=_panels(results, names, part, [_Row(metric, place) for place in group.places]),
@@ -74,13 +81,18 @@ def comparisons(results: Results) -> Iterator[Figure]:
 
 
 def portraits(results: Results) -> Iterator[Figure]:
-    """One figure an implementation, axis and place: rows are metrics, columns the other dimension."""
+    """One figure an implementation, axis and place: rows are metrics, columns the other dimension.
+
+    Of many implementations only along axes with more than one value: a page of single boxes says what the tables do.
+    """
     grid = Grid.of(results)
     places = [place for group in grid.groups for place in group.places]
-    for name, place, axis in product(results.implementations, places, grid.axes):
+    is_many = len(results.implementations) > len(SERIES)
+    axes = [axis for axis in grid.axes if len(grid.along(axis)) > 1 or not is_many]
+    for name, place, axis in product(results.implementations, places, axes):
         for part in _parts(grid, axis, (name,)):
             yield Figure(
-                name=_file_text(f"{name}-against-{axis.slug}-{place.file_text}{part.suffix}"),
+                name=file_text(f"{name}-against-{axis.slug}-{place.file_text}{part.suffix}"),
                 caption=f"{results.implementations[name]} against {axis.label}: {place.caption}{part.text}.",
                 axis=axis,
                 implementations={name: results.implementations[name]},
@@ -172,17 +184,8 @@ def _panel(
     place = row.place
 
     def box(name: str, value: float) -> Box:
-        at = {axis.field: value, OTHER[axis].field: place.own_error_rate if other is None else other}
-        permutation = Permutation.model_validate(
-            {
-                "implementation": name,
-                "channel_name": place.channel_name,
-                "rate_bps": place.rate_bps,
-                "delay_ns": place.delay_ns,
-                **at,
-            }
-        )
-        return box_of(results, permutation, row.metric)
+        error_rate, size = (value, other) if axis == ERROR_RATE else (other, value)
+        return box_of(results, place.point(name, error_rate, size), row.metric)
 
     values = Grid.of(results).along(axis)
     return Panel(
@@ -194,6 +197,6 @@ def _panel(
     )
 
 
-def _file_text(text: str) -> str:
+def file_text(text: str) -> str:
     """Text with quantities as a file name: 10 Mbit/s is 10Mbps."""
     return text.replace("bit/s", "bps").replace(" ", "").replace("µ", "u")

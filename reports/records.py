@@ -79,6 +79,8 @@ class Sweep(_FromFile):
     rate: tuple[str, ...] | None = None
     delay: tuple[str, ...] | None = None
     packet_error_rate: tuple[float, ...] | None = None
+    parameters: dict[str, dict[str, Any]] = {}
+    """Of implementations, by name: the parameters that it gives or varies."""
     queue_packets: int | None = None
     certify: bool = True
 
@@ -173,6 +175,13 @@ class Plan(_FromFile):
         )
 
 
+class Side(_FromFile):
+    """What ran on one host: the rate its card was set to, if it does not pace itself; commands it left behind."""
+
+    card_rate_bps: float | None = None
+    left_running: tuple[str, ...] = ()
+
+
 class Record(Permutation):
     """record.json: how a run ended. Times are ns since 1970 of the rig's clock, virtual or not."""
 
@@ -191,6 +200,11 @@ class Record(Permutation):
     started_at_ns: int | None = None
     ended_at_ns: int | None = None
     file_whole_at_ns: int | None = None
+    sender: Side = Side()
+    receiver: Side = Side()
+    parameters: dict[str, int | float | str] = {}
+    told: dict[str, float | None] = {}
+    """`rate_bps` (None: unlimited), `one_way_delay_s` and `rtt_s`, as the build was told them."""
     versions: dict[str, str] = {}
     kernel_hz: int | None = None
     channel_key: str = ""

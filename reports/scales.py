@@ -1,4 +1,4 @@
-"""The vertical scale that a group of panels shares: linear or logarithmic, from where to where.
+"""The scale that a group of panels shares: linear or logarithmic, from where to where.
 
 Logarithmic where the values span more than a decade; then, where some are zero, linear below one, so that
 zero has a place.
@@ -52,7 +52,7 @@ def scales_of(figure: Figure) -> list[Scale]:
 
 def _group(figure: Figure, row: int, column: int) -> tuple[int, int]:
     """Which panels a panel shares its scale with: those of the same group."""
-    return (0 if figure.share == "column" else row, 0 if figure.share == "row" else column)
+    return (0 if figure.share in ("column", "all") else row, 0 if figure.share in ("row", "all") else column)
 
 
 def _kind_for(groups: list[list[float]]) -> Kind:
@@ -84,19 +84,21 @@ def _linear(least: float, greatest: float, is_count: bool) -> Scale:
     return Scale("linear", max(least - room, 0), greatest + room)
 
 
-def apply_scale(axes: Axes, scale: Scale, is_count: bool) -> None:
-    """Give the axes the scale, with few ticks and numbers written out (0.01, 0.1, 1 000)."""
+def apply_scale(axes: Axes, scale: Scale, is_count: bool, lying: bool = False) -> None:
+    """Give the axes the scale, upwards or, lying, to the right: few ticks, their numbers written out (0.01)."""
+    axis = axes.xaxis if lying else axes.yaxis
+    set_scale, set_ends = (axes.set_xscale, axes.set_xlim) if lying else (axes.set_yscale, axes.set_ylim)
     if scale.kind == "linear":
-        axes.yaxis.set_major_locator(MaxNLocator(4, integer=is_count, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_major_locator(MaxNLocator(4, integer=is_count, steps=[1, 2, 2.5, 5, 10]))
     elif scale.kind == "log":
         narrow = scale.high / scale.low < 50
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
-        axes.yaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
+        set_scale("log")
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
+        axis.set_minor_locator(LogLocator(subs=range(2, 10)))
     else:
-        axes.set_yscale("symlog", linthresh=1)
-        axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1))
-        axes.yaxis.set_minor_locator(SymmetricalLogLocator(base=10, linthresh=1, subs=range(2, 10)))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
-    axes.set_ylim(scale.low, scale.high)
+        set_scale("symlog", linthresh=1)
+        axis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1))
+        axis.set_minor_locator(SymmetricalLogLocator(base=10, linthresh=1, subs=range(2, 10)))
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
+    set_ends(scale.low, scale.high)

@@ -96,6 +96,6 @@ def tick_text(value: float) -> str:
     return _small_text(value) if 0 < value < 0.9995e-3 else number_text(value)
 
 
-def listed(texts: list[str]) -> str:
+def listed(texts: list[str], between: str = ", ") -> str:
     """Words joined as a sentence has them: "a, b and c"."""
-    return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1]
+    return texts[0] if len(texts) == 1 else between.join(texts[:-1]) + " and " + texts[-1]

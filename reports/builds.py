@@ -1,0 +1,102 @@
+"""What a reader must know of each build beyond its numbers: version, parameters, and what was not as for the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from reports.load import Results
+from reports.records import Record, Side
+from reports.units import delay_text, number_text, rate_text
+
+MOST_NOTES = 4
+"""So many of a kind are said; of the others, how many there are."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """An implementation of the sweep, in words."""
+
+    name: str
+    title: str
+    protocol: str
+    versions: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What it was told that is not the channel's, who paced it, what it left running."""
+    chosen: dict[str, str]
+    """The parameters that the sweep gives, which a variant has its name from."""
+    parameters: dict[str, str]
+    """All of them."""
+
+
+def builds_of(results: Results) -> list[Build]:
+    """Every implementation, in the order of the sweep."""
+    records: dict[str, list[Record]] = {name: [] for name in results.implementations}
+    for run in results.runs:
+        records[run.record.implementation].append(run.record)
+    return [
+        _build(name, title, records[name], results.sweep.parameters.get(name.partition("+")[0], {}))
+        for name, title in results.implementations.items()
+    ]
+
+
+def _build(name: str, title: str, records: list[Record], chosen: Iterable[str]) -> Build:
+    parameters: dict[str, list[str]] = {}
+    for record in records:
+        for key, value in record.parameters.items():
+            parameters.setdefault(key, []).append(value if isinstance(value, str) else number_text(value))
+    texts = {key: " and ".join(dict.fromkeys(values)) for key, values in parameters.items()}
+    versions = (record.versions.get("implementation", record.versions.get(name)) for record in records)
+    return Build(
+        name=name,
+        title=title,
+        protocol=", ".join(dict.fromkeys(record.protocol for record in records)),
+        versions=tuple(sorted({version for version in versions if version})),
+        notes=(*_told_notes(records), *_paced_notes(records), *_left_notes(records)),
+        chosen={key: texts[key] for key in chosen if key in texts},
+        parameters=texts,
+    )
+
+
+def _told_notes(records: list[Record]) -> list[str]:
+    """Where the sweep told it another rate or delay than the channel's."""
+    notes: list[str] = []
+    for record in records:
+        told = record.told
+        if "rate_bps" in told and told["rate_bps"] != record.rate_bps:
+            notes.append(f"told {rate_text(told['rate_bps'])} on a channel of {rate_text(record.rate_bps)}")
+        delay_s = told.get("one_way_delay_s")
+        if delay_s is not None and round(delay_s * 1e9) != record.delay_ns:
+            delay = delay_text(round(delay_s * 1e9))
+            notes.append(f"told {delay} one way on a channel of {delay_text(record.delay_ns)}")
+    return _most(dict.fromkeys(notes))
+
+
+def _paced_notes(records: list[Record]) -> list[str]:
+    rates = dict.fromkeys((who, side.card_rate_bps) for record in records for who, side in _sides(record))
+    return _most(f"{who} paced by its host’s card, at {rate_text(rate)}" for who, rate in rates if rate is not None)
+
+
+def _left_notes(records: list[Record]) -> list[str]:
+    left = Counter(
+        (who, command)
+        for record in records
+        for who, side in _sides(record)
+        for command in dict.fromkeys(side.left_running)
+    )
+    return _most(
+        f"{who} left running, and ended with it, in {'1 run' if count == 1 else f'{count} runs'}: {command}"
+        for (who, command), count in left.items()
+    )
+
+
+def _sides(record: Record) -> tuple[tuple[str, Side], ...]:
+    return ("sender", record.sender), ("receiver", record.receiver)
+
+
+def _most(notes: Iterable[str]) -> list[str]:
+    """The first of them, and how many more there are."""
+    found = list(notes)
+    more = len(found) - MOST_NOTES
+    return [*found[:MOST_NOTES], f"and {more} more like that"] if more > 0 else found
