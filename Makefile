@@ -43,7 +43,7 @@ lint: .venv/.made  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy emulator orchestrator agents captures reports
 
-bench: setup  ## costs, as ratios in one run: make bench PART=kernel|channel|demo
+bench: setup  ## costs, as ratios in one run: make bench PART=kernel|channel|demo|endpoints
 	$(BIN)/python -m tests.bench $(PART)
 
 accuracy: setup  ## what the emulator makes of many channels beside what was asked: a table, a figure, one summary
