@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import address, count, not_negative
+from agents.arguments import add_addresses, count, not_negative
 from agents.blast.datagrams import Pieces
 from agents.blast.receiving import Patience, Receiving
 from agents.blast.sending import Settings, send
@@ -62,8 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for side in (sender, receiver):
         add = side.add_argument
-        add("--local", type=address, required=True, metavar="ADDRESS:PORT")
-        add("--peer", type=address, required=True, metavar="ADDRESS:PORT")
+        add_addresses(side)
         add("--rate-bps", type=not_negative, required=True, help="pace of layer-2 bytes; 0: none")
         add("--segment-bytes", type=count, default=1000, help="file data in a datagram (1000)")
     return parser

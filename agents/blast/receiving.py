@@ -6,6 +6,7 @@ from typing import Self
 
 from agents.blast.datagrams import HEADER, Pieces, Unreadable
 from agents.ending import Failed
+from agents.incoming import IncomingFile
 from agents.pacing import frame_bytes
 
 WRITE_BYTES = 1 << 20
@@ -37,9 +38,7 @@ class Receiving:
     """A `Party` that receives one file into `output`, which appears when it is whole. It has nothing to say."""
 
     def __init__(self, output: Path, pieces: Pieces, patience: Patience, now_s: float) -> None:
-        self._output = output
-        self._part = output.with_name(output.name + ".part")
-        self._store = self._part.open("wb", buffering=WRITE_BYTES)
+        self._file = IncomingFile(output, WRITE_BYTES)
         self._pieces = pieces
         self._patience = patience
         self._has = bytearray(pieces.count)
@@ -56,7 +55,7 @@ class Receiving:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._store.close()
+        self._file.close()
 
     def has_datagram(self) -> bool:
         return False
@@ -84,15 +83,14 @@ class Receiving:
 
     def _keep(self, number: int, data: memoryview) -> None:
         if number != self._next:
-            self._store.seek(number * self._pieces.segment_bytes)
-        self._store.write(data)
+            self._file.content.seek(number * self._pieces.segment_bytes)
+        self._file.content.write(data)
         self._next = number + 1
         self._has[number] = True
         self._missing -= 1
 
     def facts(self) -> str:
         """Publish the file, if it is whole, and give the last line of output. Raises Failed when it is not."""
-        self._store.close()
         came = self._pieces.count - self._missing
         facts = (
             f"{came} of {self._pieces.count} datagrams came; again={self._again} unreadable={self._unreadable} "
@@ -100,5 +98,5 @@ class Receiving:
         )
         if self._missing or not self._begun:
             raise Failed(f"file not whole: {facts}")
-        self._part.replace(self._output)
+        self._file.finish()
         return facts

@@ -6,15 +6,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import address, count, not_negative
+from agents.arguments import add_addresses, add_sides, count, not_negative
 from agents.bundle.convergence import Convergence
-from agents.bundle.incoming import IncomingFile
 from agents.bundle.nodes import UNIX_S_OF_DTN_EPOCH, DtnClock
 from agents.bundle.receiving import Receiving
 from agents.bundle.sending import Sending
 from agents.bundle.settings import Custody, Settings
 from agents.conversation import converse
 from agents.ending import exit_status
+from agents.incoming import IncomingFile
 from agents.pacing import Pacer
 from agents.udp import Address, Endpoint
 
@@ -43,11 +43,11 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agents.bundle", description="Bundle Protocol 6 with custody transfer")
-    sides = parser.add_subparsers(dest="side", required=True)
-    sender = sides.add_parser("send", help="send one file and end when custody of all of it is accepted")
-    sender.add_argument("--file", dest="path", type=Path, required=True)
-    receiver = sides.add_parser("receive", help="receive one file, stay to signal again, and end")
-    receiver.add_argument("--output", dest="path", type=Path, required=True, help="where the whole file appears")
+    sender, receiver = add_sides(
+        parser,
+        sends="send one file and end when custody of all of it is accepted",
+        receives="receive one file, stay to signal again, and end",
+    )
     for side in (sender, receiver):
         _add_common(side)
     return parser
@@ -57,8 +57,7 @@ def _add_common(side: argparse.ArgumentParser) -> None:
     """Options of both sides. Those left out take the defaults of Settings."""
     side.argument_default = argparse.SUPPRESS
     add = side.add_argument
-    add("--local", type=address, required=True, metavar="ADDRESS:PORT")
-    add("--peer", type=address, required=True, metavar="ADDRESS:PORT")
+    add_addresses(side)
     add("--rate-bps", type=not_negative, required=True, help="pace of the sender, layer-2 bytes; 0: none")
     add("--rtt-s", type=not_negative, required=True, help="round-trip time, which custody timers wait for")
     add("--reverse-rate-bps", type=not_negative, help="pace of the signals (that of the sender)")

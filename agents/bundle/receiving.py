@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from agents.bundle.blocks import Bundle, Timestamp, decode
 from agents.bundle.custody import AggregateCustodySignal, Status
 from agents.bundle.fields import Malformed
-from agents.bundle.incoming import IncomingFile
 from agents.bundle.nodes import RECEIVER, Division, DtnClock, is_data, signal_bundle
 from agents.bundle.settings import LARGEST_FILE_BYTES, Custody, Settings
 from agents.bundle.signals import AggregateSignals, Signals, SingleSignals
-from agents.bundle.tally import Tally
 from agents.ending import Failed
+from agents.incoming import IncomingFile
+from agents.tally import Tally
 
 
 class Receiving:
@@ -31,7 +31,7 @@ class Receiving:
         self._signals: Signals = SingleSignals(clock)
         if settings.custody is Custody.AGGREGATE:
             self._signals = AggregateSignals(settings.acs_window_s, settings.acs_bytes)
-        self._tally = Tally()
+        self._tally = Tally("datagrams_sent", "unreadable", with_sums=False)
         self._created: Timestamp | None = None
         self._division: Division | None = None
         self._accepted: set[int] = set()
@@ -56,19 +56,21 @@ class Receiving:
             self._datagrams = self._carrier.datagrams_of(self._next_signal(now_s))
             self._next = next(self._datagrams)
         datagram, self._next = self._next, next(self._datagrams, None)
-        self._tally.datagrams_sent += 1
-        self._tally.datagram(now_s)
+        self._tally.count("datagrams_sent")
+        self._tally.seen(now_s)
         self._quiet_since_s = now_s
+        if not self.has_datagram():
+            self.wakes_at_s = now_s  # what else is to be said may be due before the sender is given up
         return datagram
 
     def hear(self, datagram: bytes, now_s: float) -> None:
-        self._tally.datagram(now_s)
+        self._tally.seen(now_s)
         try:
             octets = self._carrier.take(datagram)
             if octets is not None:
                 self._hear_bundle(decode(octets), now_s)
         except Malformed:
-            self._tally.unreadable += 1
+            self._tally.count("unreadable")
 
     def advance(self, now_s: float) -> None:
         due_at_s = self._signals.due_at_s()
@@ -90,7 +92,7 @@ class Receiving:
     def _next_signal(self, now_s: float) -> bytes:
         record = self._signals.next_record()
         self._signal_is_due = self._signals.due_at_s() <= now_s
-        self._tally.sent["acs" if isinstance(record, AggregateCustodySignal) else "cs"] += 1
+        self._tally.sent("acs" if isinstance(record, AggregateCustodySignal) else "cs", now_s)
         self._sequence += 1
         return signal_bundle(record, Timestamp(self._clock.time(now_s).seconds, self._sequence)).encode()
 
@@ -99,7 +101,7 @@ class Receiving:
             raise Malformed("not a bundle of the file")
         division, number = self._place_of(bundle)
         self._quiet_since_s = now_s
-        self._tally.received["bundle"] += 1
+        self._tally.received("bundle", now_s)
         if number in self._accepted:
             self._signals.note(bundle, Status.REDUNDANT, now_s)
         else:

@@ -11,9 +11,9 @@ from agents.bundle.custody import AggregateCustodySignal, CustodySignal, Status,
 from agents.bundle.fields import Malformed
 from agents.bundle.nodes import SENDER, DtnClock, data_bundle, is_signal
 from agents.bundle.settings import Custody, Settings
-from agents.bundle.tally import Tally
 from agents.bundle.timers import CustodyTimers
 from agents.ending import Failed
+from agents.tally import Tally
 
 _SETTLED = {Status.ACCEPTED, Status.REDUNDANT}
 
@@ -35,7 +35,7 @@ class Sending:
         self._created = Timestamp(clock.time(now_s).seconds, 0)
         self._carrier = settings.carrier(SENDER.node)
         self._timers = CustodyTimers(settings)
-        self._tally = Tally()
+        self._tally = Tally("datagrams_sent", "unreadable", with_sums=False)
         self._waiting = deque(range(self._division.bundles))
         self._kept = set(self._waiting)
         self._times_sent = [0] * self._division.bundles
@@ -53,18 +53,20 @@ class Sending:
             self._datagrams = self._carrier.datagrams_of(self._next_bundle(now_s))
             self._next = next(self._datagrams)
         datagram, self._next = self._next, next(self._datagrams, None)
-        self._tally.datagrams_sent += 1
-        self._tally.datagram(now_s)
+        self._tally.count("datagrams_sent")
+        self._tally.seen(now_s)
+        if not self.has_datagram():
+            self.wakes_at_s = now_s  # timers are looked at once all is sent
         return datagram
 
     def hear(self, datagram: bytes, now_s: float) -> None:
-        self._tally.datagram(now_s)
+        self._tally.seen(now_s)
         try:
             octets = self._carrier.take(datagram)
             if octets is not None:
                 self._hear_signal(octets, now_s)
         except Malformed:
-            self._tally.unreadable += 1
+            self._tally.count("unreadable")
 
     def advance(self, now_s: float) -> None:
         if not self._kept:
@@ -90,7 +92,7 @@ class Sending:
         custody_id = number + 1 if self._settings.custody is Custody.AGGREGATE else None
         bundle = data_bundle(payload, self._division.fragment(number), self._created, custody_id)
         self._times_sent[number] += 1
-        self._tally.sent["bundle"] += 1
+        self._tally.sent("bundle", now_s)
         self._timers.start(number, now_s + self._settings.bundle_s)
         return bundle.encode()
 
@@ -123,7 +125,7 @@ class Sending:
         record = decode_record(bundle.payload)
         settled = self._numbers(record)
         self._quiet_since_s = now_s
-        self._tally.received["acs" if isinstance(record, AggregateCustodySignal) else "cs"] += 1
+        self._tally.received("acs" if isinstance(record, AggregateCustodySignal) else "cs", now_s)
         if record.status in _SETTLED:
             self._kept -= settled
             self._drop_settled()

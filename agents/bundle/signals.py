@@ -7,7 +7,6 @@ from typing import Protocol
 
 from agents.bundle.blocks import Bundle
 from agents.bundle.custody import (
-    LARGEST_CUSTODY_ID,
     AggregateCustodySignal,
     CustodySignal,
     Extent,
@@ -16,7 +15,7 @@ from agents.bundle.custody import (
     first_fills,
 )
 from agents.bundle.nodes import DtnClock
-from agents.ltp.intervals import Intervals
+from agents.intervals import Intervals
 
 Record = CustodySignal | AggregateCustodySignal
 
@@ -79,7 +78,7 @@ class _Gathering:
 
     @property
     def fills(self) -> list[Fill]:
-        return [Fill(first, end - first) for first, end in self.numbers.within(0, LARGEST_CUSTODY_ID + 1)]
+        return [Fill(first, end - first) for first, end in self.numbers]
 
 
 class AggregateSignals:
@@ -116,9 +115,7 @@ class AggregateSignals:
         gathering = self._gathering[status]
         waiting = gathering.fills
         fills = first_fills(waiting, self._record_bytes)
-        gathering.numbers = Intervals()
-        for fill in waiting[len(fills) :]:
-            gathering.numbers.add(fill.first, fill.last + 1)
-        if not gathering.numbers.total:
+        gathering.numbers = Intervals((fill.first, fill.last + 1) for fill in waiting[len(fills) :])
+        if not gathering.numbers:
             del self._gathering[status]
         return AggregateCustodySignal(status, tuple(fills))

@@ -2,9 +2,8 @@
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 
-from agents.arguments import address, count, not_negative
+from agents.arguments import add_addresses, add_sides, count, not_negative
 
 
 def sides(prog: str, description: str, add_own: Callable[[argparse.ArgumentParser], None]) -> argparse.ArgumentParser:
@@ -13,11 +12,9 @@ def sides(prog: str, description: str, add_own: Callable[[argparse.ArgumentParse
     Options left out are not in the namespace: they take the defaults of the endpoint's settings.
     """
     root = argparse.ArgumentParser(prog=prog, description=description)
-    commands = root.add_subparsers(dest="side", required=True)
-    sender = commands.add_parser("send", help="send one file and end when the receiver has finished")
-    sender.add_argument("--file", dest="path", type=Path, required=True)
-    receiver = commands.add_parser("receive", help="receive one file and end")
-    receiver.add_argument("--output", dest="path", type=Path, required=True, help="where the whole file appears")
+    sender, receiver = add_sides(
+        root, sends="send one file and end when the receiver has finished", receives="receive one file and end"
+    )
     for side in (sender, receiver):
         side.argument_default = argparse.SUPPRESS
         _add_common(side)
@@ -27,8 +24,7 @@ def sides(prog: str, description: str, add_own: Callable[[argparse.ArgumentParse
 
 def _add_common(side: argparse.ArgumentParser) -> None:
     add = side.add_argument
-    add("--local", type=address, required=True, metavar="ADDRESS:PORT")
-    add("--peer", type=address, required=True, metavar="ADDRESS:PORT")
+    add_addresses(side)
     add("--rate-bps", type=not_negative, required=True, help="pace of layer-2 bytes; 0: none")
     add("--rtt-s", type=not_negative, required=True, help="round-trip time, which timers wait for")
     add("--segment-bytes", type=count, help="file data in a PDU (1000)")

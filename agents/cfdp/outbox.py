@@ -7,21 +7,27 @@ from spacepackets.cfdp import GenericPduPacket
 from spacepackets.cfdp.pdu import AckPdu
 
 from agents.cfdp.pdus import kind_of, offset_of
-from agents.cfdp.tally import Tally
+from agents.cfdp.tally import PduTally
 
 
 class Outbox:
     """A queue between an engine, which makes many PDUs at once, and a channel, which takes one at a time."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: PduTally) -> None:
         self._tally = tally
         self._pdus: deque[tuple[GenericPduPacket, bytes]] = deque()
+        self._offsets: set[int | None] = set()
 
     def __bool__(self) -> bool:
         return bool(self._pdus)
 
     def add(self, pdu: GenericPduPacket) -> None:
         self._pdus.append((pdu, bytes(pdu.pack())))
+        self._offsets.add(offset_of(pdu))
+
+    def has_data_of(self, offset: int) -> bool:
+        """Whether file data from this offset on wait to be sent."""
+        return offset in self._offsets
 
     def take(self, engine: SourceHandler | DestHandler, *, acknowledgements: bool = True) -> None:
         """Take all that an engine has made, with its ACKs or without. Until then it does not go on."""
@@ -31,8 +37,10 @@ class Outbox:
 
     def clear(self) -> None:
         self._pdus.clear()
+        self._offsets.clear()
 
     def next(self, now_s: float) -> bytes:
         pdu, packed = self._pdus.popleft()
-        self._tally.sent(kind_of(pdu), offset_of(pdu), now_s)
+        self._offsets.discard(offset_of(pdu))
+        self._tally.sent(kind_of(pdu), now_s, offset_of(pdu))
         return packed

@@ -2,7 +2,16 @@
 
 import struct
 
-from spacepackets.cfdp import ConditionCode, CrcFlag, Direction, GenericPduPacket, InvalidCrcError, PduFactory
+from spacepackets.cfdp import (
+    ConditionCode,
+    CrcFlag,
+    Direction,
+    GenericPduPacket,
+    InvalidCrcError,
+    LargeFileFlag,
+    PduFactory,
+    TransmissionMode,
+)
 from spacepackets.cfdp.conf import PduConfig
 from spacepackets.cfdp.pdu import AckPdu, DirectiveType, EofPdu, FileDataPdu, FinishedPdu, NakPdu, TransactionStatus
 from spacepackets.cfdp.pdu.header import UnsupportedCfdpVersionError
@@ -10,6 +19,7 @@ from spacepackets.cfdp.tlv import TlvTypeMissmatchError
 from spacepackets.exceptions import BytesTooShortError
 
 from agents.cfdp.entity import RECEIVER_ID, SENDER_ID
+from agents.cfdp.settings import LARGEST_FILE_BYTES
 
 _DAMAGED = (
     ValueError,
@@ -25,7 +35,8 @@ _DAMAGED = (
 def read_pdu(
     datagram: bytes, *, towards: Direction, with_crc: bool, transaction: int | None
 ) -> GenericPduPacket | None:
-    """The PDU in a datagram; None if it is damaged, of other entities, or goes the other way.
+    """The PDU in a datagram; None if it is damaged, of other entities, goes the other way, or is not of class 2, or
+    where it is beyond a file of 32-bit offsets: the engine asks for what lies in front of any data that it is shown.
 
     `transaction` is its number; None takes any. Ids and numbers are compared by value, whatever their width in the
     header. `with_crc` refuses PDUs without a CRC; where there is one it is verified in any case.
@@ -40,7 +51,10 @@ def read_pdu(
     entities = (conf.source_entity_id.value, conf.dest_entity_id.value)
     ours = entities == (SENDER_ID.value, RECEIVER_ID.value) and transaction in (None, transaction_of(pdu))
     whole = pdu.packet_len == len(datagram) and (conf.crc_flag == CrcFlag.WITH_CRC or not with_crc)
-    return pdu if ours and whole and conf.direction == towards else None
+    plain = conf.trans_mode == TransmissionMode.ACKNOWLEDGED and conf.file_flag == LargeFileFlag.NORMAL
+    if isinstance(pdu, FileDataPdu):
+        plain = plain and pdu.offset + len(pdu.file_data) <= LARGEST_FILE_BYTES
+    return pdu if ours and whole and plain and conf.direction == towards else None
 
 
 def transaction_of(pdu: GenericPduPacket) -> int:

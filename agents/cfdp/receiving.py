@@ -35,8 +35,11 @@ from agents.cfdp.pdus import (
     transaction_of,
 )
 from agents.cfdp.settings import Settings
-from agents.cfdp.tally import Tally
+from agents.cfdp.tally import PduTally
 from agents.ending import Failed
+
+MOST_EARLY_PDUS = 1 << 17
+"""File data kept from before the metadata: 300 MB of memory in segments of 1000 bytes. The rest is asked for again."""
 
 
 class Receiving:
@@ -49,7 +52,7 @@ class Receiving:
     def __init__(self, output: Path, settings: Settings, now_s: float) -> None:
         self._output = output
         self._settings = settings
-        self._tally = Tally()
+        self._tally = PduTally()
         self._outbox = Outbox(self._tally)
         self._store = OneFile(output.with_name(output.name + ".part"), "w+b")
         self._engine = destination_entity(settings, self._store, self._on_finished)
@@ -81,10 +84,10 @@ class Receiving:
             transaction=self._transaction,
         )
         if not isinstance(pdu, MetadataPdu | FileDataPdu | EofPdu | AckPdu):
-            self._tally.unreadable += 1
+            self._tally.count("unreadable")
             return
         self._transaction = transaction_of(pdu)
-        self._tally.received(kind_of(pdu), offset_of(pdu), now_s)
+        self._tally.received(kind_of(pdu), now_s, offset_of(pdu))
         self._quiet_since_s = now_s
         if isinstance(pdu, EofPdu):
             self._note_eof(pdu, now_s)
@@ -95,6 +98,7 @@ class Receiving:
 
     def advance(self, now_s: float) -> None:
         if self._outbox:
+            self.wakes_at_s = math.inf
             return
         if self._outcome is not None:
             self._await_acknowledgement(now_s)
@@ -129,7 +133,8 @@ class Receiving:
             self._begin(pdu)
             self._asked_at_s = now_s
         elif isinstance(pdu, EofPdu | FileDataPdu):
-            self._early.append(pdu)
+            if pdu is self._eof or (isinstance(pdu, FileDataPdu) and len(self._early) < MOST_EARLY_PDUS):
+                self._early.append(pdu)
             if isinstance(pdu, EofPdu):
                 self._outbox.add(acknowledge_eof(pdu))
             if self._metadata_due_s == math.inf:

@@ -1,6 +1,6 @@
 """Segment requests, which a NAK lists: pairs of offsets, start and end. (0, 0) asks for the metadata."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 Request = tuple[int, int]
 
@@ -18,3 +18,16 @@ def in_segments(requests: Sequence[Request], segment_bytes: int) -> list[Request
         starts = range(begin, end, segment_bytes)
         split += [(start, min(start + segment_bytes, end)) for start in starts] or [(begin, end)]
     return split
+
+
+def without_waiting(requests: Sequence[Request], segment_bytes: int, waits: Callable[[int], bool]) -> list[Request]:
+    """The requests, each without the segments at its ends that wait to be sent, by their offset; no request is split,
+    and none is left where all of it waits."""
+    left: list[Request] = []
+    for begin, end in requests:
+        wanted = [start for start in range(begin, end, segment_bytes) if not waits(start)]
+        if wanted:
+            left.append((wanted[0], min(wanted[-1] + segment_bytes, end)))
+        elif begin == end:
+            left.append((begin, end))
+    return left

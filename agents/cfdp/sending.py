@@ -4,7 +4,8 @@ cfdp-py 0.7, and what is done about it here:
 - it refuses a Finished PDU while it waits for an ACK(EOF) that was lost, and repeats its EOF until it gives up: it is
   told of the acknowledgement that the Finished PDU implies;
 - it has forgotten the transaction when a Finished PDU is repeated because ACK(Finished) was lost: answered here;
-- it waits without limit for a receiver that has vanished: limited here.
+- it waits without limit for a receiver that has vanished: limited here;
+- it makes what is asked for as often as it is asked: not shown what already waits to be sent.
 """
 
 import math
@@ -26,9 +27,9 @@ from agents.cfdp.pdus import (
     offset_of,
     read_pdu,
 )
-from agents.cfdp.requests import is_answerable
+from agents.cfdp.requests import is_answerable, without_waiting
 from agents.cfdp.settings import Settings, refuse_large_file
-from agents.cfdp.tally import Tally
+from agents.cfdp.tally import PduTally
 from agents.ending import Failed
 
 _PRODUCING = {Step.IDLE, Step.SENDING_METADATA, Step.SENDING_FILE_DATA, Step.SENDING_EOF}
@@ -47,7 +48,7 @@ class Sending:
         self._file_bytes = store.file_size(file)
         refuse_large_file(self._file_bytes)
         self._settings = settings
-        self._tally = Tally()
+        self._tally = PduTally()
         self._outbox = Outbox(self._tally)
         self._engine = source_entity(settings, store)
         self._engine.put_request(PutRequest(RECEIVER_ID, Path(file.name), Path(file.name), None, None))
@@ -76,13 +77,17 @@ class Sending:
             transaction=TRANSACTION_NUMBER,
         )
         if not isinstance(pdu, AckPdu | NakPdu | FinishedPdu) or not self._is_answerable(pdu):
-            self._tally.unreadable += 1
+            self._tally.count("unreadable")
             return
-        self._tally.received(kind_of(pdu), offset_of(pdu), now_s)
+        self._tally.received(kind_of(pdu), now_s, offset_of(pdu))
         self._quiet_since_s = now_s
         if isinstance(pdu, FinishedPdu):
             self._hear_finished(pdu)
-        elif self._finished is None:
+        elif self._finished is not None:
+            return
+        elif isinstance(pdu, NakPdu):
+            self._hear_nak(pdu)
+        else:
             self._step(pdu)
 
     def _is_answerable(self, pdu: GenericPduPacket) -> bool:
@@ -92,7 +97,9 @@ class Sending:
         if self._finished is not None:
             self.wakes_at_s = self._quiet_since_s + self._settings.linger_s
             self.ended = now_s >= self.wakes_at_s
-        elif not self._outbox:
+        elif self._outbox:
+            self.wakes_at_s = math.inf
+        else:
             self._serve_timers(now_s)
 
     def facts(self) -> str:
@@ -132,6 +139,14 @@ class Sending:
             if timer.timed_out():
                 self._step()
             self.wakes_at_s = min(silent_until_s, now_s + timer.remaining_time().total_seconds())
+
+    def _hear_nak(self, nak: NakPdu) -> None:
+        """Show the engine the requests but for data that wait to be sent already: it would make all of them again. A
+        receiver that asks faster than that takes would have it do nothing else."""
+        segment_bytes = self._settings.segment_bytes
+        nak.segment_requests = without_waiting(nak.segment_requests, segment_bytes, self._outbox.has_data_of)
+        if nak.segment_requests:
+            self._step(nak)
 
     def _hear_finished(self, finished: FinishedPdu) -> None:
         if self._finished is not None:

@@ -11,7 +11,7 @@ import math
 from collections import deque
 from pathlib import Path
 
-from agents.cfdp.tally import Tally
+from agents.cfdp.tally import PduTally
 from agents.ending import Failed
 from agents.librecube.entity import Entity
 from agents.librecube.pdus import RECEIVER_ID, TOWARDS_RECEIVER, Damaged, kind_and_offset, read_pdu
@@ -29,7 +29,7 @@ class Receiving:
 
     def __init__(self, output: Path, settings: Settings, now_s: float) -> None:
         self._settings = settings
-        self._tally = Tally()
+        self._tally = PduTally()
         self._outbox: deque[bytes] = deque()
         self._store = OneFile(output)
         self._entity = Entity(RECEIVER_ID, self._store, settings, self._outbox.append)
@@ -43,7 +43,8 @@ class Receiving:
 
     def next_datagram(self, now_s: float) -> bytes:
         datagram = self._outbox.popleft()
-        self._tally.sent(*kind_and_offset(datagram), now_s)
+        kind, offset = kind_and_offset(datagram)
+        self._tally.sent(kind, now_s, offset)
         if not self.has_datagram():
             self.wakes_at_s = now_s  # timers are looked at once all is sent
         return datagram
@@ -56,10 +57,10 @@ class Receiving:
         try:
             pdu = read_pdu(datagram, self._entity.decode, towards=TOWARDS_RECEIVER, transaction=number)
         except Damaged:
-            self._tally.unreadable += 1
+            self._tally.count("unreadable")
             return
         kind, offset = kind_and_offset(datagram)
-        self._tally.received(kind, offset, now_s)
+        self._tally.received(kind, now_s, offset)
         self._quiet_since_s = now_s
         if kind == "Metadata":
             refuse_large_file(pdu.file_size)
@@ -70,9 +71,10 @@ class Receiving:
         self._entity.now_s = now_s
         self._entity.fire_timers()
         self._publish()
-        self.wakes_at_s = min(self._entity.due_s, self._ends_at_s)
+        self.wakes_at_s = self._entity.due_s
         if self._outbox:
             return
+        self.wakes_at_s = min(self._entity.due_s, self._ends_at_s)
         if self._entity.outcome is not None or (self._is_whole and now_s >= self._ends_at_s):
             self.ended = True
         elif now_s >= self._ends_at_s:

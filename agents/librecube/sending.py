@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.cfdp.requests import in_segments, is_answerable
-from agents.cfdp.tally import Tally
+from agents.cfdp.tally import PduTally
 from agents.ending import Failed
 from agents.librecube.entity import Entity
 from agents.librecube.pdus import SENDER_ID, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
@@ -25,7 +25,7 @@ class Sending:
         self._file_bytes = file.stat().st_size
         refuse_large_file(self._file_bytes)
         self._settings = settings
-        self._tally = Tally()
+        self._tally = PduTally()
         self._outbox: deque[bytes] = deque()
         self._entity = Entity(SENDER_ID, OneFile(file), settings, self._outbox.append)
         self._entity.now_s = now_s
@@ -43,7 +43,8 @@ class Sending:
         if not self._outbox:
             self._entity.send_next()
         datagram = self._outbox.popleft()
-        self._tally.sent(*kind_and_offset(datagram), now_s)
+        kind, offset = kind_and_offset(datagram)
+        self._tally.sent(kind, now_s, offset)
         if not self.has_datagram():
             self.wakes_at_s = now_s  # timers are looked at once all is sent
         return datagram
@@ -54,13 +55,13 @@ class Sending:
         try:
             pdu = read_pdu(datagram, self._entity.decode, towards=TOWARDS_SENDER, transaction=number)
         except Damaged:
-            self._tally.unreadable += 1
+            self._tally.count("unreadable")
             return
         kind, offset = kind_and_offset(datagram)
         if not self._is_expected(kind, pdu):
-            self._tally.unreadable += 1
+            self._tally.count("unreadable")
             return
-        self._tally.received(kind, offset, now_s)
+        self._tally.received(kind, now_s, offset)
         if kind == "Nak" and self._settings.split_gaps:
             pdu.segment_requests = in_segments(pdu.segment_requests, self._settings.segment_bytes)
         if kind == "Finished":

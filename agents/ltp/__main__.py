@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import address, count, not_negative
+from agents.arguments import add_addresses, add_sides, count, not_negative
 from agents.conversation import converse
 from agents.ending import exit_status
 from agents.pacing import Pacer
@@ -28,24 +28,22 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, file_bytes: 
     from agents.ltp.settings import Settings
 
     settings = Settings(**choices)
-    party: Sending | Receiving
-    with Endpoint(local, peer) as endpoint:
-        if side == "send":
-            party, rate_bps = Sending(path, settings), settings.rate_bps
-        else:
-            party, rate_bps = Receiving(path, settings, time.monotonic(), file_bytes or None), settings.report_rate_bps
-            print(f"listening on {local}", flush=True)
-        converse(party, endpoint, Pacer(rate_bps))
-    return party.facts()
+    if side == "send":
+        with Endpoint(local, peer) as endpoint:
+            sending = Sending(path, settings)
+            converse(sending, endpoint, Pacer(settings.rate_bps))
+            return sending.facts()
+    with Endpoint(local, peer) as endpoint, Receiving(path, settings, time.monotonic(), file_bytes or None) as party:
+        print(f"listening on {local}", flush=True)
+        converse(party, endpoint, Pacer(settings.report_rate_bps))
+        return party.facts()
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agents.ltp", description="LTP (RFC 5326) over UDP")
-    sides = parser.add_subparsers(dest="side", required=True)
-    sender = sides.add_parser("send", help="send one file and end when the receiver has it")
-    sender.add_argument("--file", dest="path", type=Path, required=True)
-    receiver = sides.add_parser("receive", help="receive one file and end")
-    receiver.add_argument("--output", dest="path", type=Path, required=True, help="where the whole file appears")
+    sender, receiver = add_sides(
+        parser, sends="send one file and end when the receiver has it", receives="receive one file and end"
+    )
     for side in (sender, receiver):
         _add_common(side)
     sender.add_argument("--red-bytes", type=red_bytes, help="red bytes of each block, or all (all); the rest is green")
@@ -61,8 +59,7 @@ def _add_common(side: argparse.ArgumentParser) -> None:
     """Options of both sides. Those left out take the defaults of Settings."""
     side.argument_default = argparse.SUPPRESS
     add = side.add_argument
-    add("--local", type=address, required=True, metavar="ADDRESS:PORT")
-    add("--peer", type=address, required=True, metavar="ADDRESS:PORT")
+    add_addresses(side)
     add("--rate-bps", type=not_negative, required=True, help="the sender's pace of layer-2 bytes; 0: none")
     add("--reverse-rate-bps", type=not_negative, help="the receiver's; 0: none (that of the sender)")
     add("--rtt-s", type=not_negative, required=True, help="round-trip time, which timers wait for")

@@ -6,7 +6,7 @@ For blocks that memory holds, such as bundles. Files are sent by `agents.ltp.sen
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from agents.ltp.intervals import Intervals
+from agents.intervals import Intervals
 from agents.ltp.segments import DataSegment, SessionId
 
 _PIECE_COST_BYTES = 256
@@ -41,7 +41,10 @@ class Reassembly:
         session = segment.session
         if segment.red or session in self._delivered:
             return None
-        block = self._open.setdefault(session, _Open())
+        block = self._open.get(session)
+        if block is None:
+            block = self._open[session] = _Open()
+            self._held_bytes += block.cost_bytes
         self._held_bytes -= block.cost_bytes
         fits = block.add(segment)
         self._held_bytes += block.cost_bytes

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TypeVar
 
+from agents.intervals import Intervals
 from agents.ltp import sdnv
-from agents.ltp.intervals import Intervals
 from agents.ltp.segments import Checkpoint, Claim, DataSegment, Report, SessionId, encode
 
 Value = TypeVar("Value")

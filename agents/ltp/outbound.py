@@ -3,7 +3,7 @@
 from mmap import mmap
 from typing import NamedTuple
 
-from agents.ltp.intervals import Intervals
+from agents.intervals import Intervals
 from agents.ltp.segments import Checkpoint, DataSegment, Report, SessionId
 from agents.ltp.settings import Settings, Stretch
 

@@ -1,11 +1,12 @@
 """The receiver's engine: puts blocks where they belong in the file, and reports on what has come."""
 
 import math
-import os
 from pathlib import Path
 from random import Random
+from typing import Self
 
 from agents.ending import Failed
+from agents.incoming import IncomingFile
 from agents.ltp.inbound import CHECKPOINTS_REMEMBERED, InboundBlock, Miscolored, Unfitting
 from agents.ltp.repeats import LimitReached, Repeats
 from agents.ltp.segments import Checkpoint, DataSegment, Reason, Report, ReportAck, Segment, SessionId
@@ -26,15 +27,19 @@ class Receiving(Side):
 
     def __init__(self, output: Path, settings: Settings, now_s: float, file_bytes: int | None = None) -> None:
         super().__init__(settings, sends_block=False)
-        self._output = output
-        self._partial = output.with_name(output.name + ".part")
-        self._file = os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+        self._file = IncomingFile(output)
         self._layout = Layout(file_bytes, settings.block_bytes, settings.first_session)
         self._random = Random(settings.seed)
         self._blocks: dict[int, InboundBlock] = {}
         self._whole_blocks = 0
         self._reports: Repeats[tuple[int, int], Report] = Repeats(settings.timer_s, settings.report_limit)
         self._quiet_since_s = now_s
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
     def facts(self) -> str:
         return f"blocks={self._whole_blocks} {super().facts()}"
@@ -50,7 +55,7 @@ class Receiving(Side):
             if self._reports.answered((segment.session.number, segment.report_serial)):
                 self._unqueue(segment)
         else:
-            self._tally.refused += 1
+            self._tally.count("refused")
 
     def _unqueue(self, ack: ReportAck) -> None:
         """A report need not be sent again."""
@@ -61,7 +66,7 @@ class Receiving(Side):
     def _hear_data(self, segment: DataSegment, now_s: float) -> None:
         block = self._block(segment.session)
         if block is None:
-            self._tally.refused += 1
+            self._tally.count("refused")
             return
         if segment.client_service != self._settings.client_service:
             why = f"data for client service {segment.client_service}, this is {self._settings.client_service}"
@@ -70,7 +75,7 @@ class Receiving(Side):
         try:
             self._take(block, segment)
         except Unfitting:
-            self._tally.refused += 1
+            self._tally.count("refused")
         except Miscolored:
             self._give_up(segment.session, Reason.MISCOLORED, "red data behind green data")
         else:
@@ -94,12 +99,11 @@ class Receiving(Side):
         if block.take(segment):
             stretch = self._layout.stretch(segment.session.number)
             assert stretch is not None
-            os.pwrite(self._file, segment.data, stretch.start + segment.offset)
+            self._file.write(stretch.start + segment.offset, segment.data)
         if block.is_whole and not was_whole:
             self._whole_blocks += 1
             if self._is_whole:
-                os.close(self._file)
-                self._partial.replace(self._output)
+                self._file.finish()
 
     def _report(self, block: InboundBlock, segment: DataSegment, checkpoint: Checkpoint, now_s: float) -> None:
         """Reports on a checkpoint; one that comes again is answered by the same reports (section 6.8)."""

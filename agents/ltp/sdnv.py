@@ -1,5 +1,7 @@
 """Self-delimiting numeric values (RFC 6256): seven bits in each byte, whose first bit is set in all but the last."""
 
+from functools import lru_cache
+
 LARGEST = 2**64 - 1
 """What is written and read here; the RFC itself sets no bound."""
 
@@ -10,8 +12,12 @@ class NoNumber(ValueError):
     """The bytes end before the number does, or it is beyond LARGEST."""
 
 
+@lru_cache(maxsize=4096)
 def encode(number: int) -> bytes:
-    """The shortest form. Raises ValueError for a number that is negative or beyond LARGEST."""
+    """The shortest form. Raises ValueError for a number that is negative or beyond LARGEST.
+
+    Most numbers of a segment are those of the segment before: hence the cache.
+    """
     if 0 <= number < 0x80:
         return bytes((number,))
     if not 0 <= number <= LARGEST:
@@ -28,12 +34,13 @@ def decode(octets: bytes, place: int) -> tuple[int, int]:
     Raises:
         NoNumber: the number has no end, or is beyond LARGEST.
     """
-    number = 0
-    for at in range(place, min(place + _MOST_BYTES, len(octets))):
-        octet = octets[at]
-        number = number << 7 | octet & 0x7F
+    if place < len(octets) and (octet := octets[place]) < 0x80:
+        return octet, place + 1
+    number, end = 0, place
+    for octet in octets[place : place + _MOST_BYTES]:
+        number, end = number << 7 | octet & 0x7F, end + 1
         if octet < 0x80:
             if number > LARGEST:
                 break
-            return number, at + 1
+            return number, end
     raise NoNumber(f"no number of at most 64 bits at byte {place}")

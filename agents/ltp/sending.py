@@ -46,11 +46,11 @@ class Sending(Side):
 
     def _next_segment(self, now_s: float) -> DataSegment:
         if self._repeated:
-            self._tally.data_again += 1
+            self._tally.count("data_again")
             return self._repeated.popleft()
         self._quiet_since_s = now_s
         if self._gaps:
-            self._tally.data_again += 1
+            self._tally.count("data_again")
             block, piece = self._gaps.popleft()
             return block.segment(piece)
         return self._next_new_segment()
@@ -89,11 +89,11 @@ class Sending(Side):
     def _hear(self, segment: Segment, now_s: float) -> None:
         number = segment.session.number
         if not isinstance(segment, Report) or not 0 <= number - self._settings.first_session < self._opened:
-            self._tally.refused += 1
+            self._tally.count("refused")
             return
         block = self._open.get(number)
         if block is not None and (not block.fits(segment) or len(self._gaps) > MOST_GAPS):
-            self._tally.refused += 1
+            self._tally.count("refused")
             return
         self._urgent.append(ReportAck(segment.session, segment.serial))
         if block is not None:

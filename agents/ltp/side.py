@@ -12,12 +12,14 @@ from agents.ltp.segments import (
     Malformed,
     Reason,
     Segment,
+    SegmentType,
     SessionId,
     decode,
     encode,
+    segment_type,
 )
 from agents.ltp.settings import Settings
-from agents.ltp.tally import Tally
+from agents.tally import Tally
 
 LINGER_TIMERS = 4
 """How many of the peer's timers a side stays after the last segment that it heard, to answer a repeated one again."""
@@ -41,7 +43,7 @@ class Side(ABC):
         self._failure: str | None = None
         self._peer_gave_up = False
         self._quiet_since_s = math.inf
-        self._tally = Tally()
+        self._tally = Tally("data_again", "unreadable", "refused", kinds=SegmentType.__members__)
         self.ended = False
         self.wakes_at_s = -math.inf
 
@@ -51,7 +53,7 @@ class Side(ABC):
     def next_datagram(self, now_s: float) -> bytes:
         segment = self._next_urgent() if self._urgent else self._next_segment(now_s)
         datagram = encode(segment)
-        self._tally.sent(datagram, now_s)
+        self._tally.sent(segment_type(datagram).name, now_s)
         if isinstance(segment, Cancel):
             self._cancels.left(segment.session, segment, now_s)
         self._left(segment, now_s)
@@ -67,12 +69,12 @@ class Side(ABC):
         try:
             segment = decode(datagram)
         except Malformed:
-            self._tally.unreadable += 1
+            self._tally.count("unreadable")
             return
         if segment.session.engine != self._settings.sender_engine or len(self._urgent) > MOST_ANSWERS:
-            self._tally.refused += 1
+            self._tally.count("refused")
             return
-        self._tally.received(datagram, now_s)
+        self._tally.received(segment_type(datagram).name, now_s)
         self._quiet_since_s = now_s
         self.wakes_at_s = -math.inf
         match segment:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import address, count, not_negative
+from agents.arguments import add_sides, address, count, not_negative
 from agents.ending import exit_status
 from agents.norm.receiving import receive
 from agents.norm.sending import send
@@ -38,11 +38,9 @@ def _transfer(side: str, path: Path, session: Address, destination: str, receive
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agents.norm", description="NORM (RFC 5740), engine: libnorm")
-    sides = parser.add_subparsers(dest="side", required=True)
-    sender = sides.add_parser("send", help="send one file to its end")
-    sender.add_argument("--file", dest="path", type=Path, required=True)
-    receiver = sides.add_parser("receive", help="receive one file, stay for the last questions")
-    receiver.add_argument("--output", dest="path", type=Path, required=True, help="where the whole file appears")
+    sender, receiver = add_sides(
+        parser, sends="send one file to its end", receives="receive one file, stay for the last questions"
+    )
     receiver.add_argument("--file-bytes", type=count, required=True, help="size of the file, for the buffers")
     for side in (sender, receiver):
         _add_common(side)

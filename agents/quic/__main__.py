@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import address, count, not_negative
+from agents.arguments import add_addresses, add_sides, count, not_negative
 from agents.conversation import converse
 from agents.ending import exit_status
 from agents.pacing import Pacer
@@ -46,11 +46,11 @@ def _transfer(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agents.quic", description="QUIC (RFC 9000), engine: aioquic")
-    sides = parser.add_subparsers(dest="side", required=True)
-    sender = sides.add_parser("send", help="connect, send one file and end when the receiver has confirmed it")
-    sender.add_argument("--file", dest="path", type=Path, required=True)
-    receiver = sides.add_parser("receive", help="accept one connection, receive one file and end")
-    receiver.add_argument("--output", dest="path", type=Path, required=True, help="where the whole file appears")
+    sender, receiver = add_sides(
+        parser,
+        sends="connect, send one file and end when the receiver has confirmed it",
+        receives="accept one connection, receive one file and end",
+    )
     for side in (sender, receiver):
         _add_common(side)
     return parser
@@ -62,8 +62,7 @@ def _add_common(side: argparse.ArgumentParser) -> None:
     add("--secrets-log", default="none", metavar="FILE", help="secrets for tshark; - is standard output (none)")
     add("--qlog-dir", default="none", metavar="DIRECTORY", help="where send/ and receive/ get qlogs, at the end (none)")
     side.argument_default = argparse.SUPPRESS
-    add("--local", type=address, required=True, metavar="ADDRESS:PORT")
-    add("--peer", type=address, required=True, metavar="ADDRESS:PORT")
+    add_addresses(side)
     add("--rate-bps", type=not_negative, required=True, help="the channel's, for windows and timers; 0: no limit")
     add("--rtt-s", type=not_negative, required=True, help="round-trip time before it is measured")
     add("--congestion-control", choices=["reno", "cubic"], help="which aioquic is to use (reno)")

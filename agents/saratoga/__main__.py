@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import address, count, not_negative
+from agents.arguments import add_addresses, add_sides, count, not_negative
 from agents.conversation import converse
 from agents.ending import exit_status
 from agents.pacing import Pacer
@@ -42,11 +42,11 @@ def _party(side: str, path: Path, settings: Settings, wanted: str | None) -> Sen
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agents.saratoga", description="Saratoga over UDP")
-    sides = parser.add_subparsers(dest="side", required=True)
-    sender = sides.add_parser("send", help="send one file and end when the receiver has it")
-    sender.add_argument("--file", dest="path", type=Path, required=True)
-    receiver = sides.add_parser("receive", help="receive one file, stay for the last questions")
-    receiver.add_argument("--output", dest="path", type=Path, required=True, help="where the whole file appears")
+    sender, receiver = add_sides(
+        parser,
+        sends="send one file and end when the receiver has it",
+        receives="receive one file, stay for the last questions",
+    )
     receiver.add_argument("--wanted", type=_base_name, help="the file to get, by the name that the sender has it under")
     for side in (sender, receiver):
         _add_common(side)
@@ -56,8 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_common(side: argparse.ArgumentParser) -> None:
     """Options of both sides. Those left out take the defaults of Settings."""
     add = side.add_argument
-    add("--local", type=address, required=True, metavar="ADDRESS:PORT")
-    add("--peer", type=address, required=True, metavar="ADDRESS:PORT")
+    add_addresses(side)
     add("--transfer", choices=["put", "get"], required=True, help="who begins: the sender, or the receiver")
     side.argument_default = argparse.SUPPRESS
     add("--version", type=int, choices=[0, 1], help="of the protocol (1)")

@@ -3,8 +3,8 @@
 from collections import deque
 from dataclasses import dataclass
 
+from agents.intervals import Intervals
 from agents.saratoga.packets import Status
-from agents.saratoga.spans import Spans
 from agents.saratoga.timestamps import made_at_s
 
 SLICE_RTTS = 1 / 8
@@ -47,7 +47,7 @@ class Flights:
         else:
             self._flights.append(_Flight(now_s, now_s, start, end, answer))
 
-    def unknown_to(self, status: Status, now_s: float) -> Spans:
+    def unknown_to(self, status: Status, now_s: float) -> Intervals:
         """What was sent too late for this STATUS. All that was sent before is forgotten.
 
         Where it gives a timestamp back, that is known. Without, a STATUS that was asked for knows of all DATA up to
@@ -57,7 +57,7 @@ class Flights:
         """
         for _ in range(self._known(status, now_s)):
             self._flights.popleft()
-        return Spans((flight.start, flight.end) for flight in self._flights)
+        return Intervals((flight.start, flight.end) for flight in self._flights)
 
     def _known(self, status: Status, now_s: float) -> int:
         """How many of the flights the STATUS knows of."""

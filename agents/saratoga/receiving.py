@@ -5,12 +5,13 @@ missing, when the file is whole, when nothing has come for a while and, if told 
 """
 
 import math
-import os
 from collections import deque
 from pathlib import Path
 from typing import Self
 
 from agents.ending import Failed
+from agents.incoming import IncomingFile
+from agents.intervals import Intervals
 from agents.saratoga import checksums
 from agents.saratoga.packets import (
     Action,
@@ -24,9 +25,8 @@ from agents.saratoga.packets import (
     code_name,
     session_id,
 )
-from agents.saratoga.settings import Settings
-from agents.saratoga.spans import Spans
-from agents.saratoga.tally import Tally
+from agents.saratoga.settings import DESCRIPTOR_BITS, Settings
+from agents.tally import Tally
 
 LINGER_TIMERS = 8
 """How many of its timers a receiver with a whole file stays after the last packet that it heard. The sender asks again
@@ -35,11 +35,8 @@ at every timer: at PER 0.1 one receiver in 10^8 misses eight in a row."""
 QUIET_TIMERS = 2
 """Silence after which it speaks unasked: the sender's own timer comes first, and only both together are a loss more."""
 
-LARGEST_FILE_BYTES = 2**63 - 1
-"""What the system's offsets reach."""
-
-LARGEST_EARLY_OFFSET = 2**40
-"""How far DATA may reach before metadata have told the file's size: every file system has room for that hole."""
+LARGEST_FILE_BYTES = 2**40
+"""How far DATA may reach: every file system has room for that hole."""
 
 MOST_SPANS = 1 << 20
 """Pieces of a file between holes; a datagram that would make more is refused. 10^9 bytes with each second packet lost
@@ -54,17 +51,15 @@ class Receiving:
     `wanted` is the name of the file to get, None in a put.
 
     Raises from `advance` and `hear`:
-        Failed: the sender was silent for too long, or refused.
+        Failed: the sender was silent for too long, or spoke in vain, or refused.
     """
 
     def __init__(self, output: Path, settings: Settings, now_s: float, wanted: str | None = None) -> None:
-        self._output = output
         self._settings = settings
-        self._part = output.with_name(output.name + ".part")
-        self._file = self._part.open("w+b")
-        self._tally = Tally()
+        self._file = IncomingFile(output)
+        self._tally = Tally("data_again", "unreadable", "refused")
         self._outbox: deque[Request | Status] = deque()
-        self._got = Spans()
+        self._got = Intervals()
         self._session: int | None = None
         self._metadata: Metadata | None = None
         self._file_bytes: int | None = None
@@ -75,7 +70,7 @@ class Receiving:
         self._request_due_s = self._metadata_due_s = -math.inf
         self._status_due_s = self._voluntary_due_s = math.inf
         self._outcome: Code | None = None
-        self._quiet_since_s = now_s
+        self._quiet_since_s = self._stuck_since_s = now_s
         self.ended = False
         self.wakes_at_s = math.inf
         if wanted is not None:
@@ -95,35 +90,41 @@ class Receiving:
 
     def next_datagram(self, now_s: float) -> bytes:
         packet = self._outbox.popleft()
-        self._tally.sent(packet, now_s)
+        if not self._outbox:
+            self.wakes_at_s = now_s  # timers are looked at once all is sent
+        self._tally.sent(type(packet).__name__, now_s)
         return self._settings.codec.pack(packet)
 
     def hear(self, datagram: bytes, now_s: float) -> None:
         try:
             packet = self._settings.codec.read(datagram)
         except Unreadable:
-            self._tally.unreadable += 1
+            self._tally.count("unreadable")
             return
-        self._tally.received(packet, now_s)
+        self._tally.received(type(packet).__name__, now_s)
         if not self._is_of_the_session(packet) or not self._take(packet, now_s):
-            self._tally.refused += 1
+            self._tally.count("refused")
             return
         self._request = None
         self._quiet_since_s = now_s
         self._status_due_s = now_s + QUIET_TIMERS * self._settings.timer_s
 
     def advance(self, now_s: float) -> None:
+        stuck_at_s = self._stuck_since_s + self._settings.stuck_limit_s
         if self._outcome is not None:
-            self.wakes_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s
-            self.ended = now_s >= self.wakes_at_s and not self._outbox
+            self.wakes_at_s = min(stuck_at_s, self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s)
+            if now_s >= self.wakes_at_s:
+                self.ended, self.wakes_at_s = not self._outbox, math.inf
             return
         silent_until_s = self._quiet_since_s + self._settings.silence_limit_s
         if now_s >= silent_until_s:
             raise Failed(f"the sender was silent for {self._settings.silence_limit_s:g} s; {self._tally.facts()}")
+        if now_s >= stuck_at_s:
+            raise Failed(f"nothing new came for {self._settings.stuck_limit_s:g} s; {self._tally.facts()}")
         self._ask_for_the_file(now_s)
         self._speak_unasked(now_s)
         due_s = self._request_due_s if self._request is not None else math.inf
-        self.wakes_at_s = min(silent_until_s, due_s, self._status_due_s, self._voluntary_due_s)
+        self.wakes_at_s = min(silent_until_s, stuck_at_s, due_s, self._status_due_s, self._voluntary_due_s)
 
     def facts(self) -> str:
         """The last line of output. Raises Failed when the file is not whole."""
@@ -182,6 +183,7 @@ class Receiving:
         self._descriptor_bits = metadata.descriptor_bits
         if self._metadata is None:
             self._metadata, self._file_bytes = metadata, size
+            self._stuck_since_s = now_s
             if self._settings.voluntary_s:
                 self._voluntary_due_s = now_s
             if self._is_whole():
@@ -197,18 +199,22 @@ class Receiving:
         if data.ends:
             self._file_bytes = data.end
         if self._got.covers(data.offset, data.end) and data.payload:
-            self._tally.data_again += 1
+            self._tally.count("data_again")
         elif self._outcome is None:
-            os.pwrite(self._file.fileno(), data.payload, data.offset)
+            self._file.write(data.offset, data.payload)
             self._got.add(data.offset, data.end)
+            self._stuck_since_s = now_s
             if self._is_whole():
                 self._finish()
         self._answer(data, now_s)
         return True
 
     def _can_take(self, data: Data) -> bool:
+        """What ends where its own descriptor does not reach could not be spoken of in a STATUS."""
         known = self._file_bytes
-        if data.end > (LARGEST_EARLY_OFFSET if known is None else known) or len(self._got) >= MOST_SPANS:
+        if data.end > (LARGEST_FILE_BYTES if known is None else known) or len(self._got) >= MOST_SPANS:
+            return False
+        if data.end >= 1 << data.descriptor_bits:
             return False
         return not data.ends or (data.end >= self._furthest and known in (None, data.end))
 
@@ -224,20 +230,23 @@ class Receiving:
 
     def _finish(self) -> None:
         assert self._metadata is not None
-        self._file.truncate(self._metadata.file_bytes)
-        right = checksums.digest(self._file, self._metadata.checksum) == self._metadata.digest
-        self._file.close()
+        self._file.content.truncate(self._metadata.file_bytes)
+        right = checksums.digest(self._file.content, self._metadata.checksum) == self._metadata.digest
         self._outcome = Code.SUCCESS if right else Code.UNSPECIFIED_ERROR
         if right:
-            self._part.replace(self._output)
+            self._file.finish()
+        else:
+            self._file.close()
         self._tell()
 
     def _tell(self, asked: Data | None = None, *, requested: bool = False, to_the_end: bool = False) -> None:
         """Send all holes that are known of, in place of a list that waits to be sent. `to_the_end`: what comes after
         the furthest DATA is lost too."""
         end = self._file_bytes if to_the_end and self._file_bytes is not None else self._furthest
-        holes = self._got.gaps(end)
-        most = self._settings.holes_per_status(self._descriptor_bits)
+        holes = list(self._got.gaps(0, end))
+        reaches = next(bits for bits in DESCRIPTOR_BITS if max(end, self._furthest) < 1 << bits)
+        descriptor_bits = max(self._descriptor_bits, reaches)  # the sender's own, unless it took a shorter one since
+        most = self._settings.holes_per_status(descriptor_bits)
         parts = [holes[at : at + most] for at in range(0, len(holes), most)] or [[]]
         self._outbox = deque(packet for packet in self._outbox if isinstance(packet, Request))
         self._outbox.extend(
@@ -251,7 +260,7 @@ class Receiving:
                 voluntary=asked is None and not requested,
                 metadata_missing=self._metadata is None,
                 timestamp=asked.timestamp if asked else self._stamp,
-                descriptor_bits=self._descriptor_bits,
+                descriptor_bits=descriptor_bits,
             )
             for part in parts
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from agents.ending import Failed
+from agents.intervals import Intervals
 from agents.saratoga import checksums
 from agents.saratoga.flight import Flights
 from agents.saratoga.packets import (
@@ -26,9 +27,8 @@ from agents.saratoga.packets import (
     session_id,
 )
 from agents.saratoga.settings import Settings
-from agents.saratoga.spans import Spans
-from agents.saratoga.tally import Tally
 from agents.saratoga.timestamps import made_at_s, timestamp
+from agents.tally import Tally
 
 
 class Sending:
@@ -36,7 +36,8 @@ class Sending:
 
     Raises:
         Unsupported: the offsets do not reach the end of the file.
-        Failed: from `advance` and `hear`: the receiver was silent for too long, or gave the transaction up.
+        Failed: from `advance` and `hear`: the receiver was silent for too long, spoke in vain, or gave the
+            transaction up.
     """
 
     def __init__(self, path: Path, settings: Settings, now_s: float) -> None:
@@ -44,10 +45,10 @@ class Sending:
         self._file = path.open("rb")
         self._file_bytes = path.stat().st_size
         self._metadata = self._describe(path.name)
-        self._tally = Tally()
+        self._tally = Tally("data_again", "unreadable", "refused")
         self._outbox: deque[Request | Metadata | Status] = deque()
         self._flights = Flights(settings.rtt_s, settings.timer_s)
-        self._repairs = Spans()
+        self._repairs = Intervals()
         self._sent_bytes = 0  # of the first pass: what comes after has never been sent
         self._asked_with: Span = (0, 0)
         self._ended_file = False
@@ -57,7 +58,8 @@ class Sending:
         self._answer_due_s = math.inf
         self._asking_again = False
         self._metadata_sent_at_s = -math.inf
-        self._quiet_since_s = now_s
+        self._quiet_since_s = self._stuck_since_s = now_s
+        self._progress = 0
         self.ended = False
         self.wakes_at_s = math.inf
         if settings.transfer == "put":
@@ -82,26 +84,31 @@ class Sending:
             packet = self._next_data(now_s)
         if not self.has_datagram():
             self.wakes_at_s = now_s  # timers are looked at once all is sent
-        self._tally.sent(packet, now_s)
+        self._tally.sent(type(packet).__name__, now_s)
         return self._settings.codec.pack(packet)
 
     def hear(self, datagram: bytes, now_s: float) -> None:
         try:
             packet = self._settings.codec.read(datagram)
         except Unreadable:
-            self._tally.unreadable += 1
+            self._tally.count("unreadable")
             return
-        self._tally.received(packet, now_s)
+        self._tally.received(type(packet).__name__, now_s)
         if isinstance(packet, Request) and self._settings.transfer == "get":
             self._hear_request(packet, now_s)
         elif isinstance(packet, Status) and self._is_awaited(packet):
             self._hear_status(packet, now_s)
         else:
-            self._tally.refused += 1
+            self._tally.count("refused")
 
     def advance(self, now_s: float) -> None:
         self.wakes_at_s = math.inf
-        if self.ended or self.has_datagram():
+        if self.ended:
+            return
+        stuck_at_s = self._stuck_since_s + self._settings.stuck_limit_s
+        if self._streaming and now_s >= stuck_at_s:
+            raise Failed(f"the receiver got no further for {self._settings.stuck_limit_s:g} s; {self._tally.facts()}")
+        if self.has_datagram():
             return
         silent_until_s = self._quiet_since_s + self._settings.silence_limit_s
         if now_s >= silent_until_s:
@@ -109,7 +116,7 @@ class Sending:
         if now_s >= self._answer_due_s:
             self._ask_again()
         else:
-            self.wakes_at_s = min(silent_until_s, self._answer_due_s)
+            self.wakes_at_s = min(silent_until_s, self._answer_due_s, stuck_at_s if self._streaming else math.inf)
 
     def facts(self) -> str:
         """The last line of output."""
@@ -141,6 +148,7 @@ class Sending:
 
     def _stream(self, now_s: float) -> None:
         self._streaming = True
+        self._stuck_since_s = now_s
         self._request = None
         self._send_metadata(now_s)
 
@@ -154,7 +162,7 @@ class Sending:
         return self._streaming and (bool(self._repairs) or not self._ended_file)
 
     def _next_data(self, now_s: float) -> Data:
-        start, end = self._next_span()
+        start, end = self._next_span(now_s)
         self._data_packets += 1
         asks = self._asks_now()
         if asks:
@@ -174,13 +182,15 @@ class Sending:
             descriptor_bits=self._metadata.descriptor_bits,
         )
 
-    def _next_span(self) -> Span:
+    def _next_span(self, now_s: float) -> Span:
         """What is missing, or else what comes next. An empty file is one empty span."""
         if self._repairs:
-            self._tally.data_again += 1
+            self._tally.count("data_again")
             return self._repairs.pop(self._settings.segment_bytes)
         start = self._sent_bytes
         self._sent_bytes = min(start + self._settings.segment_bytes, self._file_bytes)
+        if self._sent_bytes > start:
+            self._stuck_since_s = now_s
         self._ended_file = self._sent_bytes == self._file_bytes
         return start, self._sent_bytes
 
@@ -216,7 +226,7 @@ class Sending:
 
     def _refuse(self, request: Request, code: Code) -> None:
         """Version 0 has no words for it."""
-        self._tally.refused += 1
+        self._tally.count("refused")
         if self._settings.version:
             self._outbox.append(self._word(request.session, code))
 
@@ -239,10 +249,12 @@ class Sending:
             raise Failed(f"the receiver gave up with {code_name(status.code)}; {self._tally.facts()}")
         self._quiet_since_s = now_s
         self._asking_again = False
+        if status.progress > self._progress:
+            self._progress, self._stuck_since_s = status.progress, now_s
         if status.partial:  # the rest of the list is on its way
             self._answer_due_s = max(self._answer_due_s, now_s + self._settings.timer_s)
         if status.timestamp:
-            self._tally.round_trip_s = now_s - made_at_s(status.timestamp)
+            self._tally.measured("round_trip_s", now_s - made_at_s(status.timestamp))
         if self._request is not None:
             self._stream(now_s)
         elif self._is_whole(status):
@@ -260,7 +272,7 @@ class Sending:
         return not lacks and status.progress == self._file_bytes
 
     def _repair(self, status: Status, now_s: float) -> None:
-        missing = Spans((start, min(end, self._sent_bytes)) for start, end in status.holes)
+        missing = Intervals((start, min(end, self._sent_bytes)) for start, end in status.holes)
         if not status.holes:
             missing.add(status.progress, self._sent_bytes)  # the receiver has not seen what came last
         for start, end in self._flights.unknown_to(status, now_s):

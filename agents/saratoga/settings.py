@@ -15,6 +15,10 @@ LARGEST_HEADER_BYTES = 4 + 4 + TIMESTAMP_BYTES + 8
 
 DESCRIPTOR_BITS = (16, 32, 64)
 
+STUCK_SILENCES = 10
+"""How many limits of silence two sides may talk without progress. That is 100 rounds of question and answer: at PER 0.5
+both ways three in 10^13 such transfers would be given up that still get on."""
+
 
 class Codec(NamedTuple):
     """How a version looks on the wire."""
@@ -99,6 +103,11 @@ class Settings:
     def silence_limit_s(self) -> float:
         """How long the peer may be silent while it owes something. The draft leaves it to the user."""
         return self.idle_limit_s if self.idle_limit_s is not None else 30 + 10 * self.timer_s
+
+    @property
+    def stuck_limit_s(self) -> float:
+        """How long the peer may speak and nothing come of it: then both sides mean different files."""
+        return STUCK_SILENCES * self.silence_limit_s
 
     @property
     def _longest_packet_bytes(self) -> int:

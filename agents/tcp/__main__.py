@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import address, count, not_negative
+from agents.arguments import add_sides, address, count, not_negative
 from agents.ending import exit_status
 from agents.tcp.receiving import receive
 from agents.tcp.sending import send
@@ -26,12 +26,10 @@ def _transfer(side: str, path: Path, **options: Any) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agents.tcp", description="TCP of this host's kernel")
-    sides = parser.add_subparsers(dest="side", required=True)
-    sender = sides.add_parser("send", help="send one file and end when the receiver has it", add_help=True)
-    sender.add_argument("--file", dest="path", type=Path, required=True)
+    sender, receiver = add_sides(
+        parser, sends="send one file and end when the receiver has it", receives="receive one file and end"
+    )
     sender.add_argument("--peer", type=address, required=True, metavar="ADDRESS:PORT")
-    receiver = sides.add_parser("receive", help="receive one file and end")
-    receiver.add_argument("--output", dest="path", type=Path, required=True, help="where the whole file appears")
     receiver.add_argument("--local", type=address, required=True, metavar="ADDRESS:PORT")
     receiver.add_argument("--file-bytes", type=count, required=True, help="size of the file")
     for side in (sender, receiver):

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from agents.ending import Failed
+from agents.incoming import IncomingFile
 from agents.tcp import kernel
 from agents.tcp.settings import Settings
 from agents.udp import Address
@@ -29,9 +30,9 @@ def receive(output: Path, local: Address, settings: Settings) -> str:
     begin_s = time.monotonic()
     with connection:
         connection.settimeout(settings.silence_limit_s)
-        part = output.with_name(output.name + ".part")
-        _store(connection, part, settings)
-        part.replace(output)
+        with IncomingFile(output) as file:
+            _store(connection, file, settings)
+            file.finish()
         facts = _facts(connection)
         _close(connection, settings)
     return f"{facts} duration_s={time.monotonic() - begin_s:.6f}"
@@ -54,16 +55,15 @@ def _listen(local: Address, settings: Settings) -> socket.socket:
     return listener
 
 
-def _store(connection: socket.socket, part: Path, settings: Settings) -> None:
+def _store(connection: socket.socket, file: IncomingFile, settings: Settings) -> None:
     """Write what comes, to its end. Whatever is not the file makes the sender's connection end in a reset."""
     buffer = memoryview(bytearray(READ_BYTES))
     came = 0
-    with part.open("wb", buffering=0) as store:
-        while count := _read(connection, buffer, came, settings):
-            came += count
-            if came > settings.file_bytes:
-                raise Failed(f"{came} bytes came of a file of {settings.file_bytes}; {_facts(connection)}")
-            store.write(buffer[:count])
+    while count := _read(connection, buffer, came, settings):
+        if came + count > settings.file_bytes:
+            raise Failed(f"{came + count} bytes came of a file of {settings.file_bytes}; {_facts(connection)}")
+        file.write(came, buffer[:count])
+        came += count
     if came < settings.file_bytes:
         raise Failed(f"the sender ended after {came} of {settings.file_bytes} bytes; {_facts(connection)}")
 

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 
 from agents.bundle.convergence import Convergence
-from agents.bundle.incoming import IncomingFile
 from agents.bundle.nodes import DtnClock
 from agents.bundle.receiving import Receiving
 from agents.bundle.sending import Sending
 from agents.bundle.settings import Custody, Settings
 from agents.ending import Failed
+from agents.incoming import IncomingFile
 from agents.pacing import Pacer, frame_bytes
 from tests.conftest import require_command
 from tests.unit.agents.conftest import Start

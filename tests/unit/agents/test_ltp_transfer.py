@@ -6,10 +6,10 @@ import math
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -61,6 +61,8 @@ class Absent:
 class Transfer:
     """A file, its two engines and the link between them."""
 
+    opened: ClassVar[list[Receiving]] = []
+
     def __init__(self, directory: Path, loses: Loses = nothing, content: bytes = CONTENT, **choices: Any) -> None:
         self.link = Link(RTT_S / 2, loses)
         self._output = directory / "output"
@@ -70,6 +72,7 @@ class Transfer:
         choice = Settings(**{**TOLD, **choices})
         self.sender = Sending(directory / "file", choice)
         self.receiver = Receiving(self._output, choice, self.link.now_s, told)
+        self.opened.append(self.receiver)
         self.ended_s: dict[str, float] = {}
 
     def run(self) -> Transfer:
@@ -86,6 +89,14 @@ class Transfer:
 
     def counts(self) -> Counter[SegmentType]:
         return Counter(segment_type(datagram) for _, _, datagram in self.link.sent)
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while Transfer.opened:
+        with Transfer.opened.pop():
+            pass
 
 
 def lose(kind: SegmentType, *numbers: int) -> Loses:
