@@ -101,7 +101,10 @@ class Space(Value):
 class Binary(Value):
     """A program that is not ours, and where each host is searched for it: names on the path, or whole paths."""
 
-    search: Annotated[list[Text], Field(min_length=1, description="in this order; may hold {builds}, begin with ~/")]
+    search: Annotated[
+        list[Text],
+        Field(min_length=1, description="names on the path or whole paths, in this order; may hold {builds}"),
+    ]
     mend: Text
 
 

@@ -19,13 +19,21 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-def _number_if_decimal(value: object) -> object:
-    """What a placeholder left behind is text that reads as a number."""
-    return float(value) if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value) else value
+def _number_if_filled(value: object) -> object:
+    """Text without a placeholder, or in which one was filled, has to read as a number."""
+    if not isinstance(value, str) or "{" in value:
+        return value
+    if not re.fullmatch(r"\d+(\.\d+)?", value):
+        raise ValueError("a number or a {placeholder}")
+    return float(value)
 
 
-def _port_if_decimal(value: object) -> object:
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
+def _port_if_filled(value: object) -> object:
+    if not isinstance(value, str) or "{" in value:
+        return value
+    if not value.isdecimal():
+        raise ValueError("a port or a {placeholder}")
+    return int(value)
 
 
 def _is_a_regular_expression(pattern: str) -> str:
@@ -37,8 +45,8 @@ def _is_a_regular_expression(pattern: str) -> str:
 
 
 Pattern = Annotated[str, Field(min_length=1), AfterValidator(_is_a_regular_expression)]
-PortText = Annotated[Port | Text, BeforeValidator(_port_if_decimal)]
-NumberText = Annotated[Number | Text, BeforeValidator(_number_if_decimal)]
+PortText = Annotated[Port | Text, BeforeValidator(_port_if_filled)]
+NumberText = Annotated[Number | Text, BeforeValidator(_number_if_filled)]
 
 
 class Value(BaseModel):

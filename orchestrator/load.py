@@ -52,4 +52,6 @@ def _complaint(path: Path, error: Any) -> str:
     if error["type"] == "missing":
         return f"{path}: {where}: missing; every sweep needs it"
     told = error["msg"].removeprefix("Value error, ")
+    if not where:
+        return f"{path}: {told}"
     return f"{path}: {where}: {told}" + ("" if "got" in told else f"; got {error['input']!r}")

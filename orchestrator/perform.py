@@ -17,7 +17,7 @@ from orchestrator.applying import apply_channel, close_channel, start_timeline
 from orchestrator.capturing import drain_channel, fetch_captures, start_captures, stop_captures
 from orchestrator.findings import Ended, Findings
 from orchestrator.host import HostError
-from orchestrator.judging import judge
+from orchestrator.judging import compare, judge
 from orchestrator.launching import launch, stop_programs, wait_for_end
 from orchestrator.plan import Run
 from orchestrator.preparing import is_full
@@ -78,15 +78,16 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
             fetch_captures(rig, staged.paths["emulator"], directory)
         judge(rig, staged.received, watch, found)
     except Ended as end:
-        raise _with_full_directories(end, setting, staged) from end
+        raise _with_what_is_left(end, setting, staged, found) from end
 
 
-def _with_full_directories(end: Ended, setting: Setting, staged: Staged) -> Ended:
-    """The same end, naming the run directories that have no room left."""
+def _with_what_is_left(end: Ended, setting: Setting, staged: Staged, found: Findings) -> Ended:
+    """The same end, saying whether the file had come all the same, and which run directories have no room left."""
+    came = end.outcome is Outcome.TIMED_OUT and compare(setting.rig, staged.received, found)
     hosts = (setting.rig.sender.host, setting.rig.receiver.host)
     full = [host.role for host in hosts if is_full(host, staged.paths[host.role])]
     more = "".join(f"; the {role}'s run directory is full (see run_directory in the profile)" for role in full)
-    return Ended(end.outcome, end.reason + more)
+    return Ended(end.outcome, end.reason + more + ("; the receiver's file was whole" if came else ""))
 
 
 def _record(run: Run, setting: Setting, found: Findings, outcome: Outcome, reason: str) -> RunRecord:

@@ -9,8 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from agents.contract import ROLES, Implementation, Role
+from jinja2 import TemplateError
+from pydantic import ValidationError
+
+from agents.contract import ROLES, Implementation, Role, SessionPorts
+from agents.explaining import explained
 from agents.placeholders import RunValues
+from agents.side import Side
 from orchestrator.binaries import find_programs
 from orchestrator.findings import Ended, Findings
 from orchestrator.plan import Run
@@ -97,13 +102,22 @@ def _rendered(
     told = told_values(run, setting.sweep)
     found.facts["told"] = asdict(told)
     hosts = {"sender": rig.sender.host, "receiver": rig.receiver.host}
-    return {
-        role: implementation.rendered(
-            _run_values(run, setting, told, file, received, paths[role]),
-            find_programs(implementation, role, hosts[role], rig.builds),
-        )
-        for role in ROLES
-    }
+    builds: dict[Role, Implementation] = {}
+    for role in ROLES:
+        programs = find_programs(implementation, role, hosts[role], rig.builds)
+        values = _run_values(run, setting, told, file, received, paths[role])
+        try:
+            builds[role] = implementation.rendered(values, programs)
+        except (ValidationError, TemplateError, TypeError, ValueError) as problem:
+            told_of = "; ".join(_explained(problem))
+            raise Ended(Outcome.ABORTED, f"the {role}'s profile cannot be filled for this run: {told_of}") from problem
+    return builds
+
+
+def _explained(problem: Exception) -> list[str]:
+    if isinstance(problem, ValidationError):
+        return explained(problem, Side if problem.title == Side.__name__ else SessionPorts)
+    return [f"{type(problem).__name__}: {problem}"]
 
 
 def _run_values(

@@ -188,7 +188,7 @@ def test_the_same_sweep_finds_its_own_results(tmp_path: Path) -> None:
 
 
 def test_an_unknown_implementation_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ProfileError, match=r"'cfpd': not found; wanted one of cfdp, norm"):
+    with pytest.raises(ProfileError, match=r"'cfpd': not found; wanted one of bp-acs, "):
         planned(implementations=["cfpd"])
 
 
