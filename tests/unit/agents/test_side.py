@@ -135,5 +135,5 @@ def test_a_run_directory_grows_with_the_file() -> None:
 def test_a_placeholder_that_is_filled_with_no_number_is_refused() -> None:
     side = Side.model_validate({"command": ["run"], "card_rate_bps": "{word}"})
 
-    with pytest.raises(ValidationError, match="a number or a {placeholder}"):
+    with pytest.raises(ValidationError, match=r"a number or a \{placeholder\}"):
         side.rendered({"word": "fast"})
