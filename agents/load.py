@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from agents.contract import Implementation
 from agents.explaining import explained
+from agents.yaml_file import NotYaml, read_yaml
 
 
 class ContractError(ValueError):
@@ -22,7 +21,7 @@ def load_implementation(path: Path) -> Implementation:
     Raises:
         ContractError: no such file, not YAML, or not what the contract asks for.
     """
-    tree = _read_yaml(path)
+    tree = _tree(path)
     try:
         implementation = Implementation.model_validate(tree)
     except ValidationError as error:
@@ -35,17 +34,11 @@ def load_implementation(path: Path) -> Implementation:
     return implementation
 
 
-def _read_yaml(path: Path) -> Mapping[str, Any]:
-    yaml = YAML(typ="safe", pure=True)  # the C reader knows YAML 1.1 only, where `no` is false
+def _tree(path: Path) -> Mapping[str, Any]:
     try:
-        tree = yaml.load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ContractError(f"{path}: cannot be read: {error.strerror}") from error
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise ContractError(f"{path}, line {line}: not YAML: {error.problem}") from error
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise ContractError(f"{path}: not YAML: {error}") from error
+        tree = read_yaml(path)
+    except NotYaml as error:
+        raise ContractError(str(error)) from error
     if not isinstance(tree, dict):
         raise ContractError(f"{path}: got {_kind(tree)}, wanted keys and values; start from another file of its folder")
     return tree

@@ -26,6 +26,9 @@ Changes = Mapping[str, Mapping[str, Any]]
 
 _ABOUT = ("name", "title", "source")
 _TIMELINE_KEYS = ("steps", "loop_after", "trace", "contacts", "outside")
+_VALUE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What ruamel raises for a value that its tag or its shape does not let it make, such as `2001-99-99`."""
+
 _NEXT_COMPLAINT = re.compile(r"; (?=[a-z][\w.]*: got )")
 
 
@@ -67,6 +70,8 @@ def parse_channel(
         raise InvalidChannel(f"{file}:{line}: got no YAML, wanted it: {error.problem}") from None
     except YAMLError as error:
         raise InvalidChannel(f"{file}: got no YAML, wanted it: {error}") from None
+    except _VALUE_ERRORS as error:
+        raise InvalidChannel(f"{file}: got a value that cannot be read, wanted YAML: {str(error)[:200]}") from None
     if not isinstance(document, dict):
         raise InvalidChannel(f"{file}: got {document!r:.60}, wanted keys such as forward: {{delay: 25 ms}}")
     about = {key: document.pop(key, "") for key in _ABOUT}

@@ -15,6 +15,7 @@ from rich.table import Table
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from agents.yaml_file import VALUE_ERRORS
 from emulator.channel import DIRECTIONS, ChannelSpec
 from emulator.client import EmulatorClient
 from emulator.faults import EmulatorError
@@ -243,8 +244,8 @@ def over(shared: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 def _value(key: str, written: str) -> Any:
     try:
         value = YAML(typ="safe", pure=True).load(written)
-    except YAMLError:
-        raise OwltError(f"{key}: got {written!r}, wanted a value as in a profile, such as 300ms or 0.01") from None
+    except (YAMLError, *VALUE_ERRORS):
+        raise OwltError(f"{key}: got {written!r:.200}, wanted a value as in a profile, such as 300ms or 0.01") from None
     beyond_xml_rpc = isinstance(value, int) and abs(value) >= 2**31
     return float(value) if beyond_xml_rpc else value
 

@@ -9,23 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
+from agents.yaml_file import NotYaml, read_yaml
 from orchestrator.errors import ProfileError
 from orchestrator.sweep import Sweep
 
 
-def read_yaml(path: Path) -> Any:
+def read_document(path: Path) -> Any:
     """The document in a YAML 1.2 file. Raises ProfileError when it is missing or not YAML."""
     try:
-        return YAML(typ="safe", pure=True).load(path)  # the C reader knows YAML 1.1 only, where `no` is false
-    except FileNotFoundError:
-        raise ProfileError(f"{path}: there is no such file") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ProfileError(f"{path}: cannot be read: {problem}") from problem
-    except YAMLError as problem:
-        raise ProfileError(f"{path}: is not YAML: {problem}") from problem
+        return read_yaml(path)
+    except NotYaml as problem:
+        raise ProfileError(str(problem)) from problem
 
 
 def load_sweep(path: Path) -> Sweep:
@@ -33,7 +28,7 @@ def load_sweep(path: Path) -> Sweep:
 
     Raises ProfileError naming every key that is unknown, missing or has a value that cannot be.
     """
-    document = read_yaml(path)
+    document = read_document(path)
     if not isinstance(document, dict):
         raise ProfileError(
             f"{path}: got {type(document).__name__}, wanted keys and values as in profiles/sweeps/demo.yaml"

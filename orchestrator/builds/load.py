@@ -11,7 +11,7 @@ from agents.explaining import explained
 from orchestrator.builds.build import Build
 from orchestrator.catalogue import PROFILES
 from orchestrator.errors import ProfileError
-from orchestrator.load import read_yaml
+from orchestrator.load import read_document
 
 
 def all_builds() -> list[Build]:
@@ -36,7 +36,7 @@ def load_build(path: Path) -> Build:
 
     Raises ProfileError: no such file, not YAML, or not the keys and values of a build.
     """
-    document = read_yaml(path)
+    document = read_document(path)
     try:
         build = Build.model_validate(document)
     except ValidationError as problem:

@@ -350,7 +350,6 @@ HOSTILE_PROFILES = {
 }
 
 
-@pytest.mark.xfail(strict=True, reason="agents/load.py catches errors of YAML alone")
 @pytest.mark.parametrize("text", HOSTILE_PROFILES.values(), ids=HOSTILE_PROFILES)
 def test_a_hostile_implementation_file_is_one_error_of_a_few_lines(tmp_path: Path, text: str) -> None:
     path = tmp_path / "name.yaml"

@@ -100,7 +100,7 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
             "unsupported_exit_status: got 0, wanted greater than or equal to 1",
         ),
         ("title:", "title: again\ntitle:", "not YAML: found duplicate key"),
-        ("title:", "title: [\ntitle:", "line 5: not YAML"),
+        ("title:", "title: [\ntitle:", "line 5: is not YAML"),
     ],
 )
 def test_a_mistake_is_answered_with_file_key_got_and_wanted(file: Path, old: str, new: str, said: str) -> None:
@@ -124,5 +124,5 @@ def test_an_empty_file_is_refused(file: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ContractError, match=r"absent\.yaml: cannot be read: No such file"):
+    with pytest.raises(ContractError, match=r"absent\.yaml: there is no such file"):
         load_implementation(tmp_path / "absent.yaml")

@@ -189,6 +189,14 @@ def test_a_mistake_of_a_whole_direction_is_told_with_its_own_line() -> None:
     assert told.startswith("dir/c.yaml:2: forward: got ")
 
 
+@pytest.mark.parametrize("value", ["2001-99-99", "!!int x", "!!bool x", "!!float x", "[" * 1000, r'"\U99999999"'])
+def test_a_value_that_cannot_be_made_is_refused_in_a_line(value: str) -> None:
+    told = refusal(f"name: {value}\n")
+
+    assert told.startswith("dir/c.yaml: got a value that cannot be read, wanted YAML: ")
+    assert len(told) < 300
+
+
 def test_a_key_that_is_none_of_a_profiles_is_answered_with_those_that_are() -> None:
     told = refusal("forwards: {}")
 

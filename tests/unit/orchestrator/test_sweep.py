@@ -84,7 +84,7 @@ def test_a_probability_above_one_is_refused_with_what_was_got(tmp_path: Path) ->
 def test_a_file_that_is_not_yaml_is_named_with_the_place(tmp_path: Path) -> None:
     told = complaint(tmp_path, "name: [unclosed\n")
 
-    assert "sweep.yaml: is not YAML" in told
+    assert "sweep.yaml, line 2: is not YAML" in told
     assert "line" in told
 
 
