@@ -5,8 +5,9 @@ BIN := .venv/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 SWEEP ?= profiles/sweeps/demo.yaml
 PART ?= all
+SECONDS ?= 600
 
-.PHONY: help setup demo test unit system lab lint bench accuracy builds builds-table clean
+.PHONY: help setup demo test unit system lab lint bench accuracy builds builds-table fuzz clean
 
 help:  ## list these
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +47,9 @@ lint: .venv/.made  ## ruff and mypy
 bench: setup  ## costs, as ratios in one run: make bench PART=kernel|channel|demo|endpoints
 	$(BIN)/python -m tests.bench $(PART)
 
+fuzz: .venv/fuzz  ## ten minutes of hostile bytes for every decoder and engine: make fuzz SECONDS=600
+	PYTHONPATH=.venv/fuzz $(BIN)/python -m tests.fuzz --seconds $(SECONDS)
+
 accuracy: setup  ## what the emulator makes of many channels beside what was asked: a table, a figure, one summary
 	$(BIN)/python -m tests.accuracy
 
@@ -59,4 +63,9 @@ clean:  ## remove the virtual environment; results and the cached kernel stay
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r .ci/installer.lock
 	$(BIN)/uv pip install -q --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	touch $@
+
+.venv/fuzz: .ci/fuzz.lock .venv/.made
+	-$(BIN)/uv pip install -q --python $(BIN)/python --target $@ --require-hashes -r $<
+	mkdir -p $@
 	touch $@
