@@ -17,7 +17,7 @@ command -v "$1" >/dev/null || {{ echo "owlt: $1: there is no such program on thi
 status=$?
 for process in /proc/[0-9]*; do
   [ $process = /proc/1 ] && continue
-  named=$(tr '\\0' ' ' <$process/cmdline 2>/dev/null)
+  named=$({{ tr '\\0' ' ' <$process/cmdline; }} 2>/dev/null)
   [ -z "$named" ] || echo "{_LEFT}$named" >&2
 done
 exit $status"""

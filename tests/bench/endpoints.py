@@ -32,6 +32,9 @@ FILE_BYTES = 100_000_000
 SMALLER = {"cfdp-librecube": 2_000_000}
 """Builds whose time grows with the square of the file."""
 
+LEFT_OUT = ("ion-acs", "ion-ltp")
+"""They pace themselves by a contact's rate, in steps of a second, and need one."""
+
 TOLD = dict.fromkeys(("normcast", "nrl-norm", "udpcast"), "1 Gbit/s")
 """Builds that do nothing, or end by a signal, when they are told no rate: they are told the card's."""
 
@@ -99,7 +102,7 @@ def main() -> int:
     if os.geteuid() != 0:
         sys.exit("bench: endpoints run on the local rig, which needs root")
     builds = [find_implementation(path.stem) for path in implementation_files()]
-    here = {build.name: build for build in builds if not lacks_for(build)}
+    here = {build.name: build for build in builds if build.name not in LEFT_OUT and not lacks_for(build)}
     ceiling = here.pop(CEILING)
     print(f"endpoints: {FILE_BYTES // 10**6} MB, no rate, delay or errors; load {os.getloadavg()[0]:.1f}", flush=True)
     end_s = time.monotonic() + BENCH_LIMIT_S
@@ -135,7 +138,9 @@ def performed(build: Implementation, directory: Path) -> Result:
     if "real" not in build.clocks:
         return Result(build, why_not="does not work on the real clock")
     file_bytes = file_bytes_for(build)
-    bounded = build.model_copy(update={"time_limit": TimeLimit(rtts=0, file_times=0, extra_s=RUN_LIMIT_S)})
+    bounded = build.with_parameters(PARAMETERS.get(build.name, {})).model_copy(
+        update={"time_limit": TimeLimit(rtts=0, file_times=0, extra_s=RUN_LIMIT_S)}
+    )
     results = directory / build.name
     try:
         perform_plan(
@@ -167,7 +172,6 @@ def file_bytes_for(build: Implementation) -> int:
 def sweep_of(build: Implementation, file_bytes: int) -> Sweep:
     """One run over a plain bridge."""
     told: dict[str, Any] = {build.name: {"rate": TOLD[build.name]}} if build.name in TOLD else {}
-    parameters = {name: values for name, values in PARAMETERS.items() if name == build.name}
     return Sweep.model_validate(
         {
             "name": "bench-endpoints",
@@ -182,7 +186,6 @@ def sweep_of(build: Implementation, file_bytes: int) -> Sweep:
             "packet_error_rate": 0,
             "keep_captures": "none",
             "told": told,
-            "parameters": parameters,
         }
     )
 
@@ -206,5 +209,5 @@ def table(ranked: list[Result], ceiling_bps: float) -> Iterator[str]:
 def _bar(result: Result) -> Bar:
     own = "{python}" in result.build.sender.command
     size = "" if result.file_bytes == FILE_BYTES else f"{result.file_bytes / 1e6:g} MB"
-    note = size if result.whole_bps else str(result.record.outcome if result.record else "")
+    note = size if result.whole_bps else str(result.record.outcome if result.record else "").replace("_", " ")
     return Bar(result.build.title, result.whole_bps / 1e6, own=own, note=note)

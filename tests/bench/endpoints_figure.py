@@ -12,7 +12,6 @@ from matplotlib.patches import Patch
 from reports.looks import INK, MUTED, RULE, SERIES, STYLE
 
 OWN, OTHERS = SERIES[0], SERIES[1]
-LEAST_MBPS = 3.0
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Bar:
 
 
 def draw(bars: list[Bar], ceiling_mbps: float, path: Path) -> None:
-    """Draw the bars on a logarithmic axis, as SVG and as PNG beside it."""
+    """Draw the bars, as SVG and as PNG beside it."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(6.8, 0.9 + 0.2 * len(bars)), layout="constrained")
         axes = figure.subplots()
@@ -42,7 +41,7 @@ def draw(bars: list[Bar], ceiling_mbps: float, path: Path) -> None:
             value = f"{bar.goodput_mbps:.3g}" if bar.goodput_mbps else ""
             axes.annotate(
                 "  ".join(filter(None, [value, bar.note])),
-                (max(bar.goodput_mbps, LEAST_MBPS), place),
+                (bar.goodput_mbps, place),
                 xytext=(4, 0),
                 textcoords="offset points",
                 va="center",
@@ -61,11 +60,8 @@ def draw(bars: list[Bar], ceiling_mbps: float, path: Path) -> None:
         )
         axes.set_yticks(places, [bar.name for bar in bars])
         axes.set_ylim(len(bars) - 0.4, -0.6)
-        axes.set(xscale="log", xlabel="goodput until the file was whole, Mbit/s")
-        axes.set_xlim(LEAST_MBPS, 1500)
-        ticks = [5, 10, 20, 50, 100, 200, 500, 1000]
-        axes.set_xticks(ticks, [str(tick) for tick in ticks])
-        axes.minorticks_off()
+        axes.set(xlabel="goodput until the file was whole, Mbit/s")
+        axes.set_xlim(0, 1.18 * max([ceiling_mbps, *(bar.goodput_mbps for bar in bars)]))
         axes.grid(axis="x", color=RULE, linewidth=0.5, zorder=0)
         axes.tick_params(axis="y", length=0)
         axes.spines[["top", "right"]].set_visible(False)
