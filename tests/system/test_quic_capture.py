@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from orchestrator.perform import file_content
+from orchestrator.staging import file_content
 from tests.conftest import require_command
 from tests.system.sweeps import perform, records
 
