@@ -19,8 +19,8 @@ Placed = list[tuple[float, Box]]
 
 
 def draw_boxes(axes: Axes, placed: Placed, step: float, looks: Looks, lying: bool = False) -> None:
-    """The boxes of one implementation in a panel; none where there is no value."""
-    drawn = [(at, numbers) for at, box in placed if (numbers := box.numbers)]
+    """The boxes of one implementation in a panel; none of a single run, which its point shows."""
+    drawn = [(at, numbers) for at, box in placed if box.n > 1 and (numbers := box.numbers)]
     thin = {"color": looks.colour, "linewidth": 0.8}
     axes.bxp(
         [
@@ -54,22 +54,28 @@ def draw_points(axes: Axes, placed: Placed, spread: float, looks: Looks, lying: 
         for at, box in placed
         for run, value in box.values
     ]
-    few = all(box.asked <= (1 if lying else FEW) for _, box in placed)
+    most = max(box.asked for _, box in placed)
+    size, edge = (26, 0.5) if most <= 1 else (18, 0.5) if most <= FEW and not lying else (9, 0.25)
     for hollow in (False, True):
         shown = [point for point in points if bool(point[2].suspect) == hollow]
         places, values = [at for at, _, _ in shown], [value for _, value, _ in shown]
         axes.scatter(
             values if lying else places,
             places if lying else values,
-            s=18 if few else 9,
+            s=size,
             marker=looks.marker,
             facecolors=PAPER if hollow else looks.colour,
             edgecolors=looks.colour if hollow else PAPER,
-            linewidths=1.0 if hollow else 0.5 if few else 0.25,
+            linewidths=1.0 if hollow else edge,
             urls=[RUN_LINK + run.record.run_id for _, _, run in shown],
             zorder=4,
             clip_on=False,
         )
+
+
+def n_colour(box: Box) -> str:
+    """The colour in which a box's n is written: darker where runs are missing."""
+    return MUTED if box.n == box.asked else INK
 
 
 def implementation_handles(figure: Figure, series: dict[str, int]) -> list[Line2D]:

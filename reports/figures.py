@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from reports.boxes import draw_boxes, draw_points, implementation_handles, suspect_handles
+from reports.boxes import draw_boxes, draw_points, implementation_handles, n_colour, suspect_handles
 from reports.lines import draw_lines
 from reports.looks import MUTED, RULE, STYLE, Looks
 from reports.panels import Figure, Panel
@@ -120,7 +120,7 @@ def _draw_panel(axes: Axes, panel: Panel, series: dict[str, int]) -> None:
         looks = Looks(series[boxes[0].permutation.implementation])
         placed = [(place + offset, box) for place, box in enumerate(boxes)]
         for at, box in placed:
-            _annotate(axes, box.n_text, (at, 0), 0, color=looks.colour, fontsize=7)
+            _annotate(axes, box.n_text, (at, 0), 0, color=n_colour(box), fontsize=7)
         draw_boxes(axes, placed, min(step, 0.45), looks)
         draw_points(axes, placed, 0.5 * min(step, 0.45), looks)
 

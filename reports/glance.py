@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from math import ceil
 
 from reports.grid import Grid
 from reports.load import Results
@@ -17,6 +18,8 @@ PAGE_LETTERS = 150
 """So many letters are side by side on the page."""
 NUMBER_LETTERS, NAME_LETTERS = 10, 4
 """What a column of numbers takes, and what a name takes beside its own letters."""
+LEAST_LETTERS, POINT_LETTERS = 9, 20
+"""What a column under a short name takes, and what the columns take that say which channel and file."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ def glance_tables(results: Results) -> list[GlanceTable]:
     points = _points(results)
     heads = _heads(Grid.of(results), points)
     room = PAGE_LETTERS - NAME_LETTERS - max(map(len, names))
-    across = max(1, room // (NUMBER_LETTERS * len(points)))
+    tables = ceil(len(METRICS) / max(1, room // (NUMBER_LETTERS * len(points))))
+    across = ceil(len(METRICS) / tables)
     return [
         GlanceTable(
             metrics,
@@ -89,9 +93,9 @@ def glance_tables(results: Results) -> list[GlanceTable]:
 
 
 def _is_wide(names: list[str]) -> bool:
-    """Whether the names do not fit side by side, for each metric and for n."""
-    letters = (len(METRICS) + 1) * sum(len(name) + NAME_LETTERS for name in names)
-    return len(names) > NAMED or letters > 1.3 * PAGE_LETTERS
+    """Whether the names do not fit side by side for each metric."""
+    letters = len(METRICS) * sum(max(len(name) + NAME_LETTERS, LEAST_LETTERS) for name in names)
+    return len(names) > NAMED or letters > PAGE_LETTERS - POINT_LETTERS
 
 
 def _points(results: Results) -> list[Permutation]:

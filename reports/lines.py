@@ -8,14 +8,14 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from reports.boxes import draw_boxes, draw_points, suspect_handles
+from reports.boxes import draw_boxes, draw_points, n_colour, suspect_handles
 from reports.looks import MUTED, RULE, Looks
 from reports.panels import Figure, Panel
 from reports.scales import apply_scale, scales_of
 
 FULL_WIDTH, LEAST_PANEL, WIDEST_PANEL = 7.0, 1.2, 3.4
 LINE, LETTER, BOLD_LETTER = 0.165, 0.066, 0.074
-MARGIN, TOP, BOTTOM, HEADING_GAP, TITLE_GAP, N_GAP, LEGEND_LINE = 0.10, 0.12, 0.42, 0.17, 0.20, 0.34, 0.20
+MARGIN, TOP, BOTTOM, HEADING_GAP, TITLE_GAP, N_GAP, LEGEND_LINE = 0.10, 0.12, 0.48, 0.17, 0.20, 0.34, 0.20
 """Inches."""
 
 
@@ -82,7 +82,7 @@ def _draw_panel(axes: Axes, panel: Panel, series: dict[str, int]) -> None:
     _write_n(axes, "n", -1, MUTED)
     for line, box in enumerate(boxes):
         looks = Looks(series[box.permutation.implementation])
-        _write_n(axes, box.n_text, line, looks.colour)
+        _write_n(axes, box.n_text, line, n_colour(box))
         draw_boxes(axes, [(line, box)], 0.9, looks, lying=True)
         draw_points(axes, [(line, box)], 0.6, looks, lying=True)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from captures.cache import load_summary
 from captures.summary import CaptureSummary
-from reports.records import Certificate, Permutation, Plan, Record, ReportError, Sweep, WrittenChannel
+from reports.records import Certificate, Permutation, Plan, Profile, Record, ReportError, Sweep, WrittenChannel
 
 PLAN_NAME = "plan.json"
 RECORD_NAME = "record.json"
@@ -63,6 +63,8 @@ class Results:
     runs: tuple[Run, ...]
     channels: dict[Permutation, Channel]
     """The channel of each permutation that was asked for."""
+    profiles: dict[str, Profile]
+    """Of each implementation, by name."""
 
     @cached_property
     def distinct_channels(self) -> tuple[Channel, ...]:
@@ -115,6 +117,7 @@ def load_results(directory: Path) -> Results:
         asked={permutation: asked[permutation] for permutation in permutations},
         runs=tuple(runs),
         channels=_channels(directory, plan, permutations),
+        profiles=plan.implementations,
     )
 
 

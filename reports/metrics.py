@@ -64,7 +64,8 @@ METRICS = (
         per_unit=1e6,
         kind="rate",
         meaning="The same bits over the time from that first packet until the receiver's file was whole: what "
-        "is left when a protocol that keeps talking after the file has arrived is not charged for it.",
+        "is left when a protocol that keeps talking after the file has arrived is not charged for it. It is the lower "
+        "of the two where the file is whole only after the last packet, which still has to arrive and be written.",
         formula="8 × file bytes / (file whole − first packet)",
     ),
     Metric(

@@ -29,6 +29,12 @@ INLINED_RUNS = 1000
 
 TEMPLATES = Path(__file__).parent / "templates"
 OUTCOMES = ("completed", "corrupt", "unsupported", "failed", "timed_out", "aborted")
+COUNTED = {name: name.replace("_", " ") for name in OUTCOMES} | {
+    "missing": "not yet run",
+    "suspect": "suspect",
+    "without_numbers": "no numbers",
+}
+"""What is counted of an implementation's runs, and its name in the table."""
 CLOCKS = {
     "exact": "computing costs no time, and time when nothing happens is skipped",
     "skip": "computing takes the time it takes, and time when nothing happens is skipped",
@@ -66,7 +72,9 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
         "certificate_address": certificate_address,
     }
     told = {run.record.run_id: _told(run) for run in results.runs}
-    builds = builds_of(results)
+    outcomes, builds = _outcomes(results), builds_of(results)
+    versions, of_builds = _versions(results), {build.name: list(build.versions) for build in builds}
+    most_runs = max(results.asked.values())
     is_many = len(results.implementations) > NAMED
 
     def drawing(figure: Figure) -> Markup:
@@ -81,14 +89,17 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
         grid=Grid.of(results),
         metrics=METRICS,
         clock_meaning=CLOCKS.get(results.clock, ""),
-        outcomes=_outcomes(results),
+        outcomes=outcomes,
+        counted={name: text for name, text in COUNTED.items() if any(counts[name] for counts in outcomes.values())},
         verdicts=[(channel, verdict_words(channel, results.sweep.certify)) for channel in results.distinct_channels],
         taken=_taken(results),
-        versions=_versions(results),
-        few=max(results.asked.values()) <= FEW,
+        versions=versions,
+        mixed_versions={name: found for name, found in (versions | of_builds).items() if len(found) > 1},
+        most_runs=most_runs,
+        few=most_runs <= FEW,
         glance=glance_rows(results),
         glance_tables=glance_tables(results),
-        builds=builds if is_many or any(build.parameters or build.notes for build in builds) else [],
+        builds=builds,
         is_many=is_many,
         lying=needs_listings(results),
         boxes={metric.slug: boxes_of(results, metric) for metric in METRICS},
@@ -138,11 +149,10 @@ def _date(time_ns: int) -> str:
 
 
 def _versions(results: Results) -> dict[str, list[str]]:
-    """Every version that runs were made with; more than one of a kind is worth a warning."""
-    names = (*results.implementations, "owlt", "kernel", "python")
+    """Every version of what all runs share; more than one of a kind is worth a warning."""
     found = {
         name: sorted({run.record.versions[name] for run in results.runs if name in run.record.versions})
-        for name in names
+        for name in ("owlt", "kernel", "python")
     }
     return {name: versions for name, versions in found.items() if versions}
 

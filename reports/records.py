@@ -141,12 +141,50 @@ class Certificate(_FromFile):
     alpha: float
 
 
+class Limits(_FromFile):
+    """Beyond what a build is not launched: its runs there are unsupported."""
+
+    largest_file_bytes: int | None = None
+    slowest_rate_bps: float | None = None
+    longest_one_way_delay_s: float | None = None
+
+
+class KnownLimit(_FromFile):
+    """Where a build is launched and known to fail, and why: beyond all that is given."""
+
+    why: str
+    file_bytes_above: float | None = None
+    one_way_delay_s_above: float | None = None
+    packet_error_rate_above: float | None = None
+
+    def covers(self, point: Permutation) -> bool:
+        """Whether a point of the grid lies there."""
+        bounds = (
+            (self.file_bytes_above, point.file_size_bytes),
+            (self.one_way_delay_s_above, point.delay_ns / 1e9),
+            (self.packet_error_rate_above, point.packet_error_rate),
+        )
+        return all(bound is None or value > bound for bound, value in bounds)
+
+
+class Profile(_FromFile):
+    """What the plan keeps of an implementation's profile that a reader is told."""
+
+    description: str = ""
+    limits: Limits = Limits()
+    known_limits: tuple[KnownLimit, ...] = ()
+
+    def known_failure(self, point: Permutation) -> str:
+        """Why the build is known to fail at a point of the grid; "" where it is not."""
+        return next((limit.why for limit in self.known_limits if limit.covers(point)), "")
+
+
 class Plan(_FromFile):
     """plan.json: the sweep, every run of it, and its channels by their keys."""
 
     schema_version: Literal[1]
     sweep: Sweep
-    implementations: dict[str, Any]
+    implementations: dict[str, Profile]
     """By name, in the order of the sweep; a variant for each value of a parameter that it varies."""
     channels: dict[str, WrittenChannel]
     batches: tuple[_Batch, ...]

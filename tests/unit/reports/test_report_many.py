@@ -1,0 +1,168 @@
+"""Reports of more implementations than there are colours."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import chain, combinations
+from pathlib import Path
+
+import pytest
+
+from reports.build import build_report
+from reports.figures import draw
+from reports.glance import glance_rows, glance_tables
+from reports.listings import listings, needs_listings
+from reports.load import Results, load_results
+from reports.looks import MARKERS, NAMED, SERIES, Looks, named_or_counted
+from reports.metrics import METRICS
+from reports.panels import Figure
+from tests.unit.reports.conftest import few, sweep, write_results
+
+NAMES = ["bp-acs", "bp-cs", "cfdp", "ltp", "norm", "norm-cc", "saratoga", "saratoga-get", "tcp", "udp-blast"]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten implementations, two error rates, a run each, and their report."""
+    directory = write_results(tmp_path_factory.mktemp("many"), few(implementations=NAMES, repetitions=1))
+    build_report(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def results(many: Path) -> Results:
+    return load_results(many)
+
+
+@pytest.fixture(scope="module")
+def page(many: Path) -> str:
+    return (many / "report" / "index.html").read_text()
+
+
+def texts_of(figure: Figure) -> Counter[str]:
+    """What a drawn figure says beside its axes."""
+    series = {name: number for number, name in enumerate(figure.implementations)}
+    canvas = draw(figure, series)
+    return Counter(text.get_text() for axes in canvas.axes for text in (*axes.texts, *axes.get_yticklabels()))
+
+
+def test_as_many_implementations_as_colours_and_markers_can_tell_apart_look_different() -> None:
+    every = [Looks(number) for number in range(len(SERIES) * len(MARKERS))]
+
+    assert len({(looks.colour, looks.marker) for looks in every}) == len(every)
+
+
+def test_the_first_implementations_differ_in_colour_and_in_marker() -> None:
+    first = [Looks(number) for number in range(len(SERIES))]
+
+    assert len({looks.colour for looks in first}) == len({looks.marker for looks in first}) == len(SERIES)
+
+
+def test_a_sentence_names_few_implementations_and_counts_many() -> None:
+    assert named_or_counted(["TCP", "LTP"]) == "TCP and LTP"
+    assert named_or_counted(["NORM, parity 8", "LTP"]) == "NORM, parity 8 and LTP"
+    assert named_or_counted(["A, 1", "B", "C"]) == "A, 1; B and C"
+    assert named_or_counted(["X"] * (NAMED + 1)) == f"{NAMED + 1} implementations"
+
+
+def test_implementations_beyond_the_colours_are_listed(results: Results, demo: Path) -> None:
+    assert needs_listings(results)
+    assert not needs_listings(load_results(demo))
+
+
+def test_listings_of_a_metric_have_every_permutation_once(results: Results) -> None:
+    for metric in METRICS:
+        figures = [figure for figure in listings(results) if figure.panels[0][0].metric == metric]
+        counts = Counter(box.permutation for figure in figures for box in figure.boxes)
+
+        assert counts == Counter(dict.fromkeys(results.asked, 1))
+
+
+def test_a_listing_has_a_line_for_each_implementation_in_the_order_of_the_sweep(results: Results) -> None:
+    for figure in listings(results):
+        for panel in chain(*figure.panels):
+            assert [box.permutation.implementation for box in panel.boxes[0]] == NAMES
+
+
+def test_a_drawn_listing_names_each_implementation_once(results: Results) -> None:
+    texts = texts_of(next(listings(results)))
+
+    assert {name: texts[name] for name in NAMES} == dict.fromkeys(NAMES, 1)
+
+
+def test_a_drawn_listing_says_how_many_runs_are_on_each_line(tmp_path: Path) -> None:
+    asked = few(implementations=NAMES, repetitions=1, packet_error_rate=0)
+    write_results(tmp_path, asked, skip=lambda run: run.permutation.implementation == "tcp")
+    texts = texts_of(next(listings(load_results(tmp_path))))
+
+    assert (texts["1"], texts["0/1"]) == (len(NAMES) - 2, 2)  # tcp has no run, and the one of norm no numbers
+
+
+@pytest.mark.parametrize(("repetitions", "boxes"), [(1, 0), (2, len(NAMES) - 1)])
+def test_a_single_run_is_a_point_without_a_box(tmp_path: Path, repetitions: int, boxes: int) -> None:
+    asked = few(implementations=NAMES, repetitions=repetitions, packet_error_rate=0)
+    figure = next(listings(load_results(write_results(tmp_path, asked))))
+    (axes,) = draw(figure, {name: number for number, name in enumerate(NAMES)}).axes
+
+    assert len(axes.patches) == boxes  # of norm, only one run has numbers
+
+
+def test_no_two_panels_of_a_listing_overlap(results: Results) -> None:
+    for figure in listings(results):
+        canvas = draw(figure, {name: number for number, name in enumerate(NAMES)})
+        places = [axes.get_position() for axes in canvas.axes]
+
+        assert not any(one.overlaps(other) for one, other in combinations(places, 2))
+
+
+def test_the_medians_of_many_are_a_row_for_each_by_name(results: Results) -> None:
+    assert glance_rows(results) == []
+    for table in glance_tables(results):
+        assert list(table.rows) == NAMES
+
+
+def test_the_tables_of_medians_together_have_every_metric_once(tmp_path: Path) -> None:
+    asked = sweep(implementations=NAMES, repetitions=1)
+    tables = glance_tables(load_results(write_results(tmp_path, asked, skip=lambda run: run.order > 1)))
+
+    assert len(tables) > 1
+    assert tuple(chain(*(table.metrics for table in tables))) == METRICS
+
+
+def test_the_heads_of_a_table_are_over_all_of_its_columns(tmp_path: Path) -> None:
+    asked = sweep(implementations=NAMES, repetitions=1)
+    table = glance_tables(load_results(write_results(tmp_path, asked, skip=lambda run: run.order > 1)))[0]
+
+    assert [head.name for head in table.heads] == ["delay", "file", "PER"]
+    assert [sum(columns for _, columns in head.values) for head in table.heads] == [table.points] * 3
+
+
+def test_the_medians_of_few_stand_side_by_side(demo: Path) -> None:
+    found = load_results(demo)
+
+    assert glance_tables(found) == []
+    assert len(glance_rows(found)) == len(found.asked) // len(found.implementations)
+
+
+def test_in_the_page_marks_have_a_shape_where_colours_repeat(page: str, reported: Path) -> None:
+    assert len(set(re.findall(r'class="mark (shape-\d)" style="--colour: var\((--series-\d)\)', page))) == len(NAMES)
+    assert "shape-" not in (reported / "report" / "index.html").read_text().partition("</style>")[2]
+
+
+def test_every_shape_of_a_marker_has_a_rule(page: str) -> None:
+    style = page.partition("</style>")[0]
+
+    assert all(f".shape-{number}" in style for number in range(1, len(MARKERS)))
+
+
+def test_the_statistics_of_single_runs_are_left_to_the_medians(page: str) -> None:
+    assert 'class="statistics"' not in page
+    assert 'the <a href="#glance">medians</a> are all there is' in page
+
+
+def test_every_drawing_in_the_page_says_how_wide_it_is(page: str) -> None:
+    drawings = re.findall(r"<svg[^>]*>", page)
+
+    assert drawings
+    assert all(re.search(r'style="--inches: [1-9][\d.]*"', drawing) for drawing in drawings)
