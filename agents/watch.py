@@ -2,7 +2,7 @@
 
 A file's own time will not do: Linux stamps it with the clock of its last tick, 10 ms or more ago (inode(7),
 "multigrain timestamps"). This is woken by every change (inotify(7)) and reads the clock itself. A file that is
-moved into place has changed then. Runs until SIGTERM.
+moved into place has changed then. What is written through a memory map wakes nobody. Runs until SIGTERM.
 """
 
 import ctypes
@@ -12,6 +12,7 @@ import select
 import signal
 import struct
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -21,47 +22,84 @@ QUIET_S = 0.05
 """A file that has not changed for so long is compared with the hash, if there is one."""
 
 
+class _Ended(BaseException):
+    """SIGTERM came. Not an Exception: nobody is to catch it but who waits for it."""
+
+
 def main(directory: str, name: str, sha256: str = "") -> int:
     """Print "watching", "whole" once the file has the hash, and at the end "last change NANOSECONDS" since 1970, or
     "no change"."""
     libc = ctypes.CDLL(None, use_errno=True)
-    watch = libc.inotify_init()
+    changes = libc.inotify_init()
     wanted = IN_MODIFY | IN_MOVED_TO | IN_CREATE | IN_CLOSE_WRITE
-    if libc.inotify_add_watch(watch, os.fsencode(directory), wanted) < 0:
+    if libc.inotify_add_watch(changes, os.fsencode(directory), wanted) < 0:
         print(f"cannot watch {directory}: {os.strerror(ctypes.get_errno())}", file=sys.stderr)
         return 1
     signal.signal(signal.SIGTERM, _end)
-    print("watching", flush=True)
-    path = Path(directory, name)
+    comparison = Comparison(Path(directory, name), sha256)
     last_ns: int | None = None
-    compare = False
     try:
+        print("watching", flush=True)
         while True:
-            if compare and not select.select([watch], [], [], QUIET_S)[0]:
-                compare = False
-                if _has(path, sha256):
-                    sha256 = ""
-                    print("whole", flush=True)
-            events = _masks(os.read(watch, 65536), os.fsencode(name))
-            now_ns = time.time_ns()
-            if any(mask & ~IN_CLOSE_WRITE for mask in events):
-                last_ns = now_ns
-            compare = bool(sha256) and (compare or bool(events))
-    except InterruptedError:
+            ready, _, _ = select.select([changes, comparison], [], [], comparison.due_in_s)
+            if changes in ready:
+                events = _masks(os.read(changes, 65536), os.fsencode(name))
+                now_ns = time.time_ns()
+                if any(mask & ~IN_CLOSE_WRITE for mask in events):
+                    last_ns = now_ns
+                comparison.wanted = comparison.wanted or bool(events)
+            elif comparison in ready:
+                comparison.end()
+            else:
+                comparison.begin()
+    except _Ended:
         print("no change" if last_ns is None else f"last change {last_ns}", flush=True)
     return 0
 
 
+class Comparison:
+    """Of the file with the hash, beside the watch, which would come late to a change; readable once it has an answer.
+
+    It prints "whole" when they are the same, and is over then.
+    """
+
+    def __init__(self, path: Path, sha256: str) -> None:
+        self._path = path
+        self._sha256 = sha256
+        self._answers, self._answer = os.pipe()
+        self._goes_on = False
+        self.wanted = False
+
+    @property
+    def due_in_s(self) -> float | None:
+        """After how long without a change it is to begin; None: not at all for now."""
+        return QUIET_S if self._sha256 and self.wanted and not self._goes_on else None
+
+    def fileno(self) -> int:
+        return self._answers
+
+    def begin(self) -> None:
+        self._goes_on, self.wanted = True, False
+        threading.Thread(target=self._compare, daemon=True).start()
+
+    def end(self) -> None:
+        """Take the answer."""
+        self._goes_on = False
+        if os.read(self._answers, 1) == b"y":
+            self._sha256 = ""
+            print("whole", flush=True)
+
+    def _compare(self) -> None:
+        try:
+            with self._path.open("rb") as file:
+                same = hashlib.file_digest(file, "sha256").hexdigest() == self._sha256
+        except OSError:
+            same = False
+        os.write(self._answer, b"y" if same else b"n")
+
+
 def _end(_number: int, _frame: object) -> None:
-    raise InterruptedError
-
-
-def _has(path: Path, sha256: str) -> bool:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
-    except OSError:
-        return False
+    raise _Ended
 
 
 def _masks(events: bytes, name: bytes) -> list[int]:

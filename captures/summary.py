@@ -118,6 +118,11 @@ def summarise(
         *suspect_delivery(forward, "sender", expected.forward_dropped),
         *suspect_delivery(reverse, "receiver", expected.reverse_dropped),
     ]
+    if file_whole_at_ns is not None:
+        in_time = forward.far[at_receiver.time_ns[forward.far] <= file_whole_at_ns]
+        came_bytes = int(at_receiver.wire_bytes[in_time].sum())
+        if came_bytes < file_size_bytes:
+            suspect.append(f"the file seemed whole when {came_bytes} of its {file_size_bytes} bytes had come")
     if not len(session_times_ns):
         suspect.append(f"{sender_pcap.name} holds no packet of the session: are its ports and addresses right?")
     return CaptureSummary.model_validate(

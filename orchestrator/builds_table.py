@@ -85,5 +85,5 @@ def _row(builds: Mapping[str, Implementation], directory: Path) -> Row:
         bytes_a_packet=packets.str_sent_bytes / packets.str_sent if packets and packets.str_sent else None,
         received_sha256=record.received_sha256 or "",
         remark="; ".join(remarks),
-        unexplained=bool(suspicions) or (not completed and not why),
+        unexplained=bool(suspicions) or not (completed or why or record.outcome is Outcome.UNSUPPORTED),
     )

@@ -27,7 +27,7 @@ def start_captures(rig: Rig, path: str, directory: Path, undo: ExitStack) -> dic
         captures[role] = rig.emulator.start(command, path, directory / f"capture-{role}")
         undo.callback(captures[role].stop, "INT")
     for role, capture in captures.items():
-        if not capture.wait_for_line(READY_LINE, CAPTURE_START_S):
+        if not capture.wait_for_line(READY_LINE.pattern, CAPTURE_START_S):
             raise Ended(
                 Outcome.ABORTED,
                 f"the capture at the {role}'s port did not start: {capture.output('err').strip()}",

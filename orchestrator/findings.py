@@ -35,9 +35,15 @@ class Findings:
     news: threading.Condition = field(default_factory=threading.Condition)
 
     def has_ended(self, role: Role) -> bool:
-        """Whether a side is over: its program has ended, or has printed the line that says so."""
+        """Whether a side is over: its program has ended, or has printed a line that says so."""
         program, line = self.programs[role], self.sides[role].done_line
-        return not program.running or (line is not None and program.wrote_line(line))
+        is_done = line is not None and program.wrote_line(line)
+        return not program.running or is_done or self.failure_line(role) is not None
+
+    def failure_line(self, role: Role) -> str | None:
+        """The line by which a side says that it failed; None without one."""
+        pattern = self.sides[role].failed_line
+        return None if pattern is None else self.programs[role].line_like(pattern)
 
     def side(self, role: Role) -> record.Side:
         """What is known of the program on one host."""

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,14 @@ sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
 
 import paramiko  # noqa: E402
 
+from orchestrator.confinement import confined  # noqa: E402
 from orchestrator.program import GROUP_COMMAND, Program  # noqa: E402
 
 COMMAND_LIMIT_S = 60.0
+ANSWER_BYTES = 16_000_000
+LATE = 124
+"""The exit status of timeout(1)."""
+
 TERMINAL = ("dumb", 500, 50)
 """What a program that is typed to is told of its terminal: kind, columns, lines. No line of a dialogue is so long."""
 
@@ -102,27 +107,39 @@ class Host:
         return channel
 
     def run(self, command: Sequence[str], deadline_s: float = COMMAND_LIMIT_S) -> Completed:
-        """Run a short command to its end. Raises HostError past the deadline; an exit status is the caller's."""
+        """Run a short command to its end. Raises HostError past the deadline; an exit status is the caller's.
+
+        Of each stream ANSWER_BYTES are read. A command that writes more waits, and does not end.
+        """
         line = shlex.join(command)
         channel = self._session(f"exec {line} </dev/null")
-        streams = {"out": b"", "err": b""}
+        streams = {"out": bytearray(), "err": bytearray()}
 
-        def drain(name: str, receive: object) -> None:
-            while chunk := receive(65536):  # type: ignore[operator]
+        def drain(name: str, receive: Callable[[int], bytes]) -> None:
+            while len(streams[name]) < ANSWER_BYTES and (chunk := receive(65536)):
                 streams[name] += chunk
 
-        errors = threading.Thread(target=drain, args=("err", channel.recv_stderr), daemon=True)
-        errors.start()
-        channel.settimeout(deadline_s)
-        try:
-            drain("out", channel.recv)
-        except TimeoutError:
-            raise HostError(f"{self.role}: {line!r} gave no end within {deadline_s:g} s") from None
-        if not channel.status_event.wait(deadline_s):
-            raise HostError(f"{self.role}: {line!r} gave no end within {deadline_s:g} s")
-        errors.join(deadline_s)
+        drains = [
+            threading.Thread(target=drain, args=args, daemon=True)
+            for args in (("out", channel.recv), ("err", channel.recv_stderr))
+        ]
+        for reading in drains:
+            reading.start()
+        ended = channel.status_event.wait(deadline_s)
+        for reading in drains if ended else []:
+            reading.join(deadline_s)
         channel.close()
-        return Completed(channel.exit_status, streams["out"], streams["err"])
+        if not ended:
+            raise HostError(f"{self.role}: {line!r} gave no end within {deadline_s:g} s")
+        return Completed(channel.exit_status, bytes(streams["out"]), bytes(streams["err"]))
+
+    def run_foreign(self, command: Sequence[str], deadline_s: float) -> Completed:
+        """Run a command that is not ours to its end, or end it and all it started: exit status LATE past the deadline.
+
+        What it leaves running ends with it.
+        """
+        bounded = ["timeout", "--kill-after=2", f"{deadline_s:g}", *confined(command)]
+        return self.run(bounded, deadline_s + COMMAND_LIMIT_S)
 
     def check(self, command: Sequence[str], deadline_s: float = COMMAND_LIMIT_S) -> bytes:
         """The output of a short command that has to succeed. Raises HostError with what it said if not."""
@@ -137,7 +154,6 @@ class Host:
         command: Sequence[str],
         directory: str,
         logs: Path,
-        environment: dict[str, str] | None = None,
         news: threading.Condition | None = None,
         *,
         terminal: bool = False,
@@ -149,9 +165,8 @@ class Host:
         becomes the program: the number it prints first is the handle. With a
         `terminal` it can be typed to, and its errors come among its output.
         """
-        settings = [f"{name}={value}" for name, value in (environment or {}).items()]
-        line = shlex.join(["env", *settings, *command] if settings else command)
-        script = f"{GROUP_COMMAND}; cd {shlex.quote(directory)} && exec {line}" + ("" if terminal else " </dev/null")
+        line = shlex.join(command) + ("" if terminal else " </dev/null")
+        script = f"{GROUP_COMMAND}; cd {shlex.quote(directory)} && exec {line}"
         session = self._session(script, terminal=terminal)
         try:
             return Program(self.role, session, logs, news or threading.Condition(), self._signal_group)

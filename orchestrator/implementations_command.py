@@ -75,11 +75,13 @@ def check(
         table.add_row(finding.what, finding.weight, escape(finding.seen))
     out.print(table)
     for path in sorted((results / "runs").iterdir()):
-        if read_record(path).outcome is not Outcome.COMPLETED:
-            out.print(f"{path}:", *log_tail(path), sep="\n  ", markup=False)
+        lines = [] if read_record(path).outcome is Outcome.COMPLETED else list(log_tail(path))
+        if lines:
+            out.print(f"{path}:", *lines, sep="\n  ", markup=False)
     fit = is_fit(found)
-    bad = "; ".join(f"{finding.what}: {finding.seen}" for finding in found if finding.weight == "bad")
-    out.print(f"{build.name}: {'fit for a sweep' if fit else f'not fit for a sweep: {bad}'}", markup=False)
+    bad = ", ".join(finding.what for finding in found if finding.weight == "bad")
+    next_step = f'not fit for a sweep because of: {bad}; next: mend the profile (docs/implementations.md, "Mistakes")'
+    out.print(f"{build.name}: {'fit for a sweep' if fit else next_step}", markup=False)
     raise typer.Exit(0 if fit else 1)
 
 

@@ -26,6 +26,8 @@ from orchestrator.watching import WHOLE
 
 LAST_CHANCE_RTTS = 4
 LAST_CHANCE_S = 10.0
+_BROKEN = re.compile(r"error while loading shared libraries|: not found$")
+"""What the dynamic loader and a shell say when they end with 127."""
 
 
 def launch(
@@ -43,10 +45,9 @@ def launch(
         side, host = builds[role].side(role), hosts[role]
         found.sides[role] = side
         program = host.start(
-            confined(side.command),
+            confined(side.command, side.environment),
             paths[role],
             directory / role,
-            side.environment,
             found.news,
             terminal=bool(side.dialogue),
         )
@@ -113,8 +114,7 @@ def _comes_true(there: Callable[[], bool], program: Program, within_s: float) ->
 
 def _complain(role: Role, implementation: Implementation, found: Findings, told: str) -> NoReturn:
     """Raise Ended for a side that did not come up, with what it said."""
-    if found.programs[role].wait(0) == implementation.unsupported_exit_status:
-        raise Ended(Outcome.UNSUPPORTED, how_it_ended(role, found.programs[role]))
+    _complain_of_what_is_unsupported(implementation, found)
     complain_of_failures(found)
     raise Ended(Outcome.FAILED, told + found.programs[role].last_words)
 
@@ -126,16 +126,18 @@ def wait_for_end(run: Run, implementation: Implementation, watch: Program, found
     """
     limit_s = run.deadline_s(implementation)
     end = time.monotonic() + limit_s
-    while not _is_done(implementation, watch, found):
+    while True:
+        before = _state(found, watch)
+        if _is_done(implementation, watch, found):
+            break
         if any(program.wait(0) not in (None, 0) for program in found.programs.values()):
             chance_s = LAST_CHANCE_RTTS * run.rtt_s + run.file_time_s + LAST_CHANCE_S
             end = min(end, time.monotonic() + chance_s)
-        if not _something_changed(found, watch, end - time.monotonic()):
+        if not _changes(before, found, watch, end - time.monotonic()):
             break
         _complain_of_floods(found)
-    for role, program in found.programs.items():
-        if program.wait(0) == implementation.unsupported_exit_status:
-            raise Ended(Outcome.UNSUPPORTED, how_it_ended(role, program))
+    _complain_of_what_is_unsupported(implementation, found)
+    _complain_of_failure_lines(found)
     if not _is_done(implementation, watch, found):
         complain_of_failures(found)
         late: Role = next((role for role in _awaited(implementation) if not found.has_ended(role)), "receiver")
@@ -155,17 +157,34 @@ def _is_done(implementation: Implementation, watch: Program, found: Findings) ->
     return all(found.has_ended(role) for role in _awaited(implementation))
 
 
-def _something_changed(found: Findings, watch: Program, deadline_s: float) -> bool:
-    """Whether a side ended, a program flooded its output or the file became whole before the deadline."""
+State = tuple[bool, ...]
+"""Whether each side has ended, a program flooded its output, the file became whole."""
 
-    def state() -> tuple[bool, ...]:
-        programs = found.programs.values()
-        ended = tuple(found.has_ended(role) for role in found.programs)
-        return (*ended, any(program.flooded for program in programs), watch.wrote_line(WHOLE))
 
-    before = state()
+def _state(found: Findings, watch: Program) -> State:
+    ended = (found.has_ended(role) for role in found.programs)
+    return (*ended, any(program.flooded for program in found.programs.values()), watch.wrote_line(WHOLE))
+
+
+def _changes(before: State, found: Findings, watch: Program, deadline_s: float) -> bool:
+    """Whether the state is or becomes another before the deadline."""
     with found.news:
-        return found.news.wait_for(lambda: state() != before, deadline_s)
+        return found.news.wait_for(lambda: _state(found, watch) != before, deadline_s)
+
+
+def _complain_of_what_is_unsupported(implementation: Implementation, found: Findings) -> None:
+    """Raise Ended for a program that says so by its exit status, which is also that of a shell without the command."""
+    for role, program in found.programs.items():
+        if program.wait(0) == implementation.unsupported_exit_status:
+            is_broken = _BROKEN.search(program.last_line)
+            raise Ended(Outcome.ABORTED if is_broken else Outcome.UNSUPPORTED, how_it_ended(role, program))
+
+
+def _complain_of_failure_lines(found: Findings) -> None:
+    for role in found.programs:
+        line = found.failure_line(role)
+        if line is not None:
+            raise Ended(Outcome.FAILED, f"the {role} says that it failed: {line!r}")
 
 
 def _complain_of_floods(found: Findings) -> None:
@@ -212,4 +231,5 @@ def stop_programs(found: Findings) -> None:
                 program.end_after(stop.grace_s)
             program.stop(stop.signal, stop.grace_s)
             found.stopped.add(role)
-        found.left_running[role] = left_running(program.output("err") + program.output("out"))
+        left = left_running(program.output("err") + program.output("out"))
+        found.left_running.setdefault(role, []).extend(left)

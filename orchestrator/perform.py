@@ -7,6 +7,7 @@ deadline passed, let the channel run empty, stop the captures, compare the files
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,7 +22,7 @@ from orchestrator.judging import compare, judge
 from orchestrator.launching import launch, stop_programs, wait_for_end
 from orchestrator.plan import Run
 from orchestrator.preparing import is_full
-from orchestrator.record import Outcome, RunRecord, write_record
+from orchestrator.record import UNKNOWN, Outcome, RunRecord, write_record
 from orchestrator.setting import Setting
 from orchestrator.staging import Staged, stage
 from orchestrator.watching import start_watch
@@ -69,21 +70,22 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
             wait_for_end(run, implementation, watch, found)
         finally:
             found.facts["ended_at_ns"] = time.time_ns()
-            observe("stop")
-            stop_programs(found)
-            drain_channel(run, rig)
-            close_channel(run, setting, found)
-            stop_captures(captures, found)
-            observe("fetch")
-            fetch_captures(rig, staged.paths["emulator"], directory)
-        judge(rig, staged.received, watch, found)
+            if not isinstance(sys.exception(), SystemExit):  # told to end at once: `undo` ends what still runs
+                observe("stop")
+                stop_programs(found)
+                drain_channel(run, rig)
+                close_channel(run, setting, found)
+                stop_captures(captures, found)
+                observe("fetch")
+                fetch_captures(rig, staged.paths["emulator"], directory)
+        judge(run, setting, staged, watch, found)
     except Ended as end:
         raise _with_what_is_left(end, setting, staged, found) from end
 
 
 def _with_what_is_left(end: Ended, setting: Setting, staged: Staged, found: Findings) -> Ended:
     """The same end, saying whether the file had come all the same, and which run directories have no room left."""
-    came = end.outcome is Outcome.TIMED_OUT and compare(setting.rig, staged.received, found)
+    came = end.outcome is Outcome.TIMED_OUT and compare(setting.rig.receiver.host, staged.received, found)
     hosts = (setting.rig.sender.host, setting.rig.receiver.host)
     full = [host.role for host in hosts if is_full(host, staged.paths[host.role])]
     more = "".join(f"; the {role}'s run directory is full (see run_directory in the profile)" for role in full)
@@ -116,7 +118,7 @@ def _record(run: Run, setting: Setting, found: Findings, outcome: Outcome, reaso
         parameters=implementation.parameters,
         sender=found.side("sender"),
         receiver=found.side("receiver"),
-        versions=setting.versions | {"implementation": setting.versions.get(implementation.name, "unknown")},
+        versions=setting.versions | {"implementation": setting.versions.get(implementation.name, UNKNOWN)},
         kernel_hz=setting.kernel_hz,
         **found.facts,
     )

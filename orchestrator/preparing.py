@@ -10,8 +10,9 @@ from pathlib import PurePosixPath
 
 from agents.contract import Role
 from agents.side import Side
-from orchestrator.findings import Ended
-from orchestrator.host import Completed, Host
+from orchestrator.confinement import LEFT, left_running
+from orchestrator.findings import Ended, Findings
+from orchestrator.host import LATE, Completed, Host
 from orchestrator.record import Outcome
 from orchestrator.rigs.rig import CARD_RATE_BPS, TestHost, card_command
 
@@ -35,10 +36,10 @@ def is_full(host: Host, path: str) -> bool:
     return told.exit_status == 0 and int(told.stdout) == 0
 
 
-def prepare(role: Role, side: Side, end: TestHost, peer: str, run_dir: str, undo: ExitStack) -> None:
+def prepare(role: Role, side: Side, end: TestHost, peer: str, run_dir: str, found: Findings, undo: ExitStack) -> None:
     """Write the side's files, run its commands, set its sysctls, its card and its route.
 
-    Raises Ended when one is refused.
+    Raises Ended when one is refused, or gives no end.
     """
     host = end.host
     for name, text in side.files.items():
@@ -48,7 +49,10 @@ def prepare(role: Role, side: Side, end: TestHost, peer: str, run_dir: str, undo
             file.write(text)
     for command in side.prepare:
         in_place = ["sh", "-c", 'cd "$0" && exec "$@"', run_dir, *command]
-        _accept(role, command, host.run(in_place, PREPARING_S), Outcome.FAILED)
+        done = host.run_foreign(in_place, PREPARING_S)
+        said = done.stderr.decode(errors="replace")
+        found.left_running.setdefault(role, []).extend(left_running(said))
+        _accept(role, command, done, Outcome.FAILED)
     for name, value in side.sysctls.items():
         if value:
             _set_sysctl(role, host, name, value, undo)
@@ -79,6 +83,12 @@ def _set_route(role: Role, options: dict[str, str], end: TestHost, peer: str, un
 
 def _accept(role: Role, command: list[str], done: Completed, otherwise: Outcome) -> None:
     if done.exit_status != 0:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip()
-        last = said.splitlines()[-1] if said else "it said nothing"
-        raise Ended(otherwise, f"the {role}'s host: {' '.join(command)} ended with status {done.exit_status}: {last}")
+        lines = [line for line in _said(done).splitlines() if not line.startswith(LEFT)]
+        last = lines[-1] if lines else "it said nothing"
+        is_late = done.exit_status == LATE
+        ended = f"gave no end within {PREPARING_S:g} s" if is_late else f"ended with status {done.exit_status}"
+        raise Ended(otherwise, f"the {role}'s host: {' '.join(command)} {ended}: {last}")
+
+
+def _said(done: Completed) -> str:
+    return (done.stderr or done.stdout).decode(errors="replace").strip()

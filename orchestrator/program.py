@@ -12,10 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.confinement import LEFT
+
 if TYPE_CHECKING:
     import paramiko
 
+START_LIMIT_S = 60.0
 TERM_GRACE_S = 2.0
+LINE_CHARACTERS = 300
 OUTPUT_LIMIT_BYTES = 32_000_000
 """Of each stream. A program that writes more is not read any further: it blocks, until it is stopped."""
 
@@ -31,6 +35,8 @@ class Output:
     def __init__(self, log: Path) -> None:
         self._log = log
         self._bytes = bytearray()
+        self._searched: dict[str, int] = {}
+        self._lines: dict[str, str] = {}
         self.flooded = False
 
     def drain(self, receive: Callable[[int], bytes], news: threading.Condition) -> None:
@@ -51,6 +57,22 @@ class Output:
         found = pattern.search(self._bytes, start)
         return found.end() if found else None
 
+    def line_like(self, pattern: str) -> str | None:
+        """The first line that has a match; None without one. What was searched once is not searched again."""
+        if pattern not in self._lines:
+            place = self._searched.get(pattern, 0)
+            self._searched[pattern] = self.begin_of_last
+            found = _on_bytes(pattern).search(self._bytes, place)
+            if found is None:
+                return None
+            self._lines[pattern] = self._line_at(found.start())
+        return self._lines[pattern]
+
+    def _line_at(self, place: int) -> str:
+        begin = self._bytes.rfind(b"\n", 0, place) + 1
+        end = self._bytes.find(b"\n", place)
+        return self._bytes[begin : end if end >= 0 else None].decode(errors="replace").strip()[:LINE_CHARACTERS]
+
     @property
     def begin_of_last(self) -> int:
         """Where the last line begins, ended or not."""
@@ -63,9 +85,10 @@ class Output:
 
     @property
     def last_line(self) -> str:
-        """The last line that has anything in it, cut to 300 characters."""
-        lines = bytes(self._bytes[-4096:]).decode(errors="replace").strip().splitlines()
-        return lines[-1].strip()[-300:] if lines else ""
+        """The last line that has anything in it and is not ours, cut to LINE_CHARACTERS."""
+        lines = bytes(self._bytes[-4096:]).decode(errors="replace").splitlines()
+        told = (line.strip() for line in reversed(lines) if not line.startswith(LEFT))
+        return next(filter(None, told), "")[-LINE_CHARACTERS:]
 
 
 class Program:
@@ -96,12 +119,17 @@ class Program:
     def _read_group(self) -> int:
         """The number of the process group, from its line; a host may say something of its own before."""
         said = b""
+        self._channel.settimeout(START_LIMIT_S)
         while not (line := GROUP_LINE.search(said)):
-            byte = self._channel.recv(1)
+            try:
+                byte = self._channel.recv(1)
+            except TimeoutError:
+                byte = b""
             if not byte:
                 told = said.decode(errors="replace").strip()
                 raise ConnectionError(f"{self._role}: the program's shell ended before it started anything: {told}")
             said += byte
+        self._channel.settimeout(None)
         return int(line[1])
 
     def _drain(self, name: str, receive: Callable[[int], bytes]) -> None:
@@ -129,23 +157,19 @@ class Program:
         """Whether it wrote more than anybody reads."""
         return any(stream.flooded for stream in self._streams.values())
 
-    def wait_for_line(self, pattern: str | re.Pattern[str], deadline_s: float) -> bool:
+    def wait_for_line(self, pattern: str, deadline_s: float) -> bool:
         """Whether a line that matches was written, to either stream, before the end or the deadline."""
-        wanted = _on_bytes(pattern)
-        looked_at = dict.fromkeys(self._streams, 0)
+        return self._wait_until(lambda: self.line_like(pattern) is not None, deadline_s)
 
-        def seen() -> bool:
-            for name, stream in self._streams.items():
-                if stream.find(wanted, looked_at[name]) is not None:
-                    return True
-                looked_at[name] = stream.begin_of_last
-            return False
-
-        return self._wait_until(seen, deadline_s)
+    def line_like(self, pattern: str) -> str | None:
+        """The first line that matches of those that it wrote so far, to either stream; None without one."""
+        with self._news:
+            found = (stream.line_like(pattern) for stream in self._streams.values())
+            return next((line for line in found if line is not None), None)
 
     def wrote_line(self, pattern: str) -> bool:
         """Whether a line that matches was written to either stream so far."""
-        return any(stream.find(_on_bytes(pattern), 0) is not None for stream in self._streams.values())
+        return self.line_like(pattern) is not None
 
     def expect(self, pattern: str, deadline_s: float) -> bool:
         """Whether it printed something that matches after what was expected last, a prompt without an end included."""
@@ -212,6 +236,5 @@ class Program:
             self.signal("KILL")
 
 
-def _on_bytes(pattern: str | re.Pattern[str]) -> re.Pattern[bytes]:
-    text = pattern if isinstance(pattern, str) else pattern.pattern
-    return re.compile(text.encode(), re.MULTILINE)
+def _on_bytes(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode(), re.MULTILINE)

@@ -17,6 +17,8 @@ from orchestrator.whole_file import write_whole
 
 SCHEMA_VERSION = 2
 RECORD_NAME = "record.json"
+UNKNOWN = "unknown"
+"""The version of a build that does not tell it; what follows says why."""
 
 
 class Outcome(StrEnum):

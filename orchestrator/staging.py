@@ -18,6 +18,7 @@ from agents.placeholders import RunValues
 from agents.side import Side
 from orchestrator.binaries import find_programs
 from orchestrator.findings import Ended, Findings
+from orchestrator.host import Host
 from orchestrator.plan import Run
 from orchestrator.preparing import make_run_directory, prepare
 from orchestrator.record import Outcome
@@ -27,6 +28,7 @@ from orchestrator.setting import Setting
 from orchestrator.told import ToldValues, told_values
 
 IP_MTU_BYTES = 1500
+HASHING_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,13 @@ def stage(run: Run, setting: Setting, found: Findings, undo: ExitStack) -> Stage
     rig, implementation = setting.rig, setting.implementation_of(run)
     _refuse_what_is_beyond(run, implementation)
     paths = _make_run_directories(run, implementation, rig, undo)
-    file, found.facts["file_sha256"] = _stage_file(run, setting)
+    file, found.facts["file_sha256"] = _stage_file(run, setting, found)
     received = implementation.received_at(paths["receiver"], PurePosixPath(file).name)
     rig.receiver.host.check(["mkdir", "-p", str(PurePosixPath(received).parent)])
     builds = _rendered(run, setting, file, received, paths, found)
     found.facts["session"] = session_of(builds["sender"], rig)
-    prepare("sender", builds["sender"].sender, rig.sender, rig.receiver.address, paths["sender"], undo)
-    prepare("receiver", builds["receiver"].receiver, rig.receiver, rig.sender.address, paths["receiver"], undo)
+    prepare("sender", builds["sender"].sender, rig.sender, rig.receiver.address, paths["sender"], found, undo)
+    prepare("receiver", builds["receiver"].receiver, rig.receiver, rig.sender.address, paths["receiver"], found, undo)
     return Staged(paths, received, builds)
 
 
@@ -78,20 +80,26 @@ def _make_run_directories(run: Run, implementation: Implementation, rig: Rig, un
     return {host.role: make_run_directory(host, run.run_id, undo, size) for host, size in sizes.items()}
 
 
-def _stage_file(run: Run, setting: Setting) -> tuple[str, str]:
+def _stage_file(run: Run, setting: Setting, found: Findings) -> tuple[str, str]:
     """The test file on the sender, put there unless it is there already, and its SHA-256."""
     host, size = setting.rig.sender.host, run.permutation.file_size_bytes
     content = file_content(setting.sweep.seed, size)
+    sha256 = hashlib.sha256(content).hexdigest()
     path = f"{host.base}/file-{size}.bin"
-    try:
-        there = host.files.stat(path).st_size == size
-    except FileNotFoundError:
-        there = False
-    if not there:
+    there = sha256_of(host, path)
+    if there not in (None, sha256):
+        found.suspect.append("a run before this one changed the sender's test file; it was put there anew")
+    if there != sha256:
         with host.files.open(path, "wb") as file:
             file.set_pipelined(True)
             file.write(content)
-    return path, hashlib.sha256(content).hexdigest()
+    return path, sha256
+
+
+def sha256_of(host: Host, path: str) -> str | None:
+    """The hash of a file on a host; None where there is none."""
+    done = host.run(["sha256sum", path], HASHING_S)
+    return done.stdout.split()[0].decode() if done.exit_status == 0 else None
 
 
 def _rendered(
@@ -108,7 +116,7 @@ def _rendered(
         values = _run_values(run, setting, told, file, received, paths[role])
         try:
             builds[role] = implementation.rendered(values, programs)
-        except (ValidationError, TemplateError, TypeError, ValueError) as problem:
+        except (ValidationError, TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as problem:
             told_of = "; ".join(_explained(problem))
             raise Ended(Outcome.ABORTED, f"the {role}'s profile cannot be filled for this run: {told_of}") from problem
     return builds

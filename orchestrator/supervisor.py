@@ -39,7 +39,7 @@ CERTIFYING_HANG_S = {"exact": 600.0, "skip": 600.0, "real": 3600.0}
 """The same while it measures a channel."""
 """A worker that tells nothing for this long, in wall time, hangs: so much and so much more a megabyte of file."""
 
-END_GRACE_S = 10.0
+END_GRACE_S = 20.0
 POWER_OFF = re.compile(r"sysrq: Power Off|reboot: Power down")
 
 
@@ -315,10 +315,12 @@ class _Desk:
     def _lost(self, batch: Batch, shift: _Shift, directory: Path) -> list[Run]:
         """Give the run that a worker was lost in a record; without one, the rig itself did not come up."""
         reason = shift.hung or shift.said or f"the worker ended: {_last_line(shift.console)}"
-        if shift.uncertified:
-            raise WorkerFailed(f"a channel could not be certified: {reason}; see {directory}/console.log")
-        if shift.current is None:
-            raise WorkerFailed(f"the rig of batch {batch.index} did not come up: {reason}; see {directory}/console.log")
+        if shift.uncertified or shift.current is None:
+            log = shutil.copy(directory / "console.log", self._results / f"failed-batch-{batch.index}.log")
+            rig = f"the rig of batch {batch.index} did not come up"
+            raise WorkerFailed(
+                f"{'a channel could not be certified' if shift.uncertified else rig}: {reason}; see {log}"
+            )
         run = shift.waiting.pop(shift.current)
         builds_hung = shift.hung and shift.phase in ("launch", "transfer")
         record = self._record_of_lost(run, Outcome.TIMED_OUT if builds_hung else Outcome.ABORTED, reason)

@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agents.contract import Implementation
+from agents.contract import ROLES, Implementation
 from captures.cache import load_summary
+from captures.columns import Kind, read_columns
 from captures.summary import CaptureSummary
 from emulator.quantities import format_rate
 from orchestrator.proving import CLEAN, DEAD, LOSSY
-from orchestrator.record import Outcome, RunRecord, read_record
+from orchestrator.record import UNKNOWN, Outcome, RunRecord, read_record
 
 Weight = Literal["ok", "note", "bad"]
 LOG_LINES = 6
-STRAY_KINDS = ("udp", "tcp", "fragment", "other_ipv4")
+KILLED = (-1, 137)
+"""The exit status that a program has which SIGKILL ended."""
+STRAY_KINDS = (Kind.UDP, Kind.TCP, Kind.FRAGMENT, Kind.OTHER_IPV4)
 """Kinds of frames that a build makes: outside its session they are on ports that its profile does not name."""
 
 
@@ -37,10 +40,12 @@ def findings(build: Implementation, results: Path) -> list[Finding]:
     for channel, what in ((CLEAN, "clean, 25 ms"), (LOSSY, "PER 0.01, 250 ms")):
         found.append(_delivery(build, what, *runs[channel]))
     found.append(_honesty(runs[DEAD][0]))
-    found += _limits(build)
-    found.append(_leftovers([record for record, _ in runs.values()]))
-    found += [_session(load_summary(runs[CLEAN][1])), *_pace(runs[CLEAN][0])]
-    return [*found, *_suspicions([record for record, _ in runs.values()])]
+    records = [record for record, _ in runs.values()]
+    found += [*_limits(build), *_ends(build, records), _leftovers(records)]
+    if runs[CLEAN][0].outcome in (Outcome.COMPLETED, Outcome.TIMED_OUT):
+        found.append(_session(runs[CLEAN][1]))
+    found += _pace(runs[CLEAN][0])
+    return [*found, *_suspicions(records)]
 
 
 def is_fit(found: list[Finding]) -> bool:
@@ -69,14 +74,17 @@ def _records(results: Path) -> Iterator[tuple[RunRecord, Path]]:
 
 
 def _version(record: RunRecord) -> Finding:
-    version = record.versions.get("implementation", "unknown")
-    known = version != "unknown"
-    return Finding("version", "ok" if known else "note", version if known else "unknown: give a version_command")
+    version = record.versions.get("implementation", UNKNOWN)
+    if not version.startswith(UNKNOWN):
+        return Finding("version", "ok", version)
+    return Finding("version", "note", version if ":" in version else f"{version}: give a version_command")
 
 
 def _delivery(build: Implementation, what: str, record: RunRecord, directory: Path) -> Finding:
     if record.outcome is Outcome.COMPLETED:
         return Finding(what, "ok", f"completed{_numbers(load_summary(directory))}")
+    if record.outcome is Outcome.UNSUPPORTED and record.sender.exit_status is None:
+        return Finding(what, "note", record.reason)
     why = explanation(build, record)
     if why:
         return Finding(what, "note", f"{record.outcome}, as is known: {why}; {record.reason}")
@@ -96,11 +104,27 @@ def _honesty(record: RunRecord) -> Finding:
     what = "nothing arrives"
     if record.outcome is Outcome.COMPLETED:
         return Finding(what, "bad", "completed over a dead channel: the file came another way")
+    if record.outcome in (Outcome.ABORTED, Outcome.UNSUPPORTED) or not record.sender.command:
+        return Finding(what, "note", f"not tried: the sender was not launched; {record.outcome}: {record.reason}")
     status = record.sender.exit_status
     if status == 0 and not record.sender.stopped:
         return Finding(what, "note", "its sender ends with status 0 all the same; owlt goes by the receiver's file")
-    ended = "was stopped at the time limit" if record.sender.stopped else f"ends with status {status}"
+    ended = "had to be ended" if record.sender.stopped else f"ends with status {status}"
     return Finding(what, "ok", f"{record.outcome}; its sender {ended}")
+
+
+def _ends(build: Implementation, records: list[RunRecord]) -> Iterator[Finding]:
+    """What is odd about how its programs ended, where the file came."""
+    for role in ROLES:
+        sides = [getattr(record, role) for record in records if record.outcome is Outcome.COMPLETED]
+        if any(side.stopped and side.exit_status in KILLED for side in sides):
+            stop = build.side(role).stop
+            told = f"the {role} did not end within {stop.grace_s:g} s of {stop.signal}, and was killed"
+            yield Finding("end", "note", told)
+        statuses = {side.exit_status for side in sides if not side.stopped and side.exit_status}
+        if statuses:
+            told = ", ".join(map(str, sorted(statuses)))
+            yield Finding("end", "note", f"the {role} ends with status {told} though the file came")
 
 
 def _limits(build: Implementation) -> list[Finding]:
@@ -116,17 +140,38 @@ def _leftovers(records: list[RunRecord]) -> Finding:
     return Finding("leftovers", "note", f"left running when its command ended, and ended with it: {told}")
 
 
-def _session(summary: CaptureSummary | None) -> Finding:
-    what = "session"
+def _session(directory: Path) -> Finding:
+    what, summary = "session", load_summary(directory)
     if summary is None:
         return Finding(what, "note", "no captures to tell its packets from")
-    stray = {kind: summary.background_packets[kind] for kind in STRAY_KINDS if summary.background_packets.get(kind)}
+    stray = ", ".join(_stray(directory, summary))
     if summary.str_sent == 0:
         return Finding(what, "bad", f"none of its packets is on the ports under session; others: {stray or 'none'}")
     size = f"{summary.str_sent_bytes / summary.str_sent:.0f} bytes a frame from the sender"
     if stray:
         return Finding(what, "bad", f"{size}; packets on ports that session does not name: {stray}")
     return Finding(what, "ok", f"{size}; no packets on other ports")
+
+
+def _stray(directory: Path, summary: CaptureSummary) -> Iterator[str]:
+    """The packets that its profile does not name, by kind and port."""
+    for kind in STRAY_KINDS:
+        name = kind.name.lower()
+        count, ports = summary.background_packets.get(name, 0), _ports(directory / "sender.pcap", kind)
+        if count and ports:
+            yield f"{count} of {kind.name}, most between ports {ports}: add one to session.{name}_ports"
+        elif count:
+            yield f"{count} of {kind.name}"
+
+
+def _ports(pcap: Path, kind: Kind) -> str:
+    """The pair of ports that most frames of a kind have."""
+    if kind not in (Kind.UDP, Kind.TCP) or not pcap.exists():
+        return ""
+    frames = read_columns(pcap)
+    these = frames.kind == kind
+    pairs = Counter(zip(frames.source_port[these].tolist(), frames.destination_port[these].tolist(), strict=True))
+    return " and ".join(str(port) for port in pairs.most_common(1)[0][0]) if pairs else ""
 
 
 def _pace(record: RunRecord) -> list[Finding]:

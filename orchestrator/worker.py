@@ -28,9 +28,10 @@ from orchestrator.binaries import find_programs
 from orchestrator.certification import DIRECTORY_NAME, Certified, certify
 from orchestrator.errors import OwltError
 from orchestrator.findings import Ended
-from orchestrator.host import HostError
+from orchestrator.host import LATE, Host, HostError
 from orchestrator.perform import perform
 from orchestrator.plan import Channel, Run
+from orchestrator.record import UNKNOWN
 from orchestrator.rigs import namespaces
 from orchestrator.rigs.rig import Rig
 from orchestrator.setting import Setting
@@ -45,6 +46,7 @@ ALIVE = "alive"
 SIGNS_OF_LIFE = 200
 """So many in the time limit of a run, but none more often than every few seconds of the rig's clock."""
 SHORTEST_BEAT_S = 5.0
+VERSION_S = 20.0
 
 
 class Task(BaseModel):
@@ -140,16 +142,31 @@ def _versions(task: Task, rig: Rig) -> dict[str, str]:
 
 
 def _build_version(build: Implementation, rig: Rig) -> str:
-    if not build.version_command:
-        return "unknown"
+    """What the build says of its version, or "unknown" and why; behind it, what its programs are."""
     try:
         programs = find_programs(build, "sender", rig.sender.host, rig.builds)
     except Ended:
-        return "unknown"
-    launch_values = {"python": rig.python, "builds": rig.builds}
-    said = rig.sender.host.run(render(build.version_command, launch_values | programs))
+        return UNKNOWN
+    command = render(build.version_command, {"python": rig.python, "builds": rig.builds} | programs)
+    told = _told_version(command, rig.sender.host) if command else UNKNOWN
+    return f"{told} ({_digest(programs, rig)})" if programs else told
+
+
+def _told_version(command: list[str], host: Host) -> str:
+    said = host.run_foreign(command, VERSION_S)
     told = (said.stdout or said.stderr).decode(errors="replace").strip()
-    return told if told and said.exit_status == 0 else "unknown"
+    if said.exit_status == LATE:
+        return f"{UNKNOWN}: the version_command gave no end within {VERSION_S:g} s"
+    if said.exit_status != 0 or not told:
+        last = told.splitlines()[-1] if told else "it said nothing"
+        return f"{UNKNOWN}: the version_command ended with status {said.exit_status}: {last}"
+    return told
+
+
+def _digest(programs: dict[str, str], rig: Rig) -> str:
+    """What tells two builds of one version apart: the first letters of the SHA-256 of each program."""
+    hashed = rig.sender.host.check(["sha256sum", *programs.values()]).decode().splitlines()
+    return "sha256 " + ", ".join(line[:12] for line in hashed)
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,10 @@ MISBEHAVING = [
     "ignores-sigterm",
     "fills-its-directory",
     "is-not-there",
+    "says-it-failed",
+    "spoils-the-file",
+    "prepares-a-daemon",
+    "lacks-a-library",
 ]
 Records = dict[str, dict[str, Any]]
 
@@ -28,7 +33,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> P
     directory = tmp_path_factory.mktemp("misbehaving")
     builds = [str(BUILDS / f"{name}.yaml") for name in MISBEHAVING]
     done = perform(
-        directory, directory / "results", implementations=[*builds, "cfdp"], repetitions=3, runs_per_guest=24
+        directory, directory / "results", implementations=[*builds, "cfdp"], repetitions=3, runs_per_guest=36
     )
     assert done.returncode == 0, done.stderr
     return directory / "results"
@@ -102,11 +107,52 @@ def test_a_program_that_is_not_there_is_no_unsupported_permutation(ended: Record
     )
 
 
+def test_a_line_can_say_that_a_side_failed(ended: Records) -> None:
+    record = ended["says-it-failed"]
+
+    assert record["outcome"] == "failed"
+    assert "the sender says that it failed: 'put of 7 bytes failed'" in record["reason"]
+
+
+def test_a_file_that_a_build_spoilt_is_put_there_anew(results: Path) -> None:
+    hashes = {record["file_sha256"] for record in records(results).values()}
+
+    assert len(hashes) == 1
+
+
+def test_the_run_after_a_spoilt_file_says_so(results: Path) -> None:
+    ran = sorted(records(results).values(), key=lambda record: int(record["order"]))
+    after = [later for run, later in pairwise(ran) if run["implementation"] == "spoils-the-file"]
+
+    assert [any("changed the sender's test file" in reason for reason in run["suspect"]) for run in after] == [
+        True
+    ] * len(after)
+
+
+def test_a_version_command_without_end_stops_nothing_and_is_told(ended: Records) -> None:
+    told = ended["spoils-the-file"]["versions"]["implementation"]
+
+    assert told == "unknown: the version_command gave no end within 20 s"
+
+
+def test_what_a_preparation_leaves_behind_is_named_and_ended(results: Path) -> None:
+    prepared = list(results.glob("runs/prepares-a-daemon_*"))
+    named = [json.loads((path / "record.json").read_text())["sender"]["left_running"] for path in prepared]
+
+    assert named == [["sleep 345678"]] * 3
+    assert not [path for path in prepared if "345678" in (path / "receiver.out").read_text()]
+
+
+def test_a_build_that_lacks_a_library_is_no_unsupported_permutation(ended: Records) -> None:
+    assert ended["lacks-a-library"]["outcome"] == "aborted"
+    assert "error while loading shared libraries" in ended["lacks-a-library"]["reason"]
+
+
 def test_the_runs_between_are_clean(results: Path) -> None:
     good = [record for record in records(results).values() if record["implementation"] == "cfdp"]
 
     assert [record["outcome"] for record in good] == ["completed"] * 3
-    assert not [reason for record in good for reason in record["suspect"]]
+    assert not [reason for record in good for reason in record["suspect"] if "test file" not in reason]
 
 
 def test_the_good_build_sends_the_same_packets_whoever_ran_before(results: Path) -> None:

@@ -123,6 +123,20 @@ def test_goodput_until_whole_ends_when_the_receiver_has_the_file(tmp_path: Path)
     assert summary.goodput_until_whole_bps == pytest.approx(8 * FILE_BYTES / 0.04)
 
 
+@pytest.mark.parametrize(("after_ms", "suspect"), [(40, False), (10, True)])
+def test_a_file_that_seems_whole_before_its_bytes_came_is_suspect(tmp_path: Path, after_ms: int, suspect: bool) -> None:
+    clean_run(tmp_path)
+    summary = summarise(
+        tmp_path / "sender.pcap",
+        tmp_path / "receiver.pcap",
+        SESSION,
+        file_size_bytes=4800,
+        file_whole_at_ns=START_NS + OWD_NS + after_ms * 1_000_000,
+    )
+
+    assert any("the file seemed whole when" in told for told in summary.suspect) == suspect
+
+
 def test_a_file_that_never_was_whole_has_no_goodput_until_whole(tmp_path: Path) -> None:
     assert clean_run(tmp_path).goodput_until_whole_bps is None
 

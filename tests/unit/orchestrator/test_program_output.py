@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import program
+from orchestrator.confinement import LEFT
 from orchestrator.program import Output
 
 
@@ -57,3 +58,36 @@ def test_a_match_is_looked_for_from_where_it_is_asked(tmp_path: Path) -> None:
 def test_a_line_that_comes_in_pieces_is_searched_from_its_begin(tmp_path: Path) -> None:
     assert drained(tmp_path, b"one\ntwo and").begin_of_last == 4
     assert drained(tmp_path, b"one\ntwo\n").begin_of_last == 4
+
+
+def test_the_line_that_matches_is_told_whole(tmp_path: Path) -> None:
+    output = drained(tmp_path, b"begin\nput of x failed: no room\r\nend\n")
+
+    assert output.line_like("^put .* failed") == "put of x failed: no room"
+    assert output.line_like("^nothing") is None
+
+
+def test_a_line_that_came_in_two_pieces_is_found(tmp_path: Path) -> None:
+    output, news = Output(tmp_path / "log"), threading.Condition()
+    output.drain(io.BytesIO(b"one\nput do").read, news)
+    assert output.line_like("^put done$") is None
+
+    output.drain(io.BytesIO(b"ne\ntwo\n").read, news)
+
+    assert output.line_like("^put done$") == "put done"
+
+
+def test_what_was_searched_is_not_searched_again(tmp_path: Path) -> None:
+    """Each piece that comes is looked at once: all of it each time took minutes for some megabytes."""
+    output, news = Output(tmp_path / "log"), threading.Condition()
+    for _ in range(3):
+        output.drain(io.BytesIO(b"x" * 80 + b"\n").read, news)
+        output.line_like("^never$")
+
+    assert output._searched == {"^never$": 2 * 81}
+
+
+def test_last_words_are_the_programs_and_not_ours(tmp_path: Path) -> None:
+    written = f"last words\n{LEFT}sleep 5\n".encode()
+
+    assert drained(tmp_path, written).last_line == "last words"

@@ -64,7 +64,7 @@ def checked(
     **by_channel: dict[str, Any],
 ) -> dict[str, Finding]:
     """The findings of a check of runs that went well but for what is given by channel; a dead one fails."""
-    changes: dict[str, dict[str, Any]] = {DEAD: {"outcome": "failed", "sender": Side(exit_status=1)}}
+    changes: dict[str, dict[str, Any]] = {DEAD: {"outcome": "failed", "sender": Side(command=["send"], exit_status=1)}}
     changes |= {name.replace("_", "-"): given for name, given in by_channel.items()}
     for run in check_plan(build).runs:
         place = directory / "runs" / run.run_id
@@ -138,7 +138,7 @@ def test_a_known_limit_excuses_nothing_below_it(
 def test_a_sender_that_claims_success_over_a_dead_channel_is_noted(
     cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dead = {"outcome": "failed", "sender": Side(exit_status=0)}
+    dead = {"outcome": "failed", "sender": Side(command=["send"], exit_status=0)}
     found = checked(cfdp, tmp_path, monkeypatch, **{DEAD: dead})
 
     assert found["nothing arrives"].weight == "note"
@@ -150,6 +150,54 @@ def test_a_file_that_comes_over_a_dead_channel_came_another_way(
     found = checked(cfdp, tmp_path, monkeypatch, **{DEAD: {"outcome": "completed"}})
 
     assert found["nothing arrives"].weight == "bad"
+
+
+def test_a_sender_that_was_not_launched_says_nothing_about_a_dead_channel(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = {"outcome": "failed", "reason": "the receiver was not ready after 30 s"}
+    found = checked(cfdp, tmp_path, monkeypatch, **{DEAD: dead})
+
+    assert found["nothing arrives"].weight == "note"
+    assert "not tried: the sender was not launched; failed: the receiver was not ready" in found["nothing arrives"].seen
+
+
+def test_a_side_that_had_to_be_killed_is_noted_with_its_grace(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = {"receiver": Side(command=["receive"], exit_status=-1, stopped=True)}
+    found = checked(cfdp, tmp_path, monkeypatch, **{CLEAN: clean})
+
+    assert found["end"] == Finding("end", "note", "the receiver did not end within 2 s of TERM, and was killed")
+
+
+def test_a_side_that_ends_badly_though_the_file_came_is_noted(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = checked(cfdp, tmp_path, monkeypatch, **{CLEAN: {"sender": Side(command=["send"], exit_status=1)}})
+
+    assert found["end"] == Finding("end", "note", "the sender ends with status 1 though the file came")
+
+
+def test_a_run_beyond_the_profiles_limits_makes_nothing_unfit(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lossy = {"outcome": "unsupported", "reason": "not launched: one-way delay 0.25 s, at most 0.1 s"}
+    found = checked(cfdp, tmp_path, monkeypatch, **{LOSSY: lossy})
+
+    assert found["PER 0.01, 250 ms"].weight == "note"
+    assert is_fit(list(found.values()))
+
+
+def test_a_version_command_that_fails_is_told(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "unknown: the version_command ended with status 1: no such option"
+    found = checked(
+        cfdp, tmp_path, monkeypatch, **{name: {"versions": {"implementation": told}} for name in (CLEAN, LOSSY)}
+    )
+
+    assert found["version"] == Finding("version", "note", told)
 
 
 def test_what_a_build_leaves_behind_is_named(
@@ -165,7 +213,7 @@ def test_what_a_build_leaves_behind_is_named(
     ("packets", "said"),
     [
         ({"str_sent": 0}, "none of its packets is on the ports"),
-        ({"background_packets": {"udp": 7}}, "packets on ports that session does not name: {'udp': 7}"),
+        ({"background_packets": {"udp": 7}}, "packets on ports that session does not name: 7 of UDP"),
     ],
 )
 def test_packets_outside_the_session_make_it_unfit(

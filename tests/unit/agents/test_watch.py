@@ -1,0 +1,77 @@
+"""The watch of the receiver's file, as it runs on the receiver's host."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents import watch
+
+CONTENT = bytes(range(256)) * 40
+
+
+class Watch:
+    """One that runs, for the file `x` of a directory."""
+
+    def __init__(self, directory: Path, sha256: str) -> None:
+        command = [sys.executable, "-I", "-S", watch.__file__, str(directory), "x", *([sha256] if sha256 else [])]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.line() == "watching"
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def end(self) -> str:
+        """What it says last."""
+        self.process.send_signal(signal.SIGTERM)
+        said, _ = self.process.communicate(timeout=20)
+        assert self.process.returncode == 0
+        return said.strip().splitlines()[-1]
+
+
+@pytest.fixture
+def watching(tmp_path: Path) -> Iterator[Watch]:
+    watch = Watch(tmp_path, hashlib.sha256(CONTENT).hexdigest())
+    yield watch
+    watch.process.kill()
+    watch.process.communicate()
+
+
+def test_a_file_is_whole_once_it_has_the_hash(tmp_path: Path, watching: Watch) -> None:
+    (tmp_path / "x").write_bytes(CONTENT[:-1])
+    time.sleep(4 * watch.QUIET_S)  # it is compared, and is not the one
+    with (tmp_path / "x").open("ab") as file:
+        file.write(CONTENT[-1:])
+
+    assert watching.line() == "whole"
+
+
+def test_the_last_change_is_between_what_was_before_and_after_it(tmp_path: Path, watching: Watch) -> None:
+    begin_ns = time.time_ns()
+    (tmp_path / "x").write_bytes(CONTENT)
+    assert watching.line() == "whole"
+    end_ns = time.time_ns()
+
+    assert begin_ns <= int(watching.end().removeprefix("last change ")) <= end_ns
+
+
+def test_a_file_of_another_name_is_no_change(tmp_path: Path, watching: Watch) -> None:
+    (tmp_path / "y").write_bytes(CONTENT)
+
+    assert watching.end() == "no change"
+
+
+def test_it_ends_when_told_while_it_compares(tmp_path: Path, watching: Watch) -> None:
+    with (tmp_path / "x").open("wb") as file:
+        file.truncate(1_000_000_000)
+    time.sleep(2 * watch.QUIET_S)
+
+    assert watching.end().startswith("last change ")
