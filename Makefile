@@ -34,7 +34,7 @@ unit: .venv/.made  ## no root, seconds
 
 system: setup  ## in guests: real netem, real sshd, real builds
 	-@SUDO="$(SUDO)" $(BIN)/owlt builds install licklider normcast uftp ngtcp2 socat iperf3
-	$(BIN)/python -m pytest tests/system
+	$(BIN)/python -m pytest tests/system -n 2 --dist loadfile
 
 lab: setup  ## namespaces of this machine's kernel as hosts
 	$(BIN)/python -m pytest tests/lab

@@ -10,6 +10,7 @@ from textwrap import shorten
 
 from reports.load import Results
 from reports.records import KnownLimit, Limits, Profile, Record, Side
+from reports.told import told_delays, told_rates
 from reports.units import delay_text, number_text, probability_text, rate_text, size_text
 
 VERSION_LETTERS = 60
@@ -84,16 +85,9 @@ def _build(name: str, title: str, profile: Profile, records: list[Record], chose
 
 def _told_notes(records: list[Record]) -> list[str]:
     """Where the sweep told it another rate or delay than the channel's."""
-    notes: list[str] = []
-    for record in records:
-        told = record.told
-        if "rate_bps" in told and told["rate_bps"] != record.rate_bps:
-            notes.append(f"told {rate_text(told['rate_bps'])} on a channel of {rate_text(record.rate_bps)}")
-        delay_s = told.get("one_way_delay_s")
-        if delay_s is not None and round(delay_s * 1e9) != record.delay_ns:
-            delay = delay_text(round(delay_s * 1e9))
-            notes.append(f"told {delay} one way on a channel of {delay_text(record.delay_ns)}")
-    return _most(dict.fromkeys(notes))
+    rates = [f"told {told} on a channel of {channel}" for told, channel in told_rates(records)]
+    delays = [f"told {told} one way on a channel of {channel}" for told, channel in told_delays(records)]
+    return _most([*rates, *delays])
 
 
 def _paced_notes(records: list[Record]) -> list[str]:

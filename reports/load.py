@@ -7,12 +7,26 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from captures.cache import load_summary
 from captures.summary import CaptureSummary
-from reports.records import Certificate, Permutation, Plan, Profile, Record, ReportError, Sweep, WrittenChannel
+from reports.records import (
+    Certificate,
+    Event,
+    Permutation,
+    Plan,
+    Profile,
+    Record,
+    ReportError,
+    Sweep,
+    WrittenChannel,
+)
+from reports.told import told_apart
 
 PLAN_NAME = "plan.json"
 RECORD_NAME = "record.json"
+JOURNAL_NAME = "journal.jsonl"
 CERTIFICATES = "certificates"
 
 
@@ -65,6 +79,8 @@ class Results:
     """The channel of each permutation that was asked for."""
     profiles: dict[str, Profile]
     """Of each implementation, by name."""
+    performed: tuple[float, float] | None
+    """When it was begun and last worked at, in s since 1970 of this world's clock; None where nobody noted it."""
 
     @cached_property
     def distinct_channels(self) -> tuple[Channel, ...]:
@@ -81,15 +97,21 @@ class Results:
 
     @cached_property
     def implementations(self) -> dict[str, str]:
-        """The title of each implementation by its name, in the order of the sweep."""
-        titles = {run.record.implementation: run.record.title for run in self.runs}
-        names = dict.fromkeys(permutation.implementation for permutation in self.asked)
-        return {name: titles.get(name, name) for name in names}
+        """The title of each implementation by its name, in the order of the sweep, and what it was told apart."""
+        records: dict[str, list[Record]] = {permutation.implementation: [] for permutation in self.asked}
+        for run in self.runs:
+            records[run.record.implementation].append(run.record)
+        return {name: _title(name, of_name) for name, of_name in records.items()}
 
     @property
     def clock(self) -> str:
         """The one clock of all runs."""
         return self.runs[0].record.clock
+
+
+def _title(name: str, records: list[Record]) -> str:
+    told = told_apart(records)
+    return (records[0].title if records else name) + (f" ({told})" if told else "")
 
 
 def load_results(directory: Path) -> Results:
@@ -118,7 +140,17 @@ def load_results(directory: Path) -> Results:
         runs=tuple(runs),
         channels=_channels(directory, plan, permutations),
         profiles=plan.implementations,
+        performed=_performed(directory / JOURNAL_NAME),
     )
+
+
+def _performed(journal: Path) -> tuple[float, float] | None:
+    """The times of the first and the last event."""
+    lines = journal.read_text().splitlines() if journal.exists() else []
+    try:
+        return (Event.model_validate_json(lines[0]).at_s, Event.model_validate_json(lines[-1]).at_s)
+    except (IndexError, ValidationError):  # none, or cut off in the middle of a line
+        return None
 
 
 def _channels(directory: Path, plan: Plan, permutations: list[Permutation]) -> dict[Permutation, Channel]:

@@ -93,6 +93,7 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
         counted={name: text for name, text in COUNTED.items() if any(counts[name] for counts in outcomes.values())},
         verdicts=[(channel, verdict_words(channel, results.sweep.certify)) for channel in results.distinct_channels],
         taken=_taken(results),
+        performed=tuple(map(_date, results.performed)) if results.performed else None,
         versions=versions,
         mixed_versions={name: found for name, found in (versions | of_builds).items() if len(found) > 1},
         most_runs=most_runs,
@@ -141,11 +142,11 @@ def _taken(results: Results) -> tuple[str, str] | None:
     """When the first run began and the last ended, on the rig's clock; None where no run began."""
     began = [run.record.started_at_ns for run in results.runs if run.record.started_at_ns is not None]
     ended = [run.record.ended_at_ns for run in results.runs if run.record.ended_at_ns is not None]
-    return (_date(min(began)), _date(max(ended))) if began and ended else None
+    return (_date(min(began) / 1e9), _date(max(ended) / 1e9)) if began and ended else None
 
 
-def _date(time_ns: int) -> str:
-    return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}"
+def _date(time_s: float) -> str:
+    return f"{datetime.fromtimestamp(int(time_s), UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _versions(results: Results) -> dict[str, list[str]]:

@@ -213,6 +213,12 @@ class Plan(_FromFile):
         )
 
 
+class Event(_FromFile):
+    """A line of journal.jsonl: something happened, at a time of this world's clock, in seconds since 1970."""
+
+    at_s: float
+
+
 class Side(_FromFile):
     """What ran on one host: the rate its card was set to, if it does not pace itself; commands it left behind."""
 

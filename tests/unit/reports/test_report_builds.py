@@ -55,6 +55,23 @@ def test_a_delay_told_other_than_the_channels_is_noted(build_of: BuildOf) -> Non
     assert build_of(told={"one_way_delay_s": 2.5}).notes == ("told 2500 ms one way on a channel of 25 ms",)
 
 
+def test_a_name_in_figures_says_what_the_build_was_told_apart(tmp_path: Path) -> None:
+    write_results(tmp_path, few(repetitions=2, packet_error_rate=0))
+    change_record(tmp_path, RUN, told={"rate_bps": 8e6})
+
+    titles = load_results(tmp_path).implementations
+
+    assert titles["cfdp"].endswith(" (told 8 Mbit/s)")
+    assert "told" not in titles["norm"]
+
+
+def test_a_name_does_not_list_several_values_that_the_build_was_told(tmp_path: Path) -> None:
+    write_results(tmp_path, few(repetitions=2, implementations="cfdp", packet_error_rate=0))
+    change_record(tmp_path, RUN, told={"rate_bps": 8e6, "one_way_delay_s": 2.5})
+
+    assert load_results(tmp_path).implementations["cfdp"].endswith(" (told otherwise)")
+
+
 def test_a_side_paced_by_its_card_is_noted(build_of: BuildOf) -> None:
     assert build_of(sender={"card_rate_bps": 1e7}).notes == ("sender paced by its host’s card, at 10 Mbit/s",)
 

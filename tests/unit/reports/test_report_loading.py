@@ -75,6 +75,19 @@ def test_a_run_whose_captures_were_not_summarised_has_no_summary(demo: Path) -> 
     assert missing == [UNSUMMARISED]
 
 
+def test_a_sweep_was_performed_from_the_first_to_the_last_event_of_its_journal(results: Path) -> None:
+    (results / "journal.jsonl").write_text('{"at_s": 10.5, "event": "boot"}\n{"at_s": 11}\n{"at_s": 90.0}\n')
+
+    assert load_results(results).performed == (10.5, 90.0)
+
+
+@pytest.mark.parametrize("written", ["", '{"at_s": 10.5}\n{"at_'])
+def test_a_journal_that_was_cut_off_tells_no_time(results: Path, written: str) -> None:
+    (results / "journal.jsonl").write_text(written)
+
+    assert load_results(results).performed is None
+
+
 def test_the_outcomes_are_those_of_the_orchestrator() -> None:
     assert list(get_args(records.Outcome)) == [str(outcome) for outcome in Outcome]
 
