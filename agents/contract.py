@@ -4,11 +4,13 @@ Values only. Reading them from YAML is `agents.load`, filling their {placeholder
 starting, stopping and judging programs is left to the orchestrator.
 """
 
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from agents.placeholders import (
     LAUNCH_PLACEHOLDERS,
@@ -16,15 +18,37 @@ from agents.placeholders import (
     RUN_PLACEHOLDERS,
     as_text,
     check,
+    names_in,
     render,
 )
-from agents.side import Number, PortText, Side, Text, Value, unknown_names
+from agents.side import Number, PortText, Side, Text, Value, one_of, unknown_names
 
 Clock = Literal["exact", "skip", "real"]
 Role = Literal["sender", "receiver"]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*(\+[A-Za-z0-9_.=-]+)*$")]
+_NAME = r"^[a-z0-9][a-z0-9_.-]*(\+[A-Za-z0-9_.=-]+)*$"
 """After each + stands a parameter that a sweep varies, and its value."""
-Parameter = int | float | str
+
+
+def _is_a_name(name: str) -> str:
+    if not re.fullmatch(_NAME, name):
+        raise ValueError("small letters, digits, . _ and -, of which the first is a letter or a digit")
+    return name
+
+
+def _is_a_parameter(value: object) -> object:
+    if isinstance(value, list):
+        raise ValueError("one value here; a list belongs into the sweep's own parameters, as one more axis of its grid")
+    if value is None:
+        raise ValueError('a number or text; an empty text is ""')
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError("a number or text; put quotes around it")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a finite number or text")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_is_a_name), Field(json_schema_extra={"pattern": _NAME})]
+Parameter = Annotated[int | float | str, BeforeValidator(_is_a_parameter)]
 
 ROLES: tuple[Role, Role] = ("sender", "receiver")
 
@@ -32,17 +56,27 @@ ROLES: tuple[Role, Role] = ("sender", "receiver")
 class SessionPorts(Value):
     """What belongs to the run in a capture, between the two test addresses. Numbers or {placeholders}."""
 
-    udp_ports: list[PortText] = []
-    tcp_ports: list[PortText] = []
-    multicast_groups: list[Text] = []
+    udp_ports: Annotated[
+        list[PortText], Field(description="UDP ports of either side; numbers or {placeholders}; left out: none")
+    ] = []
+    tcp_ports: Annotated[
+        list[PortText], Field(description="TCP ports of either side; numbers or {placeholders}; left out: none")
+    ] = []
+    multicast_groups: Annotated[
+        list[Text], Field(description="IPv4 addresses or {placeholders} of groups that are sent to; left out: none")
+    ] = []
 
 
 class TimeLimit(Value):
     """How long a run may take: `rtts` round trips, `file_times` ideal transfers and `extra_s` seconds."""
 
-    rtts: Number
-    file_times: Number
-    extra_s: Number
+    rtts: Annotated[Number, Field(description="a number: how many round trips of light")]
+    file_times: Annotated[
+        Number, Field(description="a number: how many times what the file takes at the channel's rate")
+    ]
+    extra_s: Annotated[
+        Number, Field(description="a number: s on top, for timers that know nothing of the channel's delay and rate")
+    ]
 
     def deadline_s(self, rtt_s: float, file_size_bytes: int, rate_bps: float | None) -> float:
         """Seconds of run time. An unlimited rate adds nothing for the file."""
@@ -53,9 +87,15 @@ class TimeLimit(Value):
 class Limits(Value):
     """What the build is known to be unable to do: a run beyond is "unsupported", and nothing is launched."""
 
-    largest_file_bytes: int | None = Field(default=None, ge=1)
-    slowest_rate_bps: Number | None = None
-    longest_one_way_delay_s: Number | None = None
+    largest_file_bytes: int | None = Field(
+        default=None, ge=1, description="size of the largest file that it takes, in bytes; left out: none"
+    )
+    slowest_rate_bps: Number | None = Field(
+        default=None, description="slowest rate of the forward channel, in bit/s; left out: none"
+    )
+    longest_one_way_delay_s: Number | None = Field(
+        default=None, description="longest delay of the forward channel, in s; left out: none"
+    )
 
     def exceeded(self, file_size_bytes: int, rate_bps: float | None, one_way_delay_s: float) -> str | None:
         """Why a run is beyond the limits; None when it is within."""
@@ -72,10 +112,16 @@ class Limits(Value):
 class KnownLimit(Value):
     """Where the build itself is known to fail although it is launched, and why. All that is given must be exceeded."""
 
-    why: Text
-    file_bytes_above: Number | None = None
-    one_way_delay_s_above: Number | None = None
-    packet_error_rate_above: Number | None = None
+    why: Annotated[Text, Field(description="the reason, a sentence")]
+    file_bytes_above: Number | None = Field(
+        default=None, description="it fails with files larger than this, in bytes; left out: any"
+    )
+    one_way_delay_s_above: Number | None = Field(
+        default=None, description="it fails where the forward channel's delay is longer, in s; left out: any"
+    )
+    packet_error_rate_above: Number | None = Field(
+        default=None, description="it fails where the forward channel loses more, 0 to 1; left out: any"
+    )
 
     def covers(self, file_size_bytes: int, one_way_delay_s: float, packet_error_rate: float) -> bool:
         """Whether a run lies there."""
@@ -90,8 +136,8 @@ class KnownLimit(Value):
 class Space(Value):
     """How much a side may write into its run directory: so many sizes of the file, and so many bytes."""
 
-    file_sizes: Number = 3.0
-    extra_bytes: int = Field(default=64_000_000, ge=1)
+    file_sizes: Annotated[Number, Field(description="room for so many times the file; left out: 3")] = 3.0
+    extra_bytes: Annotated[int, Field(ge=1, description="and so many bytes; left out: 64000000")] = 64_000_000
 
     def bytes_for(self, file_size_bytes: int) -> int:
         """The size of the run directory for a file."""
@@ -99,23 +145,36 @@ class Space(Value):
 
 
 class Binary(Value):
-    """A program that is not ours, and where each host is searched for it: names on the path, or whole paths."""
+    """A program that is not ours, and where each host is searched for it: names on PATH, or absolute paths."""
 
     search: Annotated[
         list[Text],
-        Field(min_length=1, description="names on the path or whole paths, in this order; may hold {builds}"),
+        Field(
+            min_length=1,
+            description="names, which are looked for on PATH, and absolute paths, in this order; may hold {builds}",
+        ),
     ]
-    mend: Text
+    mend: Annotated[Text, Field(description="the command, or the sentence, that says how to get it")]
+
+    @field_validator("search")
+    @classmethod
+    def _are_names_or_absolute(cls, places: list[str]) -> list[str]:
+        for place in places:
+            if "/" in place and not place.startswith(("/", "{")):
+                raise ValueError(f"names, which are looked for on PATH, and absolute paths; {place!r} is neither")
+        return places
 
 
 class Need(Value):
     """Something a host must have, and the command that mends its lack. Exactly one of the four kinds."""
 
-    file: Text | None = None
-    command: Text | None = None
-    python_module: Text | None = None
-    library: Text | None = Field(default=None, description="soname")
-    mend: Text
+    model_config = one_of("file", "command", "python_module", "library")
+
+    file: Text | None = Field(default=None, description="an absolute path")
+    command: Text | None = Field(default=None, description="a program on PATH")
+    python_module: Text | None = Field(default=None, description="importable by the Python that runs owlt")
+    library: Text | None = Field(default=None, description="a shared library by its soname, such as libnorm.so.1")
+    mend: Annotated[Text, Field(description="the command that gets it")]
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:
@@ -133,32 +192,71 @@ class Implementation(Value):
     `version_command` only {python}, {builds} and the names under `binary`; a literal brace is doubled.
     """
 
-    name: Name
-    title: Text
-    protocol: Text
-    description: Text
-    clocks: Annotated[list[Clock], Field(min_length=1)] = ["exact", "skip", "real"]
+    name: Annotated[Name, Field(description="as the file is called, without .yaml: small letters, digits, . _ and -")]
+    title: Annotated[Text, Field(description="text: as figures name it")]
+    protocol: Annotated[Text, Field(description="text: as reports group it")]
+    description: Annotated[Text, Field(description="text: what it is, and what one must know of it")]
+    clocks: Annotated[
+        list[Clock],
+        Field(
+            min_length=1,
+            description="those that it works on; one that waits without sleeping works on real alone; left out: all",
+        ),
+    ] = ["exact", "skip", "real"]
     binary: Annotated[
-        dict[str, Binary], Field(description="programs by placeholder, which becomes the path that is found")
+        dict[str, Binary],
+        Field(description="programs that are not owlt's, by placeholder, which becomes the path that is found"),
     ] = {}
-    needs: list[Need] = []
-    version_command: list[Text] = []
-    limits: Limits = Limits()
-    known_limits: Annotated[list[KnownLimit], Field(description="told beside a run that failed there")] = []
-    run_directory: Space = Space()
-    starts_first: Role = "receiver"
-    sender: Side
-    receiver: Side
-    received_file: Annotated[Text, Field(description="where the receiver's file appears")] = "{run_dir}/received.bin"
-    parameters: Annotated[dict[str, Parameter], Field(description="of its own, which a sweep may change or vary")] = {}
-    session: SessionPorts
+    needs: Annotated[list[Need], Field(description="what else a host must have; left out: nothing")] = []
+    version_command: Annotated[
+        list[Text],
+        Field(
+            description="run on the sender, prints the version; knows {python}, {builds} and the names under binary; "
+            "left out: version unknown"
+        ),
+    ] = []
+    limits: Annotated[
+        Limits, Field(description="what it cannot do: a run beyond is unsupported, and not launched; left out: none")
+    ] = Limits()
+    known_limits: Annotated[
+        list[KnownLimit],
+        Field(description="where it is known to fail although it is launched; told beside a run that failed there"),
+    ] = []
+    run_directory: Annotated[
+        Space, Field(description="how much a side may write; left out: three sizes of the file and 64 MB")
+    ] = Space()
+    starts_first: Annotated[Role, Field(description="the side that is started first; left out: receiver")] = "receiver"
+    sender: Annotated[Side, Field(description="the side that has the file")]
+    receiver: Annotated[Side, Field(description="the side that gets the file")]
+    received_file: Annotated[
+        Text,
+        Field(
+            description="where the receiver's file appears; knows {run_dir}, {file_name} and the parameters; "
+            "left out: {run_dir}/received.bin"
+        ),
+    ] = "{run_dir}/received.bin"
+    parameters: Annotated[
+        dict[str, Parameter],
+        Field(
+            description="placeholders of its own with their values, numbers or text, which a sweep may change or vary"
+        ),
+    ] = {}
+    session: Annotated[SessionPorts, Field(description="which packets of a capture are its own")]
     done: Annotated[
         Literal["both_exit", "receiver_exits", "sender_exits", "file_whole"],
-        Field(description="file_whole: the receiver's file has the right hash"),
+        Field(
+            description="when the run is over; file_whole: the receiver's file has the right hash; left out: both_exit"
+        ),
     ] = "both_exit"
-    unsupported_exit_status: Annotated[int, Field(ge=1, le=255)] = 127
-    time_limit: TimeLimit
-    dissector: list[Text] = []
+    unsupported_exit_status: Annotated[
+        int,
+        Field(ge=1, le=255, description="a side that ends so says: I cannot do this permutation; left out: 127"),
+    ] = 127
+    time_limit: Annotated[TimeLimit, Field(description="how long a run may take before it has timed out")]
+    dissector: Annotated[
+        list[Text],
+        Field(description='options for tshark to look at its captures, such as [-d, "udp.port==5000,ltp"]'),
+    ] = []
 
     @field_validator("parameters", "binary")
     @classmethod
@@ -174,23 +272,34 @@ class Implementation(Value):
     def _placeholders_are_known(self) -> Self:
         if shared := sorted(self.parameters.keys() & self.binary.keys()):
             raise ValueError(f"parameters.{shared[0]}: got a name that stands under binary too; rename one")
-        known = RUN_PLACEHOLDERS.keys() | self._own_names
-        for where, text in self._templates():
-            check(where, text, known)
-        for role in ROLES:
-            for where, text in self.side(role).templated_files():
-                _check_file(f"{role}.{where}", text, set(known))
-        check("received_file", self.received_file, RECEIVED_PLACEHOLDERS | self.parameters.keys())
-        for position, text in enumerate(self.version_command):
-            check(f"version_command[{position}]", text, LAUNCH_PLACEHOLDERS | self.binary.keys())
-        for name, program in self.binary.items():
-            for position, text in enumerate(program.search):
-                check(f"binary.{name}.search[{position}]", text, {"builds"})
+        if wrong := list(self._wrong_placeholders()) or list(self._idle_parameters()):
+            raise ValueError("\n".join(wrong))
         return self
 
-    @property
-    def _own_names(self) -> set[str]:
-        return {*self.parameters, *self.binary}
+    def _wrong_placeholders(self) -> Iterator[str]:
+        """A line for each text that has a placeholder which nothing fills."""
+        known = RUN_PLACEHOLDERS.keys() | self.parameters.keys() | self.binary.keys()
+        for where, text in self._templates():
+            yield from _complaint(where, text, known)
+        for role in ROLES:
+            for where, text in self.side(role).templated_files():
+                yield from _complaint_of_file(f"{role}.{where}", text, set(known))
+        yield from _complaint("received_file", self.received_file, RECEIVED_PLACEHOLDERS | self.parameters.keys())
+        for position, text in enumerate(self.version_command):
+            yield from _complaint(f"version_command[{position}]", text, LAUNCH_PLACEHOLDERS | self.binary.keys())
+        for name, program in self.binary.items():
+            for position, text in enumerate(program.search):
+                yield from _complaint(f"binary.{name}.search[{position}]", text, {"builds"})
+
+    def _idle_parameters(self) -> Iterator[str]:
+        """A line for each parameter that changes nothing: in a sweep it would be an axis without a meaning."""
+        texts = [text for _, text in self._templates()]
+        used = {name for text in [*texts, self.received_file] for name in names_in(text)}
+        used |= self.sender.names_in_files() | self.receiver.names_in_files()
+        files = [text for role in ROLES for _, text in self.side(role).templated_files()]
+        for name, value in self.parameters.items():
+            if name not in used:
+                yield f"parameters.{name}: got {value!r}, but nothing uses it; {_use(name, used, texts, files)}"
 
     def side(self, role: Role) -> Side:
         """The sender's or the receiver's side."""
@@ -236,12 +345,31 @@ def _rendered_session(session: SessionPorts, values: dict[str, str]) -> SessionP
     return SessionPorts.model_validate({kind: render([str(text) for text in texts], values) for kind, texts in session})
 
 
-def _check_file(where: str, template: str, known: set[str]) -> None:
+def _complaint(where: str, template: str, known: Collection[str]) -> Iterator[str]:
+    try:
+        check(where, template, known)
+    except ValueError as error:
+        yield str(error)
+
+
+def _complaint_of_file(where: str, template: str, known: set[str]) -> Iterator[str]:
     try:
         unknown = unknown_names(template, known)
     except ValueError as error:
-        raise ValueError(f"{where}: is not a Jinja2 template: {error}") from error
-    if unknown:
-        near = get_close_matches(unknown[0], known, n=1)
+        yield f"{where}: is not a Jinja2 template: {error}"
+        return
+    for name in unknown:
+        near = get_close_matches(name, known, n=1)
         choice = f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(known))}"
-        raise ValueError(f"{where}: has {{{{ {unknown[0]} }}}}, which nothing fills; {choice}")
+        yield f"{where}: has {{{{ {name} }}}}, which nothing fills; {choice}"
+
+
+def _use(name: str, used: set[str], texts: list[str], files: list[str]) -> str:
+    """How a parameter that nothing uses would be used."""
+    if any(f"{{{{{name}}}}}" in text for text in texts):
+        return f"it is written {{{name}}}: doubled braces are literal ones"
+    if any(f"{{{name}}}" in text for text in files):
+        return f"in a file it is written {{{{ {name} }}}}"
+    near = get_close_matches(name, used, n=1)
+    choice = f"did you mean {near[0]}? Else " if near else ""
+    return f"{choice}write {{{name}}} where it belongs, or leave it out"

@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from pathlib import PurePath
 from string import Formatter
 
+from agents.figure import Figure
+
 RUN_PLACEHOLDERS = {
     "python": "the Python interpreter that has this package",
     "builds": "the directory into which `make builds` installs, a directory a build",
@@ -83,10 +85,11 @@ class RunValues:
 
 
 def as_text(value: float | str) -> str:
-    """A value as programs take it: 10000000 and not 1e7, 0.0001 and not 1e-04."""
+    """A value as programs take it: 10000000 and not 1e7, 0.0001 and not 1e-04. Of a number it is a `Figure`."""
     if isinstance(value, str):
         return value
-    return str(int(value)) if float(value).is_integer() else f"{value:.12f}".rstrip("0")
+    whole = isinstance(value, int) or value.is_integer()
+    return Figure(int(value) if whole else f"{value:.12f}".rstrip("0").rstrip("."))
 
 
 def render(templates: Sequence[str], values: Mapping[str, str]) -> list[str]:
@@ -96,6 +99,11 @@ def render(templates: Sequence[str], values: Mapping[str, str]) -> list[str]:
         KeyError: a placeholder has no value.
     """
     return [template.format_map(values) for template in templates]
+
+
+def names_in(template: str) -> set[str]:
+    """The placeholders of a template that `check` has let pass."""
+    return {name for _, name, _, _ in Formatter().parse(template) if name is not None}
 
 
 def check(where: str, template: str, known: Collection[str]) -> None:

@@ -3,8 +3,11 @@
 Texts may hold {placeholders}; files are Jinja2 templates with the same names; patterns stand as they are written.
 """
 
+import math
 import re
+import signal
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, Self
 
 import jinja2
@@ -13,40 +16,68 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from agents.placeholders import render
 
-Text = Annotated[str, Field(min_length=1)]
-Command = Annotated[list[str], Field(min_length=1)]
-Port = Annotated[int, Field(ge=1, le=65535)]
-Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+SIGNALS = sorted(each.name.removeprefix("SIG") for each in signal.Signals if not each.name.startswith("SIGRT"))
+"""Names as kill(1) takes them, without SIG."""
+
+
+def _is_no_truth(value: object) -> object:
+    """YAML has true and false, which Python takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("a number")
+    return value
 
 
 def _number_if_filled(value: object) -> object:
     """Text without a placeholder, or in which one was filled, has to read as a number."""
-    if not isinstance(value, str) or "{" in value:
-        return value
-    if not re.fullmatch(r"\d+(\.\d+)?", value):
-        raise ValueError("a number or a {placeholder}")
-    return float(value)
+    if isinstance(value, str):
+        if "{" in value:
+            return value
+        value = float(value) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise ValueError("a number from 0 up, or a {placeholder}")
+    return value
 
 
 def _port_if_filled(value: object) -> object:
-    if not isinstance(value, str) or "{" in value:
-        return value
-    if not value.isdecimal():
-        raise ValueError("a port or a {placeholder}")
-    return int(value)
+    if isinstance(value, str):
+        if "{" in value:
+            return value
+        value = int(value) if re.fullmatch("[0-9]{1,5}", value) else None
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65535:
+        raise ValueError("a port from 1 to 65535, or a {placeholder}")
+    return value
 
 
 def _is_a_regular_expression(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"a regular expression ({error})") from error
+        raise ValueError(f"a regular expression ({error}); a character that means itself has \\ before it") from error
     return pattern
 
 
+def _is_a_signal(name: object) -> object:
+    if name in SIGNALS:
+        return name
+    near = get_close_matches(str(name).upper().removeprefix("SIG"), SIGNALS, n=1)
+    choice = f"; did you mean {near[0]}?" if near else ""
+    raise ValueError(f"a signal, without SIG, such as TERM, INT, KILL, HUP, QUIT, USR1{choice}")
+
+
+Text = Annotated[str, Field(min_length=1)]
+Command = Annotated[list[str], Field(min_length=1)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Number = Annotated[float, BeforeValidator(_is_no_truth), Field(ge=0, allow_inf_nan=False)]
 Pattern = Annotated[str, Field(min_length=1), AfterValidator(_is_a_regular_expression)]
-PortText = Annotated[Port | Text, BeforeValidator(_port_if_filled)]
-NumberText = Annotated[Number | Text, BeforeValidator(_number_if_filled)]
+PortText = Annotated[
+    Port | Annotated[str, Field(pattern=r"^[0-9]{1,5}$|\{")],
+    BeforeValidator(_port_if_filled),
+]
+NumberText = Annotated[
+    Number | Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?$|\{")],
+    BeforeValidator(_number_if_filled),
+]
+Signal = Annotated[str, BeforeValidator(_is_a_signal), Field(json_schema_extra={"enum": list(SIGNALS)})]
 
 
 class Value(BaseModel):
@@ -55,14 +86,27 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def one_of(*keys: str) -> ConfigDict:
+    """What tells editors that exactly one of these keys has to be there."""
+    return ConfigDict(json_schema_extra={"oneOf": [{"required": [key]} for key in keys]})
+
+
 class Ready(Value):
     """A sign that a side can be talked to, exactly one of four; without it in time, the run has failed."""
 
-    line: Pattern | None = Field(default=None, description="regular expression that a line of output matches")
-    udp_port: PortText | None = Field(default=None, description="bound; number or {placeholder}")
-    tcp_port: PortText | None = Field(default=None, description="listening; number or {placeholder}")
-    file: Text | None = Field(default=None, description="exists, in the run directory unless the path is whole")
-    within_s: NumberText = Field(default=30.0, description="number or {placeholder}")
+    model_config = one_of("line", "udp_port", "tcp_port", "file")
+
+    line: Pattern | None = Field(
+        default=None, description="regular expression that a line of its output or errors matches"
+    )
+    udp_port: PortText | None = Field(default=None, description="the UDP port is bound; number or {placeholder}")
+    tcp_port: PortText | None = Field(default=None, description="the TCP port listens; number or {placeholder}")
+    file: Text | None = Field(
+        default=None, description="the file exists, in the run directory unless its path begins with /"
+    )
+    within_s: NumberText = Field(
+        default=30.0, description="how long to wait for it, in s; number or {placeholder}; left out: 30"
+    )
 
     @model_validator(mode="after")
     def _is_one_sign(self) -> Self:
@@ -74,9 +118,14 @@ class Ready(Value):
 class Exchange(Value):
     """One step of a dialogue: wait until the program has printed something that matches, then type a line."""
 
-    expect: Pattern | None = Field(default=None, description="regular expression; left out: type at once")
-    send: str | None = Field(default=None, description="a line without its end; left out: only wait")
-    within_s: NumberText = Field(default=10.0, description="number or {placeholder}")
+    expect: Pattern | None = Field(
+        default=None,
+        description="regular expression, to be found in what was printed since the last match; left out: type at once",
+    )
+    send: str | None = Field(default=None, description="the line to type, without its end; left out: only wait")
+    within_s: NumberText = Field(
+        default=10.0, description="how long to wait for it, in s; number or {placeholder}; left out: 10"
+    )
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
@@ -88,22 +137,32 @@ class Exchange(Value):
 class Stop(Value):
     """How a program is asked to end. What has not ended after the grace is killed, with all that it started."""
 
-    signal: Annotated[str, Field(pattern="^[A-Z0-9]+$", description="such as INT")] = "TERM"
-    send: Text | None = Field(default=None, description="a line to type instead; needs a dialogue")
-    grace_s: Number = 2.0
+    signal: Annotated[
+        Signal, Field(description="for the program and all its children, by name without SIG; left out: TERM")
+    ] = "TERM"
+    send: Text | None = Field(default=None, description="a line to type instead of a signal; needs a dialogue")
+    grace_s: Annotated[Number, Field(description="how long it has until it is killed, in s; left out: 2")] = 2.0
 
 
 class Side(Value):
     """How one side is started, talked to and stopped. Without `ready` the other side may start at once."""
 
-    command: Command
-    environment: dict[str, str] = {}
+    command: Annotated[
+        Command, Field(description='program and arguments, a list; no shell: for one write [sh, -c, "..."]')
+    ]
+    environment: Annotated[dict[str, str], Field(description="variables by name; values are text")] = {}
     files: Annotated[
         dict[Text, str], Field(description="Jinja2 templates by name; written into the run directory first")
     ] = {}
-    prepare: Annotated[list[Command], Field(description="short commands on this host, before the launch")] = []
+    prepare: Annotated[
+        list[Command],
+        Field(description="commands on this host before the launch, one after the other; each ends within 600 s"),
+    ] = []
     sysctls: Annotated[
-        dict[Text, str], Field(description="of the host's network namespace, put back afterwards; an empty text: as is")
+        dict[Text, str],
+        Field(
+            description="kernel settings of the host by name, put back afterwards; an empty text leaves one as it is"
+        ),
     ] = {}
     route: Annotated[
         dict[Text, str],
@@ -113,12 +172,29 @@ class Side(Value):
     ] = {}
     card_rate_bps: Annotated[
         NumberText | None,
-        Field(description="rate of the host's interface, for a build that cannot pace itself; 0 leaves it as it is"),
+        Field(
+            description="rate of the host's interface in bit/s, for a build that cannot pace itself; number or "
+            "{placeholder}; 0 or left out: as it is, 1 Gbit/s"
+        ),
     ] = None
-    ready: Ready | None = None
-    dialogue: Annotated[list[Exchange], Field(description="gives the program a terminal")] = []
-    done_line: Pattern | None = Field(default=None, description="this side has ended once a line matches")
-    stop: Stop = Stop()
+    ready: Annotated[
+        Ready | None,
+        Field(description="the sign that the other side can be started; left out: it is started at once"),
+    ] = None
+    dialogue: Annotated[
+        list[Exchange], Field(description="what it is typed, step by step; gives the program a terminal")
+    ] = []
+    done_line: Pattern | None = Field(
+        default=None,
+        description="regular expression: this side has ended well once a line of its output matches",
+    )
+    failed_line: Pattern | None = Field(
+        default=None,
+        description="regular expression: this side has ended badly once a line of its output matches",
+    )
+    stop: Annotated[
+        Stop, Field(description="how it is asked to end when the run is over; left out: TERM, and 2 s later KILL")
+    ] = Stop()
 
     @model_validator(mode="after")
     def _can_be_typed_to(self) -> Self:
@@ -135,6 +211,10 @@ class Side(Value):
         for name, text in self.files.items():
             yield f"files.{name}", text
 
+    def names_in_files(self) -> set[str]:
+        """What the template files ask for. They have to be well-formed."""
+        return set().union(*(_names(text) for text in self.files.values()))
+
     def rendered(self, values: Mapping[str, str]) -> Self:
         """The same side with every placeholder filled and its files as they will be written."""
         tree = _filled("", self.model_dump(exclude={"files"}), lambda text: render([text], values)[0])
@@ -143,16 +223,19 @@ class Side(Value):
 
 
 TEMPLATES = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False)
-_AS_WRITTEN = ("ready.line", "dialogue.expect", "done_line", "stop.signal")
+_AS_WRITTEN = ("ready.line", "dialogue.expect", "done_line", "failed_line", "stop.signal")
 
 
 def unknown_names(template: str, known: set[str]) -> list[str]:
     """The names in a Jinja2 template that nobody fills. Raises ValueError where it is not a template."""
     try:
-        tree = TEMPLATES.parse(template)
+        return sorted(_names(template) - known)
     except jinja2.TemplateSyntaxError as error:
         raise ValueError(f"line {error.lineno}: {error.message}") from error
-    return sorted(jinja2.meta.find_undeclared_variables(tree) - known)
+
+
+def _names(template: str) -> set[str]:
+    return jinja2.meta.find_undeclared_variables(TEMPLATES.parse(template))
 
 
 def _texts(where: str, tree: Any) -> Iterator[tuple[str, str]]:

@@ -34,7 +34,7 @@ def list_builds() -> None:
 @builds_app.command("install")
 def install_builds(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names, as 'owlt builds list' tells; all by default.")
+        list[str] | None, typer.Argument(metavar="NAME", help="As 'owlt builds list' tells; all by default.")
     ] = None,
 ) -> None:
     """Install builds that are not here yet. What is compiled goes into the user's cache, Debian packages are root's.

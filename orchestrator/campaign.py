@@ -6,19 +6,21 @@ import os
 import re
 import signal
 import threading
+import time
 import types
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 from orchestrator import kernel
 from orchestrator.analysis import analyse_run, analyse_runs
 from orchestrator.catalogue import implementations_of
 from orchestrator.channels import channels_of
 from orchestrator.doctor import lacks_for
-from orchestrator.errors import Missing, OwltError, ProfileError
-from orchestrator.load import load_sweep
+from orchestrator.errors import Missing, OwltError, ProfileError, SweepMistake
+from orchestrator.load import load_sweep, placed
 from orchestrator.plan import Plan, plan_sweep, write_plan
 from orchestrator.record import read_record
 from orchestrator.rigs import guest, namespaces
@@ -31,6 +33,7 @@ from orchestrator.supervisor import (
     runs_done,
     supervise,
 )
+from orchestrator.variants import base_name
 
 Observe = Callable[[Event], None]
 
@@ -42,24 +45,56 @@ class Performed:
     results: Path
     summary: str
     interrupted: bool
+    recorded: int
+    """Runs that have a record now."""
+    interrupted_again: bool = False
+    """Whoever interrupted it did so a second time, before all workers had ended."""
 
 
 def resolve(sweep_file: Path) -> Plan:
     """The plan of a sweep file. Raises ProfileError for what cannot be used as written."""
     sweep = load_sweep(sweep_file)
     if sweep.rig == "local" and sweep.clock != "real":
-        raise ProfileError(
-            f"{sweep_file}: clock: got {sweep.clock!r}; the local rig has the real clock only: write 'clock: real'"
+        mistake = f"clock: got {sweep.clock!r}, wanted real, the only clock of the local rig; write 'clock: real'"
+        raise placed(sweep_file, [mistake])
+    try:
+        builds, channels = implementations_of(sweep), channels_of(sweep)
+    except SweepMistake as problem:
+        raise placed(sweep_file, str(problem).splitlines()) from None
+    try:
+        return plan_sweep(sweep, builds, channels)
+    except ProfileError as problem:
+        raise ProfileError(f"{sweep_file}: {problem}") from None
+
+
+def lacks_of(plan: Plan) -> list[str]:
+    """What this machine lacks to perform a plan, each with the command that mends it; then `perform_plan` refuses."""
+    builds = {base_name(name): build for name, build in plan.implementations.items()}
+    lacks = [
+        f"implementation {name!r} needs {lack.name} ({lack.detail}), which is not here: {lack.mend}"
+        for name, build in builds.items()
+        for lack in lacks_for(build)
+    ]
+    if plan.sweep.rig == "virtual" and kernel.find() is None:
+        lacks.append(
+            "the virtual rig needs a kernel to boot, and none is built: run 'owlt kernel build' (4 to 8 minutes, once)"
         )
-    return plan_sweep(sweep, implementations_of(sweep), channels_of(sweep))
+    if plan.sweep.rig == "local" and os.geteuid() != 0:
+        lacks.append(
+            "the local rig makes network namespaces, which needs root: run owlt with sudo, or write 'rig: virtual'"
+        )
+    return lacks
 
 
 def perform_sweep(
-    sweep_file: Path, results: Path | None, guests: int | None, observe: Callable[[Plan, set[str]], Observe]
+    sweep_file: Path,
+    results: Path | None,
+    guests: int | None,
+    observe: Callable[[Plan, set[str]], Observe],
+    again: str = "the same command",
 ) -> Performed:
     """Perform a sweep file's runs that have no record yet, as `perform_plan` does."""
     plan = resolve(sweep_file)
-    again = f"owlt run {sweep_file}" + (f" --results {results}" if results else "")
     return perform_plan(plan, results or Path("results", plan.sweep.name), guests, observe, again)
 
 
@@ -68,34 +103,36 @@ def perform_plan(
 ) -> Performed:
     """Perform every run that has no record yet and analyse each as it comes; `again` is the command that goes on.
 
-    `observe` is given the plan and the runs done before, and returns what is told every event.
+    `observe` is given the plan and the runs done before, and returns what is told every event, and at once of an
+    interrupt. A plan without runs left needs nothing of this machine.
     Raises OwltError when something is missing or wrong before the first run; then nothing was changed.
     """
-    for build in plan.implementations.values():
-        for lack in lacks_for(build):
-            raise Missing(
-                f"implementation {build.name!r} needs {lack.name} ({lack.detail}), which is not here: {lack.mend}"
-            )
+    if {run.run_id for run in plan.runs} <= runs_done(directory):
+        write_plan(plan, directory)
+        observe(plan, runs_done(directory))
+        return _performed(plan, directory, again, 0)
+    if lacks := lacks_of(plan):
+        raise Missing("\n".join(lacks))
     cpus = sorted(os.sched_getaffinity(0))[: guests or None]
     launch = _launcher(plan, cpus)
     slots = len(cpus) if plan.sweep.rig == "virtual" else 1
     write_plan(plan, directory)
-    interrupted = False
-    try:
-        with _termination_as_interrupt():
+    told = observe(plan, runs_done(directory))
+    with _Interrupts(told) as interrupts:
+        try:
             supervise(
                 plan,
                 directory,
                 launch,
                 slots,
-                observe(plan, runs_done(directory)),
+                told,
                 lambda run_directory: analyse_run(run_directory, plan.sweep.keep_captures),
             )
-    except KeyboardInterrupt:
-        interrupted = True
-    except WorkerFailed as problem:
-        raise OwltError(str(problem)) from problem
-    return Performed(directory, _summary(plan, directory, again), interrupted)
+        except KeyboardInterrupt:
+            pass
+        except WorkerFailed as problem:
+            raise OwltError(f"{problem}\n{_performed(plan, directory, again, 0).summary}") from problem
+    return _performed(plan, directory, again, interrupts.count)
 
 
 def make_report(results: Path) -> Path:
@@ -113,18 +150,11 @@ def make_report(results: Path) -> Path:
 
 def _launcher(plan: Plan, cpus: list[int]) -> Launcher:
     if plan.sweep.rig == "local":
-        if os.geteuid() != 0:
-            raise Missing(
-                "the local rig makes network namespaces, which needs root: run owlt with sudo, or write 'rig: virtual'"
-            )
         if standing := namespaces.leftovers():
             raise Missing(f"a local rig stands already ({', '.join(standing)}); if nobody uses it: owlt rigs --clear")
         return LocalWorkers(plan, _running_kernel_hz())
     found = kernel.find()
-    if found is None:
-        raise Missing(
-            "the virtual rig needs a kernel to boot, and none is built: run 'owlt kernel build' (4 to 8 minutes, once)"
-        )
+    assert found is not None, "lacks_of looked"
     guest.compile_ahead()
     return VirtualWorkers(plan, found, cpus)
 
@@ -136,26 +166,35 @@ def _running_kernel_hz() -> int | None:
     return int(told[1]) if told else None
 
 
-class _termination_as_interrupt:
-    """SIGTERM ends a sweep as Ctrl-C does: the workers are ended, what is published stays."""
+class _Interrupts:
+    """Ctrl-C and SIGTERM: the first ends the workers, what is published stays; another is only heard and counted."""
 
-    def __enter__(self) -> None:
-        def interrupt(_number: int, _frame: types.FrameType | None) -> None:
-            raise KeyboardInterrupt
+    def __init__(self, told: Observe) -> None:
+        self.count = 0
+        self._told = told
+        self._before: dict[signal.Signals, Any] = {}
 
-        self._in_main = threading.current_thread() is threading.main_thread()
-        if self._in_main:
-            self._before = signal.signal(signal.SIGTERM, interrupt)
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._hear) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
 
     def __exit__(self, *_: object) -> None:
-        if self._in_main:
-            signal.signal(signal.SIGTERM, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _hear(self, _number: int, _frame: types.FrameType | None) -> None:
+        self.count += 1
+        self._told(Event(time.time(), -1, "interrupted", {"times": self.count}))
+        if self.count == 1:
+            raise KeyboardInterrupt
 
 
-def _summary(plan: Plan, results: Path, again: str) -> str:
+def _performed(plan: Plan, results: Path, again: str, interrupts: int) -> Performed:
     records = [read_record(path) for path in sorted((results / "runs").iterdir())]
     outcomes = Counter(str(record.outcome) for record in records)
     told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     missing = len(plan.runs) - len(records)
     more = f"; {missing} still to do: run '{again}' again" if missing else ""
-    return f"{len(records)} of {len(plan.runs)} runs recorded in {results}: {told or 'none'}{more}"
+    summary = f"{len(records)} of {len(plan.runs)} runs recorded in {results}: {told or 'none'}{more}"
+    return Performed(results, summary, interrupts > 0, len(records), interrupts > 1)

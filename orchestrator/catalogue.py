@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from agents.contract import Implementation
 from agents.load import ContractError, load_implementation
-from orchestrator.errors import ProfileError
+from orchestrator.errors import NoSuchFile, NotFound, ProfileError, SweepMistake, did_you_mean
+from orchestrator.kinds import refuse_missing, refuse_other_kind
 from orchestrator.sweep import Sweep
-from orchestrator.variants import Parameters, variants
+from orchestrator.variants import variants
 
 PROFILES = Path(__file__).parents[1] / "profiles"
+_LISTS = {"implementation": "owlt implementations", "channel": "owlt channel list"}
+
+
+def profile_path(kind: Literal["implementation", "channel"], name: str) -> Path:
+    """The file of a profile that comes with owlt, by its name, or a file of that path.
+
+    Raises NotFound for a name, NoSuchFile for a path, ProfileError for a file of another kind.
+    """
+    if name.endswith((".yaml", ".yml")):
+        refuse_missing(Path(name))
+        refuse_other_kind(Path(name), kind)
+        return Path(name)
+    known = {path.stem: path for path in (PROFILES / f"{kind}s").glob("*.yaml")}
+    if name not in known:
+        raise NotFound(kind, name, did_you_mean(name, known, f"'{_LISTS[kind]}' lists them; a path ends with .yaml"))
+    return known[name]
 
 
 def implementation_files() -> list[Path]:
@@ -21,12 +40,10 @@ def implementation_files() -> list[Path]:
 def find_implementation(name: str) -> Implementation:
     """The implementation of that name, or in the file of that path.
 
-    Raises ProfileError when there is none, or when its file is not as the contract wants it.
+    Raises NotFound when there is none of that name, NoSuchFile when there is no such file, ProfileError when it is not
+    as the contract wants it.
     """
-    path = Path(name) if name.endswith((".yaml", ".yml")) else PROFILES / "implementations" / f"{name}.yaml"
-    if not path.exists():
-        known = ", ".join(file.stem for file in implementation_files())
-        raise ProfileError(f"implementation {name!r}: not found; wanted one of {known}, or the path of a YAML file")
+    path = profile_path("implementation", name)
     try:
         return load_implementation(path)
     except ContractError as problem:
@@ -36,28 +53,59 @@ def find_implementation(name: str) -> Implementation:
 def implementations_of(sweep: Sweep) -> dict[str, Implementation]:
     """The sweep's implementations by name, a variant for each combination of parameters that it varies.
 
-    Raises ProfileError for one that is not found, that does not work on the sweep's clock, or that shares its
-    name with another.
+    Raises SweepMistake for those that are not found, do not work on the sweep's clock, share a name or have no such
+    parameter; ProfileError for one whose file is not as the contract wants it.
     """
-    found: dict[str, list[Implementation]] = {}
+    builds = _builds(sweep)
+    if mistakes := [*_clock_mistakes(sweep, builds), *_naming_mistakes(sweep, builds)]:
+        raise SweepMistake("\n".join(mistakes))
+    return {
+        build.name: build for name, plain in builds.items() for build in variants(plain, sweep.parameters.get(name, {}))
+    }
+
+
+def _builds(sweep: Sweep) -> dict[str, Implementation]:
+    found: dict[str, Implementation] = {}
+    mistakes = []
     for wanted in sweep.implementations:
-        build = find_implementation(wanted)
-        if build.name in found:
-            raise ProfileError(f"implementations: {wanted!r} and another are both named {build.name!r}; rename one")
-        if sweep.clock not in build.clocks:
-            raise ProfileError(
-                f"implementation {build.name!r} works on the clocks {', '.join(build.clocks)}; "
-                f"the sweep asks for {sweep.clock!r}: change 'clock', or leave it out"
+        try:
+            build = find_implementation(wanted)
+        except NotFound as problem:
+            mistakes.append(
+                f"implementations: got {wanted!r}, wanted a name or the path of a file; {problem.next_step}"
             )
-        found[build.name] = _variants(build, sweep.parameters.get(build.name, {}))
+            continue
+        except NoSuchFile as problem:
+            mistakes.append(f"implementations: {problem}")
+            continue
+        if build.name in found:
+            mistakes.append(f"implementations: {wanted!r} and another are both named {build.name!r}; rename one")
+        found[build.name] = build
+    if mistakes:
+        raise SweepMistake("\n".join(mistakes))
+    return found
+
+
+def _clock_mistakes(sweep: Sweep, builds: dict[str, Implementation]) -> Iterator[str]:
+    for build in builds.values():
+        if sweep.clock not in build.clocks:
+            yield (
+                f"clock: got {sweep.clock!r}, wanted one of {', '.join(build.clocks)}, on which {build.name} works; "
+                f"change 'clock', or leave {build.name} out of 'implementations'"
+            )
+
+
+def _naming_mistakes(sweep: Sweep, builds: dict[str, Implementation]) -> Iterator[str]:
     for key, names in (("parameters", sweep.parameters), ("told", sweep.told)):
-        if stranger := next((name for name in names if name not in found), None):
-            raise ProfileError(f"{key}: {stranger!r} is not an implementation of this sweep ({', '.join(found)})")
-    return {build.name: build for builds in found.values() for build in builds}
-
-
-def _variants(build: Implementation, parameters: Parameters) -> list[Implementation]:
-    try:
-        return variants(build, parameters)
-    except ValueError as problem:
-        raise ProfileError(f"parameters.{build.name}: {problem}") from problem
+        for name in names:
+            if name not in builds:
+                next_step = did_you_mean(name, builds, f"it has {', '.join(builds)}")
+                yield f"{key}.{name}: is not an implementation of this sweep; {next_step}"
+    for name, build in builds.items():
+        for parameter in sweep.parameters.get(name, {}):
+            if parameter not in build.parameters:
+                known = f"it has {', '.join(sorted(build.parameters)) or 'none'}"
+                yield (
+                    f"parameters.{name}.{parameter}: is not a parameter of {name}; "
+                    f"{did_you_mean(parameter, build.parameters, known)}"
+                )

@@ -29,7 +29,10 @@ channel_app = typer.Typer(no_args_is_help=True, help="Channels: known ones, draw
 
 out = Console(highlight=False, soft_wrap=True)
 
-Name = Annotated[str, typer.Argument(help="A channel's name ('owlt channel list'), or the path of a YAML file.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="A channel's name ('owlt channel list'), or the path of a YAML file.")
+]
+MaybeName = typer.Argument(metavar="NAME", help="A channel's name or file; without one, the emulator's.")
 Url = Annotated[
     str, typer.Option("--emulator", envvar="OWLT_EMULATOR", help="The emulator, such as http://192.0.2.1:8765.")
 ]
@@ -60,7 +63,7 @@ def channel_list() -> None:
 
 @channel_app.command("show")
 def channel_show(
-    name: Annotated[str | None, typer.Argument(help="A channel's name or file; without one, the emulator's.")] = None,
+    name: Annotated[str | None, MaybeName] = None,
     figure: Annotated[Path | None, typer.Option("--out", help="FILE.svg, .pdf or .png; by default NAME.svg.")] = None,
     emulator: Url = "",
     token_file: TokenFile = None,
@@ -132,7 +135,7 @@ def channel_set(
 
 @channel_app.command("change")
 def channel_change(
-    direction: Annotated[str, typer.Argument(help="forward or reverse")],
+    direction: Annotated[str, typer.Argument(metavar="DIRECTION", help="forward or reverse")],
     fields: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="As in a profile: delay=300ms.")],
     emulator: Url = "",
     token_file: TokenFile = None,
@@ -166,7 +169,7 @@ def channel_bypass(emulator: Url = "", token_file: TokenFile = None, ca_file: Ca
 
 @channel_app.command("certify")
 def channel_certify(
-    name: Annotated[str | None, typer.Argument(help="A channel's name or file; without one, what it has.")] = None,
+    name: Annotated[str | None, MaybeName] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the certificate to this file too.")] = None,
     tolerance: Tolerance = None,
     emulator: Url = "",

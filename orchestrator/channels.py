@@ -7,8 +7,8 @@ from pathlib import Path
 from emulator.channel import ChannelSpec
 from emulator.channel_file import Changes, ChannelProfile, load_channel
 from emulator.faults import InvalidChannel
-from orchestrator.catalogue import PROFILES
-from orchestrator.errors import ProfileError
+from orchestrator.catalogue import PROFILES, profile_path
+from orchestrator.errors import NoSuchFile, NotFound, ProfileError, SweepMistake
 from orchestrator.sweep import Sweep
 
 
@@ -20,12 +20,10 @@ def channel_files() -> list[Path]:
 def find_channel(name: str, changes: Changes | None = None) -> ChannelProfile:
     """The channel of that name, or in the file of that path, with `changes` made to its links.
 
-    Raises ProfileError when there is none, or with every mistake in its file.
+    Raises NotFound when there is none of that name, NoSuchFile when there is no such file, ProfileError with every
+    mistake in it.
     """
-    path = Path(name) if name.endswith((".yaml", ".yml")) else PROFILES / "channels" / f"{name}.yaml"
-    if not path.exists():
-        known = ", ".join(file.stem for file in channel_files())
-        raise ProfileError(f"channel {name!r}: not found; wanted one of {known}, or the path of a YAML file")
+    path = profile_path("channel", name)
     try:
         return load_channel(path, changes)
     except InvalidChannel as problem:
@@ -35,11 +33,20 @@ def find_channel(name: str, changes: Changes | None = None) -> ChannelProfile:
 def channels_of(sweep: Sweep) -> dict[str, ChannelSpec]:
     """The channels that a sweep names, by the names that it gives them.
 
-    Raises ProfileError for one that is not found, or that shares its name with another.
+    Raises SweepMistake for those that are not found or share a name, ProfileError for a file that is no channel.
     """
     found: dict[str, ChannelSpec] = {}
+    mistakes = []
     for wanted in sweep.channel or []:
         if twin := next((name for name in found if Path(name).stem == Path(wanted).stem), None):
-            raise ProfileError(f"channel: {wanted!r} and {twin!r} are both named {Path(wanted).stem!r}; rename a file")
-        found[wanted] = find_channel(wanted).channel
+            mistakes.append(f"channel: {wanted!r} and {twin!r} are both named {Path(wanted).stem!r}; rename a file")
+            continue
+        try:
+            found[wanted] = find_channel(wanted).channel
+        except NotFound as problem:
+            mistakes.append(f"channel: got {wanted!r}, wanted a name or the path of a file; {problem.next_step}")
+        except NoSuchFile as problem:
+            mistakes.append(f"channel: {problem}")
+    if mistakes:
+        raise SweepMistake("\n".join(mistakes))
     return found

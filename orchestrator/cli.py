@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+import textwrap
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from orchestrator.builds_command import builds_app
 from orchestrator.channel_command import channel_app, channel_certify
 from orchestrator.errors import OwltError
 from orchestrator.implementations_command import implementations_app
+
+if TYPE_CHECKING:
+    from orchestrator.campaign import Performed
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,15 +38,18 @@ app.command("certify", help="The same as 'owlt channel certify'.")(channel_certi
 
 out = Console(highlight=False, soft_wrap=True)
 
-SweepFile = Annotated[Path, typer.Argument(help="A sweep profile, such as profiles/sweeps/demo.yaml.")]
+SweepFile = Annotated[
+    Path, typer.Argument(metavar="SWEEP_FILE", help="A sweep, such as profiles/sweeps/demo.yaml; see docs/sweeps.md.")
+]
 Results = Annotated[Path | None, typer.Option(help="Where results go; by default results/NAME of the sweep.")]
+Guests = Annotated[int | None, typer.Option(min=1, help="Guests side by side; by default one per core.")]
 
 
 @app.command()
 def run(
     sweep_file: SweepFile,
     results: Results = None,
-    guests: Annotated[int | None, typer.Option(min=1, help="Guests side by side; by default one per core.")] = None,
+    guests: Guests = None,
     report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True,
 ) -> None:
     """Perform every run of a sweep that has no record yet, then make the report.
@@ -50,34 +59,60 @@ def run(
     from orchestrator.campaign import perform_sweep
     from orchestrator.progress import SweepProgress
 
-    with SweepProgress(out) as observe:
-        done = perform_sweep(sweep_file, results, guests, observe)
-    out.print(done.summary)
-    if report:
-        _print_report(done.results)
+    again = _as_typed(sweep_file, results, guests, report)
+    with SweepProgress(out, again, report) as observe:
+        done = perform_sweep(sweep_file, results, guests, observe, again)
+    out.print(done.summary, markup=False)
+    if report and done.recorded:
+        _report_of(done)
     if done.interrupted:
         raise typer.Exit(130)
 
 
+def _as_typed(sweep_file: Path, results: Path | None, guests: int | None, report: bool) -> str:
+    """The command that goes on: the same, with its options."""
+    options = ["--results", str(results)] if results else []
+    options += ["--guests", str(guests)] if guests else []
+    options += [] if report else ["--no-report"]
+    return shlex.join(["owlt", "run", str(sweep_file), *options])
+
+
+def _report_of(done: Performed) -> None:
+    """The report of a sweep; an interrupt leaves it out, and so did a second one before it."""
+    try:
+        if not done.interrupted_again:
+            _print_report(done.results)
+            return
+    except KeyboardInterrupt:
+        pass
+    out.print(f"the report is left out; make it with: owlt report {shlex.quote(str(done.results))}", markup=False)
+    raise typer.Exit(130)
+
+
 @app.command()
-def plan(sweep_file: SweepFile) -> None:
-    """Show what a sweep would run, in which order, and about how long it takes."""
-    from orchestrator.campaign import resolve
+def plan(sweep_file: SweepFile, guests: Guests = None) -> None:
+    """Show what a sweep would run, in which order, and about how long it takes.
+
+    What this machine lacks for it is told on standard error.
+    """
+    from orchestrator.campaign import lacks_of, resolve
     from orchestrator.estimate import estimate
 
     planned = resolve(sweep_file)
-    table = _table("order", "run", "deadline", "guest")
+    table = _table("order", "run", "deadline", "boot" if planned.sweep.rig == "virtual" else "worker")
     for batch in planned.batches:
         for each in batch.runs:
             build = planned.implementations[each.permutation.implementation]
             table.add_row(str(each.order), each.run_id, f"{each.deadline_s(build):.0f} s", str(batch.index))
     out.print(table)
-    out.print(estimate(planned).told)
+    out.print(estimate(planned, guests).told)
+    for lack in lacks_of(planned):
+        print(f"owlt: 'owlt run' would refuse this: {lack}", file=sys.stderr)
 
 
 @app.command()
 def report(
-    results: Annotated[Path, typer.Argument(help="A results directory, such as results/demo.")],
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A results directory, such as results/demo.")],
 ) -> None:
     """Make the report of a results directory again, from its records and captures alone."""
     _print_report(results)
@@ -89,12 +124,21 @@ def doctor() -> None:
     from orchestrator.catalogue import find_implementation, implementation_files
     from orchestrator.doctor import examine
 
-    findings = examine(find_implementation(str(path)) for path in implementation_files())
-    table = _table("", "what", "found", "wanted for", "mend")
-    for each in findings:
-        mark = "[green]has[/]" if each.found else "[red]lacks[/]"
-        table.add_row(mark, each.name, each.detail, each.wanted_for, "" if each.found else each.mend)
-    out.print(table)
+    for each in examine(find_implementation(str(path)) for path in implementation_files()):
+        mark = "[green]has[/]  " if each.found else "[red]lacks[/]"
+        for line in _folded(f"{each.name}: {each.detail}; for {each.wanted_for}"):
+            out.print(f"{mark}  {escape(line)}")
+            mark = "     "
+        if not each.found:
+            for line in _folded(f"next: {each.mend}"):
+                out.print(f"{mark}  {escape(line)}")
+
+
+def _folded(text: str) -> list[str]:
+    """Lines for people that are as wide as the terminal, broken between words only: a path stays whole."""
+    return textwrap.wrap(
+        text, out.width - len("lacks  "), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 @app.command()
@@ -124,12 +168,18 @@ def rigs(
 
 
 @app.command()
-def schema(kind: Annotated[str, typer.Argument(help="sweep, implementation or channel")]) -> None:
-    """Print the JSON Schema of a profile, for an editor's completion."""
+def schema(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="One of: sweep, implementation, channel.")],
+) -> None:
+    """Print the JSON Schema of a kind of file, for an editor's completion.
+
+    Such as: owlt schema sweep > sweep.json; then the first line of a sweep file that lies beside it is
+    # yaml-language-server: $schema=sweep.json
+    """
     from orchestrator.schemas import SCHEMAS
 
     if kind not in SCHEMAS:
-        raise OwltError(f"schema {kind!r}: unknown; wanted one of {', '.join(SCHEMAS)}")
+        raise OwltError(f"schema: got {kind!r}, wanted one of {', '.join(SCHEMAS)}")
     print(json.dumps(SCHEMAS[kind](), indent=2))
 
 

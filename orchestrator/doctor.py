@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agents.contract import Binary, Implementation, Need
@@ -21,7 +21,7 @@ SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked for. `wanted_for` says who misses it; `mend` how to get it."""
+    """One thing looked for. `wanted_for` says who wants it; `mend` how to get it."""
 
     name: str
     found: bool
@@ -50,7 +50,20 @@ def examine(implementations: Iterable[Implementation]) -> list[Finding]:
     findings += [_kernel(), _programs(), _shared_memory(), _root(), _netem()]
     for build in implementations:
         findings += _needs(build)
-    return findings
+    return _each_once(findings)
+
+
+def _each_once(findings: Iterable[Finding]) -> list[Finding]:
+    """What several want in one line, with all of them."""
+    merged: dict[tuple[str, str], Finding] = {}
+    for each in findings:
+        before = merged.setdefault((each.name, each.detail), each)
+        wanted_for = dict.fromkeys([*before.wanted_for.split(", "), *each.wanted_for.split(", ")])
+        mend = dict.fromkeys([before.mend, each.mend])
+        merged[each.name, each.detail] = replace(
+            before, wanted_for=", ".join(wanted_for), mend="; or ".join(filter(None, mend))
+        )
+    return list(merged.values())
 
 
 def lacks_for(build: Implementation) -> list[Finding]:

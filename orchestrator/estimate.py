@@ -24,25 +24,31 @@ class Estimate:
     runs: int
     rig_s: float
     wall_s: float
+    side_by_side: int
+    """Workers, each in a guest of its own on the virtual rig."""
 
     @property
     def told(self) -> str:
         """One line for people."""
-        return (
-            f"{self.runs} runs, about {_duration(self.rig_s)} on the rig's clock, about {_duration(self.wall_s)} here"
-        )
+        here = f"about {_duration(self.wall_s)} here, {self.side_by_side} at a time"
+        return f"{self.runs} runs, about {_duration(self.rig_s)} on the rig's clock, {here}"
 
 
-def estimate(plan: Plan) -> Estimate:
-    """How long a plan takes: on the real clock as long as its transfers, on a virtual one as long as computing them."""
+def estimate(plan: Plan, guests: int | None = None) -> Estimate:
+    """How long a plan takes: on the real clock as long as its transfers, on a virtual one as long as computing them.
+
+    `guests` side by side, by default one for each core.
+    """
+    cores = len(os.sched_getaffinity(0))
+    workers = min(guests or cores, cores) if plan.sweep.rig == "virtual" else 1
     rig_s = sum(_session_s(run) for run in plan.runs)
     if plan.sweep.clock == "real":
-        return Estimate(len(plan.runs), rig_s, rig_s + RUN_WALL_S * len(plan.runs))
+        return Estimate(len(plan.runs), rig_s, (rig_s + RUN_WALL_S * len(plan.runs)) / workers, workers)
     megabytes = sum(run.permutation.file_size_bytes for run in plan.runs) / 1e6
     certificates = sum(len(batch.certify) for batch in plan.certifications)
     guests_s = GUEST_BOOT_WALL_S * len([*plan.batches, *plan.certifications]) + CERTIFICATE_WALL_S * certificates
     work_s = guests_s + RUN_WALL_S * len(plan.runs) + WALL_S_PER_MEGABYTE * megabytes
-    return Estimate(len(plan.runs), rig_s, work_s / len(os.sched_getaffinity(0)))
+    return Estimate(len(plan.runs), rig_s, work_s / workers, workers)
 
 
 def _session_s(run: Run) -> float:

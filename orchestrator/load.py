@@ -10,17 +10,29 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agents.yaml_file import NotYaml, read_yaml
+from agents.explaining import explained
+from agents.places import Places, place
+from agents.yaml_file import NotYaml, parse_yaml, read_text
 from orchestrator.errors import ProfileError
+from orchestrator.kinds import refuse_missing, refuse_other_kind
 from orchestrator.sweep import Sweep
+
+KNOWN_KEYS = "; known here: "
 
 
 def read_document(path: Path) -> Any:
     """The document in a YAML 1.2 file. Raises ProfileError when it is missing or not YAML."""
+    refuse_missing(path)
     try:
-        return read_yaml(path)
+        return parse_yaml(read_text(path), str(path))
     except NotYaml as problem:
         raise ProfileError(str(problem)) from problem
+
+
+def placed(path: Path, mistakes: list[str]) -> ProfileError:
+    """Mistakes in a file, each of the form "KEY: ...", with the file and the line of the key in front."""
+    places = Places(read_text(path))
+    return ProfileError("\n".join(place(str(path), places, mistake) for mistake in mistakes))
 
 
 def load_sweep(path: Path) -> Sweep:
@@ -33,20 +45,26 @@ def load_sweep(path: Path) -> Sweep:
         raise ProfileError(
             f"{path}: got {type(document).__name__}, wanted keys and values as in profiles/sweeps/demo.yaml"
         )
+    refuse_other_kind(path, "sweep")
     try:
         return Sweep.model_validate(document)
     except ValidationError as problem:
-        raise ProfileError("\n".join(_complaint(path, error) for error in problem.errors())) from None
+        raise placed(path, _known_once([_as_written(line, document) for line in explained(problem, Sweep)])) from None
 
 
-def _complaint(path: Path, error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"])
-    known = ", ".join(Sweep.model_fields)
-    if error["type"] == "extra_forbidden":
-        return f"{path}: {where}: unknown key; wanted one of {known}"
-    if error["type"] == "missing":
-        return f"{path}: {where}: missing; every sweep needs it"
-    told = error["msg"].removeprefix("Value error, ")
-    if not where:
-        return f"{path}: {told}"
-    return f"{path}: {where}: {told}" + ("" if "got" in told else f"; got {error['input']!r}")
+def _as_written(line: str, document: dict[str, Any]) -> str:
+    """A complaint about an axis of one value that is written without brackets: it has no number."""
+    place, _, told = line.partition(": ")
+    key = place.removesuffix("[0]")
+    return line if isinstance(document.get(key), list) else f"{key}: {told}"
+
+
+def _known_once(lines: list[str]) -> list[str]:
+    """The complaints, each list of known keys only where it stands first."""
+    told: set[str] = set()
+    short = []
+    for line in lines:
+        complaint, mark, known = line.partition(KNOWN_KEYS)
+        short.append(complaint if known in told else line)
+        told |= {known} if mark else set()
+    return short

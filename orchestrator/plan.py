@@ -6,6 +6,7 @@ every machine; that is what makes resuming a look-up and a repeated sweep compar
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping
 from functools import partial
@@ -17,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from agents.contract import Implementation
 from emulator.channel import ChannelSpec
+from orchestrator.differences import differences
 from orchestrator.errors import ResultsConflict
 from orchestrator.run_channel import (
     channel_at,
@@ -182,10 +184,18 @@ def write_plan(plan: Plan, results: Path) -> None:
     """
     path = results / PLAN_NAME
     text = plan.model_dump_json(indent=2) + "\n"
-    if path.exists() and path.read_text() != text:
+    if path.exists() and (there := path.read_text()) != text:
         raise ResultsConflict(
-            f"{results}: holds the results of another sweep (its {PLAN_NAME} differs from this one); "
-            "give this sweep another name, choose another directory with --results, or move the old one away"
+            f"{results}: holds the results of another sweep: {_told_differences(there, text)}; "
+            "choose another directory with --results, give this sweep another name, or move the old results away "
+            "(nothing can be added to a sweep: the order of all its runs is drawn at once)"
         )
     results.mkdir(parents=True, exist_ok=True)
     write_whole(path, text)
+
+
+def _told_differences(there: str, here: str) -> str:
+    try:
+        return differences(json.loads(there), json.loads(here))
+    except ValueError:
+        return f"its {PLAN_NAME} is not JSON"

@@ -18,10 +18,15 @@ from orchestrator.supervisor import Event, Observe
 
 
 class SweepProgress:
-    """A context in which events are drawn. Call it with the plan and what was done before to get the observer."""
+    """A context in which events are drawn. Call it with the plan and what was done before to get the observer.
 
-    def __init__(self, console: Console) -> None:
+    `again` is the command that goes on after an interrupt; `report`: whoever performs the plan makes a report then.
+    """
+
+    def __init__(self, console: Console, again: str = "the same command", report: bool = False) -> None:
         self._console = console
+        self._again = again
+        self._report = report
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -31,24 +36,36 @@ class SweepProgress:
             TimeRemainingColumn(),
             console=console,
         )
+        self._drawn = False
 
     def __enter__(self) -> SweepProgress:
-        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._drawn:
+            self._bar.stop()
 
     def __call__(self, plan: Plan, done: set[str]) -> Observe:
-        task = self._bar.add_task(plan.sweep.name, total=len(plan.runs), completed=len(done))
-        if done:
-            self._console.print(f"{len(done)} of {len(plan.runs)} runs have a record already; going on")
+        total = len(plan.runs)
+        recorded = len(done)
+        if recorded >= total:
+            self._console.print(f"nothing to do: all {total} runs have a record")
+        else:
+            self._bar.start()
+            self._drawn = True
+            if done:
+                self._console.print(f"{recorded} of {total} runs have a record already; going on")
+        task = self._bar.add_task(plan.sweep.name, total=total, completed=recorded)
 
         def observe(event: Event) -> None:
+            nonlocal recorded
+            if event.name == "interrupted":
+                self._console.print(self._interrupted(event.facts["times"], recorded, total), markup=False)
             if event.name == "certified" and event.facts["verdict"] == "failed":
                 self._console.print(f"channel {event.facts['channel']} is not as asked: its runs will be suspect")
             if event.name != "published":
                 return
+            recorded += 1
             self._bar.advance(task)
             if event.facts["outcome"] != Outcome.COMPLETED:
                 self._console.print(
@@ -57,3 +74,9 @@ class SweepProgress:
                 )
 
         return observe
+
+    def _interrupted(self, times: int, recorded: int, total: int) -> str:
+        if times > 1:
+            return "interrupted again: ending the workers" + ("; the report is left out" if self._report else "")
+        report = "making the report of these; Ctrl-C again leaves it out; " if self._report and recorded else ""
+        return f"interrupted: {recorded} of {total} runs are recorded; {report}go on with: {self._again}"

@@ -27,6 +27,7 @@ from orchestrator.builds.places import builds_directory
 from orchestrator.certification import DIRECTORY_NAME, Certified, certified
 from orchestrator.clock import Clock
 from orchestrator.kernel import Kernel
+from orchestrator.own_version import own_version
 from orchestrator.plan import Batch, Plan, Run
 from orchestrator.record import RECORD_NAME, Outcome, RunRecord, write_record
 from orchestrator.rigs import guest
@@ -122,6 +123,7 @@ def write_task(
         certify=batch.certify,
         certificates=certificates,
         runs=batch.runs,
+        owlt=own_version(),
         kernel_hz=kernel_hz,
         builds=builds_directory(),
     )

@@ -16,10 +16,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     WithJsonSchema,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from emulator.channel import ChannelSpec, LinkSpec
 from emulator.quantities import (
@@ -33,16 +36,17 @@ from emulator.quantities import (
 from orchestrator.clock import Clock
 
 RigName = Literal["virtual", "local"]
+UNLIMITED = "unlimited"
 
 
 def parse_rate_or_unlimited(text: object) -> float | None:
     """A rate, or None for "unlimited": the papers' baseline over a plain bridge."""
-    return None if text in ("unlimited", None) else parse_rate_bps(text)
+    return None if text in (UNLIMITED, None) else parse_rate_bps(text)
 
 
 def format_rate_or_unlimited(rate_bps: float | None) -> str:
     """A rate as `parse_rate_or_unlimited` reads it."""
-    return "unlimited" if rate_bps is None else format_rate(rate_bps)
+    return UNLIMITED if rate_bps is None else format_rate(rate_bps)
 
 
 def _one_or_many(value: object) -> object:
@@ -51,16 +55,60 @@ def _one_or_many(value: object) -> object:
 
 def _distinct(values: list[Any]) -> list[Any]:
     if repeated := [value for position, value in enumerate(values) if value in values[:position]]:
-        raise ValueError(f"got {repeated[0]!r} twice; wanted each value once (use 'repetitions' to run it again)")
+        raise ValueError(f"each value once; {repeated[0]!r} is there twice (use 'repetitions' to run it again)")
     return values
 
 
+class _OneOrMany:
+    """An axis as it is written: its one value, or a list of several."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        many = handler(core)
+        return {"anyOf": [many["items"], many | {"uniqueItems": True}]}
+
+
+class _OneOrByAxis:
+    """What is told as it is written: its one value, or one for each value of an axis."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        by_axis = handler(core)
+        return {"anyOf": [by_axis["additionalProperties"], by_axis]}
+
+
+def _as_left_out(schema: dict[str, Any]) -> None:
+    """A key that may be left out is left out, not written as null or empty."""
+    for key in schema["properties"].values():
+        if key.get("default") in (None, {}, ""):
+            key.pop("default", None)
+        kinds = [kind for kind in key.get("anyOf", ()) if kind != {"type": "null"}]
+        if kinds:
+            key |= {"anyOf": kinds}
+
+
+def _read(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same reader, whose complaint says only what was wanted: who tells it knows what was got, and where."""
+
+    def read(text: Any) -> Any:
+        try:
+            return parse(text)
+        except ValueError as problem:
+            raise ValueError(str(problem).partition("wanted ")[2]) from None
+
+    return read
+
+
 def _written(
-    parse: Callable[[Any], int | float | None], write: Callable[[Any], str], example: str
+    parse: Callable[[Any], int | float | None], write: Callable[[Any], str], units: str, *examples: str
 ) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:
-    """A quantity that is text with a unit in every file and a number in the value."""
-    schema = WithJsonSchema({"type": "string", "examples": [example]})
-    return BeforeValidator(parse), PlainSerializer(write, when_used="json"), schema
+    """A quantity that is text with a unit in every file and a number in the value; `units` is a regular expression.
+
+    An example without a unit is a word that may be written instead.
+    """
+    number = r" *[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,2})? *"
+    words = "".join(f"|{example}" for example in examples if " " not in example)
+    pattern = f"^({number}({units}) *{words})$"
+    schema = WithJsonSchema({"type": "string", "pattern": pattern, "examples": [*examples]})
+    return BeforeValidator(_read(parse)), PlainSerializer(write, when_used="json"), schema
 
 
 def _by_axis(parse: Callable[[Any], Any], write: Callable[[Any], str]) -> Callable[[object], object]:
@@ -69,17 +117,28 @@ def _by_axis(parse: Callable[[Any], Any], write: Callable[[Any], str]) -> Callab
     def read(given: object) -> object:
         if not isinstance(given, dict):
             return {"": given}
-        return {"" if key == "" else write(parse(key)): value for key, value in given.items()}
+        return {"" if key == "" else write(_read(parse)(key)): value for key, value in given.items()}
 
     return read
 
 
-Size = Annotated[int, *_written(parse_size_bytes, format_size, "100 kB"), Field(gt=0)]
-Rate = Annotated[float | None, *_written(parse_rate_or_unlimited, format_rate_or_unlimited, "10 Mbit/s")]
-Delay = Annotated[int, *_written(parse_delay_ns, format_delay, "25 ms")]
+def _is_a_parameter(value: object) -> object:
+    values = value if isinstance(value, list) else [value]
+    if not values or not all(isinstance(each, int | float | str) for each in values):
+        raise ValueError("numbers or text, one or a list of them")
+    return value
+
+
+Size = Annotated[int, *_written(parse_size_bytes, format_size, "B|kB|MB|GB", "100 kB"), Field(gt=0)]
+Rate = Annotated[
+    float | None, *_written(parse_rate_or_unlimited, format_rate_or_unlimited, "[kMGT]?bit/s", "10 Mbit/s", UNLIMITED)
+]
+Delay = Annotated[int, *_written(parse_delay_ns, format_delay, "[nuµm]?s|min|h", "25 ms")]
 Value = TypeVar("Value")
 Parameter = int | float | str
-Axis = Annotated[list[Value], BeforeValidator(_one_or_many), AfterValidator(_distinct), Field(min_length=1)]
+Axis = Annotated[
+    list[Value], BeforeValidator(_one_or_many), AfterValidator(_distinct), Field(min_length=1), _OneOrMany()
+]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
 
@@ -90,10 +149,20 @@ class Told(BaseModel):
     Kept by the axis's value as it is written; "" is any.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_as_left_out)
 
-    rate: Annotated[dict[str, Rate], BeforeValidator(_by_axis(parse_rate_or_unlimited, format_rate_or_unlimited))] = {}
-    delay: Annotated[dict[str, Delay], BeforeValidator(_by_axis(parse_delay_ns, format_delay))] = {}
+    rate: Annotated[
+        dict[str, Rate],
+        BeforeValidator(_by_axis(parse_rate_or_unlimited, format_rate_or_unlimited)),
+        _OneOrByAxis(),
+        Field(description="with its unit; or for each of the sweep's rates one: {1.024 Mbit/s: 1 Mbit/s}"),
+    ] = {}
+    delay: Annotated[
+        dict[str, Delay],
+        BeforeValidator(_by_axis(parse_delay_ns, format_delay)),
+        _OneOrByAxis(),
+        Field(description="one way, with its unit; or for each of the sweep's delays one"),
+    ] = {}
 
 
 _AXES = ("rate", "delay", "packet_error_rate")
@@ -138,22 +207,47 @@ class Sweep(BaseModel):
     profile's, both ways.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_as_left_out)
 
-    name: Name
-    title: str = ""
-    seed: Annotated[int, Field(ge=0, lt=2**31)]
-    rig: RigName = "virtual"
-    clock: Clock = "exact"
-    implementations: Axis[str]
-    file_size: Axis[Size]
-    channel: Annotated[Axis[str] | None, Field(description="channel profiles, by name or path")] = None
-    rate: Axis[Rate] | None = None
-    delay: Axis[Delay] | None = None
-    packet_error_rate: Axis[Probability] | None = None
-    repetitions: Annotated[int, Field(ge=1, le=10_000)] = 1
+    name: Annotated[Name, Field(description="small letters, digits and hyphens; results go to results/NAME")]
+    title: Annotated[str, Field(description="one line about it, the report's heading")] = ""
+    seed: Annotated[
+        int, Field(ge=0, lt=2**31, description="whole number; the order of the runs and all errors are drawn from it")
+    ]
+    rig: Annotated[
+        RigName, Field(description="virtual: guests, no root; local: this machine's kernel, needs root and clock real")
+    ] = "virtual"
+    clock: Annotated[
+        Clock,
+        Field(description="exact: computing takes no time; skip: it does; real: so does waiting"),
+    ] = "exact"
+    implementations: Annotated[
+        Axis[str], Field(description="what is compared: names that `owlt implementations` lists, or paths of files")
+    ]
+    file_size: Annotated[Axis[Size], Field(description="of the file that is sent, with its unit: B, kB, MB, GB")]
+    channel: Annotated[
+        Axis[str] | None,
+        Field(description="channel profiles: names that `owlt channel list` lists, or paths of files"),
+    ] = None
+    rate: Annotated[
+        Axis[Rate] | None,
+        Field(
+            description="of the channel, both ways, with its unit: bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s; or unlimited"
+        ),
+    ] = None
+    delay: Annotated[
+        Axis[Delay] | None,
+        Field(description="of the channel, one way, the same both ways, with its unit: ns, us, ms, s, min, h"),
+    ] = None
+    packet_error_rate: Annotated[
+        Axis[Probability] | None,
+        Field(description="of the channel, both ways: probability, 0 to 1, that one bit of a frame is flipped"),
+    ] = None
+    repetitions: Annotated[
+        int, Field(ge=1, le=10_000, description="how often every permutation runs, each time with errors of its own")
+    ] = 1
     parameters: Annotated[
-        dict[str, dict[str, Parameter | Axis[Parameter]]],
+        dict[str, dict[str, Annotated[Parameter | Axis[Parameter], BeforeValidator(_is_a_parameter)]]],
         Field(description="parameters of implementations to change, by name; a list is one more axis of the grid"),
     ] = {}
     told: Annotated[
@@ -161,8 +255,7 @@ class Sweep(BaseModel):
         Field(description="what implementations are told of rate and delay, by name, where it is not the channel's"),
     ] = {}
     queue_packets: Annotated[
-        int | None,
-        Field(ge=1, description="the bottleneck queue of each direction; left out: the channel's own, 1000 of itself"),
+        int | None, Field(ge=1, description="room of the bottleneck's queue in each direction, in packets")
     ] = None
     certify: Annotated[
         bool, Field(description="measure each channel before its first run; runs on one that fails are suspect")
@@ -171,15 +264,17 @@ class Sweep(BaseModel):
         Literal["whole", "headers", "none"], Field(description="what stays of the captures once analysed")
     ] = "headers"
     runs_per_guest: Annotated[
-        int,
-        Field(ge=1, description="runs that share one boot of a virtual guest; their order is part of the seed"),
+        int, Field(ge=1, description="runs that share one boot of a guest; part of what is drawn at random")
     ] = 9
 
     @model_validator(mode="after")
     def _has_a_channel(self) -> Self:
         missing = [name for name in _AXES if getattr(self, name) is None]
         if self.channel is None and missing:
-            raise ValueError(f"got neither channel nor {', '.join(missing)}; wanted a channel profile, or all three")
+            raise ValueError(
+                f"{', '.join(missing)}: got none, wanted all three of rate, delay and packet_error_rate, "
+                "or a channel profile; add what is missing, or 'channel: NAME'"
+            )
         for name, told in self.told.items():
             for axis, values, write in (
                 ("rate", told.rate, format_rate_or_unlimited),
@@ -188,7 +283,7 @@ class Sweep(BaseModel):
                 here = [write(value) for value in getattr(self, axis) or []]
                 if here and (stranger := next((key for key in values if key and key not in here), None)):
                     raise ValueError(
-                        f"told.{name}.{axis}: got {stranger!r}; wanted one of this sweep's: {', '.join(here)}"
+                        f"told.{name}.{axis}: got {stranger!r}, wanted one of this sweep's: {', '.join(here)}"
                     )
         return self
 

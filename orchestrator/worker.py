@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -60,6 +59,8 @@ class Task(BaseModel):
     certify: list[str]
     certificates: dict[str, Certified]
     runs: list[Run]
+    owlt: str
+    """Its version."""
     kernel_hz: int | None
     builds: Path
     """Where third-party builds are installed on the hosts."""
@@ -137,7 +138,7 @@ def work(directory: Path, rig_directory: Path) -> None:
 
 
 def _versions(task: Task, rig: Rig) -> dict[str, str]:
-    found = {"owlt": version("owlt"), "python": platform.python_version(), "kernel": platform.release()}
+    found = {"owlt": task.owlt, "python": platform.python_version(), "kernel": platform.release()}
     return found | {name: _build_version(build, rig) for name, build in task.implementations.items()}
 
 

@@ -13,15 +13,15 @@ def test_a_bad_sweep_file_names_the_key(tmp_path: Path) -> None:
     done = owlt("run", sweep_file(tmp_path, delays="25 ms"), "--results", tmp_path / "results")
 
     assert done.returncode == 2
-    assert "delays: unknown key" in done.stderr
+    assert "delays: is not a known key; did you mean delay?" in done.stderr
     assert not (tmp_path / "results").exists()
 
 
-def test_an_unknown_implementation_is_named_with_the_known_ones(tmp_path: Path) -> None:
+def test_a_misspelt_implementation_is_corrected(tmp_path: Path) -> None:
     done = owlt("run", sweep_file(tmp_path, implementations="cfpd"), "--results", tmp_path / "results")
 
     assert done.returncode == 2
-    assert "'cfpd': not found; wanted one of cfdp, norm" in done.stderr
+    assert "got 'cfpd', wanted a name or the path of a file; did you mean cfdp?" in done.stderr
     assert not (tmp_path / "results").exists()
 
 

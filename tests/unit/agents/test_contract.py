@@ -3,12 +3,15 @@
 from importlib import import_module
 from pathlib import Path
 
+import jsonschema
 import pytest
+from ruamel.yaml import YAML
 
-from agents.contract import Implementation, Need, TimeLimit
+from agents.contract import ROLES, Implementation, Need, TimeLimit
 from agents.load import load_implementation
 from agents.needs import unmet
-from agents.placeholders import RunValues
+from agents.placeholders import RunValues, as_text
+from agents.side import TEMPLATES
 
 PROFILES = Path(__file__).parents[3] / "profiles" / "implementations"
 SHIPPED = sorted(PROFILES.glob("*.yaml"))
@@ -32,6 +35,18 @@ def test_a_shipped_implementation_renders_for_a_run(path: Path, run_values: RunV
     assert not [text for text in texts if "{" in text]
 
 
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_the_files_of_a_shipped_implementation_are_those_of_text_alone(path: Path, run_values: RunValues) -> None:
+    build = load_implementation(path)
+    programs = {name: f"/bin/{name}" for name in build.binary}
+    texts = run_values.as_text() | programs | {name: as_text(value) for name, value in build.parameters.items()}
+    plain = {name: str(text) for name, text in texts.items()}
+
+    for role in ROLES:
+        expected = {name: TEMPLATES.from_string(text).render(plain) for name, text in build.side(role).files.items()}
+        assert build.rendered(run_values.as_text(), programs).side(role).files == expected
+
+
 def test_ports_are_numbers_once_rendered(cfdp: Implementation, run_values: RunValues) -> None:
     assert cfdp.rendered(run_values.as_text(), {}).session.udp_ports == [2501, 2502]
 
@@ -53,6 +68,14 @@ def test_the_deadline_adds_round_trips_file_times_and_seconds() -> None:
     assert limit.deadline_s(rtt_s=2.5, file_size_bytes=1_000_000, rate_bps=1e6) == 10 * 2.5 + 2 * 8 + 5
 
 
+def test_a_number_of_a_run_prints_in_a_file_as_on_a_command_line(run_values: RunValues) -> None:
+    texts = run_values.as_text()
+
+    assert {name: TEMPLATES.from_string(f"{{{{ {name} }}}}").render(texts) for name in texts} == {
+        name: f"{{{name}}}".format_map(texts) for name in texts
+    }
+
+
 def test_an_unlimited_rate_adds_no_time_to_the_deadline() -> None:
     assert TimeLimit(rtts=1, file_times=9, extra_s=3).deadline_s(1.0, 10**9, None) == 4
 
@@ -67,6 +90,47 @@ def test_the_schema_names_every_key_for_editors() -> None:
 
     assert set(schema["properties"]) == set(Implementation.model_fields)
     assert schema["additionalProperties"] is False
+
+
+def test_the_schema_explains_every_key_to_editors() -> None:
+    schema = Implementation.model_json_schema()
+    parts = {"": schema, **schema["$defs"]}
+
+    assert [
+        f"{part}.{key}"
+        for part, told in parts.items()
+        for key, value in told["properties"].items()
+        if not value.get("description")
+    ] == []
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_the_schema_accepts_what_comes_with_owlt(path: Path) -> None:
+    tree = YAML(typ="safe", pure=True).load(path.read_text())
+
+    jsonschema.validate(tree, Implementation.model_json_schema())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ready", {"udp_port": "five"}),
+        ("ready", {"udp_port": 70000}),
+        ("ready", {"udp_port": 1, "line": "x"}),
+        ("ready", {"line": "x", "within_s": "30 s"}),
+        ("card_rate_bps", "fast"),
+        ("stop", {"signal": "TREM"}),
+        ("stop", {"signal": "SIGTERM"}),
+    ],
+)
+def test_the_schema_refuses_what_the_loader_refuses(key: str, value: object) -> None:
+    tree = YAML(typ="safe", pure=True).load((PROFILES / "cfdp.yaml").read_text())
+    tree["sender"][key] = value
+
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tree, Implementation.model_json_schema())
+    with pytest.raises(ValueError, match=rf"sender\.{key}"):
+        Implementation.model_validate(tree)
 
 
 @pytest.mark.parametrize(

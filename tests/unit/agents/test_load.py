@@ -57,14 +57,61 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
     ("old", "new", "said"),
     [
         ("title: An example", "titel: An example", "titel: is not a known key; did you mean title?"),
-        ("title: An example\n", "", "title: is missing; add it (string)"),
+        ("title: An example\n", "", "title: is missing; add it (text: as figures name it)"),
         ("title: An example", "title: 5", "title: got 5, wanted text; put quotes around a number"),
-        ("title: An example", 'title: ""', "title: got '', wanted at least one"),
-        ("name: example", "name: Example One", "name: got 'Example One', wanted text of the form ^[a-z0-9]"),
+        ("title: An example", 'title: ""', "title: got '', wanted text that is not empty"),
+        ("name: example", "name: Example One", "name: got 'Example One', wanted small letters, digits, . _ and -"),
         ("name: example", "name: other", "name: got 'other', wanted 'example' as the file is called"),
         ("[take, ", "[17, ", "receiver.command[0]: got 17, wanted text; put quotes around a number"),
         ('[take, "{received_file}"]', "[]", "receiver.command: got [], wanted at least one"),
-        ('[take, "{received_file}"]', "take it", "receiver.command: got 'take it', wanted a list such as [one, two]"),
+        ('[take, "{received_file}"]', "take it", "wanted a list such as [one, two], or [sh, -c, "),
+        (
+            '["{port}"]',
+            "{port}",
+            'session.udp_ports: got {port} without quotes, wanted "{port}": braces need quotes in YAML',
+        ),
+        (
+            '"{received_file}"]',
+            "{received_file}]",
+            'got {received_file} without quotes, wanted "{received_file}": braces',
+        ),
+        (
+            '{udp_port: "{port}"}',
+            "{udp_port: {port}}",
+            'got {port} without quotes, wanted "{port}": braces need quotes',
+        ),
+        ('{udp_port: "{port}"}', "{udp_port: five}", "got 'five', wanted a port from 1 to 65535, or a {placeholder}"),
+        ('{udp_port: "{port}"}', "{udp_port: true}", "got true, wanted a port from 1 to 65535, or a {placeholder}"),
+        (
+            '{udp_port: "{port}"}',
+            "{udp_port: 1, within_s: 30 s}",
+            "got '30 s', wanted a number of seconds from 0 up, or a {placeholder}; leave out the unit",
+        ),
+        (
+            "environment:",
+            "card_rate_bps: -1\n  environment:",
+            "got -1, wanted a number of bit/s from 0 up, or a {placeholder}",
+        ),
+        (
+            "environment:",
+            "stop: {signal: TREM}\n  environment:",
+            "such as TERM, INT, KILL, HUP, QUIT, USR1; did you mean TERM?",
+        ),
+        (
+            "environment:",
+            "stop: {signal: SIGINT}\n  environment:",
+            "got 'SIGINT', wanted a signal, without SIG, such as",
+        ),
+        (
+            "environment:",
+            "stop: {signal: 9}\n  environment:",
+            "receiver.stop.signal: got 9, wanted a signal, without SIG",
+        ),
+        (
+            "environment:",
+            "failed_line: '('\n  environment:",
+            "receiver.failed_line: got '(', wanted a regular expression",
+        ),
         (
             "{received_file}",
             "{recieved_file}",
@@ -72,22 +119,52 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
         ),
         ("{file_size_bytes}", "{size}", "receiver.environment.SIZE: got '{size}', whose {size} is not"),
         ('["{port}"]', '["{prot}"]', "session.udp_ports[0]: got '{prot}', whose {prot} is not"),
-        ('["{port}"]', "[70000]", "session.udp_ports[0]: got 70000, wanted less than or equal to 65535 or text"),
+        ('["{port}"]', "[70000]", "session.udp_ports[0]: got 70000, wanted a port from 1 to 65535, or a {placeholder}"),
         ('{udp_port: "{port}"}', "{line: '('}", "receiver.ready.line: got '(', wanted a regular expression"),
         ('{udp_port: "{port}"}', "{}", "receiver.ready: got {}, wanted exactly one of line, udp_port"),
         ('{udp_port: "{port}"}', "{udp_port: 1, line: x}", "wanted exactly one of line, udp_port"),
         ('{udp_port: "{port}"}', "{sctp_port: 1}", "receiver.ready.sctp_port: is not a known key"),
-        ("rtts: 10", "rtts: -1", "time_limit.rtts: got -1, wanted greater than or equal to 0"),
+        ("rtts: 10", "rtts: -1", "time_limit.rtts: got -1, wanted a number from 0 up"),
+        ("rtts: 10", "rtts: true", "time_limit.rtts: got true, wanted a number"),
+        ("extra_s: 5", "extra_s: 5 s", "time_limit.extra_s: got '5 s', wanted a number of seconds; leave out the unit"),
+        ("extra_s: 5", "extra_s: ", "time_limit.extra_s: got nothing, wanted a number of seconds"),
         ("rtts: 10", "rtts: .inf", "time_limit.rtts: got inf, wanted a finite number"),
-        ("rtts: 10, ", "", "time_limit.rtts: is missing; add it (number)"),
+        ("rtts: 10, ", "", "time_limit.rtts: is missing; add it (a number: how many round trips of light)"),
         ("{port: 4000}", "{port: 4000, seed: 1}", "{seed} comes from the run: choose another name"),
         ("{port: 4000}", "{port: 4000, a-b: 1}", "'a-b' cannot stand between braces"),
-        ("{port: 4000}", "{port: [1]}", "parameters.port: got [1], wanted a valid integer or a valid number or text"),
+        (
+            "{port: 4000}",
+            "{port: [1, 2]}",
+            "parameters.port: got [1, 2], wanted one value here; a list belongs into the sweep",
+        ),
+        ("{port: 4000}", "{port: true}", "parameters.port: got true, wanted a number or text; put quotes around it"),
+        ("{port: 4000}", "{port: .nan}", "parameters.port: got nan, wanted a finite number or text"),
+        ("{port: 4000}", "{port: }", "parameters.port: got nothing, wanted a number or text; an empty text is "),
+        (
+            "{port: 4000}",
+            "{port: 4000, linger: 60}",
+            "parameters.linger: got 60, but nothing uses it; write {linger} where it belongs, or leave it out",
+        ),
+        (
+            "{port: 4000}",
+            "{port: 4000, ports: 5}",
+            "parameters.ports: got 5, but nothing uses it; did you mean port? Else write {ports} where it belongs",
+        ),
         ("title:", "done: never\ntitle:", "done: got 'never', wanted 'both_exit', 'receiver_exits'"),
         ("title:", "clocks: [fast]\ntitle:", "clocks[0]: got 'fast', wanted 'exact', 'skip' or 'real'"),
         ("title:", "clocks: []\ntitle:", "clocks: got [], wanted at least one"),
+        (
+            "title:",
+            "clocks: virtual\ntitle:",
+            "clocks: got 'virtual', wanted a list of any of exact, skip, real, such as",
+        ),
+        (
+            "title:",
+            "binary: {tool: {search: [tool, ~/bin/tool], mend: get it}}\ntitle:",
+            "wanted names, which are looked for on PATH, and absolute paths; '~/bin/tool' is neither",
+        ),
         ("title:", "needs: [{mend: do it}]\ntitle:", "wanted exactly one of file, command, python_module, library"),
-        ("title:", "needs: [{file: /x}]\ntitle:", "needs[0].mend: is missing; add it (string)"),
+        ("title:", "needs: [{file: /x}]\ntitle:", "needs[0].mend: is missing; add it (the command that gets it)"),
         (
             "title:",
             "known_limits: [{why: at times, it crashes}]\ntitle:",
@@ -97,10 +174,10 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
         (
             "title:",
             "unsupported_exit_status: 0\ntitle:",
-            "unsupported_exit_status: got 0, wanted greater than or equal to 1",
+            "unsupported_exit_status: got 0, wanted a number from 1 up",
         ),
-        ("title:", "title: again\ntitle:", "not YAML: found duplicate key"),
-        ("title:", "title: [\ntitle:", "line 5: is not YAML"),
+        ("title:", "title: again\ntitle:", "example.yaml:4: title: is there twice, first in line 3; leave one out"),
+        ("title:", "title: [\ntitle:", "example.yaml:3: is not YAML: the [ here is not closed"),
     ],
 )
 def test_a_mistake_is_answered_with_file_key_got_and_wanted(file: Path, old: str, new: str, said: str) -> None:
@@ -111,9 +188,99 @@ def test_a_mistake_is_answered_with_file_key_got_and_wanted(file: Path, old: str
 
 
 def test_every_mistake_is_named_at_once(file: Path) -> None:
+    message = refusal(file, "title: An example\nprotocol: UDP", "title: 5\nprotocol: 6")
+
+    assert [line.split(": ")[1] for line in message.splitlines()] == ["title", "protocol"]
+
+
+def test_a_misspelt_key_is_one_mistake(file: Path) -> None:
     message = refusal(file, "title: An example", "titel: An example")
 
-    assert [line.split(": ")[1] for line in message.splitlines()] == ["title", "titel"]
+    assert message == f"{file}:3: titel: is not a known key; did you mean title?"
+
+
+def test_every_placeholder_that_nothing_fills_is_named_at_once(file: Path) -> None:
+    message = refusal(file, '"{file}", "{receiver_address}', '"{fiel}", "{reciever_address}')
+
+    assert [line.split(": ")[1] for line in message.splitlines()] == ["sender.command[1]", "sender.command[2]"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("protocol: UDP", "protocol: 5", 4),
+        ("rtts: 10", "rtts: many", 14),
+        ("TZ: UTC", "TZ: 5", 11),
+        ("TZ: UTC", "net.ipv4.x: 5", 11),
+        ("parameters: {port: 4000}", "parameters:\n  port: 4000\n  linger: 1", 14),
+        ("rtts: 10, ", "", 14),
+        ("title: An example\n", "", 2),
+        ("name: example", "name: other", 2),
+        ('command: [take, "{received_file}"]', "command:\n  - take\n  - {received_file}", 11),
+        ("environment: {", 'files:\n    a.conf: "{{ what }}"\n  environment: {', 12),
+    ],
+)
+def test_a_mistake_is_told_with_the_line_of_its_key(file: Path, old: str, new: str, line: int) -> None:
+    assert refusal(file, old, new).startswith(f"{file}:{line}: ")
+
+
+def test_a_parameter_that_only_a_file_uses_is_used(file: Path) -> None:
+    file.write_text(
+        GOOD.replace("{port: 4000}", "{port: 4000, linger: 1}").replace(
+            "environment:", 'files: {a.conf: "{% if linger > 0 %}stay{% endif %}"}\n  environment:'
+        )
+    )
+
+    assert load_implementation(file).parameters["linger"] == 1
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "prepare: [[sh, -c, '{linger}']]",
+        "sysctls: {net.x: '{linger}'}",
+        "route: {initcwnd: '{linger}'}",
+        "dialogue: [{send: '{linger}'}]",
+        "card_rate_bps: '{linger}'",
+        "stop: {grace_s: 1}\n  files: {a: '{{ linger }}'}",
+    ],
+)
+def test_a_parameter_is_used_wherever_its_placeholder_stands(file: Path, use: str) -> None:
+    file.write_text(
+        GOOD.replace("{port: 4000}", "{port: 4000, linger: 1}").replace("environment:", f"{use}\n  environment:")
+    )
+
+    assert load_implementation(file).parameters["linger"] == 1
+
+
+def test_a_parameter_in_the_place_of_the_received_file_is_used(file: Path) -> None:
+    file.write_text(
+        GOOD.replace("{port: 4000}", "{port: 4000, inbox: in}").replace(
+            "title:", 'received_file: "{run_dir}/{inbox}/a"\ntitle:'
+        )
+    )
+
+    assert load_implementation(file).parameters["inbox"] == "in"
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("files: {a: 'x {linger}'}", "in a file it is written {{ linger }}"),
+        ("prepare: [[x, '{{linger}}']]", "it is written {linger}: doubled braces are literal ones"),
+        ("done_line: 'x{linger}'", "write {linger} where it belongs, or leave it out"),
+    ],
+)
+def test_a_parameter_that_is_written_in_the_wrong_braces_is_told_the_right_ones(
+    file: Path, key: str, said: str
+) -> None:
+    changed = GOOD.replace("environment:", f"{key}\n  environment:")
+    file.write_text(changed.replace("{port: 4000}", "{port: 4000, linger: 1}"))
+
+    with pytest.raises(ContractError) as refused:
+        load_implementation(file)
+
+    assert said in str(refused.value)
 
 
 def test_an_empty_file_is_refused(file: Path) -> None:

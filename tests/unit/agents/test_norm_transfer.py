@@ -21,11 +21,18 @@ UNICAST = ["--destination", "address", "--receiver-address", "127.0.0.1"]
 
 @pytest.fixture
 def common() -> list[object]:
-    """Options of both sides, on a port that nobody uses."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("", 0))
-        port = probe.getsockname()[1]
+    """Options of both sides, on a port that nobody uses, and that no kernel gives to anybody who asks for any."""
+    port = next(filter(_is_free, (random.SystemRandom().randrange(10_000, 30_000) for _ in range(100))))
     return ["--session", f"{GROUP}:{port}", "--interface", "lo", "--rate-bps", 20e6, "--rtt-s", RTT_S]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True
 
 
 @pytest.fixture

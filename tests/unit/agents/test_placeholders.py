@@ -2,12 +2,20 @@
 
 import pytest
 
-from agents.placeholders import RUN_PLACEHOLDERS, RunValues, as_text, check, render
+from agents.placeholders import RUN_PLACEHOLDERS, RunValues, as_text, check, names_in, render
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(10_000_000.0, "10000000"), (0.0001, "0.0001"), (2.5, "2.5"), (0, "0"), (1e-9, "0.000000001"), ("a b", "a b")],
+    [
+        (10_000_000.0, "10000000"),
+        (0.0001, "0.0001"),
+        (2.5, "2.5"),
+        (0, "0"),
+        (1e-9, "0.000000001"),
+        (1e-13, "0"),
+        ("a b", "a b"),
+    ],
 )
 def test_numbers_are_written_without_exponents(value: float | str, text: str) -> None:
     assert as_text(value) == text
@@ -41,6 +49,10 @@ def test_doubled_braces_are_literal() -> None:
     check("here", '{{"seed": {seed}}}', ["seed"])
 
     assert render(['{{"seed": {seed}}}'], {"seed": "7"}) == ['{"seed": 7}']
+
+
+def test_the_placeholders_of_a_text_are_those_in_single_braces() -> None:
+    assert names_in("{a}:{{b}} {c}") == {"a", "c"}
 
 
 @pytest.mark.parametrize("template", ["{wrong}", "{}", "{0}", "{seed:d}", "{seed!r}", "{seed.real}", "{", "}", "{seed"])

@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from agents.contract import Implementation, Limits, Space
-from agents.side import Ready, Side
+from agents.placeholders import RunValues
+from agents.side import Ready, Side, Stop
 
 
 def implementation(**changes: Any) -> Implementation:
@@ -30,6 +31,35 @@ def test_a_file_is_a_template_with_the_placeholders_of_commands() -> None:
     )
 
     assert side.rendered({"rate_bps": "10000000", "rtt_s": "2.5"}).files == {"a.conf": "rate 10000k\nfar"}
+
+
+def test_a_number_of_the_run_is_doubled_as_a_number_in_a_file(run_values: RunValues) -> None:
+    side = Side(command=["run"], files={"a.conf": "{{ rtt_s * 2 }} of {{ rtt_s }}"})
+
+    assert side.rendered(run_values.as_text()).files == {"a.conf": "0.1 of 0.05"}
+
+
+def test_a_number_among_the_parameters_is_a_number_in_a_file() -> None:
+    build = implementation(parameters={"port": 5000}, sender={"command": ["x"], "files": {"a": "{{ port + 1 }}"}})
+
+    assert build.rendered({}, {}).sender.files == {"a": "5001"}
+
+
+def test_text_among_the_parameters_stays_text_in_a_file() -> None:
+    build = implementation(parameters={"word": "5"}, sender={"command": ["x"], "files": {"a": "{{ word + '1' }}"}})
+
+    assert build.rendered({}, {}).sender.files == {"a": "51"}
+
+
+def test_a_line_that_tells_of_failure_stands_as_it_is_written() -> None:
+    side = Side.model_validate({"command": ["run"], "failed_line": "^fail{1}ed"})
+
+    assert side.rendered({}).failed_line == "^fail{1}ed"
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "KILL", "HUP", "QUIT", "USR1"])
+def test_a_signal_is_named_without_sig(name: str) -> None:
+    assert Stop(signal=name).signal == name
 
 
 def test_a_file_that_names_what_nothing_fills_is_refused_with_what_does() -> None:
@@ -135,5 +165,5 @@ def test_a_run_directory_grows_with_the_file() -> None:
 def test_a_placeholder_that_is_filled_with_no_number_is_refused() -> None:
     side = Side.model_validate({"command": ["run"], "card_rate_bps": "{word}"})
 
-    with pytest.raises(ValidationError, match=r"a number or a \{placeholder\}"):
+    with pytest.raises(ValidationError, match=r"a number from 0 up, or a \{placeholder\}"):
         side.rendered({"word": "fast"})

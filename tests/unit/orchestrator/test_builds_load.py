@@ -71,8 +71,7 @@ def test_a_key_of_no_build_is_named(tmp_path: Path) -> None:
 def test_a_key_of_no_recipe_is_corrected_to_one_of_its_kind(tmp_path: Path) -> None:
     told = complaint(tmp_path, WHOLE.replace("crate: mine", "crates: mine"))
 
-    assert "recipe.crate: is missing; add it (string)" in told
-    assert "recipe.crates: is not a known key; did you mean crate?" in told
+    assert told == "recipe.crates: is not a known key; did you mean crate?"
 
 
 def test_a_value_of_a_wrong_kind_is_shown_beside_what_was_wanted(tmp_path: Path) -> None:

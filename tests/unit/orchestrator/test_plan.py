@@ -181,17 +181,51 @@ def test_another_sweep_is_not_mixed_into_a_results_directory(tmp_path: Path) -> 
         write_plan(planned(seed=8), tmp_path)
 
 
+def test_a_conflict_names_the_keys_that_differ_with_both_values(tmp_path: Path) -> None:
+    write_plan(planned(), tmp_path)
+
+    with pytest.raises(
+        ResultsConflict, match=r"seed: 7 there, 8 here; repetitions: 3 there, 4 here; choose another dir"
+    ):
+        write_plan(planned(seed=8, repetitions=4), tmp_path)
+
+
+def test_a_conflict_of_implementations_names_the_parameter(tmp_path: Path) -> None:
+    write_plan(planned(), tmp_path)
+    plan = planned()
+    changed = plan.implementations["cfdp"].with_parameters({"segment_bytes": 77})
+    other = plan.model_copy(update={"implementations": plan.implementations | {"cfdp": changed}})
+
+    with pytest.raises(ResultsConflict, match=r"other implementations: cfdp\.parameters\.segment_bytes: \d+ there, 77"):
+        write_plan(other, tmp_path)
+
+
+def test_a_conflict_of_channels_says_so(tmp_path: Path) -> None:
+    write_plan(planned(), tmp_path)
+
+    with pytest.raises(ResultsConflict, match="a channel profile has changed"):
+        write_plan(planned().model_copy(update={"channels": {}}), tmp_path)
+
+
+@pytest.mark.parametrize("there", ["{}", "[1]", "torn {"])
+def test_a_plan_that_is_none_is_a_conflict_too(tmp_path: Path, there: str) -> None:
+    (tmp_path / "plan.json").write_text(there)
+
+    with pytest.raises(ResultsConflict, match=r"another sweep: its plan\.json is not "):
+        write_plan(planned(), tmp_path)
+
+
 def test_the_same_sweep_finds_its_own_results(tmp_path: Path) -> None:
     write_plan(planned(), tmp_path)
 
     write_plan(planned(), tmp_path)
 
 
-def test_an_unknown_implementation_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ProfileError, match=r"'cfpd': not found; wanted one of bp-acs, "):
+def test_an_unknown_implementation_is_named_with_the_nearest() -> None:
+    with pytest.raises(ProfileError, match=r"implementations: got 'cfpd', wanted .*; did you mean cfdp\?"):
         planned(implementations=["cfpd"])
 
 
 def test_a_parameter_that_a_build_does_not_have_is_named() -> None:
-    with pytest.raises(ProfileError, match=r"parameters\.cfdp: .*'segment'"):
+    with pytest.raises(ProfileError, match=r"parameters\.cfdp\.segment: is not .*; did you mean segment_bytes\?"):
         planned(parameters={"cfdp": {"segment": 1}})

@@ -203,8 +203,19 @@ def test_a_rig_that_does_not_come_up_stops_the_sweep_and_keeps_what_it_said(tmp_
     with pytest.raises(WorkerFailed, match="no namespaces here"):
         go(workers, tmp_path)
 
-    assert "no namespaces here" in next(tmp_path.glob("workers/*/console.log")).read_text()
+    assert "no namespaces here" in (tmp_path / "failed-batch-0.log").read_text()
     assert runs_done(tmp_path) == set()
+
+
+def test_the_log_that_a_failure_names_is_still_there_after_the_next_start(tmp_path: Path) -> None:
+    workers = Workers(small_plan())
+    workers.program = "print('no namespaces here')"
+    with pytest.raises(WorkerFailed) as failed:
+        go(workers, tmp_path)
+
+    go(Workers(small_plan()), tmp_path)
+
+    assert "no namespaces here" in Path(str(failed.value).rpartition("see ")[2]).read_text()
 
 
 def test_a_guest_has_memory_for_what_is_in_flight() -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.catalogue import find_implementation
+from orchestrator.channels import find_channel
 from orchestrator.errors import ProfileError
 from orchestrator.load import load_sweep
 
@@ -50,25 +52,93 @@ def test_the_grid_is_the_product_of_its_lists(tmp_path: Path) -> None:
 
 
 def test_an_unknown_key_is_named_with_the_known_ones(tmp_path: Path) -> None:
-    told = complaint(tmp_path, SMALL + "delays: 25 ms\n")
+    told = complaint(tmp_path, SMALL + "colour: red\n")
 
-    assert "delays: unknown key" in told
+    assert "colour: is not a known key" in told
     assert "packet_error_rate" in told
 
 
+def test_the_known_keys_are_listed_once_for_several_unknown_ones(tmp_path: Path) -> None:
+    told = complaint(tmp_path, SMALL + "colour: red\nflavour: up\n")
+
+    assert (told.count("is not a known key"), told.count("packet_error_rate")) == (2, 1)
+
+
+def test_a_misspelt_key_is_told_with_the_nearest(tmp_path: Path) -> None:
+    assert "delays: is not a known key; did you mean delay?" in complaint(tmp_path, SMALL + "delays: 25 ms\n")
+
+
+def test_an_unknown_key_below_told_is_named_with_those_of_told(tmp_path: Path) -> None:
+    told = complaint(tmp_path, SMALL + "told: {cfdp: {rtt: 5 s}}\n")
+
+    assert "told.cfdp.rtt: is not a known key; known here: delay, rate" in told
+    assert "repetitions" not in told
+
+
+def test_a_word_that_is_none_of_those_wanted_is_told_with_them(tmp_path: Path) -> None:
+    told = complaint(tmp_path, SMALL + "clock: virtual\n")
+
+    assert "clock: got 'virtual', wanted " in told
+    assert all(word in told for word in ("exact", "skip", "real"))
+
+
+def test_a_mistake_has_the_file_and_the_line_in_front(tmp_path: Path) -> None:
+    assert complaint(tmp_path, SMALL.replace("seed: 7", "seed: seven")).startswith(
+        f"{tmp_path}/sweep.yaml:2: seed: got"
+    )
+
+
+def test_a_parameter_that_is_a_mapping_is_refused_in_one_line(tmp_path: Path) -> None:
+    told = complaint(tmp_path, SMALL + "parameters: {cfdp: {segment_bytes: {a: 1}}}\n")
+
+    assert "parameters.cfdp.segment_bytes: got {'a': 1}, wanted numbers or text, one or a list of them" in told
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: x\nprotocol: P\nsender: {}\n", "this is an implementation; a sweep has implementations, file_size and"),
+        (
+            "both: {delay: 5 ms}\n",
+            "this is a channel; a sweep has implementations, file_size and seed; next: owlt channel",
+        ),
+    ],
+)
+def test_a_file_of_another_kind_is_told_in_one_line_with_its_use(tmp_path: Path, text: str, said: str) -> None:
+    told = complaint(tmp_path, text)
+
+    assert said in told
+    assert len(told.splitlines()) == 1
+
+
+def test_a_sweep_that_lacks_most_keys_is_still_a_sweep(tmp_path: Path) -> None:
+    assert "name: is missing" in complaint(tmp_path, "implementations: cfdp\nboth: {delay: 5 ms}\n")
+
+
+def test_a_sweep_is_not_taken_for_an_implementation_or_a_channel(tmp_path: Path) -> None:
+    path = str(written(tmp_path, SMALL))
+
+    for find in (find_implementation, find_channel):
+        with pytest.raises(ProfileError, match=f"this is a sweep; .*; next: owlt run {path}$"):
+            find(path)
+
+
 def test_a_missing_key_is_named(tmp_path: Path) -> None:
-    assert "seed: missing" in complaint(tmp_path, SMALL.replace("seed: 7\n", ""))
+    assert "seed: is missing; add it" in complaint(tmp_path, SMALL.replace("seed: 7\n", ""))
 
 
 def test_a_bare_number_of_a_quantity_shows_the_right_spelling(tmp_path: Path) -> None:
     told = complaint(tmp_path, SMALL.replace("100 kB", "100000"))
 
-    assert "file_size.0: size: got 100000" in told
+    assert "file_size: got 100000, wanted a number with one of the units" in told
     assert 'as in "100000 kB"' in told
 
 
 def test_a_sweep_without_a_channel_profile_needs_all_that_makes_a_channel(tmp_path: Path) -> None:
-    assert "neither channel nor delay" in complaint(tmp_path, SMALL.replace("delay: [25 ms, 1250 ms]\n", ""))
+    told = complaint(tmp_path, SMALL.replace("delay: [25 ms, 1250 ms]\n", ""))
+
+    assert "delay: got none, wanted all three of rate, delay and packet_error_rate, or a channel profile" in told
 
 
 def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
@@ -78,18 +148,19 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_probability_above_one_is_refused_with_what_was_got(tmp_path: Path) -> None:
-    assert "packet_error_rate.1" in complaint(tmp_path, SMALL.replace("0.01", "1.5"))
+    assert "packet_error_rate[1]: got 1.5" in complaint(tmp_path, SMALL.replace("0.01", "1.5"))
 
 
 def test_a_file_that_is_not_yaml_is_named_with_the_place(tmp_path: Path) -> None:
     told = complaint(tmp_path, "name: [unclosed\n")
 
-    assert "sweep.yaml, line 2: is not YAML" in told
-    assert "line" in told
+    assert "sweep.yaml:1: is not YAML" in told
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match="there is no such file"):
+    with pytest.raises(
+        ProfileError, match=r"there is no such file: /.*/nothing\.yaml \(paths count from where owlt is run"
+    ):
         load_sweep(tmp_path / "nothing.yaml")
 
 
