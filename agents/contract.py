@@ -258,6 +258,13 @@ class Implementation(Value):
         Field(description='options for tshark to look at its captures, such as [-d, "udp.port==5000,ltp"]'),
     ] = []
 
+    @field_validator("received_file")
+    @classmethod
+    def _is_fresh_in_every_run(cls, place: str) -> str:
+        if not place.startswith("{run_dir}/") or ".." in place.split("/"):
+            raise ValueError("a place below {run_dir}/, where no file of an earlier run can lie")
+        return place
+
     @field_validator("parameters", "binary")
     @classmethod
     def _are_placeholders(cls, names: dict[str, object]) -> object:

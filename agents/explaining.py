@@ -71,6 +71,9 @@ def _wanted(key: str, holder: Model, details: ErrorDetails) -> str:
             return f"text of the form {context['pattern']}"
         case "union_tag_invalid":
             return f"{context['discriminator']} to be one of {context['expected_tags']}"
+        case "literal_error":
+            values = re.findall("'([^']*)'", context["expected"])
+            return f"one of {', '.join(values)}"
         case "model_type" | "dict_type":
             return "keys and values"
         case _:

@@ -33,6 +33,9 @@ def load_implementation(path: Path) -> Implementation:
     except ValidationError as error:
         mistakes = explained(error, Implementation)
         raise ContractError("\n".join(place(str(path), places, mistake) for mistake in mistakes)) from error
+    if "+" in implementation.name:
+        mistake = f"name: got {implementation.name!r}, wanted one without +, which a sweep puts before parameters"
+        raise ContractError(place(str(path), places, mistake))
     if implementation.name != path.stem:
         mistake = (
             f"name: got {implementation.name!r}, wanted {path.stem!r} as the file is called; "

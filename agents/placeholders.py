@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import PurePath
 from string import Formatter
@@ -89,7 +90,7 @@ def as_text(value: float | str) -> str:
     if isinstance(value, str):
         return value
     whole = isinstance(value, int) or value.is_integer()
-    return Figure(int(value) if whole else f"{value:.12f}".rstrip("0").rstrip("."))
+    return Figure(int(value) if whole else format(Decimal(f"{value:.15g}"), "f"))
 
 
 def render(templates: Sequence[str], values: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,6 @@ Texts may hold {placeholders}; files are Jinja2 templates with the same names; p
 
 import math
 import re
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Self
@@ -16,8 +15,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from agents.placeholders import render
 
-SIGNALS = sorted(each.name.removeprefix("SIG") for each in signal.Signals if not each.name.startswith("SIGRT"))
-"""Names as kill(1) takes them, without SIG."""
+SIGNALS = ("TERM", "INT", "KILL", "HUP", "QUIT", "USR1", "USR2")
+"""Those that ask a program to end, and those that programs give a meaning of their own; without SIG, as in kill(1)."""
 
 
 def _is_no_truth(value: object) -> object:
@@ -56,12 +55,18 @@ def _is_a_regular_expression(pattern: str) -> str:
     return pattern
 
 
+def _is_below_the_run_directory(name: str) -> str:
+    if name.startswith("/") or ".." in name.split("/"):
+        raise ValueError("the name of a file below the run directory, where nothing outlives the run")
+    return name
+
+
 def _is_a_signal(name: object) -> object:
     if name in SIGNALS:
         return name
     near = get_close_matches(str(name).upper().removeprefix("SIG"), SIGNALS, n=1)
     choice = f"; did you mean {near[0]}?" if near else ""
-    raise ValueError(f"a signal, without SIG, such as TERM, INT, KILL, HUP, QUIT, USR1{choice}")
+    raise ValueError(f"a signal, without SIG: one of {', '.join(SIGNALS)}{choice}")
 
 
 Text = Annotated[str, Field(min_length=1)]
@@ -77,6 +82,7 @@ NumberText = Annotated[
     Number | Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?$|\{")],
     BeforeValidator(_number_if_filled),
 ]
+RunPath = Annotated[str, Field(min_length=1), AfterValidator(_is_below_the_run_directory)]
 Signal = Annotated[str, BeforeValidator(_is_a_signal), Field(json_schema_extra={"enum": list(SIGNALS)})]
 
 
@@ -152,7 +158,7 @@ class Side(Value):
     ]
     environment: Annotated[dict[str, str], Field(description="variables by name; values are text")] = {}
     files: Annotated[
-        dict[Text, str], Field(description="Jinja2 templates by name; written into the run directory first")
+        dict[RunPath, str], Field(description="Jinja2 templates by name; written into the run directory first")
     ] = {}
     prepare: Annotated[
         list[Command],
@@ -216,10 +222,20 @@ class Side(Value):
         return set().union(*(_names(text) for text in self.files.values()))
 
     def rendered(self, values: Mapping[str, str]) -> Self:
-        """The same side with every placeholder filled and its files as they will be written."""
+        """The same side with every placeholder filled and its files as they will be written.
+
+        Raises ValueError where something is filled with what it cannot be, or a file cannot be made.
+        """
         tree = _filled("", self.model_dump(exclude={"files"}), lambda text: render([text], values)[0])
-        tree["files"] = {name: TEMPLATES.from_string(text).render(values) for name, text in self.files.items()}
+        tree["files"] = {name: _rendered_file(name, text, values) for name, text in self.files.items()}
         return type(self).model_validate(tree)
+
+
+def _rendered_file(name: str, text: str, values: Mapping[str, str]) -> str:
+    try:
+        return TEMPLATES.from_string(text).render(values)
+    except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"files.{name}: {type(error).__name__}: {error}") from error
 
 
 TEMPLATES = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False)

@@ -63,6 +63,8 @@ def resolve(sweep_file: Path) -> Plan:
         raise placed(sweep_file, str(problem).splitlines()) from None
     try:
         return plan_sweep(sweep, builds, channels)
+    except SweepMistake as problem:
+        raise placed(sweep_file, str(problem).splitlines()) from None
     except ProfileError as problem:
         raise ProfileError(f"{sweep_file}: {problem}") from None
 

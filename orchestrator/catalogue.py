@@ -59,9 +59,13 @@ def implementations_of(sweep: Sweep) -> dict[str, Implementation]:
     builds = _builds(sweep)
     if mistakes := [*_clock_mistakes(sweep, builds), *_naming_mistakes(sweep, builds)]:
         raise SweepMistake("\n".join(mistakes))
-    return {
-        build.name: build for name, plain in builds.items() for build in variants(plain, sweep.parameters.get(name, {}))
-    }
+    found: dict[str, Implementation] = {}
+    for name, plain in builds.items():
+        for build in variants(plain, sweep.parameters.get(name, {})):
+            if build.name in found:
+                raise SweepMistake(f"parameters.{name}: two of its values make {build.name}; leave one of them out")
+            found[build.name] = build
+    return found
 
 
 def _builds(sweep: Sweep) -> dict[str, Implementation]:

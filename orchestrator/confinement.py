@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from agents.side import SIGNALS
+
 NO_SUCH_PROGRAM = 126
 LEFT = "owlt: left running, now ended: "
 """What stands in front of each of those commands, among the program's errors."""
 
-SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
-"""Those that end no part of this: the program gets them as if it ran alone."""
+IGNORED = ",".join(name for name in SIGNALS if name != "KILL")
+"""The signals that end no part of this: the program gets them as if it ran alone."""
 
 _START = f"""command -v "$1" >/dev/null || {{ echo "owlt: $1: there is no such program on this host" >&2
   exit {NO_SUCH_PROGRAM}; }}
@@ -37,10 +39,10 @@ def confined(command: Sequence[str], environment: Mapping[str, str] | None = Non
 
     Exit status 126: there is no such program. 128 and a number: it was ended by that signal.
     """
-    ours = ["env", f"--ignore-signal={','.join(SIGNALS)}"]
+    ours = ["env", f"--ignore-signal={IGNORED}"]
     unshare = ["unshare", "--pid", "--ipc", "--mount", "--fork", "--kill-child=KILL", "--mount-proc"]
     settings = [f"{name}={value}" for name, value in (environment or {}).items()]
-    program = ["env", f"--default-signal={','.join(SIGNALS)}", *settings, "/bin/sh", "-c", _START, "sh", *command]
+    program = ["env", f"--default-signal={IGNORED}", *settings, "/bin/sh", "-c", _START, "sh", *command]
     return [*ours, *unshare, "sh", "-c", _SCRIPT, "sh", *program]
 
 

@@ -47,7 +47,9 @@ def list_all() -> None:
 
 @implementations_app.command()
 def check(
-    name: Annotated[str, typer.Argument(help="The name of an implementation, or the path of its file.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The name of an implementation, or the path of its file.")
+    ],
     guests: Guests = None,
 ) -> None:
     """Prove one build in the virtual rig: 1 MB over a clean, a lossy and a dead channel, with a verdict.
@@ -64,8 +66,9 @@ def check(
     build = find_implementation(name)
     results = CHECKS / build.name
     shutil.rmtree(results, ignore_errors=True)
-    with SweepProgress(out) as observe:
-        done = perform_plan(check_plan(build), results, guests, observe, f"owlt implementations check {name}")
+    again = f"owlt implementations check {name}"
+    with SweepProgress(out, again) as observe:
+        done = perform_plan(check_plan(build), results, guests, observe, again)
     if done.interrupted:
         out.print(done.summary)
         raise typer.Exit(130)
@@ -87,7 +90,9 @@ def check(
 
 @implementations_app.command()
 def table(
-    names: Annotated[list[str] | None, typer.Argument(help="Implementations; all that are installed if none.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Implementations; all that are installed if none.")
+    ] = None,
     results: Annotated[Path, typer.Option(help="Where results go.")] = TABLE,
     guests: Guests = None,
 ) -> None:
@@ -105,10 +110,10 @@ def table(
     asked = [find_implementation(name) for name in names or [str(path) for path in implementation_files()]]
     missing = {build.name: lacks[0].mend for build in asked if (lacks := lacks_for(build))}
     plans = table_plans({build.name: build for build in asked if build.name not in missing})
-    interrupted = False
+    interrupted, again = False, "owlt implementations table"
     for clock, plan in plans.items():
-        with SweepProgress(out) as observe:
-            done = perform_plan(plan, results / clock, guests, observe, "owlt implementations table")
+        with SweepProgress(out, again) as observe:
+            done = perform_plan(plan, results / clock, guests, observe, again)
         interrupted = interrupted or done.interrupted
         if interrupted:
             break

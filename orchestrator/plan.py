@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 from agents.contract import Implementation
 from emulator.channel import ChannelSpec
 from orchestrator.differences import differences
-from orchestrator.errors import ResultsConflict
+from orchestrator.errors import ResultsConflict, SweepMistake
 from orchestrator.run_channel import (
     channel_at,
     channel_key,
@@ -114,13 +114,12 @@ def plan_sweep(
 ) -> Plan:
     """Every run of the sweep, shuffled by its seed, cut into batches; `profiles` has the channels that it names.
 
-    Raises ProfileError where the sweep contradicts a profile.
+    Raises ProfileError where the sweep contradicts a profile, SweepMistake where it tells a build what no run is at.
     """
-    drawn = [
-        (permutation, repetition)
-        for permutation in sweep.permutations(implementations, profiles)
-        for repetition in range(1, sweep.repetitions + 1)
-    ]
+    points = sweep.permutations(implementations, profiles)
+    if strangers := list(sweep.told_in_vain(points)):
+        raise SweepMistake("\n".join(strangers))
+    drawn = [(permutation, repetition) for permutation in points for repetition in range(1, sweep.repetitions + 1)]
     random.Random(sweep.seed).shuffle(drawn)
     by_name = {Path(name).stem: profile for name, profile in profiles.items()}
     channels: dict[str, ChannelSpec] = {}

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from jinja2 import TemplateError
 from pydantic import ValidationError
 
 from agents.contract import ROLES, Implementation, Role, SessionPorts
@@ -116,16 +115,16 @@ def _rendered(
         values = _run_values(run, setting, told, file, received, paths[role])
         try:
             builds[role] = implementation.rendered(values, programs)
-        except (ValidationError, TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as problem:
+        except ValueError as problem:
             told_of = "; ".join(_explained(problem))
             raise Ended(Outcome.ABORTED, f"the {role}'s profile cannot be filled for this run: {told_of}") from problem
     return builds
 
 
-def _explained(problem: Exception) -> list[str]:
+def _explained(problem: ValueError) -> list[str]:
     if isinstance(problem, ValidationError):
         return explained(problem, Side if problem.title == Side.__name__ else SessionPorts)
-    return [f"{type(problem).__name__}: {problem}"]
+    return [str(problem)]
 
 
 def _run_values(

@@ -5,7 +5,7 @@ Values only. Reading them from YAML is `orchestrator.load`; what this machine la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -275,17 +275,16 @@ class Sweep(BaseModel):
                 f"{', '.join(missing)}: got none, wanted all three of rate, delay and packet_error_rate, "
                 "or a channel profile; add what is missing, or 'channel: NAME'"
             )
-        for name, told in self.told.items():
-            for axis, values, write in (
-                ("rate", told.rate, format_rate_or_unlimited),
-                ("delay", told.delay, format_delay),
-            ):
-                here = [write(value) for value in getattr(self, axis) or []]
-                if here and (stranger := next((key for key in values if key and key not in here), None)):
-                    raise ValueError(
-                        f"told.{name}.{axis}: got {stranger!r}, wanted one of this sweep's: {', '.join(here)}"
-                    )
         return self
+
+    def told_in_vain(self, points: Sequence[Permutation]) -> Iterator[str]:
+        """A line for each rate and delay at which a build is told something, and at which no run is."""
+        rates = dict.fromkeys(format_rate_or_unlimited(point.rate_bps) for point in points)
+        delays = dict.fromkeys(format_delay(point.delay_ns) for point in points)
+        for name, told in self.told.items():
+            for axis, values, here in (("rate", told.rate, rates), ("delay", told.delay, delays)):
+                for stranger in (key for key in values if key and key not in here):
+                    yield f"told.{name}.{axis}: got {stranger!r}, wanted one of this sweep's: {', '.join(here)}"
 
     def permutations(self, builds: Iterable[str], channels: Mapping[str, ChannelSpec]) -> list[Permutation]:
         """Every point of the grid, in the order of the file; `channels` has those that `channel` names.

@@ -61,6 +61,7 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
         ("title: An example", "title: 5", "title: got 5, wanted text; put quotes around a number"),
         ("title: An example", 'title: ""', "title: got '', wanted text that is not empty"),
         ("name: example", "name: Example One", "name: got 'Example One', wanted small letters, digits, . _ and -"),
+        ("name: example", "name: example+fast", "name: got 'example+fast', wanted one without +"),
         ("name: example", "name: other", "name: got 'other', wanted 'example' as the file is called"),
         ("[take, ", "[17, ", "receiver.command[0]: got 17, wanted text; put quotes around a number"),
         ('[take, "{received_file}"]', "[]", "receiver.command: got [], wanted at least one"),
@@ -95,12 +96,12 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
         (
             "environment:",
             "stop: {signal: TREM}\n  environment:",
-            "such as TERM, INT, KILL, HUP, QUIT, USR1; did you mean TERM?",
+            "one of TERM, INT, KILL, HUP, QUIT, USR1, USR2; did you mean TERM?",
         ),
         (
             "environment:",
             "stop: {signal: SIGINT}\n  environment:",
-            "got 'SIGINT', wanted a signal, without SIG, such as",
+            "got 'SIGINT', wanted a signal, without SIG: one of",
         ),
         (
             "environment:",
@@ -150,8 +151,10 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
             "{port: 4000, ports: 5}",
             "parameters.ports: got 5, but nothing uses it; did you mean port? Else write {ports} where it belongs",
         ),
-        ("title:", "done: never\ntitle:", "done: got 'never', wanted 'both_exit', 'receiver_exits'"),
-        ("title:", "clocks: [fast]\ntitle:", "clocks[0]: got 'fast', wanted 'exact', 'skip' or 'real'"),
+        ("title:", "received_file: out.bin\ntitle:", "received_file: got 'out.bin', wanted a place below {run_dir}/"),
+        ("title:", "received_file: '{run_dir}/../x'\ntitle:", "wanted a place below {run_dir}/, where no file of"),
+        ("title:", "done: never\ntitle:", "done: got 'never', wanted one of both_exit, receiver_exits"),
+        ("title:", "clocks: [fast]\ntitle:", "clocks[0]: got 'fast', wanted one of exact, skip, real"),
         ("title:", "clocks: []\ntitle:", "clocks: got [], wanted at least one"),
         (
             "title:",

@@ -13,7 +13,7 @@ from agents.placeholders import RUN_PLACEHOLDERS, RunValues, as_text, check, nam
         (2.5, "2.5"),
         (0, "0"),
         (1e-9, "0.000000001"),
-        (1e-13, "0"),
+        (1e-13, "0.0000000000001"),
         ("a b", "a b"),
     ],
 )

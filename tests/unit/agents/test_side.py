@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from agents.contract import Implementation, Limits, Space
-from agents.placeholders import RunValues
+from agents.placeholders import RunValues, as_text
 from agents.side import Ready, Side, Stop
 
 
@@ -167,3 +167,17 @@ def test_a_placeholder_that_is_filled_with_no_number_is_refused() -> None:
 
     with pytest.raises(ValidationError, match=r"a number from 0 up, or a \{placeholder\}"):
         side.rendered({"word": "fast"})
+
+
+@pytest.mark.parametrize("name", ["/etc/hosts", "../x", "a/../../x"])
+def test_a_file_that_would_outlive_the_run_is_refused(name: str) -> None:
+    told = refusal(sender={"command": ["run"], "files": {name: ""}})
+
+    assert "the name of a file below the run directory" in told
+
+
+def test_a_file_that_cannot_be_reckoned_is_named() -> None:
+    side = Side(command=["run"], files={"a.conf": "{{ 1 / rate_bps }}"})
+
+    with pytest.raises(ValueError, match=r"^files\.a\.conf: ZeroDivisionError: "):
+        side.rendered({"rate_bps": as_text(0.0)})

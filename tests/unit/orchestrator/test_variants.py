@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue import implementations_of
-from orchestrator.errors import ProfileError
+from orchestrator.channels import channels_of
+from orchestrator.errors import ProfileError, SweepMistake
 from orchestrator.load import load_sweep
 from orchestrator.plan import Run, plan_sweep
 from orchestrator.sweep import Sweep
@@ -112,8 +113,29 @@ def test_what_is_told_survives_the_plan_file(tmp_path: Path) -> None:
 
 
 def test_what_is_told_for_a_rate_that_the_sweep_has_not_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match=r"told\.norm\.rate: got '2 Mbit/s', wanted one of this sweep's"):
-        sweep(tmp_path, told={"norm": {"rate": {"2 Mbit/s": "1 Mbit/s"}}})
+    asked = sweep(tmp_path, told={"norm": {"rate": {"2 Mbit/s": "1 Mbit/s"}}})
+
+    with pytest.raises(SweepMistake, match=r"told\.norm\.rate: got '2 Mbit/s', wanted one of this sweep's"):
+        runs(asked)
+
+
+def test_what_is_told_for_a_delay_that_the_channel_profile_has_not_is_refused() -> None:
+    asked = Sweep(
+        name="x",
+        seed=1,
+        implementations="cfdp",
+        file_size="1 MB",
+        channel="geo",
+        told={"cfdp": {"delay": {"1 s": "2 s"}}},
+    )
+
+    with pytest.raises(SweepMistake, match=r"told\.cfdp\.delay: got '1 s', wanted one of this sweep's: "):
+        plan_sweep(asked, implementations_of(asked), channels_of(asked))
+
+
+def test_two_values_that_make_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SweepMistake, match=r"parameters\.cfdp: two of its values make cfdp\+segment_bytes=1"):
+        implementations_of(sweep(tmp_path, parameters={"cfdp": {"segment_bytes": [1, "1"]}}))
 
 
 def test_what_a_stranger_is_told_is_refused(tmp_path: Path) -> None:
