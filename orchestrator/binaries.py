@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 from agents.contract import Binary, Implementation, Role
 from agents.placeholders import render
@@ -20,6 +21,13 @@ def find_here(binary: Binary, builds: str) -> str | None:
     """Where the program is on this machine; None when it is nowhere."""
     done = subprocess.run(_command(binary, builds), capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+def why_not_here(binary: Binary, builds: str) -> str:
+    """Where it was searched, and of a file that is there and cannot be executed, that."""
+    places = render(binary.search, {"builds": builds})
+    inert = next((place for place in places if Path(place).is_file()), None)
+    return f"{inert} is no executable file" if inert else f"searched: {', '.join(places)}"
 
 
 def find_programs(implementation: Implementation, role: Role, host: Host, builds: str) -> dict[str, str]:

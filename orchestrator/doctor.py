@@ -12,7 +12,7 @@ from agents.contract import Binary, Implementation, Need
 from agents.needs import unmet
 from emulator.kernel.compile import is_compiled, sources
 from orchestrator import kernel
-from orchestrator.binaries import find_here
+from orchestrator.binaries import find_here, why_not_here
 from orchestrator.builds.places import builds_directory
 from orchestrator.variants import base_name
 
@@ -78,8 +78,9 @@ def _needs(build: Implementation) -> list[Finding]:
 
 
 def _program(build: Implementation, name: str, binary: Binary) -> Finding:
-    place = find_here(binary, str(builds_directory()))
-    return Finding(name, place is not None, place or "not found", base_name(build.name), binary.mend)
+    builds = str(builds_directory())
+    place = find_here(binary, builds)
+    return Finding(name, place is not None, place or why_not_here(binary, builds), base_name(build.name), binary.mend)
 
 
 def _command(name: str, wanted_for: str, mend: str) -> Finding:
