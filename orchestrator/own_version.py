@@ -14,7 +14,19 @@ PROJECT = Path(__file__).parents[1]
 def own_version() -> str:
     """Such as "0.1.0+g1a2b3c4d5e", with "-dirty" behind it where files were changed; the version alone elsewhere."""
     told = version("owlt")
-    describe = ["git", "-C", str(PROJECT), "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]
+    whosever = f"safe.directory={PROJECT}"
+    describe = [
+        "git",
+        "-c",
+        whosever,
+        "-C",
+        str(PROJECT),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=10",
+        "--exclude=*",
+    ]
     try:
         commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:  # no git
