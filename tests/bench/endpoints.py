@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.contract import Implementation, TimeLimit
+from agents.contract import Implementation, Parameter, TimeLimit
 from captures.summary import CaptureSummary
 from orchestrator.campaign import perform_plan
 from orchestrator.catalogue import find_implementation, implementation_files
@@ -38,7 +38,7 @@ LEFT_OUT = ("ion-acs", "ion-ltp")
 TOLD = dict.fromkeys(("normcast", "nrl-norm", "udpcast"), "1 Gbit/s")
 """Builds that do nothing, or end by a signal, when they are told no rate: they are told the card's."""
 
-PARAMETERS = {"socat": {"congestion_control": "reno"}}
+PARAMETERS: dict[str, dict[str, Parameter]] = {"socat": {"congestion_control": "reno"}}
 """A namespace may set what the kernel lets everyone use; it always lets everyone use reno."""
 
 RUN_LIMIT_S = 30

@@ -48,7 +48,7 @@ def test_a_channel_that_this_kernel_cannot_make_is_refused_and_recorded(tmp_path
 
 
 def test_a_rig_that_stands_already_is_not_touched(tmp_path: Path) -> None:
-    with namespaces.raised(tmp_path / "rig", tmp_path):
+    with namespaces.raised(tmp_path / "rig", tmp_path, tmp_path):
         done = perform(tmp_path, tmp_path / "results", **BASELINE)
 
         assert done.returncode == 2
