@@ -47,7 +47,8 @@ lint: .venv/.made  ## ruff and mypy
 bench: setup  ## costs, as ratios in one run: make bench PART=kernel|channel|demo|endpoints
 	$(BIN)/python -m tests.bench $(PART)
 
-fuzz: .venv/fuzz  ## ten minutes of hostile bytes for every decoder and engine: make fuzz SECONDS=600
+fuzz: .venv/.made  ## ten minutes of hostile bytes for every decoder and engine: make fuzz SECONDS=600
+	-@$(MAKE) -s .venv/fuzz
 	PYTHONPATH=.venv/fuzz $(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
 accuracy: setup  ## what the emulator makes of many channels beside what was asked: a table, a figure, one summary
@@ -66,6 +67,5 @@ clean:  ## remove the virtual environment; results and the cached kernel stay
 	touch $@
 
 .venv/fuzz: .ci/fuzz.lock .venv/.made
-	-$(BIN)/uv pip install -q --python $(BIN)/python --target $@ --require-hashes -r $<
-	mkdir -p $@
+	$(BIN)/uv pip install -q --python $(BIN)/python --target $@ --require-hashes -r $<
 	touch $@

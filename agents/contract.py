@@ -35,7 +35,8 @@ def _is_a_name(name: str) -> str:
     return name
 
 
-def _is_a_parameter(value: object) -> object:
+def is_a_parameter(value: object) -> object:
+    """The value of a parameter. Raises ValueError, with what was wanted, for what cannot be one."""
     if isinstance(value, list):
         raise ValueError("one value here; a list belongs into the sweep's own parameters, as one more axis of its grid")
     if value is None:
@@ -48,7 +49,7 @@ def _is_a_parameter(value: object) -> object:
 
 
 Name = Annotated[str, AfterValidator(_is_a_name), Field(json_schema_extra={"pattern": _NAME})]
-Parameter = Annotated[int | float | str, BeforeValidator(_is_a_parameter)]
+Parameter = Annotated[int | float | str, BeforeValidator(is_a_parameter)]
 
 ROLES: tuple[Role, Role] = ("sender", "receiver")
 

@@ -37,6 +37,12 @@ class Figure(str):
     def __round__(self, digits: SupportsIndex | None = None) -> int | float:
         return round(self.value, digits)
 
+    def __format__(self, form: str) -> str:
+        return format(self.value, form) if form else str(self)
+
+    def __pos__(self) -> int | float:
+        return self.value
+
     def __neg__(self) -> int | float:
         return -self.value
 

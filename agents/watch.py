@@ -35,10 +35,10 @@ def main(directory: str, name: str, sha256: str = "") -> int:
     if libc.inotify_add_watch(changes, os.fsencode(directory), wanted) < 0:
         print(f"cannot watch {directory}: {os.strerror(ctypes.get_errno())}", file=sys.stderr)
         return 1
-    signal.signal(signal.SIGTERM, _end)
     comparison = Comparison(Path(directory, name), sha256)
     last_ns: int | None = None
     try:
+        signal.signal(signal.SIGTERM, _end)
         print("watching", flush=True)
         while True:
             ready, _, _ = select.select([changes, comparison], [], [], comparison.due_in_s)
@@ -47,10 +47,11 @@ def main(directory: str, name: str, sha256: str = "") -> int:
                 now_ns = time.time_ns()
                 if any(mask & ~IN_CLOSE_WRITE for mask in events):
                     last_ns = now_ns
-                comparison.wanted = comparison.wanted or bool(events)
+                if events:
+                    comparison.put_off()
             elif comparison in ready:
                 comparison.end()
-            else:
+            if comparison.due_in_s == 0:
                 comparison.begin()
     except _Ended:
         print("no change" if last_ns is None else f"last change {last_ns}", flush=True)
@@ -68,18 +69,24 @@ class Comparison:
         self._sha256 = sha256
         self._answers, self._answer = os.pipe()
         self._goes_on = False
-        self.wanted = False
+        self._due_s: float | None = None
 
     @property
     def due_in_s(self) -> float | None:
-        """After how long without a change it is to begin; None: not at all for now."""
-        return QUIET_S if self._sha256 and self.wanted and not self._goes_on else None
+        """In how long it is to begin; None: not at all for now."""
+        if self._due_s is None or self._goes_on or not self._sha256:
+            return None
+        return max(0.0, self._due_s - time.monotonic())
+
+    def put_off(self) -> None:
+        """The file has changed: it is compared once it has been quiet."""
+        self._due_s = time.monotonic() + QUIET_S
 
     def fileno(self) -> int:
         return self._answers
 
     def begin(self) -> None:
-        self._goes_on, self.wanted = True, False
+        self._goes_on, self._due_s = True, None
         threading.Thread(target=self._compare, daemon=True).start()
 
     def end(self) -> None:

@@ -32,14 +32,33 @@ def _differing(there: Any, here: Any, key: str) -> Iterator[str]:
     if isinstance(there, dict) and isinstance(here, dict):
         for name in dict.fromkeys([*there, *here]):
             yield from _differing(there.get(name, NOTHING), here.get(name, NOTHING), f"{key}.{name}".lstrip("."))
-    elif there != here:
-        yield f"{key}: {_shown(there)} there, {_shown(here)} here"
+    elif _value(there) != _value(here):
+        begin = _first_difference(_text(there), _text(here))
+        yield f"{key}: {_shown(_text(there), begin)} there, {_shown(_text(here), begin)} here"
 
 
-def _shown(value: Any) -> str:
-    if value is NOTHING or value is None:
+def _value(value: Any) -> Any:
+    """A key that is left out is one without a value."""
+    return None if value is NOTHING else value
+
+
+def _text(value: Any) -> str:
+    if _value(value) is None:
         return "nothing"
     if isinstance(value, list) and len(value) == 1:
-        return _shown(value[0])
-    text = json.dumps(value, ensure_ascii=False).replace('"', "")
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+        return _text(value[0])
+    return json.dumps(value, ensure_ascii=False).replace('"', "")
+
+
+def _first_difference(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
+
+
+def _shown(text: str, difference: int) -> str:
+    """A text, or so much of a long one that what differs is among it."""
+    if len(text) <= LONGEST_SHOWN:
+        return text
+    begin = max(0, difference - LONGEST_SHOWN // 3) if difference >= LONGEST_SHOWN else 0
+    end = begin + LONGEST_SHOWN
+    return f"{'…' if begin else ''}{text[begin:end]}{'…' if end < len(text) else ''}"

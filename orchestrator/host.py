@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 # paramiko wants invoke only for `Match exec` in ssh_config, which is never read here, and importing it
@@ -21,13 +21,15 @@ sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
 
 import paramiko  # noqa: E402
 
-from orchestrator.confinement import confined  # noqa: E402
+from orchestrator.confinement import LEFT, confined  # noqa: E402
 from orchestrator.program import GROUP_COMMAND, Program  # noqa: E402
 
 COMMAND_LIMIT_S = 60.0
 ANSWER_BYTES = 16_000_000
 LATE = 124
 """The exit status of timeout(1)."""
+BY_SIGNAL = -1
+"""What SSH gives for the exit status of what a signal ended."""
 
 TERMINAL = ("dumb", 500, 50)
 """What a program that is typed to is told of its terminal: kind, columns, lines. No line of a dialogue is so long."""
@@ -44,6 +46,15 @@ class Completed:
     exit_status: int
     stdout: bytes
     stderr: bytes
+
+
+def last_line(done: Completed) -> str:
+    """What a command said last, to its errors if it said anything there; what is left running is not its word."""
+    for stream in (done.stderr, done.stdout):
+        lines = [line.strip() for line in stream.decode(errors="replace").splitlines() if not line.startswith(LEFT)]
+        if said := [line for line in lines if line]:
+            return said[-1]
+    return "it said nothing"
 
 
 @dataclass(frozen=True)
@@ -139,7 +150,10 @@ class Host:
         What it leaves running ends with it.
         """
         bounded = ["timeout", "--kill-after=2", f"{deadline_s:g}", *confined(command)]
-        return self.run(bounded, deadline_s + COMMAND_LIMIT_S)
+        end_s = time.monotonic() + deadline_s
+        done = self.run(bounded, deadline_s + COMMAND_LIMIT_S)
+        was_killed = done.exit_status == BY_SIGNAL and time.monotonic() >= end_s  # timeout(1) kills itself as well
+        return replace(done, exit_status=LATE) if was_killed else done
 
     def check(self, command: Sequence[str], deadline_s: float = COMMAND_LIMIT_S) -> bytes:
         """The output of a short command that has to succeed. Raises HostError with what it said if not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -66,7 +67,7 @@ def check(
     build = find_implementation(name)
     results = CHECKS / build.name
     shutil.rmtree(results, ignore_errors=True)
-    again = f"owlt implementations check {name}"
+    again = _typed("check", [name], guests)
     with SweepProgress(out, again) as observe:
         done = perform_plan(check_plan(build), results, guests, observe, again)
     if done.interrupted:
@@ -110,7 +111,8 @@ def table(
     asked = [find_implementation(name) for name in names or [str(path) for path in implementation_files()]]
     missing = {build.name: lacks[0].mend for build in asked if (lacks := lacks_for(build))}
     plans = table_plans({build.name: build for build in asked if build.name not in missing})
-    interrupted, again = False, "owlt implementations table"
+    elsewhere = [] if results == TABLE else ["--results", str(results)]
+    interrupted, again = False, _typed("table", [*(names or []), *elsewhere], guests)
     for clock, plan in plans.items():
         with SweepProgress(out, again) as observe:
             done = perform_plan(plan, results / clock, guests, observe, again)
@@ -138,6 +140,12 @@ def table(
     if interrupted:
         raise typer.Exit(130)
     raise typer.Exit(1 if any(row.unexplained for row in found) else 0)
+
+
+def _typed(command: str, words: list[str], guests: int | None) -> str:
+    """A command of this module as it was typed."""
+    of_guests = [] if guests is None else ["--guests", str(guests)]
+    return shlex.join(["owlt", "implementations", command, *words, *of_guests])
 
 
 def _table(*headers: str) -> Table:

@@ -24,9 +24,14 @@ _USE: dict[Kind, str] = {
 
 
 def refuse_missing(path: Path) -> None:
-    """Raises NoSuchFile for a path where no file is."""
-    if not path.exists():
-        raise NoSuchFile(f"there is no such file: {path.absolute()} (paths count from where owlt is run)")
+    """Raises NoSuchFile for a path where no file is. One that cannot be looked at is left to its reader."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        where = "(paths count from where owlt is run)"
+        raise NoSuchFile(f"there is no such file: {path.absolute()} {where}") from None
+    except OSError:
+        return
 
 
 def refuse_other_kind(path: Path, wanted: Kind) -> None:

@@ -27,7 +27,8 @@ from orchestrator.watching import WHOLE
 LAST_CHANCE_RTTS = 4
 LAST_CHANCE_S = 10.0
 _BROKEN = re.compile(r"error while loading shared libraries|: not found$")
-"""What the dynamic loader and a shell say when they end with 127."""
+"""What the dynamic loader and a shell say when they end with NOT_LOADED."""
+NOT_LOADED = 127
 
 
 def launch(
@@ -122,7 +123,7 @@ def _complain(role: Role, implementation: Implementation, found: Findings, told:
 def wait_for_end(run: Run, implementation: Implementation, watch: Program, found: Findings) -> None:
     """Return when the session has ended. Raises Ended when the deadline passes first.
 
-    Once a program has ended badly, the other gets a last chance of a few round trips, not the whole limit.
+    Once a side has ended badly, or said that it failed, the other has a last chance of a few round trips and no more.
     """
     limit_s = run.deadline_s(implementation)
     end = time.monotonic() + limit_s
@@ -130,14 +131,13 @@ def wait_for_end(run: Run, implementation: Implementation, watch: Program, found
         before = _state(found, watch)
         if _is_done(implementation, watch, found):
             break
-        if any(program.wait(0) not in (None, 0) for program in found.programs.values()):
+        if any(_has_failed(role, found) for role in found.programs):
             chance_s = LAST_CHANCE_RTTS * run.rtt_s + run.file_time_s + LAST_CHANCE_S
             end = min(end, time.monotonic() + chance_s)
         if not _changes(before, found, watch, end - time.monotonic()):
             break
         _complain_of_floods(found)
     _complain_of_what_is_unsupported(implementation, found)
-    _complain_of_failure_lines(found)
     if not _is_done(implementation, watch, found):
         complain_of_failures(found)
         late: Role = next((role for role in _awaited(implementation) if not found.has_ended(role)), "receiver")
@@ -172,19 +172,18 @@ def _changes(before: State, found: Findings, watch: Program, deadline_s: float) 
         return found.news.wait_for(lambda: _state(found, watch) != before, deadline_s)
 
 
+def _has_failed(role: Role, found: Findings) -> bool:
+    return found.programs[role].wait(0) not in (None, 0) or found.failure_line(role) is not None
+
+
 def _complain_of_what_is_unsupported(implementation: Implementation, found: Findings) -> None:
-    """Raise Ended for a program that says so by its exit status, which is also that of a shell without the command."""
+    """Raise Ended for a program that says so by its exit status, and for one that could not be loaded."""
     for role, program in found.programs.items():
-        if program.wait(0) == implementation.unsupported_exit_status:
-            is_broken = _BROKEN.search(program.last_line)
-            raise Ended(Outcome.ABORTED if is_broken else Outcome.UNSUPPORTED, how_it_ended(role, program))
-
-
-def _complain_of_failure_lines(found: Findings) -> None:
-    for role in found.programs:
-        line = found.failure_line(role)
-        if line is not None:
-            raise Ended(Outcome.FAILED, f"the {role} says that it failed: {line!r}")
+        status = program.wait(0)
+        if status == NOT_LOADED and _BROKEN.search(program.last_line):
+            raise Ended(Outcome.ABORTED, how_it_ended(role, program))
+        if status == implementation.unsupported_exit_status:
+            raise Ended(Outcome.UNSUPPORTED, how_it_ended(role, program))
 
 
 def _complain_of_floods(found: Findings) -> None:
@@ -214,9 +213,12 @@ def _signal_name(number: int) -> str:
 
 
 def complain_of_failures(found: Findings) -> None:
-    """Raise Ended for a program that has ended of itself with another status than 0."""
+    """Raise Ended for a program that says that it failed, or has ended of itself with another status than 0."""
     _complain_of_floods(found)
     for role, program in found.programs.items():
+        line = found.failure_line(role)
+        if line is not None:
+            raise Ended(Outcome.FAILED, f"the {role} says that it failed: {line!r}")
         if role not in found.stopped and program.wait(0) not in (None, 0):
             raise Ended(Outcome.FAILED, how_it_ended(role, program))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from functools import cache
 from importlib.metadata import version
@@ -14,21 +15,18 @@ PROJECT = Path(__file__).parents[1]
 def own_version() -> str:
     """Such as "0.1.0+g1a2b3c4d5e", with "-dirty" behind it where files were changed; the version alone elsewhere."""
     told = version("owlt")
-    whosever = f"safe.directory={PROJECT}"
-    describe = [
-        "git",
-        "-c",
-        whosever,
-        "-C",
-        str(PROJECT),
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=10",
-        "--exclude=*",
-    ]
+    if not (PROJECT / ".git").exists():
+        return told
+    commit = _git("rev-parse", "--short=10", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no")
+    return f"{told}+g{commit}{'-dirty' if changed else ''}" if commit else told
+
+
+def _git(*words: str) -> str:
+    """What git says of this clone, whoever owns it, without a write to it; "" where it cannot."""
+    command = ["git", "--no-optional-locks", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT), *words]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
-    except OSError:  # no git
-        commit = ""
-    return f"{told}+g{commit}" if commit and (PROJECT / ".git").exists() else told
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""

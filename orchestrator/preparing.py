@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 
 from agents.contract import Role
 from agents.side import Side
-from orchestrator.confinement import LEFT, left_running
+from orchestrator.confinement import left_running
 from orchestrator.findings import Ended, Findings
-from orchestrator.host import LATE, Completed, Host
+from orchestrator.host import LATE, Completed, Host, last_line
 from orchestrator.record import Outcome
 from orchestrator.rigs.rig import CARD_RATE_BPS, TestHost, card_command
 
@@ -83,12 +83,7 @@ def _set_route(role: Role, options: dict[str, str], end: TestHost, peer: str, un
 
 def _accept(role: Role, command: list[str], done: Completed, otherwise: Outcome) -> None:
     if done.exit_status != 0:
-        lines = [line for line in _said(done).splitlines() if not line.startswith(LEFT)]
-        last = lines[-1] if lines else "it said nothing"
+        last = last_line(done)
         is_late = done.exit_status == LATE
         ended = f"gave no end within {PREPARING_S:g} s" if is_late else f"ended with status {done.exit_status}"
         raise Ended(otherwise, f"the {role}'s host: {' '.join(command)} {ended}: {last}")
-
-
-def _said(done: Completed) -> str:
-    return (done.stderr or done.stdout).decode(errors="replace").strip()

@@ -36,7 +36,7 @@ class Output:
         self._log = log
         self._bytes = bytearray()
         self._searched: dict[str, int] = {}
-        self._lines: dict[str, str] = {}
+        self._found: dict[str, int] = {}
         self.flooded = False
 
     def drain(self, receive: Callable[[int], bytes], news: threading.Condition) -> None:
@@ -59,14 +59,14 @@ class Output:
 
     def line_like(self, pattern: str) -> str | None:
         """The first line that has a match; None without one. What was searched once is not searched again."""
-        if pattern not in self._lines:
+        if pattern not in self._found:
             place = self._searched.get(pattern, 0)
             self._searched[pattern] = self.begin_of_last
-            found = _on_bytes(pattern).search(self._bytes, place)
-            if found is None:
+            match = _on_bytes(pattern).search(self._bytes, place)
+            if match is None:
                 return None
-            self._lines[pattern] = self._line_at(found.start())
-        return self._lines[pattern]
+            self._found[pattern] = match.start()
+        return self._line_at(self._found[pattern])
 
     def _line_at(self, place: int) -> str:
         begin = self._bytes.rfind(b"\n", 0, place) + 1
@@ -124,7 +124,9 @@ class Program:
             try:
                 byte = self._channel.recv(1)
             except TimeoutError:
-                byte = b""
+                self._channel.close()
+                told = f"the program's shell said nothing for {START_LIMIT_S:g} s"
+                raise ConnectionError(f"{self._role}: {told}") from None
             if not byte:
                 told = said.decode(errors="replace").strip()
                 raise ConnectionError(f"{self._role}: the program's shell ended before it started anything: {told}")

@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from agents.contract import is_a_parameter
 from emulator.channel import ChannelSpec, LinkSpec
 from emulator.quantities import (
     format_delay,
@@ -37,11 +38,12 @@ from orchestrator.clock import Clock
 
 RigName = Literal["virtual", "local"]
 UNLIMITED = "unlimited"
+LARGEST_BYTES = 10**15
 
 
 def parse_rate_or_unlimited(text: object) -> float | None:
     """A rate, or None for "unlimited": the papers' baseline over a plain bridge."""
-    return None if text in (UNLIMITED, None) else parse_rate_bps(text)
+    return None if text == UNLIMITED else parse_rate_bps(text)
 
 
 def format_rate_or_unlimited(rate_bps: float | None) -> str:
@@ -117,19 +119,24 @@ def _by_axis(parse: Callable[[Any], Any], write: Callable[[Any], str]) -> Callab
     def read(given: object) -> object:
         if not isinstance(given, dict):
             return {"": given}
-        return {"" if key == "" else write(_read(parse)(key)): value for key, value in given.items()}
+        read_keys = {key: "" if key == "" else write(_read(parse)(key)) for key in given}
+        if twice := [key for key, same in read_keys.items() if list(read_keys.values()).count(same) > 1]:
+            raise ValueError(f"each value of the axis once; {' and '.join(map(str, twice))} are the same")
+        return {read_keys[key]: value for key, value in given.items()}
 
     return read
 
 
-def _is_a_parameter(value: object) -> object:
+def _are_parameters(value: object) -> object:
     values = value if isinstance(value, list) else [value]
-    if not values or not all(isinstance(each, int | float | str) for each in values):
-        raise ValueError("numbers or text, one or a list of them")
+    if not values:
+        raise ValueError("at least one value")
+    for each in values:
+        is_a_parameter(each)
     return value
 
 
-Size = Annotated[int, *_written(parse_size_bytes, format_size, "B|kB|MB|GB", "100 kB"), Field(gt=0)]
+Size = Annotated[int, *_written(parse_size_bytes, format_size, "B|kB|MB|GB", "100 kB"), Field(gt=0, le=LARGEST_BYTES)]
 Rate = Annotated[
     float | None, *_written(parse_rate_or_unlimited, format_rate_or_unlimited, "[kMGT]?bit/s", "10 Mbit/s", UNLIMITED)
 ]
@@ -247,7 +254,7 @@ class Sweep(BaseModel):
         int, Field(ge=1, le=10_000, description="how often every permutation runs, each time with errors of its own")
     ] = 1
     parameters: Annotated[
-        dict[str, dict[str, Annotated[Parameter | Axis[Parameter], BeforeValidator(_is_a_parameter)]]],
+        dict[str, dict[str, Annotated[Parameter | Axis[Parameter], BeforeValidator(_are_parameters)]]],
         Field(description="parameters of implementations to change, by name; a list is one more axis of the grid"),
     ] = {}
     told: Annotated[

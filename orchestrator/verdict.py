@@ -39,6 +39,8 @@ def findings(build: Implementation, results: Path) -> list[Finding]:
     found = [_version(next(iter(runs.values()))[0])]
     for channel, what in ((CLEAN, "clean, 25 ms"), (LOSSY, "PER 0.01, 250 ms")):
         found.append(_delivery(build, what, *runs[channel]))
+    if all(runs[channel][0].outcome is Outcome.UNSUPPORTED for channel in (CLEAN, LOSSY)):
+        found.append(Finding("tried", "bad", "nothing could be tried"))
     found.append(_honesty(runs[DEAD][0]))
     records = [record for record, _ in runs.values()]
     found += [*_limits(build), *_ends(build, records), _leftovers(records)]
@@ -53,8 +55,14 @@ def is_fit(found: list[Finding]) -> bool:
     return all(finding.weight != "bad" for finding in found)
 
 
+BUILDS_OWN = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CORRUPT)
+"""Outcomes that a build can be known for; the others are the rig's, or the profile's."""
+
+
 def explanation(build: Implementation, record: RunRecord) -> str | None:
     """Why the build is known to fail where this run is; None where that is not known."""
+    if record.outcome not in BUILDS_OWN:
+        return None
     at = (record.file_size_bytes, record.delay_ns / 1e9, record.packet_error_rate)
     return next((limit.why for limit in build.known_limits if limit.covers(*at)), None)
 
@@ -117,9 +125,11 @@ def _ends(build: Implementation, records: list[RunRecord]) -> Iterator[Finding]:
     """What is odd about how its programs ended, where the file came."""
     for role in ROLES:
         sides = [getattr(record, role) for record in records if record.outcome is Outcome.COMPLETED]
-        if any(side.stopped and side.exit_status in KILLED for side in sides):
-            stop = build.side(role).stop
-            told = f"the {role} did not end within {stop.grace_s:g} s of {stop.signal}, and was killed"
+        stop = build.side(role).stop
+        was_killed = any(side.stopped and side.exit_status in KILLED for side in sides)
+        if was_killed and (stop.send is not None or stop.signal != "KILL"):
+            asked = stop.signal if stop.send is None else repr(stop.send)
+            told = f"the {role} did not end within {stop.grace_s:g} s of {asked}, and was killed"
             yield Finding("end", "note", told)
         statuses = {side.exit_status for side in sides if not side.stopped and side.exit_status}
         if statuses:

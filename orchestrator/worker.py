@@ -27,7 +27,7 @@ from orchestrator.binaries import find_programs
 from orchestrator.certification import DIRECTORY_NAME, Certified, certify
 from orchestrator.errors import OwltError
 from orchestrator.findings import Ended
-from orchestrator.host import LATE, Host, HostError
+from orchestrator.host import LATE, Host, HostError, last_line
 from orchestrator.perform import perform
 from orchestrator.plan import Channel, Run
 from orchestrator.record import UNKNOWN
@@ -155,12 +155,11 @@ def _build_version(build: Implementation, rig: Rig) -> str:
 
 def _told_version(command: list[str], host: Host) -> str:
     said = host.run_foreign(command, VERSION_S)
-    told = (said.stdout or said.stderr).decode(errors="replace").strip()
     if said.exit_status == LATE:
         return f"{UNKNOWN}: the version_command gave no end within {VERSION_S:g} s"
-    if said.exit_status != 0 or not told:
-        last = told.splitlines()[-1] if told else "it said nothing"
-        return f"{UNKNOWN}: the version_command ended with status {said.exit_status}: {last}"
+    told = said.stdout.decode(errors="replace").strip() or last_line(said)
+    if said.exit_status != 0 or not (said.stdout or said.stderr):
+        return f"{UNKNOWN}: the version_command ended with status {said.exit_status}: {last_line(said)}"
     return told
 
 

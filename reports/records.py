@@ -141,6 +141,10 @@ class Certificate(_FromFile):
     alpha: float
 
 
+BUILDS_OWN = ("failed", "timed_out", "corrupt")
+"""Outcomes that a build can be known for; the others are the rig's, or the profile's."""
+
+
 class Limits(_FromFile):
     """Beyond what a build is not launched: its runs there are unsupported."""
 
@@ -174,8 +178,11 @@ class Profile(_FromFile):
     limits: Limits = Limits()
     known_limits: tuple[KnownLimit, ...] = ()
 
-    def known_failure(self, point: Permutation) -> str:
-        """Why the build is known to fail at a point of the grid; "" where it is not."""
+    def known_failure(self, record: Record) -> str:
+        """Why the build is known to fail as a run did; "" where it is not, or where it was not the build's failure."""
+        point = record.permutation
+        if record.outcome not in BUILDS_OWN:
+            return ""
         return next((limit.why for limit in self.known_limits if limit.covers(point)), "")
 
 

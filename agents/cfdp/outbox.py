@@ -1,6 +1,6 @@
 """PDUs on their way out, in order. They are packed when made: the engine reuses their headers."""
 
-from collections import deque
+from collections import Counter, deque
 
 from cfdppy.handler import DestHandler, SourceHandler
 from spacepackets.cfdp import GenericPduPacket
@@ -16,18 +16,18 @@ class Outbox:
     def __init__(self, tally: PduTally) -> None:
         self._tally = tally
         self._pdus: deque[tuple[GenericPduPacket, bytes]] = deque()
-        self._offsets: set[int | None] = set()
+        self._offsets: Counter[int | None] = Counter()
 
     def __bool__(self) -> bool:
         return bool(self._pdus)
 
     def add(self, pdu: GenericPduPacket) -> None:
         self._pdus.append((pdu, bytes(pdu.pack())))
-        self._offsets.add(offset_of(pdu))
+        self._offsets[offset_of(pdu)] += 1
 
     def has_data_of(self, offset: int) -> bool:
         """Whether file data from this offset on wait to be sent."""
-        return offset in self._offsets
+        return self._offsets[offset] > 0
 
     def take(self, engine: SourceHandler | DestHandler, *, acknowledgements: bool = True) -> None:
         """Take all that an engine has made, with its ACKs or without. Until then it does not go on."""
@@ -41,6 +41,6 @@ class Outbox:
 
     def next(self, now_s: float) -> bytes:
         pdu, packed = self._pdus.popleft()
-        self._offsets.discard(offset_of(pdu))
+        self._offsets[offset_of(pdu)] -= 1
         self._tally.sent(kind_of(pdu), now_s, offset_of(pdu))
         return packed

@@ -182,6 +182,8 @@ def test_the_check_that_is_shown_looks_at_the_channels_of_a_check() -> None:
 
     assert all(row in shown for row in ("version ", "clean, 25 ms ", "PER 0.01, 250 ms ", "nothing arrives "))
     assert any(run.run_id in shown for run in check_plan(courier).runs)
+    assert "its sender had to be ended\n" in shown
+    assert re.search(r"version +ok  courier 1\.0 \(sha256 [0-9a-f]{12}\)\n", shown)
     assert shown.endswith("courier: fit for a sweep\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import select
 import signal
 import subprocess
 import sys
@@ -67,6 +68,17 @@ def test_a_file_of_another_name_is_no_change(tmp_path: Path, watching: Watch) ->
     (tmp_path / "y").write_bytes(CONTENT)
 
     assert watching.end() == "no change"
+
+
+def test_what_is_written_beside_the_file_puts_nothing_off(tmp_path: Path, watching: Watch) -> None:
+    (tmp_path / "x").write_bytes(CONTENT)
+    ends_s = time.monotonic() + 100 * watch.QUIET_S
+    with (tmp_path / "log").open("a") as log:
+        while not select.select([watching.process.stdout], [], [], watch.QUIET_S / 4)[0] and time.monotonic() < ends_s:
+            print("still here", file=log, flush=True)
+
+    assert time.monotonic() < ends_s
+    assert watching.line() == "whole"
 
 
 def test_it_ends_when_told_while_it_compares(tmp_path: Path, watching: Watch) -> None:

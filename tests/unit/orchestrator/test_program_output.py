@@ -77,6 +77,16 @@ def test_a_line_that_came_in_two_pieces_is_found(tmp_path: Path) -> None:
     assert output.line_like("^put done$") == "put done"
 
 
+def test_a_line_that_was_found_unfinished_is_told_whole_once_it_is(tmp_path: Path) -> None:
+    output, news = Output(tmp_path / "log"), threading.Condition()
+    output.drain(io.BytesIO(b"failed: dis").read, news)
+    assert output.line_like("^failed") == "failed: dis"
+
+    output.drain(io.BytesIO(b"k full\n").read, news)
+
+    assert output.line_like("^failed") == "failed: disk full"
+
+
 def test_what_was_searched_is_not_searched_again(tmp_path: Path) -> None:
     """Each piece that comes is looked at once: all of it each time took minutes for some megabytes."""
     output, news = Output(tmp_path / "log"), threading.Condition()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agents.contract import Implementation, KnownLimit
+from agents.side import Stop
 from captures.delays import DelaySummary
 from captures.summary import CaptureSummary
 from orchestrator import builds_table, verdict
@@ -187,6 +188,34 @@ def test_a_run_beyond_the_profiles_limits_makes_nothing_unfit(
 
     assert found["PER 0.01, 250 ms"].weight == "note"
     assert is_fit(list(found.values()))
+
+
+def test_a_build_that_could_not_be_tried_is_not_fit(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beyond = {"outcome": "unsupported", "reason": "not launched: file of 1000000 bytes, at most 500000"}
+    found = checked(cfdp, tmp_path, monkeypatch, **dict.fromkeys((CLEAN, LOSSY, DEAD), beyond))
+
+    assert not is_fit(list(found.values()))
+
+
+def test_a_known_limit_excuses_no_fault_of_the_rig(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = cfdp.model_copy(update={"known_limits": [KnownLimit(why="it crashes")]})
+    found = checked(build, tmp_path, monkeypatch, **{LOSSY: {"outcome": "aborted", "reason": "the rig failed: no SSH"}})
+
+    assert found["PER 0.01, 250 ms"].weight == "bad"
+
+
+def test_a_side_that_is_stopped_by_typing_is_noted_with_what_was_typed(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = cfdp.receiver.model_copy(update={"stop": Stop(send="quit", grace_s=1)})
+    clean = {"receiver": Side(command=["receive"], exit_status=-1, stopped=True)}
+    found = checked(cfdp.model_copy(update={"receiver": console}), tmp_path, monkeypatch, **{CLEAN: clean})
+
+    assert found["end"].seen == "the receiver did not end within 1 s of 'quit', and was killed"
 
 
 def test_a_version_command_that_fails_is_told(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -88,10 +89,32 @@ def test_a_mistake_has_the_file_and_the_line_in_front(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("value", ["true", "[1, false]", ".inf", "[.nan]", "", "[]"])
+def test_a_parameter_that_an_implementation_file_refuses_is_refused(tmp_path: Path, value: str) -> None:
+    told = complaint(tmp_path, SMALL + f"parameters: {{cfdp: {{segment_bytes: {value}}}}}\n")
+
+    assert "parameters.cfdp.segment_bytes: got " in told
+
+
+def test_two_keys_of_one_rate_are_refused(tmp_path: Path) -> None:
+    told = complaint(tmp_path, SMALL + "told: {cfdp: {rate: {1 Mbit/s: 2 Mbit/s, 1000 kbit/s: 3 Mbit/s}}}\n")
+
+    assert "each value of the axis once; 1 Mbit/s and 1000 kbit/s are the same" in told
+
+
+@pytest.mark.parametrize("told", ["rate: {1 Mbit/s: }", "rate: "])
+def test_nothing_is_no_rate_to_be_told(tmp_path: Path, told: str) -> None:
+    assert "told.cfdp.rate" in complaint(tmp_path, SMALL + f"told: {{cfdp: {{{told}}}}}\n")
+
+
+def test_a_file_that_nobody_could_send_is_refused(tmp_path: Path) -> None:
+    assert "file_size" in complaint(tmp_path, re.sub("file_size: .*", "file_size: 1e30 GB", SMALL))
+
+
 def test_a_parameter_that_is_a_mapping_is_refused_in_one_line(tmp_path: Path) -> None:
     told = complaint(tmp_path, SMALL + "parameters: {cfdp: {segment_bytes: {a: 1}}}\n")
 
-    assert "parameters.cfdp.segment_bytes: got {'a': 1}, wanted numbers or text, one or a list of them" in told
+    assert "parameters.cfdp.segment_bytes: got {'a': 1}, wanted a number of bytes or text; put quotes" in told
     assert len(told.splitlines()) == 1
 
 

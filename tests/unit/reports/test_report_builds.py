@@ -124,10 +124,16 @@ def test_a_known_limit_covers_what_exceeds_all_of_its_bounds(bounds: dict[str, f
     assert KnownLimit(why="why", **bounds).covers(HERE) == is_there
 
 
-def test_the_first_known_limit_that_covers_a_point_says_why() -> None:
+@pytest.mark.parametrize(("outcome", "why"), [("failed", "errors"), ("corrupt", "errors"), ("aborted", "")])
+def test_the_first_known_limit_that_covers_a_point_explains_what_the_build_did(
+    tmp_path: Path, outcome: str, why: str
+) -> None:
     limits = (KnownLimit(why="far", one_way_delay_s_above=60), KnownLimit(why="errors"), KnownLimit(why="last"))
+    write_results(tmp_path, few(repetitions=1, implementations="cfdp", packet_error_rate=0))
+    change_record(tmp_path, RUN, outcome=outcome)
+    (record,) = [run.record for run in load_results(tmp_path).runs if run.record.run_id == RUN]
 
-    assert Profile(known_limits=limits).known_failure(HERE) == "errors"
+    assert Profile(known_limits=limits).known_failure(record) == why
 
 
 def test_a_long_version_is_cut_and_on_one_line(build_of: BuildOf) -> None:
