@@ -169,8 +169,6 @@ def supervise(
     (results / "runs").mkdir(parents=True, exist_ok=True)
     (results / DIRECTORY_NAME).mkdir(exist_ok=True)
     shutil.rmtree(results / "workers", ignore_errors=True)
-    for log in results.glob("failed-batch-*.log"):
-        log.unlink()
     with (results / "journal.jsonl").open("a", buffering=1) as journal:
         desk = _Desk(plan, results, launch, done, observe, analyse, journal.write)
         _staff(desk, [batch for batch in plan.certifications if uncertified & set(batch.certify)], slots)
