@@ -6,8 +6,9 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 SWEEP ?= profiles/sweeps/demo.yaml
 PART ?= all
 SECONDS ?= 600
+RESULTS ?= results/demo
 
-.PHONY: help setup demo test unit system lab lint bench accuracy builds builds-table fuzz clean
+.PHONY: help setup demo test unit system lab lint bench equality accuracy builds builds-table fuzz clean
 
 help:  ## list these
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,8 +45,11 @@ lint: .venv/.made  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy emulator orchestrator agents captures reports
 
-bench: setup  ## costs, as ratios in one run: make bench PART=kernel|channel|demo|endpoints
+bench: setup  ## costs, as ratios in one run: make bench PART=kernel|channel|demo|endpoints|packets
 	$(BIN)/python -m tests.bench $(PART)
+
+equality: setup  ## whether owlt and tshark say the same of every run: make equality RESULTS=results/demo
+	$(BIN)/python -m tests.equality $(RESULTS)
 
 fuzz: .venv/.made  ## ten minutes of hostile bytes for every decoder and engine: make fuzz SECONDS=600
 	-@$(MAKE) -s .venv/fuzz

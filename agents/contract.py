@@ -256,7 +256,10 @@ class Implementation(Value):
     time_limit: Annotated[TimeLimit, Field(description="how long a run may take before it has timed out")]
     dissector: Annotated[
         list[Text],
-        Field(description='options for tshark to look at its captures, such as [-d, "udp.port==5000,ltp"]'),
+        Field(
+            description='what its packets are, as options for tshark: [-d, "udp.port==5000,ltp"]; also saratoga, which '
+            'tshark lacks; [-d, "tcp.port==5000,data"]: the bytes of the connection are those of the file'
+        ),
     ] = []
 
     @field_validator("received_file")

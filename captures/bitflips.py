@@ -11,6 +11,11 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.checksums import has_right_checksums
+
 _SEGMENTS = (slice(0, 34), slice(34, 42), slice(42, 98), slice(98, None))
 """Ethernet and IPv4 header; UDP header, or TCP ports and sequence number; start and rest of the payload.
 Protocols number their packets near the start, which tells apart those that carry the same further on."""
@@ -21,6 +26,9 @@ _NEIGHBOURS = 64
 _FEW = 1 / 32
 """Frames that differ in no more of their bits are one packet and its copy; packets with other contents differ in
 about half of theirs."""
+
+MAY_CANCEL = 2
+"""So many flips leave the Internet checksum right one time in 32; more do hardly ever (RFC 1071: it is a sum)."""
 
 Flip = tuple[int, int, int]
 """Index of the packet, index of its copy, the first bit that was hit."""
@@ -36,62 +44,27 @@ def flipped_bit(packet: bytes, copy: bytes) -> int | None:
     return _first_difference(packet, copy) if _difference(packet, copy).bit_count() == 1 else None
 
 
-def find_damaged(
+def find_one_bit_away(
     packets: Sequence[bytes],
     sent_times: Sequence[int],
     copies: Sequence[bytes],
-    wanted_times: Sequence[int],
+    arrival_times: Sequence[int],
+    delays: Sequence[int],
 ) -> list[Flip]:
-    """Each damaged copy with its packet; `sent_times` must be sorted.
+    """Each copy with one flipped bit and its packet; `sent_times` must be sorted.
 
-    Copies that are one bit away from a packet are found first, then those that are few bits away from one that is
-    left. Where a copy could be of several packets it is given to the one sent nearest to the copy's wanted time; no
+    Where a copy could be of several packets it is given to the one sent nearest to its delay before it arrived; no
     packet is given two copies. A single flip leaves all segments of a frame but one unhurt, so the packets are
     looked up by what is left of them.
     """
-    found = _one_bit_away(packets, sent_times, copies, wanted_times)
-    taken, known = {packet for packet, _, _ in found}, {copy for _, copy, _ in found}
-    left = [number for number in range(len(packets)) if number not in taken]
-    for copy_number in (number for number in range(len(copies)) if number not in known):
-        nearest = _few_bits_away(packets, sent_times, left, copies[copy_number], wanted_times[copy_number])
-        if nearest is not None:
-            left.remove(nearest)
-            found.append((nearest, copy_number, _first_difference(packets[nearest], copies[copy_number])))
-    return found
-
-
-def _few_bits_away(
-    packets: Sequence[bytes], sent_times: Sequence[int], left: list[int], copy: bytes, wanted_time: int
-) -> int | None:
-    """The packet, of those left around the wanted time, that the copy is most like, if it is like it at all."""
-    place = bisect_left(left, wanted_time, key=sent_times.__getitem__)
-    around = [n for n in left[max(place - _NEIGHBOURS, 0) : place + _NEIGHBOURS] if len(packets[n]) == len(copy)]
-    distances = {number: _difference(packets[number], copy).bit_count() for number in around}
-    nearest = min(around, key=lambda n: (distances[n], abs(sent_times[n] - wanted_time)), default=None)
-    return nearest if nearest is not None and distances[nearest] <= _FEW * 8 * len(copy) else None
-
-
-def _difference(packet: bytes, copy: bytes) -> int:
-    return int.from_bytes(packet, "big") ^ int.from_bytes(copy, "big")
-
-
-def _first_difference(packet: bytes, copy: bytes) -> int:
-    return 8 * len(packet) - _difference(packet, copy).bit_length()
-
-
-def _one_bit_away(
-    packets: Sequence[bytes],
-    sent_times: Sequence[int],
-    copies: Sequence[bytes],
-    wanted_times: Sequence[int],
-) -> list[Flip]:
-    alike: dict[tuple[int, int], list[int]] = defaultdict(list)
+    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for number, packet in enumerate(packets):
         for key in _rests(packet):
             alike[key].append(number)
 
     found: list[Flip] = []
-    for copy_number, (copy, wanted_time) in enumerate(zip(copies, wanted_times, strict=True)):
+    for copy_number, (copy, arrival, delay) in enumerate(zip(copies, arrival_times, delays, strict=True)):
+        wanted_time = arrival - delay
         candidates: set[int] = set()
         for key in _rests(copy):
             numbers = alike.get(key, [])
@@ -107,8 +80,94 @@ def _one_bit_away(
     return found
 
 
-def _rests(frame: bytes) -> Iterator[tuple[int, int]]:
-    """For each segment: its number and a hash of all of the frame but that segment."""
-    for number, segment in enumerate(_SEGMENTS):
-        start, end, _ = segment.indices(len(frame))
-        yield number, hash((len(frame), frame[:start], frame[end:]))
+def find_few_bits_away(
+    packets: Sequence[bytes],
+    sent_times: Sequence[int],
+    copies: Sequence[bytes],
+    arrival_times: Sequence[int],
+    delays: Sequence[int],
+    may_cancel: int = MAY_CANCEL,
+) -> list[Flip]:
+    """Each copy with few flipped bits and its packet; `sent_times` and `arrival_times` must be sorted.
+
+    A copy is given to the packet that it is most like, of those of its length that no copy was found of yet and
+    that were sent about its delay ago: what `delays` has for it, or what the copy before it took. A frame whose
+    checksums are right, although it differs from that packet in more than `may_cancel` of the bits that they cover,
+    is another packet, which was never seen as sent.
+    """
+    by_length: dict[int, _Alike] = {}
+    for length in {len(copy) for copy in copies}:
+        numbers = [number for number, packet in enumerate(packets) if len(packet) == length]
+        by_length[length] = _Alike(numbers, [packets[n] for n in numbers], [sent_times[n] for n in numbers])
+
+    found: list[Flip] = []
+    delay_before: int | None = None
+    for copy_number, (copy, arrival, delay) in enumerate(zip(copies, arrival_times, delays, strict=True)):
+        wanted = [arrival - delay] if delay_before is None else [arrival - delay, arrival - delay_before]
+        number = by_length[len(copy)].take(copy, wanted, may_cancel)
+        if number is not None:
+            found.append((number, copy_number, _first_difference(packets[number], copy)))
+            delay_before = arrival - sent_times[number]
+    return found
+
+
+class _Alike:
+    """Packets of one length, of which each can be taken once."""
+
+    def __init__(self, numbers: list[int], packets: list[bytes], sent_times: list[int]) -> None:
+        self._numbers, self._packets = numbers, packets
+        self._sent_times = np.array(sent_times, np.int64)
+        self._rows = _as_rows(packets)
+        self._taken = np.zeros(len(numbers), np.bool_)
+
+    def take(self, copy: bytes, wanted_times: Sequence[int], may_cancel: int) -> int | None:
+        """The number of the packet that the copy is of, which is taken by that, or None."""
+        around = self._around(wanted_times)
+        if not len(around):
+            return None
+        distances = np.bitwise_count(self._rows[around] ^ _as_rows([copy])[0]).sum(axis=1, dtype=np.int64)
+        off = np.abs(self._sent_times[around] - wanted_times[-1])
+        nearest = np.lexsort((off, distances))[0]
+        place = int(around[nearest])
+        if distances[nearest] > _FEW * 8 * len(copy) or _is_another(self._packets[place], copy, may_cancel):
+            return None
+        self._taken[place] = True
+        return self._numbers[place]
+
+    def _around(self, wanted_times: Sequence[int]) -> NDArray[np.int64]:
+        wanted = np.zeros(len(self._taken), np.bool_)
+        for place in np.searchsorted(self._sent_times, np.array(wanted_times, np.int64)).tolist():
+            wanted[max(place - _NEIGHBOURS, 0) : place + _NEIGHBOURS] = True
+        return np.flatnonzero(wanted & ~self._taken)
+
+
+def _as_rows(frames: Sequence[bytes]) -> NDArray[np.uint64]:
+    """Frames of one length as rows of 64-bit words, filled up with zeros."""
+    if not frames:
+        return np.empty((0, 0), np.uint64)
+    width = -(-len(frames[0]) // 8) * 8
+    return np.frombuffer(b"".join(frame.ljust(width, b"\0") for frame in frames), np.uint64).reshape(len(frames), -1)
+
+
+def _is_another(packet: bytes, copy: bytes, may_cancel: int) -> bool:
+    """Whether what differs can be no damage, since a checksum that covers it is right."""
+    difference = _difference(packet, copy).to_bytes(len(copy), "big")
+    return any(
+        is_right and sum(byte.bit_count() for byte in difference[covered]) > may_cancel
+        for covered, is_right in has_right_checksums(copy, like=packet)
+    )
+
+
+def _difference(packet: bytes, copy: bytes) -> int:
+    return int.from_bytes(packet, "big") ^ int.from_bytes(copy, "big")
+
+
+def _first_difference(packet: bytes, copy: bytes) -> int:
+    return 8 * len(packet) - _difference(packet, copy).bit_length()
+
+
+def _rests(frame: bytes) -> Iterator[tuple[int, ...]]:
+    """For each segment: its number, the frame's length, and hashes of the other segments."""
+    hashes = [hash(frame[segment]) for segment in _SEGMENTS]
+    for number in range(len(_SEGMENTS)):
+        yield number, len(frame), *hashes[:number], *hashes[number + 1 :]

@@ -7,10 +7,9 @@ with fixed random odd weights: the same in every process, and no protection agai
 from __future__ import annotations
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from captures.pcap import LONGEST_FRAME_BYTES
+from captures.blocks import LONGEST_FRAME_BYTES, gather
 
 _WORD_BYTES = 8
 _WEIGHTS = np.random.Generator(np.random.PCG64(2014)).integers(
@@ -18,21 +17,42 @@ _WEIGHTS = np.random.Generator(np.random.PCG64(2014)).integers(
 ) | np.uint64(1)
 _KEPT = np.array([2**64 - 1] + [2 ** (8 * n) - 1 for n in range(1, _WORD_BYTES)], np.uint64)
 """By length modulo 8: the mask that keeps the span's own bytes of its last little-endian word."""
-
-
-def gather(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
-    """A matrix with the `width` bytes from each start on as rows; `starts + width` must be inside `data`."""
-    return sliding_window_view(data, width)[starts]
+_MIXED_WORDS = 1 << 15
+"""At once: for larger arrays the C library asks the kernel for new memory each time."""
+_WIDTHS = np.unique(np.append(np.arange(9), 2.0 ** np.arange(3, 15.2, 0.25))).astype(np.int64)
+"""Numbers of words: spans from one of them to the next, a fifth longer at most, are hashed together."""
 
 
 def hash_spans(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The hash of each span; up to 7 bytes after a span must be inside `data`."""
+    """The hash of each span, 0 for an empty one; a quarter of its length and 8 bytes behind a span must be
+    inside `data`."""
     hashes: NDArray[np.uint64] = lengths.astype(np.uint64) * _WEIGHTS[-1]
-    words = -(-lengths // _WORD_BYTES)
-    for count in np.flatnonzero(np.bincount(words)[1:]) + 1:
-        rows = np.flatnonzero(words == count)
-        spans = gather(data, starts[rows], int(count) * _WORD_BYTES).view("<u8")
-        spans[:, -1] &= _KEPT[lengths[rows] % _WORD_BYTES]
-        spans ^= spans >> np.uint64(32)  # the low bits of a product know nothing of the word's high bits
-        hashes[rows] += spans @ _WEIGHTS[:count]
+    words = (lengths + (_WORD_BYTES - 1)) // _WORD_BYTES
+    if not len(words) or not (most := words.max()):
+        return hashes
+    if words.min() == most:
+        hashes += _hash_rows(data, starts, lengths, words)
+        return hashes
+    widths = np.searchsorted(_WIDTHS, words)
+    for width in np.flatnonzero(np.bincount(widths)[1:]) + 1:
+        rows = np.flatnonzero(widths == width)
+        hashes[rows] += _hash_rows(data, starts[rows], lengths[rows], words[rows])
     return hashes
+
+
+def _hash_rows(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], words: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """The weighted sums of spans of about the same, not zero, number of words."""
+    least, most = int(words.min()), int(words.max())
+    spans = gather(data, starts, most * _WORD_BYTES).view("<u8")
+    rest = lengths % _WORD_BYTES
+    if rest.any():
+        spans[np.arange(len(spans)), words - 1] &= _KEPT[rest]
+    if least < most:
+        spans[:, least:] *= np.arange(least, most) < words[:, None]
+    step = max(_MIXED_WORDS // most, 1)
+    for part in (spans[first : first + step] for first in range(0, len(spans), step)):
+        part ^= part >> np.uint64(32)  # the low bits of a product know nothing of the word's high bits
+    sums: NDArray[np.uint64] = np.einsum("ij,j->i", spans, _WEIGHTS[:most])
+    return sums

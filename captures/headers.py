@@ -6,23 +6,26 @@ The cutting is editcap's; times to the nanosecond and the original lengths stay.
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
-from captures.cache import CAPTURES, digest_of_file, keep_summary, load_summary
+from captures.cache import SUMMARY, load_summary
+from captures.kept import CAPTURES, Kept, digests_of_captures, keep, load
 
 HEADER_BYTES = 96
 """Ethernet, IPv4 and TCP with all options; or 54 bytes of what UDP carries."""
 
 
-def keep_only_headers(run_dir: Path, frame_bytes: int = HEADER_BYTES) -> None:
+def keep_only_headers(run_dir: Path, also: Mapping[str, type[Kept]], frame_bytes: int = HEADER_BYTES) -> None:
     """Replace both captures of the run by the first `frame_bytes` of each of their frames.
 
-    Wherever it is interrupted, each capture is whole or cut, and the summary is valid for either. Raises
-    RuntimeError if no summary of these very captures is kept, or if editcap is missing or fails.
+    `also` names what else than the summary is kept of these captures, and its kind. Wherever this is interrupted,
+    each capture is whole or cut, and what is kept is valid for either. Raises RuntimeError if no summary of these very
+    captures is kept, or if editcap is missing or fails.
     """
     summary = load_summary(run_dir)
-    found = {name: [digest_of_file(run_dir / name)] for name in CAPTURES}
-    if summary is None or summary.source is None or not summary.source.accepts_captures(found):
+    whole = digests_of_captures(run_dir)
+    if summary is None or summary.source is None or not summary.source.accepts_captures(whole):
         raise RuntimeError(
             f"{run_dir}: got no summary of the captures as they are, wanted one before they are cut, "
             f"for headers alone do not show every damaged bit; call load_or_summarise first"
@@ -30,11 +33,10 @@ def keep_only_headers(run_dir: Path, frame_bytes: int = HEADER_BYTES) -> None:
     partial = {name: run_dir / f".{name}.partial" for name in CAPTURES}
     for name, path in partial.items():
         write_headers(run_dir / name, path, frame_bytes)
-    accepted = {
-        name: sorted({*known, digest_of_file(partial[name])}) for name, known in summary.source.captures.items()
-    }
-    source = summary.source.model_copy(update={"captures": accepted})
-    keep_summary(run_dir, summary.model_copy(update={"source": source}))
+    for name, kind in {SUMMARY: type(summary), **also}.items():
+        kept = load(run_dir / name, kind)
+        if kept and kept.source and kept.source.accepts_captures(whole):
+            keep(run_dir / name, kept.model_copy(update={"source": kept.source.with_forms(partial)}))
     for name, path in partial.items():
         path.replace(run_dir / name)
 

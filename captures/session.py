@@ -5,7 +5,7 @@ The same definition twice: as numpy masks over the columns, and as a display fil
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -16,28 +16,32 @@ from captures.columns import Columns, Kind
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Literal["sender", "receiver"]
+Address = IPv4Address | IPv6Address
 
 _UDP, _TCP = 17, 6
+_LINK = "^(((eth|sll):ethertype(:(vlan|ieee8021ad):ethertype)*|raw):)?"
+_EXTENSIONS = "(:ipv6[.](hopopts|routing|dstopts))*"
 
 
 class Session(BaseModel):
-    """What belongs to a run: IPv4 between the two test addresses, or from one of them to one of the multicast
-    groups, with one of the ports as source or as destination.
+    """What belongs to a run: IP between the two test addresses, or from one of them to one of the multicast
+    groups, with one of the ports as source or as destination. All addresses are IPv4, or all are IPv6.
 
-    Fragments belong whatever their port, since only the first of a packet has one: all UDP fragments
-    between the addresses if the session has UDP ports, all TCP fragments if it has TCP ports. VLAN-tagged
-    frames and packets quoted by ICMP errors do not belong, nor does a frame that ends within its IPv4
-    header (the one place where tshark differs: it passes a fragment of that sort if what is there of the
+    Tags of VLANs do not matter, nor do IPv6 extension headers (hop-by-hop and destination options, routing,
+    fragment). Fragments belong whatever their port, since only the first of a packet has one: all UDP fragments
+    between the addresses if the session has UDP ports, all TCP fragments if it has TCP ports. Packets in tunnels
+    (PPP, MPLS, IP in IP) and packets quoted by ICMP errors do not belong, nor does a frame that ends within its
+    IPv4 header (the one place where tshark differs: it passes a fragment of that sort if what is there of the
     options looks whole).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    sender_address: IPv4Address
-    receiver_address: IPv4Address
+    sender_address: Address
+    receiver_address: Address
     udp_ports: tuple[Port, ...] = ()
     tcp_ports: tuple[Port, ...] = ()
-    multicast_groups: tuple[IPv4Address, ...] = ()
+    multicast_groups: tuple[Address, ...] = ()
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
@@ -47,14 +51,22 @@ class Session(BaseModel):
             raise ValueError("neither udp_ports nor tcp_ports: name the ports that the protocol uses on the test path")
         for group in self.multicast_groups:
             if not group.is_multicast:
-                raise ValueError(f"multicast_groups: got {group}, wanted addresses in 224.0.0.0/4")
+                raise ValueError(f"multicast_groups: got {group}, wanted addresses in 224.0.0.0/4 or ff00::/8")
+        versions = {address.version for address in (self.sender_address, *self.destinations("sender"))}
+        if len(versions) > 1:
+            raise ValueError("sender_address, receiver_address and multicast_groups: got IPv4 and IPv6, wanted one")
         return self
 
-    def address(self, host: Host) -> IPv4Address:
+    @property
+    def network(self) -> int:
+        """4 or 6."""
+        return self.sender_address.version
+
+    def address(self, host: Host) -> Address:
         """The test address of the host."""
         return self.sender_address if host == "sender" else self.receiver_address
 
-    def destinations(self, host: Host) -> tuple[IPv4Address, ...]:
+    def destinations(self, host: Host) -> tuple[Address, ...]:
         """Where the host's packets of the session go: to the other host or to a group."""
         other = self.receiver_address if host == "sender" else self.sender_address
         return (other, *self.multicast_groups)
@@ -62,8 +74,9 @@ class Session(BaseModel):
 
 def sent_by(columns: Columns, session: Session, host: Host) -> NDArray[np.bool_]:
     """The rows of the session's packets that the host sent, by their source address."""
-    destinations = [int(address) for address in session.destinations(host)]
-    is_between = (columns.source == int(session.address(host))) & np.isin(columns.destination, destinations)
+    is_from = np.isin(columns.source, _numbers(columns, (session.address(host),)))
+    is_between = is_from & np.isin(columns.destination, _numbers(columns, session.destinations(host)))
+    is_between &= columns.network == session.network
     belongs: NDArray[np.bool_] = np.zeros(len(columns), np.bool_)
     for kind, number, ports in ((Kind.UDP, _UDP, session.udp_ports), (Kind.TCP, _TCP, session.tcp_ports)):
         if ports:
@@ -74,25 +87,53 @@ def sent_by(columns: Columns, session: Session, host: Host) -> NDArray[np.bool_]
     return belongs
 
 
+def _numbers(columns: Columns, addresses: tuple[Address, ...]) -> list[int]:
+    """What the capture's columns call these addresses; IPv6 addresses that it has not seen are left out."""
+    numbers = {address: number for number, address in enumerate(columns.addresses)}
+    return [
+        int(address) if address.version == 4 else numbers[address]
+        for address in addresses
+        if address.version == 4 or address in numbers
+    ]
+
+
 def summary_filter(session: Session, host: Host | None = None) -> str:
     """The tshark display filter that passes the session's packets, or those of them that the host sent.
 
-    `#1` is the outermost layer of its kind, so that headers quoted by ICMP or carried in tunnels do not
-    count; Wireshark has it since version 4.0. Fragments are named, so that it makes no difference whether
-    tshark is told to reassemble them.
+    The layers before UDP and TCP are told by name, so that headers quoted by ICMP or carried in tunnels do not
+    count; `#1` is the outermost layer of its kind (Wireshark has it since version 4.0). Fragments are named, so
+    that it makes no difference whether tshark is told to reassemble them.
     """
     senders: tuple[Host, ...] = (host,) if host else ("sender", "receiver")
+    name = "ip" if session.network == 4 else "ipv6"
     between = [
-        f"(ip.src#1 == {session.address(sender)} && ip.dst#1 in {_set(session.destinations(sender))})"
+        f"({name}.src#1 == {session.address(sender)} && {name}.dst#1 in {_set(session.destinations(sender))})"
         for sender in senders
     ]
-    is_fragment = "ip.flags.mf#1 == 1 || ip.frag_offset#1 > 0"
     protocols = [
-        f"(ip.proto#1 == {number} && ({name}.port#1 in {_set(ports)} || {is_fragment}))"
-        for name, number, ports in (("udp", _UDP, session.udp_ports), ("tcp", _TCP, session.tcp_ports))
+        (_ipv4_filter if session.network == 4 else _ipv6_filter)(transport, number, ports)
+        for transport, number, ports in (("udp", _UDP, session.udp_ports), ("tcp", _TCP, session.tcp_ports))
         if ports
     ]
-    return f"eth.type#1 == 0x0800 && ({' || '.join(between)}) && ({' || '.join(protocols)})"
+    return f"{_layers(name)} && ({' || '.join(between)}) && ({' || '.join(protocols)})"
+
+
+def _layers(names: str) -> str:
+    return f'frame.protocols matches "{_LINK}{names}(:|$)"'
+
+
+def _ipv4_filter(transport: str, number: int, ports: tuple[Port, ...]) -> str:
+    is_fragment = "ip.flags.mf#1 == 1 || ip.frag_offset#1 > 0"
+    return f"(ip.proto#1 == {number} && ({transport}.port#1 in {_set(ports)} || {is_fragment}))"
+
+
+def _ipv6_filter(transport: str, number: int, ports: tuple[Port, ...]) -> str:
+    fragment = (
+        f"{_layers(f'ipv6{_EXTENSIONS}:ipv6[.]fraghdr')} && (ipv6.fraghdr.more#1 == 1 || ipv6.fraghdr.offset#1 > 0)"
+    )
+    whole = _layers(f"ipv6{_EXTENSIONS}(:ipv6[.]fraghdr{_EXTENSIONS})?:{transport}")
+    has_port = f"{transport}.port#1 in {_set(ports)}"
+    return f"(({fragment} && ipv6.fraghdr.nxt#1 == {number}) || (!({fragment}) && {whole} && {has_port}))"
 
 
 def _set(values: tuple[object, ...]) -> str:

@@ -1,6 +1,7 @@
-"""The summary of a run's two captures: counts, bytes, times, goodput, delays, and what is suspect about them.
+"""The summary of a run: what the packets of its two captures come to, and the reasons not to trust that.
 
-Definitions only; finding the packets is matching.py's, keeping the summary beside the captures cache.py's.
+Finding the packets is matching.py's, what became of them ledger.py's, rates and amounts measures.py's, keeping the
+summary beside the captures cache.py's.
 """
 
 from __future__ import annotations
@@ -10,58 +11,35 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
-from captures.columns import Columns, Kind, read_columns
+from captures.background import count_background
+from captures.columns import Columns, read_columns
 from captures.delays import DelaySummary, summarise_delays
-from captures.matching import INTACT, Delivery, match_captures, without
+from captures.kept import Kept
+from captures.ledger import Ledger, account
+from captures.matching import Delivery, match_captures, without
+from captures.measures import Amounts, Measures, measure
 from captures.pcap import read_header
 from captures.session import Session
-from captures.suspicion import NOTHING_EXPECTED, Expected, suspect_capture, suspect_delivery
+from captures.suspicion import NOTHING_EXPECTED, Expected, suspect_capture
 
-SCHEMA_VERSION = 2
-"""Raised whenever a field or the meaning of one changes; summaries of other versions are made again."""
-
-
-class Source(BaseModel):
-    """What a summary was made from: the SHA-256 of the arguments and, by file name, of each capture in
-    every form in which it may lie there (as captured; cut to its headers)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    arguments: str
-    captures: dict[str, list[str]]
-
-    def accepts(self, other: Source) -> bool:
-        """Whether a summary made from this is as good as one made from the other."""
-        return self.arguments == other.arguments and self.accepts_captures(other.captures)
-
-    def accepts_captures(self, captures: dict[str, list[str]]) -> bool:
-        """Whether the captures are among the forms that this knows."""
-        return all(set(digests) <= set(self.captures.get(name, ())) for name, digests in captures.items())
+SCHEMA_VERSION = 3
+"""Raised whenever a field or the meaning of one changes, for those who read the JSON."""
 
 
-class CaptureSummary(BaseModel):
-    """What the packets of one run say.
+class CaptureSummary(Measures, Kept):
+    """What the packets of one run say. Words and formulas are those of docs/measures.md.
 
     STR are the packets that the sender sent, RTS those that the receiver sent, each counted as sent (in the
     capture at its own port) and as delivered (in the other one). The counts are those of
-    `summary_filter(session, host)` in tshark, packet for packet. Bytes are Ethernet frames without preamble
-    and checksum.
+    `summary_filter(session, host)` in tshark, packet for packet: copies count, and so do those with flipped bits that
+    the filter still passes. Bytes are Ethernet frames without preamble and checksum. What became of each packet is in
+    the ledgers.
 
-    A copy with a flipped bit is delivered too. `*_delivered_damaged` are copies that the filter misses
-    because the bit was in an address, a port or a length; `*_bit_errors` are all copies with a flipped bit,
-    within the filter or not (in captures cut to headers: those hit in what is left). `*_lost` never came
-    out. So
-
-    sent = delivered - duplicated + delivered_damaged + lost        (unless `suspect` says otherwise).
-
-    `first_packet_ns` and `last_packet_ns` are of the session, either host's, in sender.pcap, and
-    `session_s` lies between. `goodput_bps` = 8 file bytes / session_s; `goodput_until_whole_bps` = 8 file
-    bytes / the time from the first packet until the receiver's file was whole. Both are None where there is
-    no such time; whether the file arrived at all is not for the packets to say. `background_packets` counts
-    by kind the frames of both captures that are not of the session; one that crosses the emulator is in
-    both. `suspect` gives the reasons not to trust these numbers.
+    `background_packets` counts by name the frames of both captures that are not of the session; one that crosses the
+    emulator is in both. `slow_frames` are those that had to be read one by one. `headers_only`: frames are cut, so that
+    bits that were flipped further behind are not seen. `suspect` gives the reasons not to trust these numbers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -69,31 +47,20 @@ class CaptureSummary(BaseModel):
     schema_version: int = SCHEMA_VERSION
     str_sent: int
     str_delivered: int
-    str_delivered_damaged: int
-    str_bit_errors: int
-    str_duplicated: int
-    str_lost: int
     str_sent_bytes: int
     str_delivered_bytes: int
     rts_sent: int
     rts_delivered: int
-    rts_delivered_damaged: int
-    rts_bit_errors: int
-    rts_duplicated: int
-    rts_lost: int
     rts_sent_bytes: int
     rts_delivered_bytes: int
-    first_packet_ns: int | None
-    last_packet_ns: int | None
-    session_s: float | None
-    goodput_bps: float | None
-    goodput_until_whole_bps: float | None
+    ledger_forward: Ledger
+    ledger_reverse: Ledger
     owd_forward: DelaySummary
     owd_reverse: DelaySummary
     background_packets: dict[str, int]
+    slow_frames: int
     headers_only: bool
     suspect: list[str]
-    source: Source | None = None
 
 
 def summarise(
@@ -103,87 +70,84 @@ def summarise(
     file_size_bytes: int,
     file_whole_at_ns: int | None,
     expected: Expected = NOTHING_EXPECTED,
+    rate_bps: float | None = None,
 ) -> CaptureSummary:
-    """The summary of the two captures; `expected` only serves to find what is suspect.
+    """The summary of the two captures. Arguments as for `conclude`. Raises NotACapture, OSError."""
+    at_sender, at_receiver = read_both(sender_pcap, receiver_pcap)
+    deliveries = match_captures(at_sender, at_receiver, session)
+    return conclude(at_sender, at_receiver, deliveries, file_size_bytes, file_whole_at_ns, expected, rate_bps)
 
-    `file_whole_at_ns` is of the captures' clock. Raises NotACapture, OSError.
-    """
+
+def read_both(sender_pcap: Path, receiver_pcap: Path) -> tuple[Columns, Columns]:
+    """The columns of both captures, hashed over what both have of each frame. Raises NotACapture, OSError."""
     hashed_bytes = min(read_header(pcap).snaplen_bytes for pcap in (sender_pcap, receiver_pcap))
-    at_sender, at_receiver = (read_columns(pcap, hashed_bytes) for pcap in (sender_pcap, receiver_pcap))
-    forward, reverse = match_captures(at_sender, at_receiver, session)
-    session_times_ns = at_sender.time_ns[np.concatenate([forward.near, reverse.far])]
+    return read_columns(sender_pcap, hashed_bytes), read_columns(receiver_pcap, hashed_bytes)
+
+
+def conclude(
+    at_sender: Columns,
+    at_receiver: Columns,
+    deliveries: tuple[Delivery, Delivery],
+    file_size_bytes: int,
+    file_whole_at_ns: int | None,
+    expected: Expected = NOTHING_EXPECTED,
+    rate_bps: float | None = None,
+) -> CaptureSummary:
+    """The summary of captures whose packets were found; `expected` only serves to find what is suspect.
+
+    `file_whole_at_ns` is of the captures' clock. `rate_bps` is the forward channel's; None: unlimited, or not known.
+    """
+    forward, reverse = deliveries
+    of_sender = account(at_sender, at_receiver, forward, "sender", expected.forward)
+    of_receiver = account(at_receiver, at_sender, reverse, "receiver", expected.reverse)
+    times_ns = at_sender.time_ns[np.concatenate([forward.near, reverse.far])]
+    first_ns, last_ns = (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (None, None)
+    amounts = Amounts(
+        str_sent_bytes=_bytes(at_sender, forward.near),
+        str_delivered_bytes=_bytes(at_receiver, forward.far),
+        rts_sent_bytes=_bytes(at_receiver, reverse.near),
+        rts_delivered_bytes=_bytes(at_sender, reverse.far),
+    )
     suspect = [
         *suspect_capture(at_sender, expected.sender_counters, expected.mtu_bytes),
         *suspect_capture(at_receiver, expected.receiver_counters, expected.mtu_bytes),
-        *suspect_delivery(forward, "sender", expected.forward_dropped),
-        *suspect_delivery(reverse, "receiver", expected.reverse_dropped),
+        *of_sender.reasons,
+        *of_receiver.reasons,
     ]
     if file_whole_at_ns is not None:
-        in_time = forward.far[at_receiver.time_ns[forward.far] <= file_whole_at_ns]
-        came_bytes = int(at_receiver.wire_bytes[in_time].sum())
+        came_bytes = _bytes(at_receiver, forward.far[at_receiver.time_ns[forward.far] <= file_whole_at_ns])
         if came_bytes < file_size_bytes:
             suspect.append(f"the file seemed whole when {came_bytes} of its {file_size_bytes} bytes had come")
-    if not len(session_times_ns):
-        suspect.append(f"{sender_pcap.name} holds no packet of the session: are its ports and addresses right?")
-    return CaptureSummary.model_validate(
-        {
-            **_flow("str", at_sender, at_receiver, forward),
-            **_flow("rts", at_receiver, at_sender, reverse),
-            **_times(session_times_ns, file_size_bytes, file_whole_at_ns),
-            "owd_forward": summarise_delays(forward.delay_ns[forward.first_copies]),
-            "owd_reverse": summarise_delays(reverse.delay_ns[reverse.first_copies]),
-            "background_packets": _background(at_sender, forward.near, reverse.far, reverse.delivered)
-            + _background(at_receiver, reverse.near, forward.far, forward.delivered),
-            "headers_only": _is_cut(at_sender) or _is_cut(at_receiver),
-            "suspect": suspect,
-        }
+    if not len(times_ns):
+        suspect.append(f"{at_sender.path.name} holds no packet of the session: are its ports and addresses right?")
+    return CaptureSummary(
+        **measure(amounts, first_ns, last_ns, file_size_bytes, file_whole_at_ns, rate_bps).model_dump(),
+        **amounts._asdict(),
+        str_sent=len(forward.near),
+        str_delivered=len(forward.far),
+        rts_sent=len(reverse.near),
+        rts_delivered=len(reverse.far),
+        ledger_forward=of_sender.ledger,
+        ledger_reverse=of_receiver.ledger,
+        owd_forward=summarise_delays(forward.delay_ns[forward.first_copies]),
+        owd_reverse=summarise_delays(reverse.delay_ns[reverse.first_copies]),
+        background_packets=dict(
+            _background(at_sender, forward.near, reverse.far, reverse.delivered)
+            + _background(at_receiver, reverse.near, forward.far, forward.delivered)
+        ),
+        slow_frames=at_sender.slow_frames + at_receiver.slow_frames,
+        headers_only=_is_cut(at_sender) or _is_cut(at_receiver),
+        suspect=suspect,
     )
 
 
-def _flow(name: str, near: Columns, far: Columns, delivery: Delivery) -> dict[str, int]:
-    flow = {
-        "sent": len(delivery.near),
-        "delivered": len(delivery.far),
-        "delivered_damaged": len(delivery.outside),
-        "bit_errors": np.count_nonzero(delivery.flipped_bit != INTACT),
-        "duplicated": len(delivery.sent) - len(delivery.first_copies),
-        "lost": len(delivery.lost),
-        "sent_bytes": near.wire_bytes[delivery.near].sum(),
-        "delivered_bytes": far.wire_bytes[delivery.far].sum(),
-    }
-    return {f"{name}_{key}": int(value) for key, value in flow.items()}
-
-
-def _times(
-    session_times_ns: NDArray[np.int64], file_size_bytes: int, file_whole_at_ns: int | None
-) -> dict[str, int | float | None]:
-    if not len(session_times_ns):
-        names = "first_packet_ns", "last_packet_ns", "session_s", "goodput_bps", "goodput_until_whole_bps"
-        return dict.fromkeys(names)
-    first_ns, last_ns = int(session_times_ns.min()), int(session_times_ns.max())
-    return {
-        "first_packet_ns": first_ns,
-        "last_packet_ns": last_ns,
-        "session_s": (last_ns - first_ns) / 1e9,
-        "goodput_bps": goodput_bps(file_size_bytes, first_ns, last_ns),
-        "goodput_until_whole_bps": goodput_bps(file_size_bytes, first_ns, file_whole_at_ns),
-    }
-
-
-def goodput_bps(file_size_bytes: int, start_ns: int, end_ns: int | None) -> float | None:
-    """The bits of the file over the time from start to end; None where no time passed or there is no end."""
-    if end_ns is None or end_ns <= start_ns:
-        return None
-    return 8e9 * file_size_bytes / (end_ns - start_ns)
+def _bytes(capture: Columns, rows: NDArray[np.int64]) -> int:
+    return int(capture.wire_bytes[rows].sum(dtype=np.int64))
 
 
 def _background(capture: Columns, *session_rows: NDArray[np.int64]) -> Counter[str]:
-    """How many frames of each kind are in none of the session's rows."""
-    others = without(np.arange(len(capture)), np.concatenate(session_rows))
-    kinds, counts = np.unique(capture.kind[others], return_counts=True)
-    return Counter(
-        {Kind(kind).name.lower(): count for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True)}
-    )
+    """How many frames of each name are in none of the session's rows."""
+    return count_background(capture, without(np.arange(len(capture)), np.concatenate(session_rows)))
 
 
 def _is_cut(capture: Columns) -> bool:

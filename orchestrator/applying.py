@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from emulator.faults import ChannelRefused
 from orchestrator.findings import Ended, Findings
 from orchestrator.plan import Run, channel_of
@@ -32,13 +34,26 @@ def start_timeline(run: Run, setting: Setting) -> None:
         setting.rig.channel.timeline_start()
 
 
+def begin_counting(setting: Setting, found: Findings) -> None:
+    """Note what the channel's stages have counted before the captures began: none of it is in them."""
+    found.counted_before = setting.rig.channel.statistics()
+
+
 def close_channel(run: Run, setting: Setting, found: Findings) -> None:
-    """Note what the channel was at the end and what its stages counted."""
+    """Note what the channel was at the end and what its stages counted while it was captured."""
     if setting.channel_of(run).timeline is not None:
         _note_timeline(setting, found)
     else:
         _check_channel(setting, found)
-    found.facts["emulator_statistics"] = setting.rig.channel.statistics()
+    found.facts["emulator_statistics"] = {
+        way: {name: _since(found.counted_before.get(way, {}).get(name, {}), values) for name, values in stages.items()}
+        for way, stages in setting.rig.channel.statistics().items()
+    }
+
+
+def _since(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """By how much counters have grown; what waits is no counter."""
+    return {name: value if name.startswith("waiting_") else value - before.get(name, 0) for name, value in now.items()}
 
 
 def _note_timeline(setting: Setting, found: Findings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 import threading
 import time
 import types
@@ -143,7 +144,8 @@ def make_report(results: Path) -> Path:
 
     if not (results / "runs").is_dir():
         raise OwltError(f"{results}: is not a results directory (it has no runs/); wanted one that 'owlt run' made")
-    analyse_runs(results)
+    for problem in analyse_runs(results):
+        print(f"owlt: {problem}", file=sys.stderr)
     try:
         return build_report(results)
     except ReportError as problem:

@@ -32,6 +32,8 @@ class Findings:
     programs: dict[Role, Program] = field(default_factory=dict)
     stopped: set[Role] = field(default_factory=set)
     left_running: dict[Role, list[str]] = field(default_factory=dict)
+    counted_before: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    """The emulator's counters when the captures had begun: by direction, stage and name."""
     news: threading.Condition = field(default_factory=threading.Condition)
 
     def has_ended(self, role: Role) -> bool:

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from emulator.faults import EmulatorError
-from orchestrator.applying import apply_channel, close_channel, start_timeline
+from orchestrator.applying import apply_channel, begin_counting, close_channel, start_timeline
 from orchestrator.capturing import drain_channel, fetch_captures, start_captures, stop_captures
 from orchestrator.findings import Ended, Findings
 from orchestrator.host import HostError
@@ -25,6 +25,7 @@ from orchestrator.preparing import is_full
 from orchestrator.record import UNKNOWN, Outcome, RunRecord, write_record
 from orchestrator.setting import Setting
 from orchestrator.staging import Staged, stage
+from orchestrator.tcp_sampling import start_sampling, stop_sampling
 from orchestrator.watching import start_watch
 
 Observe = Callable[[str], None]
@@ -59,9 +60,11 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
         apply_channel(run, setting, found)
         observe("capture")
         captures = start_captures(rig, staged.paths["emulator"], directory, undo)
+        begin_counting(setting, found)
         observe("launch")
         awaited_sha256 = found.facts["file_sha256"] if implementation.done == "file_whole" else ""
         watch = start_watch(rig, staged.received, awaited_sha256, directory, found.news, undo)
+        samplers = start_sampling(run, rig, found, staged.paths, directory, undo)
         found.facts["started_at_ns"] = time.time_ns()
         try:
             start_timeline(run, setting)
@@ -74,6 +77,7 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
                 observe("stop")
                 stop_programs(found)
                 drain_channel(run, rig)
+                stop_sampling(samplers, directory, found)
                 close_channel(run, setting, found)
                 stop_captures(captures, found)
                 observe("fetch")

@@ -53,6 +53,29 @@ class Side(BaseModel):
     """Commands of what it had started and left behind when it ended; ended with it."""
 
 
+class HostTcp(BaseModel):
+    """What the kernel's TCP on one host says of the run, from before the launch until the channel was empty.
+
+    `sockets` are the run's own, their totals by name (struct tcp_info, linux/tcp.h). `counters` is by how much those of
+    the host's network namespace have grown, as `nstat -az` names them; those that have not are left out. They include
+    the orchestrator's own SSH connection: exact are those of what only losses bring about (retransmissions, timeouts,
+    duplicates) where `others_retransmitted` is 0; segment counts and DelayedACKs are at most so many.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    problem: str = ""
+    """Why there are no numbers; then all else is empty."""
+    sockets: list[dict[str, bool | int | str | None]] = []
+    counters: dict[str, int] = {}
+    others_retransmitted: int = 0
+    """The segments that sockets that are not of the run sent again; they are in the counters."""
+    dsack: bool = False
+    """Whether this host tells the other what came twice (net.ipv4.tcp_dsack)."""
+    period_ns: int = 0
+    """Between the samples in `tcp-sender.csv`; 0: none were taken."""
+
+
 class RunRecord(BaseModel):
     """One run. Times are nanoseconds of the rig's clock since 1970; on a virtual clock they are virtual."""
 
@@ -103,6 +126,8 @@ class RunRecord(BaseModel):
     emulator_statistics: dict[str, Any] = {}
     captures: dict[str, Any] = {}
     """tcpdump's own counters of each capture point."""
+    tcp: dict[str, HostTcp] = {}
+    """By role, of a run whose session has TCP ports."""
     versions: dict[str, str] = {}
     kernel_hz: int | None = None
 

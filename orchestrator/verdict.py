@@ -20,8 +20,8 @@ Weight = Literal["ok", "note", "bad"]
 LOG_LINES = 6
 KILLED = (-1, 137)
 """The exit status that a program has which SIGKILL ended."""
-STRAY_KINDS = (Kind.UDP, Kind.TCP, Kind.FRAGMENT, Kind.OTHER_IPV4)
-"""Kinds of frames that a build makes: outside its session they are on ports that its profile does not name."""
+STRAY = {"UDP": Kind.UDP, "TCP": Kind.TCP, "fragment": Kind.FRAGMENT, "other IPv4": Kind.OTHER_IPV4}
+"""Frames of the background that a build makes: outside its session they are on ports that its profile does not name."""
 
 
 @dataclass(frozen=True)
@@ -165,13 +165,12 @@ def _session(directory: Path) -> Finding:
 
 def _stray(directory: Path, summary: CaptureSummary) -> Iterator[str]:
     """The packets that its profile does not name, by kind and port."""
-    for kind in STRAY_KINDS:
-        name = kind.name.lower()
+    for name, kind in STRAY.items():
         count, ports = summary.background_packets.get(name, 0), _ports(directory / "sender.pcap", kind)
         if count and ports:
-            yield f"{count} of {kind.name}, most between ports {ports}: add one to session.{name}_ports"
+            yield f"{count} of {name}, most between ports {ports}: add one to session.{name.lower()}_ports"
         elif count:
-            yield f"{count} of {kind.name}"
+            yield f"{count} of {name}"
 
 
 def _ports(pcap: Path, kind: Kind) -> str:

@@ -233,6 +233,22 @@ class Side(_FromFile):
     left_running: tuple[str, ...] = ()
 
 
+class HostTcp(_FromFile):
+    """What the kernel's TCP on one host says of a run: totals of the run's sockets (struct tcp_info, linux/tcp.h), and
+    by how much the host's counters have grown, as nstat names them.
+
+    `problem` says why there are none. `others_retransmitted` segments in the counters are not of the run. `dsack`: this
+    host tells the other what came twice.
+    """
+
+    problem: str = ""
+    sockets: tuple[dict[str, bool | int | str | None], ...] = ()
+    counters: dict[str, int] = {}
+    others_retransmitted: int = 0
+    dsack: bool = False
+    period_ns: int = 0
+
+
 class Record(Permutation):
     """record.json: how a run ended. Times are ns since 1970 of the rig's clock, virtual or not."""
 
@@ -260,6 +276,8 @@ class Record(Permutation):
     kernel_hz: int | None = None
     channel_key: str = ""
     certificate: Literal["ok", "failed", "incomplete", ""] = ""
+    tcp: dict[Literal["sender", "receiver"], HostTcp] = {}
+    """Of a run over TCP."""
 
     @property
     def permutation(self) -> Permutation:

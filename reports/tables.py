@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from captures.ledger import Ledger
 from captures.summary import CaptureSummary
 from reports.load import Results, Run
 from reports.metrics import METRICS
@@ -44,9 +45,13 @@ SUMMARY_COLUMNS = tuple(
 )
 
 
+LEDGER_COLUMNS = tuple(f"{way}_{name}" for way in ("forward", "reverse") for name in Ledger.model_fields)
+"""What became of the packets of each host: those of the sender go forward."""
+
+
 def runs_csv(results: Results) -> str:
     """One row a run that has a record; cells of what a run does not have are empty."""
-    return _csv((*RECORD_COLUMNS, "suspect", *SUMMARY_COLUMNS), map(_run_row, results.runs))
+    return _csv((*RECORD_COLUMNS, "suspect", *SUMMARY_COLUMNS, *LEDGER_COLUMNS), map(_run_row, results.runs))
 
 
 def _run_row(run: Run) -> dict[str, Any]:
@@ -54,7 +59,13 @@ def _run_row(run: Run) -> dict[str, Any]:
         **run.record.model_dump(include=set(RECORD_COLUMNS)),
         "suspect": "; ".join(run.suspect),
         **(run.summary.model_dump(include=set(SUMMARY_COLUMNS)) if run.summary else {}),
+        **(_ledgers(run.summary) if run.summary else {}),
     }
+
+
+def _ledgers(summary: CaptureSummary) -> dict[str, int]:
+    ledgers = {"forward": summary.ledger_forward, "reverse": summary.ledger_reverse}
+    return {f"{way}_{name}": count for way, ledger in ledgers.items() for name, count in ledger}
 
 
 def statistics_csv(results: Results) -> str:

@@ -1,12 +1,18 @@
-"""`python -m tests.bench [kernel|channel|demo|endpoints|all]`."""
+"""`python -m tests.bench [kernel|channel|demo|endpoints|packets|all]`."""
 
 from __future__ import annotations
 
 import sys
 
-from tests.bench import channel, demo, endpoints, ten_thousand_packets
+from tests.bench import channel, demo, endpoints, packets, ten_thousand_packets
 
-PARTS = {"kernel": ten_thousand_packets.main, "channel": channel.main, "demo": demo.main, "endpoints": endpoints.main}
+PARTS = {
+    "kernel": ten_thousand_packets.main,
+    "channel": channel.main,
+    "demo": demo.main,
+    "endpoints": endpoints.main,
+    "packets": packets.main,
+}
 
 chosen = sys.argv[1] if len(sys.argv) > 1 else "all"
 if chosen not in (*PARTS, "all"):

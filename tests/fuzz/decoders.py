@@ -10,9 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests.fuzz.examining import Target
 
 PROFILES = Path(__file__).parents[2] / "profiles" / "implementations"
+GOLDEN = Path(__file__).parents[1] / "unit" / "captures" / "golden"
 
 
 def _ltp_sdnv() -> Target:
@@ -150,6 +153,12 @@ def _saratoga_packets(version: int) -> list[bytes]:
     )
     pack = Settings(rate_bps=1e6, rtt_s=1, version=version, transfer="get").codec.pack
     return [pack(packet) for packet in made]
+
+
+def _custody_layer() -> Target:
+    from captures.custody_layer import NotABundle, dissect
+
+    return Target(lambda octets: dissect(octets).show2(dump=True), (NotABundle,), _bundle_blocks().seeds)
 
 
 def _saratoga_layer() -> Target:
@@ -297,20 +306,22 @@ def _first_frames() -> bytes:
     return bytes(keys.decrypt_packet(datagram[: header.packet_length], read.tell(), 0)[1]).rstrip(b"\0")
 
 
-def _pcap() -> Target:
+def _captures() -> Target:
+    """Captures of both formats, with frames for the slow way too."""
+    from captures.background import count_background
     from captures.columns import read_columns
     from captures.pcap import NotACapture
-    from tests.unit.captures.making import START_NS, udp_frame, write_pcap
 
     path = Path(tempfile.mkdtemp(prefix="owlt-fuzz-")) / "x.pcap"
-    write_pcap(path, [(START_NS + number, udp_frame(bytes(50))) for number in range(5)])
-    seed = path.read_bytes()
 
     def read(octets: bytes) -> None:
         path.write_bytes(octets)
-        read_columns(path)
+        columns = read_columns(path)
+        count_background(columns, np.arange(len(columns)))
 
-    return Target(read, (NotACapture,), [seed], floor_bytes=16 << 20)
+    names = ("vlan.pcap", "ipv6.pcap", "two-interfaces.pcapng", "comments-and-drops.pcapng", "simple-packets.pcapng")
+    seeds = [(GOLDEN / name).read_bytes()[:4000] for name in names]
+    return Target(read, (NotACapture,), seeds, floor_bytes=32 << 20)
 
 
 def _profile() -> Target:
@@ -337,12 +348,13 @@ DECODERS: dict[str, Callable[[], Target]] = {
     "saratoga-0": _saratoga(0),
     "saratoga-1": _saratoga(1),
     "saratoga-layer": _saratoga_layer,
+    "custody-layer": _custody_layer,
     "cfdp-pdus": _cfdp_pdus,
     "librecube-pdus": _librecube_pdus,
     "blast": _blast,
     "quic-initial": _quic_initial,
     "quic-frames": _quic_frames,
-    "pcap": _pcap,
+    "captures": _captures,
     "profile": _profile,
 }
 """By name."""

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from captures.columns import read_columns
+
 PROJECT = Path(__file__).parents[2]
 BUILDS = Path(__file__).parent / "builds"
 
 
-def owlt(*arguments: object, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
-    """The command, run to its end."""
+def owlt(
+    *arguments: object, timeout_s: float = 300, cache_home: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command, run to its end; `cache_home` is where its kernel is, if not where it is by default."""
     command = [str(Path(sys.executable).parent / "owlt"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=PROJECT)
+    env = os.environ | ({"XDG_CACHE_HOME": str(cache_home)} if cache_home else {})
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=PROJECT, env=env)
 
 
 def sweep_file(directory: Path, **changes: object) -> Path:
@@ -42,3 +50,29 @@ def perform(directory: Path, results: Path, **changes: object) -> subprocess.Com
 def records(results: Path) -> dict[str, dict[str, Any]]:
     """Every record of a results directory by run id."""
     return {path.parent.name: json.loads(path.read_text()) for path in sorted(results.glob("runs/*/record.json"))}
+
+
+CLOCK_READS_NS = 2000
+"""What repeated runs on the exact clock may differ by. A guest's memory, and so how often its programs fault and
+are put off, depends on what the machine's files are like; a read of the clock costs 256 ns there."""
+
+
+def differences(run: Path, again: Path) -> list[str]:
+    """In what a run that was repeated on the exact clock differs: its record and its packets, and their times where
+    those differ by more than a few reads of the clock."""
+    first, second = (json.loads((directory / "record.json").read_text()) for directory in (run, again))
+    found = [f"{key}: {first[key]} and {second[key]}" for key in first if not _is_same(key, first[key], second[key])]
+    for name in ("sender.pcap", "receiver.pcap"):
+        columns = read_columns(run / name), read_columns(again / name)
+        frames = [np.stack([each.header_hash, each.body_hash, each.wire_bytes]) for each in columns]
+        if not np.array_equal(*frames):
+            found.append(f"{name}: other packets")
+        elif np.abs(columns[0].time_ns - columns[1].time_ns).max(initial=0) > CLOCK_READS_NS:
+            found.append(f"{name}: other times")
+    return found
+
+
+def _is_same(key: str, value: object, other: object) -> bool:
+    if key.endswith("_at_ns") and isinstance(value, int) and isinstance(other, int):
+        return abs(value - other) <= CLOCK_READS_NS
+    return value == other

@@ -39,7 +39,7 @@ BYTES_PER_BYTE = 300
 """A claim of two bytes in an LTP report takes three hundred as a tuple of numbers."""
 
 CHANGES = st.builds(Change, st.sampled_from(Kind), st.integers(0, 65_535), st.integers(0, 255))
-SLOW = {"profile", "saratoga-layer", "pcap", "quic-frames"}
+SLOW = {"profile", "saratoga-layer", "custody-layer", "captures", "quic-frames"}
 """A tenth of the examples: a call takes milliseconds."""
 
 EXTREME_NUMBERS = [at for at, extreme in enumerate(EXTREMES) if extreme[:1] in (b"\xff", b"\x81", b"\x90", b"\x7f")]

@@ -8,8 +8,24 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.bitflips import find_damaged, flipped_bit
+from captures.bitflips import Flip, find_few_bits_away, find_one_bit_away, flipped_bit
 from tests.unit.captures.making import flip, udp_frame
+
+
+def find_damaged(packets: list[bytes], sent: list[int], copies: list[bytes], wanted: list[int]) -> list[Flip]:
+    """Those one bit away, then those few bits away from what is left; without a delay."""
+    found = find_one_bit_away(packets, sent, copies, wanted, [0] * len(copies))
+    numbers = [n for n in range(len(packets)) if n not in {packet for packet, _, _ in found}]
+    left = [n for n in range(len(copies)) if n not in {copy for _, copy, _ in found}]
+    more = find_few_bits_away(
+        [packets[n] for n in numbers],
+        [sent[n] for n in numbers],
+        [copies[n] for n in left],
+        [wanted[n] for n in left],
+        [0] * len(left),
+    )
+    return found + [(numbers[packet], left[copy], bit) for packet, copy, bit in more]
+
 
 frames = st.binary(min_size=1, max_size=200)
 

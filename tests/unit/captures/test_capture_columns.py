@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-import time
+import random
+from functools import reduce
 from ipaddress import IPv4Address
+from operator import truediv
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_NOP
-from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import ARP, Dot1Q, Ether
+from scapy.layers.inet6 import (
+    ICMPv6ND_RS,
+    IPv6,
+    IPv6ExtHdrDestOpt,
+    IPv6ExtHdrFragment,
+    IPv6ExtHdrHopByHop,
+    IPv6ExtHdrRouting,
+)
+from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
 from scapy.packet import Raw
 
 from captures.columns import Columns, Kind, read_columns
 from captures.hashing import hash_spans
+from tests.tshark_frames import differences, frames_of, read_with_tshark
 from tests.unit.captures.making import DATA, RECEIVER, SENDER, ethernet, flip, timed, udp_frame, write_pcap
+
+WITH_TSHARK = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, phases=(Phase.explicit, Phase.generate)
+)
+"""No shrinking, for each example starts tshark."""
+SLOW_HEADS = [bytes(ethernet())[:12] + bytes.fromhex(rest) for rest in ("81000005", "88a800058100", "86dd60", "86dd")]
 
 ports = st.integers(1, 65535)
 addresses = st.integers(1, 2**32 - 1).map(lambda number: str(IPv4Address(number)))
@@ -71,8 +87,15 @@ def test_the_columns_of_any_udp_and_tcp_packets_are_what_scapy_put_there(tmp_pat
         (ethernet() / IP(len=19) / UDP(), Kind.MALFORMED_IPV4),
         (ethernet() / IP(len=19, flags="MF") / UDP(), Kind.MALFORMED_IPV4),
         (ethernet() / ARP(), Kind.ARP),
-        (ethernet() / IPv6() / UDP(), Kind.IPV6),
-        (ethernet() / Dot1Q(vlan=5) / IP() / UDP(), Kind.VLAN),
+        (ethernet() / IPv6() / ICMPv6ND_RS(), Kind.IPV6),
+        (ethernet() / IPv6(version=4) / UDP(), Kind.IPV6),
+        (ethernet() / IPv6() / UDP(), Kind.UDP),
+        (ethernet() / IPv6() / IPv6ExtHdrFragment(m=1, nh=17) / UDP(), Kind.FRAGMENT),
+        (ethernet() / IPv6() / IPv6ExtHdrFragment(nh=17) / UDP(), Kind.UDP),
+        (ethernet() / Dot1Q(vlan=5) / IP() / TCP(), Kind.TCP),
+        (ethernet() / Dot1Q(vlan=5) / IP(ihl=4) / TCP(), Kind.MALFORMED_IPV4),
+        (ethernet() / Dot1Q(vlan=5) / ARP(), Kind.ARP),
+        (ethernet() / Dot1Q(vlan=5, type=0x88CC) / Raw(bytes(40)), Kind.VLAN),
         (Ether(type=0x0801) / IP() / UDP(), Kind.OTHER),
     ],
     ids=lambda value: value.name if isinstance(value, Kind) else "",
@@ -140,16 +163,158 @@ def test_a_real_capture_has_the_kinds_that_were_sent() -> None:
     assert counts[Kind.ICMP] == counts[Kind.ARP] == 2
 
 
-def test_the_columns_are_read_faster_than_the_packets_of_any_run_come(tmp_path: Path) -> None:
-    frame = udp_frame(bytes(1000))
-    path = write_pcap(tmp_path / "x.pcap", timed([frame] * 50_000))
-    started = time.perf_counter()
-    read_columns(path)
-    # Measured 1.4 million packets/s; scapy's 10,000 packets/s would need 5 s.
-    assert time.perf_counter() - started < 1
-
-
 def test_addresses_are_those_of_the_two_hosts() -> None:
     columns = read_columns(DATA / "netem-tcp-sender.pcap")
     hosts = {str(IPv4Address(int(address))) for address in np.unique(columns.source[columns.kind == Kind.TCP])}
     assert hosts == {SENDER, RECEIVER}
+
+
+def test_a_payload_has_the_same_hash_behind_any_headers(tmp_path: Path) -> None:
+    payload = Raw(bytes(range(256)) * 2)
+    segment, ports = {"seq": 7, "flags": "A"}, {"sport": 40000, "dport": 5222}
+    told = [("Timestamp", (1, 2))]
+    packets = [
+        ethernet() / IP() / UDP(**ports) / payload,
+        ethernet() / IP(options=[IPOption_NOP()] * 4) / UDP(**ports) / payload,
+        ethernet() / IP() / TCP(**ports, **segment) / payload,
+        ethernet() / IP() / TCP(**ports, **segment, options=told) / payload,
+        ethernet() / Dot1Q(vlan=5) / IP() / UDP(**ports) / payload,
+        ethernet() / IPv6() / UDP(**ports) / payload,
+    ]
+    columns = columns_of(tmp_path, [*map(bytes, packets), bytes(packets[0]) + bytes(9)])
+    assert columns.payload_bytes.tolist() == [512] * 7
+    assert len(set(columns.payload_hash.tolist())) == 1
+
+
+def test_of_a_udp_length_shorter_than_the_packet_only_that_much_is_payload(tmp_path: Path) -> None:
+    short, cut = (
+        bytes(ethernet() / IP() / UDP(sport=1, dport=2, len=8 + length) / Raw(b"abcdefgh"[:size]))
+        for length, size in ((3, 8), (3, 3))
+    )
+    columns = columns_of(tmp_path, [short, cut])
+    assert columns.payload_bytes.tolist() == [3, 3]
+    assert columns.payload_hash[0] == columns.payload_hash[1]
+    assert columns.body_hash[0] != columns.body_hash[1]
+
+
+def test_a_length_that_claims_more_than_was_sent_counts_only_what_was_sent(tmp_path: Path) -> None:
+    frames = [bytes(ethernet() / IP(len=1400) / UDP(sport=1, dport=2, len=1300) / Raw(bytes(100)))]
+    assert columns_of(tmp_path, frames).payload_bytes.tolist() == [100]
+
+
+def test_payloads_of_cut_frames_hash_equally_as_far_as_both_are_hashed(tmp_path: Path) -> None:
+    frames = timed([udp_frame(bytes([n]) * 300) for n in range(9)])
+    whole = read_columns(write_pcap(tmp_path / "whole.pcap", frames), hashed_bytes=96)
+    cut = read_columns(write_pcap(tmp_path / "cut.pcap", frames, snaplen=96), hashed_bytes=96)
+    assert (whole.payload_hash == cut.payload_hash).all()
+    assert cut.payload_bytes.tolist() == [300] * 9
+    assert len(set(cut.payload_hash.tolist())) == 9
+
+
+def test_a_header_cut_within_its_options_leaves_body_hashes_comparable(tmp_path: Path) -> None:
+    options = [("NOP", None)] * 40
+    frames = timed([bytes(ethernet() / IP() / TCP(sport=n, dport=5223, options=options) / b"x") for n in range(1, 5)])
+    for hashed_bytes in range(34, 110):
+        whole = read_columns(write_pcap(tmp_path / "whole.pcap", frames), hashed_bytes)
+        cut = read_columns(write_pcap(tmp_path / "cut.pcap", frames, snaplen=hashed_bytes), hashed_bytes)
+        assert (whole.body_hash == cut.body_hash).all()
+        assert (whole.payload_hash == cut.payload_hash).all()
+
+
+def test_spans_of_many_lengths_hash_as_each_does_alone() -> None:
+    data = np.random.default_rng(1).integers(0, 256, 60_000, dtype=np.uint8)
+    lengths = np.random.default_rng(2).integers(0, 9_000, 400)
+    starts = np.random.default_rng(3).integers(0, 40_000, 400)
+    alone = [hash_spans(data, starts[n : n + 1], lengths[n : n + 1])[0] for n in range(400)]
+    assert hash_spans(data, starts, lengths).tolist() == alone
+
+
+LAYERS = st.sampled_from(
+    [
+        ethernet(),
+        ethernet(),
+        ethernet() / Dot1Q(vlan=5),
+        ethernet() / Dot1AD(vlan=7) / Dot1Q(vlan=5),
+        ethernet() / Dot1Q(vlan=1) / Dot1Q(vlan=2) / Dot1Q(vlan=3),
+    ]
+)
+ADDRESSES_6 = st.sampled_from(["2001:db8::1", "2001:db8::2", "fe80::1", "ff02::5"])
+EXTENSIONS = st.lists(
+    st.sampled_from([IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(), IPv6ExtHdrRouting(addresses=["2001:db8::3"])]),
+    max_size=3,
+    unique_by=type,  # tshark is asked for the first field of each kind
+)
+HEADERS_6 = st.builds(
+    lambda src, dst, extensions: reduce(truediv, extensions, IPv6(src=src, dst=dst)),
+    ADDRESSES_6,
+    ADDRESSES_6,
+    EXTENSIONS,
+)
+FRAGMENTS_6 = st.builds(
+    lambda header, offset: header / IPv6ExtHdrFragment(offset=offset, m=1), HEADERS_6, st.sampled_from([0, 0, 20])
+)
+FRAGMENTS = st.builds(
+    lambda src, dst, offset, more: IP(src=src, dst=dst, frag=offset, flags=more),
+    addresses,
+    addresses,
+    st.sampled_from([0, 0, 20]),
+    st.sampled_from(["", "MF", "DF"]),
+)
+NUMBERS = st.integers(0, 2**32 - 1)
+PORTS_OF_NO_PROTOCOL = st.integers(50_000, 51_000)
+DATAGRAMS = st.builds(UDP, sport=PORTS_OF_NO_PROTOCOL, dport=PORTS_OF_NO_PROTOCOL)
+SEGMENTS = st.builds(
+    TCP,
+    sport=PORTS_OF_NO_PROTOCOL,
+    dport=PORTS_OF_NO_PROTOCOL,
+    seq=NUMBERS,
+    ack=NUMBERS,
+    flags=st.integers(0, 0x1FF),
+    window=ports,
+    options=st.sampled_from([[], [("NOP", None)] * 2, [("Timestamp", (1, 2))], [("SAck", (1, 2, 3, 4))]]),
+)
+SIZES = st.sampled_from([0, 1, 2, 7, 8, 9, 40, 200, 1400])
+SNAPLENS = st.sampled_from([262_144, 262_144, 220])
+"""Whole frames, or cut within the payload; within the headers the golden captures are."""
+FRAMES = st.builds(
+    lambda lower, header, segment, size, seed, padding: (
+        bytes(lower / header / segment / Raw(random.Random(seed).randbytes(size))) + bytes(padding)
+    ),
+    LAYERS,
+    headers | HEADERS_6 | FRAGMENTS | FRAGMENTS_6,
+    DATAGRAMS | SEGMENTS,
+    SIZES,
+    st.integers(0, 5),
+    st.sampled_from([0, 0, 0, 6]),
+)
+
+
+@settings(parent=WITH_TSHARK, max_examples=6)
+@given(st.lists(FRAMES, min_size=40, max_size=80), SNAPLENS, st.sampled_from("<>"), st.sampled_from([1, 1000]))
+def test_frames_with_any_headers_are_read_as_tshark_reads_them(
+    tmp_path: Path, frames: list[bytes], snaplen: int, byte_order: str, tick_ns: int
+) -> None:
+    path = write_pcap(tmp_path / "x.pcap", timed(frames, step_ns=1_234_567), byte_order, tick_ns, snaplen)
+    assert differences(frames_of(read_columns(path)), read_with_tshark(path)[0]) == []
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20)
+@given(st.lists(st.tuples(LAYERS, headers | HEADERS_6, DATAGRAMS | SEGMENTS, st.binary(max_size=24)), max_size=40))
+def test_payloads_behind_any_headers_hash_equally_exactly_when_they_are_equal(
+    tmp_path: Path, parts: list[tuple[Ether, IP, UDP, bytes]]
+) -> None:
+    payloads = [payload for *_, payload in parts]
+    frames = [bytes(lower / header / segment / Raw(payload)) for lower, header, segment, payload in parts]
+    columns = columns_of(tmp_path, frames)
+    assert columns.payload_bytes.tolist() == [len(payload) for payload in payloads]
+    assert len(set(columns.payload_hash.tolist())) == len(set(payloads))
+    assert all(
+        value == 0 for value, payload in zip(columns.payload_hash.tolist(), payloads, strict=True) if not payload
+    )
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(st.lists(st.builds(lambda head, rest: head + rest, st.sampled_from(SLOW_HEADS), st.binary(max_size=120))))
+def test_whatever_is_behind_tags_and_in_ipv6_is_a_row(tmp_path: Path, frames: list[bytes]) -> None:
+    columns = columns_of(tmp_path, frames)
+    assert len(columns) == len(frames) == columns.slow_frames

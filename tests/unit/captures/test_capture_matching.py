@@ -138,6 +138,80 @@ def test_duplicates_are_pairs_of_the_same_packet_and_the_first_copy_counts(tmp_p
     assert delivery.delay_ns[delivery.first_copies].tolist() == [OWD_NS] * 10
 
 
+@pytest.mark.parametrize("bits", [(400,), (8 * 33 + 1,), (70, 400, 500)])
+def test_a_damaged_copy_of_a_packet_that_came_intact_too_is_found(tmp_path: Path, bits: tuple[int, ...]) -> None:
+    sent = numbered(10)
+    copy = sent[4][1]
+    for bit in bits:
+        copy = flip(copy, bit)
+    delivery = matched(tmp_path, sent, sorted([*later(sent, OWD_NS), (sent[4][0] + OWD_NS + 10, copy)]))
+    assert_accounted(delivery)
+    assert len(delivery.sent) == 11
+    assert delivery.flipped_bit[delivery.flipped_bit != INTACT].tolist() == [min(bits)]
+
+
+def test_a_frame_that_differs_in_few_bits_and_is_right_is_another_packet(tmp_path: Path) -> None:
+    """One was lost, and of another that is like it the near capture has nothing."""
+    sent = timed([udp_frame(bytes(800) + bytes([n])) for n in range(20)])
+    delivery = matched(tmp_path, sent[:7] + sent[8:], later(sent[:8] + sent[9:], OWD_NS))
+    assert len(delivery.unexplained) == 1
+    assert len(delivery.lost) == 1
+
+
+def test_copies_of_which_the_delay_grows_are_found_however_many_bits_were_hit(tmp_path: Path) -> None:
+    """All are damaged, so only those before tell the delay of the next: a queue that fills."""
+    chance = Random(8)
+    sent = timed([udp_frame(chance.randbytes(500)) for _ in range(400)])
+    delivered = []
+    for number, (time, frame) in enumerate(sent):
+        copy = frame
+        for bit in chance.sample(range(8 * len(frame)), 4 if number else 0):
+            copy = flip(copy, bit)
+        delivered.append((time + OWD_NS + number * 900_000, copy))
+    delivery = matched(tmp_path, sent, delivered)
+    assert_accounted(delivery)
+    assert sorted(delivery.delay_ns) == [OWD_NS + n * 900_000 for n in range(400)]
+
+
+@pytest.mark.parametrize("bits", [(300,), (100, 300), (8 * 30 + 1, 8 * 60, 700)])
+def test_in_captures_cut_to_headers_damage_in_what_is_left_is_found(tmp_path: Path, bits: tuple[int, ...]) -> None:
+    chance = Random(3)
+    sent = timed([udp_frame(chance.randbytes(500)) for _ in range(20)])
+    copy = sent[4][1]
+    for bit in bits:
+        copy = flip(copy, bit)
+    delivered = [*later(sent[:4], OWD_NS), (sent[4][0] + OWD_NS, copy), *later(sent[5:], OWD_NS)]
+    near = read_columns(write_pcap(tmp_path / "s.pcap", sent, snaplen=96), 96)
+    far = read_columns(write_pcap(tmp_path / "r.pcap", delivered, snaplen=96), 96)
+    delivery, _ = match_captures(near, far, SESSION)
+    assert_accounted(delivery)
+    assert delivery.flipped_bit[4] == min(bits)
+
+
+def test_fragments_are_matched_by_what_they_carry(tmp_path: Path) -> None:
+    packet = IP(src=SENDER, dst=RECEIVER, id=77) / UDP(sport=40000, dport=5222) / Raw(Random(1).randbytes(4000))
+    pieces = [bytes(ethernet() / piece) for piece in packet.fragment(1480)]
+    sent = sorted(numbered(5) + timed(pieces, step_ns=10_000, start_ns=numbered(3)[2][0] + 1000))
+    delivered = later([packet for packet in sent if packet[1] != pieces[1]], OWD_NS)
+    damaged = [(time, flip(frame, 8 * 60) if frame == pieces[2] else frame) for time, frame in delivered]
+    delivery = matched(tmp_path, sent, damaged)
+    assert_accounted(delivery)
+    assert (len(delivery.near), len(delivery.lost)) == (8, 1)
+    assert delivery.flipped_bit.max() == 8 * 60
+
+
+def test_frames_of_other_hosts_are_told_by_the_times_which_way_they_went(tmp_path: Path) -> None:
+    stranger = [
+        (time, bytes(Ether(src="02:00:00:00:00:09") / Raw(bytes([n] * 46)))) for n, (time, _) in enumerate(ARPS)
+    ]
+    near = write_pcap(tmp_path / "s.pcap", sorted(numbered(20) + stranger[:2] + later(stranger[2:], OWD_NS)))
+    far = write_pcap(tmp_path / "r.pcap", sorted(later(numbered(20) + stranger[:1], OWD_NS) + stranger[2:]))
+    forward, reverse = match_captures(read_columns(near), read_columns(far), SESSION)
+    assert forward.background is not None and reverse.background is not None
+    assert (len(forward.background.sent), len(reverse.background.sent)) == (1, 1)
+    assert (forward.undirected, reverse.undirected) == (1, 0)
+
+
 def test_a_packet_whose_headers_a_router_rewrote_is_found_and_not_damaged(tmp_path: Path) -> None:
     packet = IP(src=SENDER, dst=RECEIVER, id=9) / UDP(sport=40000, dport=5222) / Raw(b"data")
     routed = packet.copy()

@@ -24,6 +24,12 @@ def pairs(near: list[tuple[int, int]], far: list[tuple[int, int]]) -> list[tuple
     return sorted(zip(first.tolist(), second.tolist(), strict=True))
 
 
+def assigned(departures: list[int], wanted: list[int]) -> list[int]:
+    """What one group is assigned."""
+    counts = np.array([len(departures)]), np.array([len(wanted)])
+    return assign_in_order(np.array(departures), counts[0], np.array(wanted), counts[1]).tolist()
+
+
 def test_single_keys_are_paired_whatever_their_order() -> None:
     assert pairs([(1, 0), (2, 10), (3, 20)], [(3, 45), (1, 46)]) == [(0, 1), (2, 0)]
 
@@ -53,11 +59,21 @@ def test_a_duplicated_packet_is_in_two_pairs() -> None:
 
 
 def test_departures_are_not_taken_twice_where_there_are_enough() -> None:
-    assert assign_in_order(np.array([0, 10, 20]), np.array([9, 11])).tolist() == [1, 2]
+    assert assigned([0, 10, 20], [7, 14]) == [1, 2]
 
 
 def test_an_assignment_leaves_room_for_those_that_follow() -> None:
-    assert assign_in_order(np.array([0, 10]), np.array([100, 101])).tolist() == [0, 1]
+    assert assigned([0, 10], [100, 101]) == [0, 1]
+
+
+def test_a_departure_that_is_unmistakable_is_taken_twice() -> None:
+    assert assigned([0, 10, 20], [9, 11]) == [1, 1]
+
+
+def test_groups_are_assigned_each_for_itself() -> None:
+    departures, wanted = np.array([0, 10, 5, 3, 7]), np.array([9, 5, 5, 4])
+    counts = np.array([2, 1, 2]), np.array([1, 2, 1])
+    assert assign_in_order(departures, counts[0], wanted, counts[1]).tolist() == [1, 2, 2, 3]
 
 
 @given(

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import truediv
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_NOP
-from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import ARP, Dot1Q
+from scapy.layers.inet6 import (
+    ICMPv6DestUnreach,
+    IPv6,
+    IPv6ExtHdrDestOpt,
+    IPv6ExtHdrFragment,
+    IPv6ExtHdrHopByHop,
+    IPv6ExtHdrRouting,
+)
+from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
 from scapy.packet import Raw
 
 from captures.columns import read_columns
@@ -33,6 +42,18 @@ from tests.unit.captures.making import (
 
 HOSTS: tuple[Host, ...] = ("sender", "receiver")
 HEADERS_END_BIT = 8 * 54
+WITH_TSHARK = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, phases=(Phase.explicit, Phase.generate)
+)
+"""No shrinking, for each example starts tshark."""
+SENDER_6, RECEIVER_6, GROUP_6 = "2001:db8::1", "2001:db8::2", "ff02::5222"
+SESSION_6 = Session(
+    sender_address=SENDER_6,
+    receiver_address=RECEIVER_6,
+    udp_ports=(5222,),
+    tcp_ports=(5223,),
+    multicast_groups=(GROUP_6,),
+)
 
 
 def rows_of(capture: Path, host: Host, session: Session = SESSION) -> list[int]:
@@ -96,7 +117,8 @@ HEADERS = st.builds(
 SEGMENTS = st.builds(UDP, sport=PORTS, dport=PORTS) | st.builds(TCP, sport=PORTS, dport=PORTS)
 QUOTES = st.builds(lambda src, dst: ICMP(type=3, code=3) / IP(src=src, dst=dst) / UDP(sport=5222), ADDRESSES, ADDRESSES)
 TUNNELS = st.builds(lambda src, dst: IP(src=src, dst=dst) / UDP(sport=5222, dport=5222), ADDRESSES, ADDRESSES)
-LOWER = st.sampled_from([ethernet(), ethernet(), ethernet(), ethernet() / Dot1Q(vlan=5)])
+TAGGED = (ethernet() / Dot1Q(vlan=5), ethernet() / Dot1AD(vlan=7) / Dot1Q(vlan=5))
+LOWER = st.sampled_from([ethernet(), ethernet(), ethernet(), *TAGGED])
 SIZES = st.sampled_from([0, 1, 3, 4, 10, 20, 100, 228, 996])
 PACKETS = st.builds(
     lambda lower, header, upper, size: bytes(lower / header / upper / Raw(bytes(size))),
@@ -105,6 +127,37 @@ PACKETS = st.builds(
     SEGMENTS | SEGMENTS | QUOTES | TUNNELS,
     SIZES,
 ) | st.sampled_from([bytes(ethernet() / ARP()), bytes(ethernet() / IPv6() / UDP(dport=5222))])
+ADDRESSES_6 = st.sampled_from([SENDER_6, SENDER_6, RECEIVER_6, RECEIVER_6, GROUP_6, "2001:db8::3"])
+EXTENSIONS = st.lists(
+    st.sampled_from([IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(), IPv6ExtHdrRouting(addresses=["2001:db8::3"])]),
+    max_size=2,
+)
+FRAGMENT_HEADERS = st.builds(
+    lambda offset, more, number: [IPv6ExtHdrFragment(offset=offset, m=more, id=number)],
+    st.sampled_from([0, 0, 20]),
+    st.sampled_from([0, 1]),
+    st.integers(1, 3),
+)
+HEADERS_6 = st.builds(
+    lambda src, dst, before, fragment, behind: reduce(truediv, [*before, *fragment, *behind], IPv6(src=src, dst=dst)),
+    ADDRESSES_6,
+    ADDRESSES_6,
+    EXTENSIONS,
+    st.just([]) | st.just([]) | FRAGMENT_HEADERS,
+    st.just([]) | EXTENSIONS,
+)
+QUOTES_6 = st.builds(lambda header: ICMPv6DestUnreach(code=4) / header / UDP(sport=5222), HEADERS_6)
+TUNNELS_6 = st.builds(lambda header: header / UDP(sport=5222, dport=5222), HEADERS | HEADERS_6)
+PACKETS_6 = (
+    st.builds(
+        lambda lower, header, upper, size: bytes(lower / header / upper / Raw(bytes(size))),
+        LOWER,
+        HEADERS_6,
+        SEGMENTS | SEGMENTS | QUOTES_6 | TUNNELS_6,
+        SIZES,
+    )
+    | PACKETS
+)
 FLIPS = st.lists(st.integers(0, HEADERS_END_BIT - 1), max_size=3)
 
 
@@ -124,6 +177,55 @@ def has_whole_ipv4_header(frame: bytes) -> bool:
 @given(st.lists(st.builds(damaged, PACKETS, FLIPS).filter(has_whole_ipv4_header), min_size=150, max_size=400))
 def test_any_frames_pass_that_tshark_passes_and_no_others(tmp_path: Path, frames: list[bytes]) -> None:
     assert_same_as_tshark(write_pcap(tmp_path / "x.pcap", timed(frames)))
+
+
+@settings(parent=WITH_TSHARK, max_examples=8)
+@given(st.lists(PACKETS_6, min_size=60, max_size=120), st.booleans())
+def test_any_ipv6_packets_pass_that_tshark_passes_and_no_others(
+    tmp_path: Path, frames: list[bytes], reassembles: bool
+) -> None:
+    capture = write_pcap(tmp_path / "x.pcap", timed(frames))
+    options = () if reassembles else ("-o", "ipv6.defragment:FALSE")
+    for host in HOSTS:
+        assert rows_of(capture, host, SESSION_6) == tshark_rows(capture, summary_filter(SESSION_6, host), *options)
+
+
+@pytest.mark.parametrize("lower", TAGGED, ids=["802.1Q", "802.1ad"])
+def test_tagged_frames_belong_as_untagged_ones_do(tmp_path: Path, lower: Ether) -> None:
+    packet = IP(src=SENDER, dst=RECEIVER) / UDP(sport=40000, dport=5222) / Raw(b"data")
+    capture = write_pcap(tmp_path / "x.pcap", timed([bytes(ethernet() / packet), bytes(lower / packet)]))
+    assert rows_of(capture, "sender") == [0, 1] == tshark_rows(capture, summary_filter(SESSION))
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+def test_with_any_one_bit_of_an_ipv6_frame_flipped_the_same_frames_pass_as_in_tshark(
+    tmp_path: Path, tagged: bool
+) -> None:
+    lower = TAGGED[1] if tagged else ethernet()
+    frame = bytes(lower / IPv6(src=SENDER_6, dst=RECEIVER_6) / UDP(sport=40000, dport=5222) / Raw(bytes(100)))
+    capture = write_pcap(tmp_path / "x.pcap", timed(flip(frame, bit) for bit in range(8 * len(lower) + 8 * 48)))
+    rows = rows_of(capture, "sender", SESSION_6)
+    assert 100 < len(rows) < 450
+    assert rows == tshark_rows(capture, summary_filter(SESSION_6, "sender"))
+
+
+def test_with_any_one_bit_of_a_tagged_frame_flipped_the_same_frames_pass_as_in_tshark(tmp_path: Path) -> None:
+    frame = bytes(TAGGED[1] / IP(src=SENDER, dst=RECEIVER) / UDP(sport=40000, dport=5222) / Raw(bytes(100)))
+    capture = write_pcap(tmp_path / "x.pcap", timed(flip(frame, bit) for bit in range(8 * 50)))
+    assert 50 < assert_same_as_tshark(capture) < 400
+
+
+def test_a_session_of_ipv6_has_no_packets_of_ipv4_whose_addresses_are_its_indices(tmp_path: Path) -> None:
+    packets = [
+        IPv6(src=SENDER_6, dst=RECEIVER_6) / UDP(sport=40000, dport=5222),
+        IP(src="0.0.0.0", dst="0.0.0.1") / UDP(sport=40000, dport=5222),
+    ]
+    capture = write_pcap(tmp_path / "x.pcap", timed(bytes(ethernet() / packet) for packet in packets))
+    assert rows_of(capture, "sender", SESSION_6) == [0] == tshark_rows(capture, summary_filter(SESSION_6))
+
+
+def test_a_session_of_ipv6_survives_its_json() -> None:
+    assert Session.model_validate_json(SESSION_6.model_dump_json()) == SESSION_6
 
 
 def test_a_fragment_whose_length_is_shorter_than_its_header_does_not_belong(tmp_path: Path) -> None:
@@ -174,6 +276,8 @@ def test_fragments_belong_only_where_the_session_has_ports_of_their_protocol() -
         ({"udp_ports": [], "tcp_ports": []}, "name the ports that the protocol uses"),
         ({"udp_ports": [0]}, "greater than or equal to 1"),
         ({"multicast_groups": ["10.0.0.1"]}, "got 10.0.0.1, wanted addresses in 224.0.0.0/4"),
+        ({"receiver_address": RECEIVER_6}, "got IPv4 and IPv6, wanted one"),
+        ({"multicast_groups": [GROUP_6]}, "got IPv4 and IPv6, wanted one"),
         ({"udp_port": 5}, "udp_port"),
     ],
 )

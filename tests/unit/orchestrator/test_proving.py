@@ -34,7 +34,7 @@ def summary(**changes: Any) -> CaptureSummary:
     good = {"str_sent": 1000, "str_sent_bytes": 1_042_000, "rts_sent": 2, "goodput_bps": 8.9e6}
     rest = {
         "goodput_until_whole_bps": 9.1e6,
-        "background_packets": {"igmp": 2},
+        "background_packets": {"IGMP": 2},
         "suspect": [],
         "owd_forward": NO_DELAYS,
     }
@@ -242,7 +242,7 @@ def test_what_a_build_leaves_behind_is_named(
     ("packets", "said"),
     [
         ({"str_sent": 0}, "none of its packets is on the ports"),
-        ({"background_packets": {"udp": 7}}, "packets on ports that session does not name: 7 of UDP"),
+        ({"background_packets": {"UDP": 7}}, "packets on ports that session does not name: 7 of UDP"),
     ],
 )
 def test_packets_outside_the_session_make_it_unfit(

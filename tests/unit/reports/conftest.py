@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
-from captures.cache import keep_summary
+from captures.cache import SUMMARY
+from captures.kept import keep
+from captures.ledger import Ledger
+from captures.measures import Amounts, measure
 from captures.summary import CaptureSummary
 from emulator.certification.certificate import Certificate, Check
 from emulator.channel import ChannelSpec
@@ -139,7 +142,7 @@ def write_run(directory: Path, run: Run, asked: Sweep) -> None:
         directory,
     )
     if run.run_id != UNSUMMARISED:
-        keep_summary(directory, summary)
+        keep(directory / SUMMARY, summary)
 
 
 def made_up_summary(run: Run, draw: random.Random) -> CaptureSummary:
@@ -161,26 +164,32 @@ def made_up_summary(run: Run, draw: random.Random) -> CaptureSummary:
         sent, returned = packets + lost + 40 + draw.randrange(6), 9 + 3 * rounds + draw.randrange(5)
     first_ns = START_NS + run.order * 1_000_000_000
     delays = {"matched": sent, "min_ns": point.delay_ns + 872_000}
+    amounts = Amounts(sent * WIRE_BYTES, sent * WIRE_BYTES, returned * 60, returned * 60)
+    last_ns, whole_at_ns = (first_ns + int(seconds * 1e9) for seconds in (session_s, whole_s))
+    measures = measure(amounts, first_ns, last_ns, point.file_size_bytes, whole_at_ns, point.rate_bps)
     return CaptureSummary.model_validate(
-        {name: 0 for name, field in CaptureSummary.model_fields.items() if field.annotation is int}
+        measures.model_dump()
+        | amounts._asdict()
         | {
-            "schema_version": CaptureSummary.model_fields["schema_version"].default,
             "str_sent": sent,
             "str_delivered": sent,
             "rts_sent": returned,
             "rts_delivered": returned,
-            "first_packet_ns": first_ns,
-            "last_packet_ns": first_ns + int(session_s * 1e9),
-            "session_s": session_s,
-            "goodput_bps": 8 * point.file_size_bytes / session_s,
-            "goodput_until_whole_bps": 8 * point.file_size_bytes / whole_s,
+            "ledger_forward": ledger(sent),
+            "ledger_reverse": ledger(returned),
             "owd_forward": delays,
             "owd_reverse": {"matched": returned},
             "background_packets": {},
+            "slow_frames": 0,
             "headers_only": True,
             "suspect": [SUSPICION] if run.run_id == SUSPECT else [],
         }
     )
+
+
+def ledger(sent: int) -> Ledger:
+    """Of packets that all arrived."""
+    return Ledger.model_validate(dict.fromkeys(Ledger.model_fields, 0) | {"sent": sent, "delivered": sent})
 
 
 @pytest.fixture(scope="session")

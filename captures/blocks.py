@@ -1,0 +1,88 @@
+"""What the readers of both capture formats have in common: blocks of frames, limits, and what is refused.
+
+The formats are savefile.py's and pcapng.py's, what a frame holds columns.py's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+LONGEST_FRAME_BYTES = 262_144
+"""libpcap and Wireshark refuse a longer frame on Ethernet: its length must be damaged."""
+
+BLOCK_BYTES = 2 << 20
+"""Fits the processor's cache with what is computed from it (measured: twice as fast as 32 MB)."""
+STEPS = 128
+"""So many records are walked one by one before a look whether alike ones follow."""
+_ALIKE = 16
+"""So many of them must be of one length for that."""
+MARGIN_BYTES = 64 << 10
+"""Bytes behind a block that may be gathered, and are never used: reads of fixed width need no edge case."""
+
+ETHERNET, RAW_IP, LINUX_COOKED, RAW_IPV4, RAW_IPV6, LINUX_COOKED_2 = 1, 101, 113, 228, 229, 276
+LINK_TYPES = (ETHERNET, RAW_IP, LINUX_COOKED, RAW_IPV4, RAW_IPV6, LINUX_COOKED_2)
+"""The link types that are read, by their numbers at tcpdump.org/linktypes.html."""
+
+Starts = NDArray[np.int64]
+
+
+class NotACapture(ValueError):
+    """The file cannot be read as a capture of frames with IP; the text says why and what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some consecutive frames of a capture file, one element of each array a frame.
+
+    `starts` are the indices in `data` of the frames' first bytes, and `data[0]` is the byte at `file_offset`;
+    `data` is overwritten when the next block is asked for. `link_types` are the numbers of `LINK_TYPES`.
+    `untimed_frames` are those without a time in the file, whose `time_ns` is 0.
+    `comments` are those that stand at these frames and around them. `dropped` is what the file has said so
+    far that the capture missed. `damage` says, on the last block only, what is wrong with the file.
+    """
+
+    data: NDArray[np.uint8]
+    file_offset: int
+    starts: Starts
+    captured_bytes: NDArray[np.int64]
+    wire_bytes: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+    link_types: NDArray[np.int64]
+    untimed_frames: int = 0
+    comments: tuple[str, ...] = ()
+    dropped: int | None = None
+    damage: str = ""
+
+
+def refuse_link_type(path: Path, link_type: int) -> None:
+    """Raise NotACapture unless frames of the link type can be read."""
+    if link_type not in LINK_TYPES:
+        raise NotACapture(
+            f"{path}: link type {link_type}, wanted 1 (Ethernet), 101, 228 or 229 (raw IP), 113 or 276 (Linux "
+            f"cooked); capture on an Ethernet port"
+        )
+
+
+def gather(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
+    """A matrix with the `width` bytes from each start on as rows; `starts + width` must be inside `data`."""
+    everywhere: NDArray[np.void] = np.ndarray((len(data) - width + 1,), f"V{width}", data, 0, (1,))
+    return everywhere[starts].view(np.uint8).reshape(len(starts), width)
+
+
+def count_alike(data: NDArray[np.uint8], starts: list[int], end: int, filled: int, field_at: int) -> int:
+    """How many records from `end` on are like the last one of `starts`, which ends there: as long, and with the same 8
+    bytes `field_at` bytes behind their start; these must include the length. All are before `filled`.
+
+    They are only looked for where the last ones of `starts` are of one length.
+    """
+    step = end - (starts[-1] if starts else end)
+    most = (filled - end) // step if step else 0
+    if len(starts) < _ALIKE or end - starts[-_ALIKE] != _ALIKE * step or not most:
+        return 0
+    fields = gather(data, starts[-1] + field_at + step * np.arange(most + 1), 8).view(np.uint64)[:, 0]
+    alike = fields[1:] == fields[0]
+    return most if alike.all() else int(alike.argmin())

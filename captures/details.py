@@ -1,0 +1,81 @@
+"""The deep view of a few chosen packets: all fields that pyshark shows, in a child process."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from captures.dissector import NOT_TSHARKS, Dissector, parse_dissector
+from captures.session import Session
+from captures.tshark import NoDissection
+
+_DETAILS_S = 120
+"""How long the child may take."""
+
+
+def packet_details(
+    capture: Path, frames: Sequence[int], session: Session, options: Sequence[str]
+) -> dict[int, dict[str, Any]]:
+    """All that pyshark shows of chosen frames (numbers from 1): layer by layer, field by field, as nested dicts.
+
+    Saratoga, which tshark does not have, is shown by the scapy layer, as `saratoga`. Raises ValueError on options that
+    are not known, NoDissection where the child fails or takes too long.
+    """
+    work = partial(_details, str(capture), tuple(frames), session, parse_dissector(options))
+    with get_context("spawn").Pool(1) as child:  # pyshark has an event loop of its own, which must not meet another
+        try:
+            details: dict[int, dict[str, Any]] = child.apply_async(work).get(_DETAILS_S)
+        except Exception as error:
+            raise NoDissection(f"{capture}: pyshark did not show frames {list(frames)[:5]}: {error!r}") from error
+    return details
+
+
+def _details(
+    capture: str, frames: tuple[int, ...], session: Session, dissector: Dissector
+) -> dict[int, dict[str, Any]]:
+    """Runs in the child."""
+    import pyshark
+
+    with tempfile.TemporaryDirectory() as settings:
+        os.environ["WIRESHARK_CONFIG_DIR"] = settings
+        with pyshark.FileCapture(
+            capture,
+            display_filter=f"frame.number in {{{', '.join(map(str, frames))}}}",
+            use_json=True,
+            keep_packets=False,
+            custom_parameters=dissector.options(session, NOT_TSHARKS),
+            override_prefs={"tcp.desegment_tcp_streams": "FALSE"},
+        ) as packets:
+            return {int(packet.number): _layers(packet, dissector) for packet in packets}
+
+
+def _layers(packet: Any, dissector: Dissector) -> dict[str, Any]:
+    layers = {layer.layer_name: _plain(layer._all_fields) for layer in packet}
+    udp = layers.get("udp")
+    if isinstance(udp, dict) and "udp.payload" in udp:
+        ports = int(udp["udp.dstport"]), int(udp["udp.srcport"])
+        if dissector.protocol("udp", *ports) == "saratoga":
+            layers["saratoga"] = _saratoga(bytes.fromhex(udp["udp.payload"].replace(":", "")))
+    return layers
+
+
+def _saratoga(payload: bytes) -> dict[str, str]:
+    from captures.saratoga_layer import Saratoga as SaratogaLayer
+
+    try:
+        seen = SaratogaLayer(payload)
+    except Exception as error:  # scapy raises whatever the octets provoke
+        return {"malformed": str(error)}
+    return {"message": seen.name} | {name: str(value) for name, value in seen.fields.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Dicts, lists and text alone."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else str(value)

@@ -1,0 +1,91 @@
+"""Which protocol is looked for on which port of a session, in options of tshark as a profile's `dissector` has them.
+
+Running tshark is left to tshark.py, what the protocols say to captures.protocols.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from captures.session import Session
+
+Transport = Literal["udp", "tcp"]
+
+NOT_TSHARKS = ("saratoga",)
+"""Protocols that can be named although tshark does not have them."""
+LEFT_ALONE = "data"
+"""tshark's name for what it is to leave alone."""
+
+_HEURISTICS = {"rmt_norm_udp": "norm"}
+"""What tshark's heuristics look for, where they are called otherwise."""
+_DECODE_AS = re.compile(r"(udp|tcp)\.port==(\d{1,5}),([a-z0-9._-]+)")
+
+
+@dataclass(frozen=True)
+class Dissector:
+    """Which protocol is looked for on which port, as options of tshark say it.
+
+    Known are `-d udp.port==PORT,NAME` and `-d tcp.port==PORT,NAME`, `--enable-heuristic NAME`, and `-o`. NAME is
+    tshark's name of a protocol, or `saratoga`, which tshark does not have. `tcp.port==PORT,data` says that the bytes of
+    a connection are those of the file. A port of the session that no option names has the protocol of the others, if
+    that is one.
+    """
+
+    ports: Mapping[tuple[Transport, int], str]
+    heuristics: tuple[str, ...]
+    preferences: tuple[str, ...]
+
+    def protocol(self, transport: Transport, *ports: int) -> str:
+        """The protocol on the first of the ports that has one; empty where none is named."""
+        for port in ports:
+            if (transport, port) in self.ports:
+                return self.ports[transport, port]
+        names = {name for (of, _), name in self.ports.items() if of == transport}
+        if transport == "udp":
+            names |= {_HEURISTICS.get(name, name) for name in self.heuristics}
+        return names.pop() if len(names) == 1 else ""
+
+    def names(self) -> set[str]:
+        """All protocols that are named."""
+        return set(self.ports.values()) | {_HEURISTICS.get(name, name) for name in self.heuristics}
+
+    def options(self, session: Session, not_tsharks: Sequence[str], left_alone: Sequence[Transport] = ()) -> list[str]:
+        """What tshark is to look for on the session's ports: nothing of `not_tsharks`, nothing over `left_alone`."""
+        options = [part for preference in self.preferences for part in ("-o", preference)]
+        options += [part for heuristic in self.heuristics for part in ("--enable-heuristic", heuristic)]
+        by_heuristic = {_HEURISTICS.get(heuristic, heuristic) for heuristic in self.heuristics}
+        transports: dict[Transport, tuple[int, ...]] = {"udp": session.udp_ports, "tcp": session.tcp_ports}
+        for transport, ports in transports.items():
+            for port in ports:
+                name = self.protocol(transport, port)
+                if not name or name in not_tsharks or transport in left_alone:
+                    name = LEFT_ALONE
+                if name not in by_heuristic:
+                    options += ["-d", f"{transport}.port=={port},{name}"]
+        return options
+
+
+def parse_dissector(options: Sequence[str]) -> Dissector:
+    """What the options say. Raises ValueError on one that is not known."""
+    ports: dict[tuple[Transport, int], str] = {}
+    heuristics, preferences = [], []
+    words = iter(options)
+    for option in words:
+        value = next(words, None)
+        if option not in ("-d", "--enable-heuristic", "-o") or value is None:
+            raise ValueError(
+                f"dissector: got {option!r}{'' if value else ' without a value'}, "
+                "wanted -d, --enable-heuristic or -o, each with its value"
+            )
+        if option == "-o":
+            preferences.append(value)
+        elif option == "--enable-heuristic":
+            heuristics.append(value)
+        elif match := _DECODE_AS.fullmatch(value):
+            ports[match[1], int(match[2])] = match[3]  # type: ignore[index]
+        else:
+            raise ValueError(f"dissector: got -d {value!r}, wanted udp.port==5000,ltp or tcp.port==5000,data")
+    return Dissector(ports, tuple(heuristics), tuple(preferences))

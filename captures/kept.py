@@ -1,0 +1,121 @@
+"""What is made from a run's captures and kept beside them as JSON, until its sources or the code have changed.
+
+A capture is known by its SHA-256, which copying does not change; the code by the one of this package's modules. A
+capture that is cut to its headers makes nothing better than the whole one did, so the hash of the cut form is entered
+as a second accepted one before it replaces the whole form: what was made from whole frames stays valid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+CAPTURES = ("sender.pcap", "receiver.pcap")
+
+
+class Source(BaseModel):
+    """What something was made from: the SHA-256 of the code, of the arguments and, by file name, of each capture in
+    every form in which it may lie there (as captured; cut to its headers).
+
+    `seen` is the size in bytes and the time in ns of each file when it was hashed last: while these are the same, so
+    is its content. A copy has another time, and is hashed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    code: str
+    arguments: str
+    captures: dict[str, list[str]]
+    seen: dict[str, tuple[int, int]]
+
+    def accepts_captures(self, captures: dict[str, list[str]]) -> bool:
+        """Whether the captures are among the forms that this knows."""
+        return all(set(digests) <= set(self.captures.get(name, ())) for name, digests in captures.items())
+
+    def with_forms(self, forms: Mapping[str, Path]) -> Source:
+        """The same source, where each capture may also lie in one more form, and will."""
+        captures = {name: sorted({*known, digest_of_file(forms[name])}) for name, known in self.captures.items()}
+        seen = {name: _size_and_time(path) for name, path in forms.items()}
+        return self.model_copy(update={"captures": captures, "seen": seen})
+
+
+class Kept(BaseModel):
+    """What can be kept beside the captures; `source` is None until it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Source | None = None
+
+
+AnyKept = TypeVar("AnyKept", bound=Kept)
+
+
+def load_or_make(path: Path, kind: type[AnyKept], arguments: object, make: Callable[[], AnyKept]) -> AnyKept:
+    """What is kept at `path` while the captures beside it, the arguments (of JSON) and the code are those that it was
+    made from; else what `make` returns, which is then kept. Raises what `make` does, OSError."""
+    code, told = digest_of_code(), _digest_of(arguments)
+    seen = {name: _size_and_time(path.parent / name) for name in CAPTURES}
+    kept = load(path, kind)
+    source = kept.source if kept else None
+    if kept and source and (source.code, source.arguments) == (code, told):
+        if source.seen == seen:
+            return kept
+        if source.accepts_captures(digests_of_captures(path.parent)):
+            keep(path, kept.model_copy(update={"source": source.model_copy(update={"seen": seen})}))
+            return kept
+    digests = digests_of_captures(path.parent)
+    made = make().model_copy(update={"source": Source(code=code, arguments=told, captures=digests, seen=seen)})
+    keep(path, made)
+    return made
+
+
+def load(path: Path, kind: type[AnyKept]) -> AnyKept | None:
+    """What is kept at `path` as it is; None if there is nothing, or it is damaged or of another form."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def keep(path: Path, made: Kept) -> None:
+    """Write it, whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(made.model_dump_json(indent=2) + "\n")
+    partial.replace(path)
+
+
+def digests_of_captures(run_dir: Path) -> dict[str, list[str]]:
+    """The SHA-256 of both captures of a run, in hex, each as the one form that it has now."""
+    return {name: [digest_of_file(run_dir / name)] for name in CAPTURES}
+
+
+def digest_of_file(path: Path) -> str:
+    """The SHA-256 of the file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+@cache
+def digest_of_code() -> str:
+    """The SHA-256 of this package's modules, in hex: with other code, all is made again."""
+    package = Path(__file__).parent
+    return _digest_of({str(path.relative_to(package)): digest_of_file(path) for path in _modules(package)})
+
+
+def _modules(package: Path) -> Iterable[Path]:
+    return sorted(package.rglob("*.py"))
+
+
+def _digest_of(values: object) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

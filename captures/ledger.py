@@ -1,0 +1,122 @@
+"""The ledger of a direction: what became of every packet that a host sent, held against what the emulator counted.
+
+Which packets did not come out is told by the captures, why by the emulator's counters (causes.py); what does not fit
+together is told in words (suspicion.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from captures.causes import Cause, explain
+from captures.columns import Columns
+from captures.crossing import Crossed
+from captures.matching import INTACT, Delivery
+from captures.session import Host
+from captures.stages import Counted
+from captures.suspicion import suspect_arrivals, suspect_counts
+
+Rows = NDArray[np.int64]
+
+
+class Ledger(BaseModel):
+    """What became of the session's packets that one host sent.
+
+        sent = delivered + corrupted + lost + queue + mtu + in_flight + undetermined + unexplained_missing
+
+    `delivered` and `corrupted` are the packets that arrived, by their first copy: intact, or with flipped bits
+    (`corrupted_outside`: of these, those that the session's filter misses, for what was hit is an address, a port or
+    a length). `duplicated` are further copies. The others did not arrive: `queue` found a queue full, `mtu` were too
+    long for the link, `lost` were lost by it, `in_flight` were on their way at the end. Where the emulator counted
+    several of these causes, and frames of the background are missing too, the session's share of each cannot be told:
+    those packets are `undetermined`. Without the emulator's counters all but those sent too late to arrive are `lost`.
+
+    `unexplained_missing` were dropped by nobody; `unexplained_arrived` are packets that arrived and were never seen
+    as sent. Either is a fault of the captures or of our reading of them.
+
+    A packet is `reordered` if one sent after it arrived before it, and its extent is the number of packets by which it
+    came too late: RFC 4737, sections 3.3 and 4.2.1, over first copies.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sent: int
+    delivered: int
+    corrupted: int
+    corrupted_outside: int
+    lost: int
+    queue: int
+    mtu: int
+    in_flight: int
+    undetermined: int
+    unexplained_missing: int
+    unexplained_arrived: int
+    duplicated: int
+    reordered: int
+    reordering_extent: int
+
+    @property
+    def unexplained(self) -> int:
+        """Zero where the captures tell everything."""
+        return self.unexplained_missing + self.unexplained_arrived
+
+
+@dataclass(frozen=True, eq=False)
+class Account:
+    """The ledger; by cause the packets (rows of the near capture) of which it is known that this was their cause, the
+    others under "undetermined"; and the reasons not to trust the ledger, each as a sentence."""
+
+    ledger: Ledger
+    missing: dict[Cause, Rows]
+    reasons: tuple[str, ...]
+
+
+def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counters: Counted | None) -> Account:
+    """The account of what the host sent, from the capture at its port and the one behind the channel.
+
+    `counters` are of this direction; None if no emulator of ours made the channel.
+    """
+    first = delivery.first_copies
+    is_hit = delivery.flipped_bit[first] != INTACT
+    outside = np.intersect1d(delivery.outside, delivery.delivered[first[is_hit]])
+    reordered, extent = reordering(near, delivery, first)
+    crossed = Crossed.of(far, delivery)
+    explained = explain(near, far, delivery, crossed, counters)
+    ledger = Ledger(
+        sent=len(delivery.near),
+        delivered=len(first) - int(is_hit.sum()),
+        corrupted=int(is_hit.sum()),
+        corrupted_outside=len(outside),
+        **explained.counts,
+        unexplained_missing=explained.by_nobody,
+        unexplained_arrived=len(delivery.unexplained),
+        duplicated=len(delivery.sent) - len(first),
+        reordered=reordered,
+        reordering_extent=extent,
+    )
+    reasons = list(suspect_arrivals(near, far, delivery, host))
+    if counters is not None:
+        reasons += suspect_counts(crossed, counters, host)
+    return Account(ledger, explained.named, tuple(reasons))
+
+
+def reordering(near: Columns, delivery: Delivery, first: Rows) -> tuple[int, int]:
+    """How many packets are type-P-reordered, and the greatest extent, of the `first` copies in their order of arrival.
+
+    RFC 4737, sections 3.3 and 4.2.1: a packet is reordered if one with a higher sequence number (here: sent later)
+    has arrived before it; its extent is how many arrivals ago the first such one came.
+    """
+    departures = near.time_ns[delivery.sent[first]]
+    if (np.diff(departures) >= 0).all():
+        return 0, 0
+    places = np.empty(len(near), np.int64)
+    places[np.argsort(near.time_ns, kind="stable")] = np.arange(len(near))
+    sequence = places[delivery.sent[first]]
+    highest = np.maximum.accumulate(sequence)
+    late = np.flatnonzero(sequence < highest)
+    extents = late - np.searchsorted(highest, sequence[late], "right")
+    return len(late), int(extents.max(initial=0))

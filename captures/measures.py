@@ -1,0 +1,91 @@
+"""What a transfer comes to, from its packets' bytes and times: rates, amounts and ratios; docs/measures.md has each
+with its formula and source.
+
+Finding packets is matching.py's; what each frame means, the protocol view's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Amounts(NamedTuple):
+    """Bytes in Ethernet frames of the session, without preamble and checksum, by who sent them."""
+
+    str_sent_bytes: int
+    str_delivered_bytes: int
+    rts_sent_bytes: int
+    rts_delivered_bytes: int
+
+
+class Measures(BaseModel):
+    """The measures of one run; None where a time, a rate or bytes are missing that it needs.
+
+    `goodput_bps` counts the file's bits over the session, from its first to its last packet at the sender's port;
+    `goodput_until_whole_bps` until the receiver's file was whole. Throughputs count delivered frames over the
+    session, each way. `total_data_bytes` is what the sender sent, `normalized_goodput_bps` the session's goodput
+    times the share of the file in that. `efficiency` is the share of the forward channel's rate that became file
+    during the session, `utilisation` the share that its delivered frames filled.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    first_packet_ns: int | None
+    last_packet_ns: int | None
+    session_s: float | None
+    goodput_bps: float | None
+    goodput_until_whole_bps: float | None
+    throughput_forward_bps: float | None
+    throughput_reverse_bps: float | None
+    total_data_bytes: int
+    data_ratio: float | None
+    """`total_data_bytes` for each byte of the file."""
+    normalized_goodput_bps: float | None
+    efficiency: float | None
+    utilisation: float | None
+
+
+def measure(
+    amounts: Amounts,
+    first_ns: int | None,
+    last_ns: int | None,
+    file_size_bytes: int,
+    file_whole_at_ns: int | None,
+    rate_bps: float | None,
+) -> Measures:
+    """The measures of a session that lasted from `first_ns` to `last_ns`; None, None: no packet was seen.
+
+    `rate_bps` is the forward channel's; None: it has no limit, or one that changes.
+    """
+    goodput = rate_over(file_size_bytes, first_ns, last_ns)
+    until_whole = rate_over(file_size_bytes, first_ns, file_whole_at_ns)
+    forward = rate_over(amounts.str_delivered_bytes, first_ns, last_ns)
+    sent = amounts.str_sent_bytes
+    return Measures(
+        first_packet_ns=first_ns,
+        last_packet_ns=last_ns,
+        session_s=None if first_ns is None or last_ns is None else (last_ns - first_ns) / 1e9,
+        goodput_bps=goodput,
+        goodput_until_whole_bps=until_whole,
+        throughput_forward_bps=forward,
+        throughput_reverse_bps=rate_over(amounts.rts_delivered_bytes, first_ns, last_ns),
+        total_data_bytes=sent,
+        data_ratio=_ratio(sent, file_size_bytes),
+        normalized_goodput_bps=None if goodput is None or not sent else goodput * file_size_bytes / sent,
+        efficiency=_ratio(goodput, rate_bps),
+        utilisation=_ratio(forward, rate_bps),
+    )
+
+
+def rate_over(size_bytes: int, start_ns: int | None, end_ns: int | None) -> float | None:
+    """The bits of so many bytes over the time from start to end, in bit/s; None where no time passed or one is
+    missing."""
+    if start_ns is None or end_ns is None or end_ns <= start_ns:
+        return None
+    return 8e9 * size_bytes / (end_ns - start_ns)
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else part / whole

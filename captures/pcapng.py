@@ -1,0 +1,418 @@
+"""The pcapng format: its packets block by block in bounded memory, and what it says about the capture.
+
+Format: draft-ietf-opsawg-pcapng. Sections, interface descriptions, packets of all three sorts, interface statistics
+and comments are read; every other block is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.blocks import (
+    BLOCK_BYTES,
+    LONGEST_FRAME_BYTES,
+    MARGIN_BYTES,
+    STEPS,
+    Block,
+    NotACapture,
+    count_alike,
+    gather,
+    refuse_link_type,
+)
+
+MAGIC = b"\n\r\r\n"
+MOST_INTERFACES = 4096
+"""In one file; more of them must be damage."""
+LONGEST_BLOCK_BYTES = BLOCK_BYTES // 2
+"""Of a block that is read; the others may have any length."""
+COMMENTS_BYTES = 1 << 20
+"""Comments are kept until they are as long together."""
+
+_SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
+_LEAST_BYTES = {_SECTION: 28, _INTERFACE: 20, _OLD_PACKET: 32, _SIMPLE_PACKET: 16, _STATISTICS: 24, _PACKET: 32}
+_PACKETS = (_PACKET, _SIMPLE_PACKET, _OLD_PACKET)
+_OPTIONS_AT = {_SECTION: 24, _INTERFACE: 16, _STATISTICS: 20}
+_PACKET_HEADER_BYTES, _SIMPLE_HEADER_BYTES = 28, 12
+_FRAME_BYTES = 12
+"""Of a block without a body: type, total length, and total length again."""
+_BYTE_ORDER = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+
+_COMMENT, _RESOLUTION, _OFFSET, _IF_DROPPED, _OS_DROPPED, _PACKET_DROPPED = 1, 9, 14, 5, 7, 4
+_LATEST_NS = 2**63 - 1
+
+
+@dataclass
+class _Interface:
+    """An interface description, where it ends in the file, and what is said to have been dropped at it."""
+
+    known_at: int
+    link_type: int
+    snaplen_bytes: int
+    tick_ns: Fraction = Fraction(1000)
+    offset_ns: int = 0
+    reported_dropped: int | None = None
+    missed: int | None = None
+
+    @property
+    def dropped(self) -> int | None:
+        """By its statistics, or by what its packets say if that is more."""
+        told = [number for number in (self.reported_dropped, self.missed) if number is not None]
+        return max(told, default=None)
+
+    def time_ns(self, ticks: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The times, rounded down, and which of them 64 bits of ns can hold; the others (after 2262) are 0."""
+        if abs(self.offset_ns) > _LATEST_NS // 2:
+            return np.zeros(len(ticks), np.int64), np.zeros(len(ticks), np.bool_)
+        numerator, denominator = self.tick_ns.numerator, self.tick_ns.denominator
+        latest = (_LATEST_NS - max(self.offset_ns, 0)) * denominator // numerator
+        is_held = ticks <= np.uint64(min(latest, 2**64 - 1))
+        held = np.where(is_held, ticks, np.uint64(0))
+        if denominator == 1:
+            since = held * np.uint64(numerator)
+        elif numerator == 1 and denominator < 2**64:
+            since = held // np.uint64(denominator)
+        else:
+            since = np.array([tick * numerator // denominator for tick in held.tolist()], np.uint64)
+        return np.where(is_held, since.astype(np.int64) + self.offset_ns, 0), is_held
+
+
+@dataclass(frozen=True)
+class _Section:
+    """Where a section begins in the file, its byte order, and the number of its first interface in the file."""
+
+    file_offset: int
+    byte_order: str
+    first_interface: int
+
+
+class _Damaged(Exception):
+    """What is wrong with the block at the end of what could be read."""
+
+
+def read_pcapng_blocks(path: Path) -> Iterator[Block]:
+    """The packets of the file in blocks of two megabytes: at least one block, which may be empty.
+
+    Raises NotACapture, OSError.
+    """
+    return _Reader(path).blocks()
+
+
+def read_pcapng_snaplen(path: Path) -> int:
+    """The smallest snapshot length of the interfaces that are described at the start of the file."""
+    reader = _Reader(path)
+    with closing(reader.blocks()) as blocks:
+        next(blocks)
+    lengths = [interface.snaplen_bytes for interface in reader.interfaces if interface.snaplen_bytes]
+    return min(lengths, default=LONGEST_FRAME_BYTES)
+
+
+class _Reader:
+    """What a file has said so far: sections (the last one before this buffer, and this buffer's), interfaces of all
+    sections, comments that no block has been given yet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sections: list[_Section] = []
+        self.interfaces: list[_Interface] = []
+        self._comments: list[str] = []
+        self._comments_bytes = 0
+
+    def blocks(self) -> Generator[Block, None, None]:
+        buffer = np.zeros(BLOCK_BYTES + MARGIN_BYTES, np.uint8)
+        offset, filled = 0, 0
+        with self._path.open("rb", buffering=0) as file:
+            file_bytes = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            while True:
+                filled += (got := file.readinto(buffer.data[filled:BLOCK_BYTES]) or 0)
+                packets, end, damage = self._walk(buffer, filled, offset, file_bytes)
+                left_bytes = file_bytes - offset - end
+                if not got and not damage and left_bytes > 0:
+                    damage = f"the block at byte {offset + end} is cut short: {left_bytes} bytes of it are there"
+                if len(packets) or damage or not got:
+                    block = self._block(buffer, offset, packets, damage)
+                    yield block
+                    if block.damage or not got:
+                        return
+                if end <= filled:
+                    buffer[: filled - end] = buffer[end:filled].copy()
+                else:
+                    file.seek(offset + end)
+                offset, filled = offset + end, max(filled - end, 0)
+
+    def _walk(
+        self, data: NDArray[np.uint8], filled: int, offset: int, file_bytes: int
+    ) -> tuple[NDArray[np.int64], int, str]:
+        """Where the packets begin, where the last whole block ends (a skipped one maybe behind the buffer), and what
+        is wrong there. Blocks that are no packets are read."""
+        view, head = data.data, self._head()
+        runs: list[NDArray[np.int64]] = []
+        position, damage = 0, ""
+        try:
+            while True:
+                starts: list[int] = []
+                for _ in range(STEPS):
+                    kind, length = head(view, position)
+                    following = position + length
+                    if kind != _PACKET or length < _LEAST_BYTES[_PACKET] or following > filled:
+                        break
+                    starts.append(position)
+                    position = following
+                else:
+                    count = count_alike(data, starts, position, filled, 0)
+                    runs += [np.array(starts, np.int64), position + length * np.arange(count)]
+                    position += length * count
+                    continue
+                runs.append(np.array(starts, np.int64))
+                if filled - position < _FRAME_BYTES:
+                    break
+                following = self._end_of_block(view, position, offset)
+                if following > (filled if kind in _LEAST_BYTES else file_bytes - offset):
+                    break
+                if kind in _PACKETS:
+                    runs.append(np.array([position]))
+                elif kind in _LEAST_BYTES:
+                    self._read_block(view, position, offset)
+                    head = self._head()
+                position = following
+        except _Damaged as error:
+            damage = str(error)
+        return np.concatenate([np.zeros(0, np.int64), *runs]), position, damage
+
+    def _head(self) -> Callable[[memoryview, int], tuple[int, int]]:
+        """Reads type and total length of a block."""
+        order = self._sections[-1].byte_order if self._sections else "<"
+        read: Callable[[memoryview, int], tuple[int, int]] = struct.Struct(order + "II").unpack_from
+        return read
+
+    def _end_of_block(self, view: memoryview, position: int, offset: int) -> int:
+        """Where a block ends, if its length can be true."""
+        kind, length = self._head()(view, position)
+        if kind == _SECTION:
+            order = _BYTE_ORDER.get(bytes(view[position + 8 : position + 12]), "")
+            if not order:
+                raise _Damaged(f"the section at byte {offset + position} has no byte order: it cannot be read")
+            length = struct.unpack_from(order + "I", view, position + 4)[0]
+        elif not self._sections:
+            raise NotACapture(f"{self._path}: begins with {bytes(view[:4]).hex()}, wanted a section header")
+        if (
+            length % 4
+            or length < _LEAST_BYTES.get(kind, _FRAME_BYTES)
+            or (kind in _LEAST_BYTES and length > LONGEST_BLOCK_BYTES)
+        ):
+            raise _Damaged(
+                f"the block at byte {offset + position} claims {length} bytes: the file is damaged from there on"
+            )
+        return position + length
+
+    def _read_block(self, view: memoryview, position: int, offset: int) -> None:
+        """Take in a section header, an interface description or interface statistics."""
+        kind = self._head()(view, position)[0]
+        if kind == _SECTION:
+            order = _BYTE_ORDER[bytes(view[position + 8 : position + 12])]
+            self._sections.append(_Section(offset + position, order, len(self.interfaces)))
+        section = self._sections[-1]
+        order = section.byte_order
+        length = struct.unpack_from(order + "I", view, position + 4)[0]
+        again = struct.unpack_from(order + "I", view, position + length - 4)[0]
+        if again != length:
+            raise _Damaged(_unequal(offset + position, length, again))
+        options = list(_options(view[position + _OPTIONS_AT[kind] : position + length - 4], order))
+        self._keep_comments(options)
+        if kind == _INTERFACE:
+            if len(self.interfaces) == MOST_INTERFACES:
+                raise _Damaged(
+                    f"the block at byte {offset + position} describes more than {MOST_INTERFACES} interfaces"
+                )
+            link_type, snaplen_bytes = struct.unpack_from(order + "HxxI", view, position + 8)
+            self.interfaces.append(
+                _interface(offset + position + length, link_type, snaplen_bytes, dict(reversed(options)), order)
+            )
+        elif kind == _STATISTICS:
+            number = section.first_interface + struct.unpack_from(order + "I", view, position + 8)[0]
+            told = [
+                struct.unpack(order + "Q", value)[0]
+                for code, value in options
+                if code in (_IF_DROPPED, _OS_DROPPED) and len(value) == 8
+            ]
+            if told and number < len(self.interfaces):
+                self.interfaces[number].reported_dropped = sum(told)
+
+    def _keep_comments(self, options: list[tuple[int, bytes]]) -> None:
+        for code, value in options:
+            if code == _COMMENT and self._comments_bytes + len(value) <= COMMENTS_BYTES:
+                self._comments_bytes += len(value)
+                self._comments.append(value.decode("utf-8", "replace").rstrip("\0"))
+
+    def _block(self, data: NDArray[np.uint8], offset: int, positions: NDArray[np.int64], damage: str) -> Block:
+        if not self._sections:
+            raise NotACapture(f"{self._path}: {damage or 'no section header'}, wanted a pcapng file")
+        packets = self._packets(data, offset, positions)
+        whole = packets.whole(self.interfaces)
+        if whole < len(positions):
+            damage = packets.damage(whole, self.interfaces)
+            packets = self._packets(data, offset, positions[:whole])
+        time_ns, link_types = np.zeros(whole, np.int64), np.zeros(whole, np.int64)
+        has_time = np.zeros(whole, np.bool_)
+        for number in np.unique(packets.interface).tolist():
+            rows = np.flatnonzero(packets.interface == number)
+            interface = self.interfaces[number]
+            refuse_link_type(self._path, interface.link_type)
+            link_types[rows] = interface.link_type
+            time_ns[rows], has_time[rows] = interface.time_ns(packets.ticks[rows])
+        is_simple = packets.kind == _SIMPLE_PACKET
+        time_ns[is_simple], has_time[is_simple] = 0, False
+        self._read_packet_options(data, packets)
+        comments, self._comments = tuple(self._comments), []
+        self._sections = self._sections[-1:]
+        told = [interface.dropped for interface in self.interfaces if interface.dropped is not None]
+        return Block(
+            data=data,
+            file_offset=offset,
+            starts=packets.starts,
+            captured_bytes=packets.captured_bytes,
+            wire_bytes=packets.wire_bytes,
+            time_ns=time_ns,
+            link_types=link_types,
+            untimed_frames=int(np.count_nonzero(~has_time)),
+            comments=comments,
+            dropped=sum(told) if told else None,
+            damage=damage,
+        )
+
+    def _packets(self, data: NDArray[np.uint8], offset: int, positions: NDArray[np.int64]) -> _Packets:
+        at = np.searchsorted([section.file_offset for section in self._sections], positions + offset) - 1
+        first_interface = np.array([section.first_interface for section in self._sections])[at]
+        is_big = np.array([section.byte_order == ">" for section in self._sections])[at]
+        words = gather(data, positions, _PACKET_HEADER_BYTES).view("<u4")
+        words[is_big] = words[is_big].byteswap()
+        kind, length = words[:, 0], words[:, 1].astype(np.int64)
+        again = gather(data, positions + length - 4, 4).view("<u4")[:, 0]
+        again[is_big] = again[is_big].byteswap()
+        interface, captured_bytes, wire_bytes = words.T[[2, 5, 6]].astype(np.int64)
+        header_bytes = np.full(len(positions), _PACKET_HEADER_BYTES)
+        missed = np.zeros(len(positions), np.int64)
+
+        old = np.flatnonzero(kind == _OLD_PACKET)
+        if len(old):
+            halves = interface[old] & 0xFFFF, interface[old] >> 16
+            interface[old] = np.where(is_big[old], halves[1], halves[0])
+            missed[old] = np.where(is_big[old], halves[0], halves[1])
+        simple = np.flatnonzero(kind == _SIMPLE_PACKET)
+        if len(simple):
+            header_bytes[simple], wire_bytes[simple] = _SIMPLE_HEADER_BYTES, words[simple, 2]
+            interface[simple] = 0
+            snaplens = np.array([known.snaplen_bytes or LONGEST_FRAME_BYTES for known in self.interfaces] or [0])
+            snaplen_bytes = snaplens[np.minimum(first_interface[simple], len(snaplens) - 1)]
+            captured_bytes[simple] = np.minimum(wire_bytes[simple], snaplen_bytes)
+        return _Packets(
+            offset + positions,
+            kind,
+            length,
+            again,
+            interface + first_interface,
+            words[:, 3].astype(np.uint64) << np.uint64(32) | words[:, 4],
+            positions + header_bytes,
+            captured_bytes,
+            wire_bytes,
+            length - header_bytes - 4,
+            np.where(missed == 0xFFFF, 0, missed),
+            is_big,
+        )
+
+    def _read_packet_options(self, data: NDArray[np.uint8], packets: _Packets) -> None:
+        """Comments, and how many packets were missed before each."""
+        options_at = packets.starts + (packets.captured_bytes + 3) // 4 * 4
+        ends = packets.starts + packets.room
+        has_options = (ends - options_at >= 4) & (packets.kind != _SIMPLE_PACKET)
+        for row in np.flatnonzero(has_options).tolist():
+            order = ">" if packets.is_big[row] else "<"
+            options = list(_options(data.data[options_at[row] : ends[row]], order))
+            self._keep_comments(options)
+            for code, value in options:
+                if code == _PACKET_DROPPED and packets.kind[row] == _PACKET and len(value) == 8:
+                    packets.missed[row] += min(struct.unpack(order + "Q", value)[0], 2**32)
+                    self._add_missed(int(packets.interface[row]), 0)
+        for row in np.flatnonzero(packets.missed).tolist():
+            self._add_missed(int(packets.interface[row]), int(packets.missed[row]))
+
+    def _add_missed(self, interface: int, packets: int) -> None:
+        self.interfaces[interface].missed = (self.interfaces[interface].missed or 0) + packets
+
+
+@dataclass(frozen=True, eq=False)
+class _Packets:
+    """The packet blocks of a buffer, one element a block: the words of their headers, and `room`, the bytes that a
+    block has for frame and options. `interface` is its number in the file."""
+
+    file_offset: NDArray[np.int64]
+    kind: NDArray[np.uint32]
+    length: NDArray[np.int64]
+    length_again: NDArray[np.uint32]
+    interface: NDArray[np.int64]
+    ticks: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    captured_bytes: NDArray[np.int64]
+    wire_bytes: NDArray[np.int64]
+    room: NDArray[np.int64]
+    missed: NDArray[np.int64]
+    is_big: NDArray[np.bool_]
+
+    def whole(self, interfaces: list[_Interface]) -> int:
+        """How many blocks there are before the first one that cannot be true."""
+        fits = (self.captured_bytes <= np.minimum(self.room, LONGEST_FRAME_BYTES)) & (self.length_again == self.length)
+        fits &= self.length % 4 == 0
+        is_sound = fits & self._has_interface(interfaces)
+        return len(is_sound) if is_sound.all() else int(is_sound.argmin())
+
+    def _has_interface(self, interfaces: list[_Interface]) -> NDArray[np.bool_]:
+        known_at = np.array([interface.known_at for interface in interfaces] or [2**63 - 1])
+        described: NDArray[np.bool_] = known_at[np.minimum(self.interface, len(known_at) - 1)] <= self.file_offset
+        return described & (self.interface < len(interfaces))
+
+    def damage(self, row: int, interfaces: list[_Interface]) -> str:
+        """What is wrong with a block that cannot be true."""
+        place = self.file_offset[row]
+        if self.length_again[row] != self.length[row]:
+            return _unequal(place, self.length[row], self.length_again[row])
+        if not self._has_interface(interfaces)[row]:
+            return f"the packet at byte {place} is of an interface that is not described: it cannot be read"
+        claimed = self.captured_bytes[row]
+        return f"the packet at byte {place} claims {claimed} bytes: the file is damaged from there on"
+
+
+def _unequal(place: int, length: int, again: int) -> str:
+    return (
+        f"the block at byte {place} claims {length} bytes at its start and {again} at its end: "
+        f"the file is damaged from there on"
+    )
+
+
+def _options(data: memoryview, order: str) -> Iterator[tuple[int, bytes]]:
+    """Code and value of each option."""
+    position = 0
+    while position + 4 <= len(data):
+        code, length = struct.unpack_from(order + "HH", data, position)
+        if code == 0 or position + 4 + length > len(data):
+            return
+        yield code, bytes(data[position + 4 : position + 4 + length])
+        position += 4 + (length + 3) // 4 * 4
+
+
+def _interface(known_at: int, link_type: int, snaplen_bytes: int, options: dict[int, bytes], order: str) -> _Interface:
+    tick_ns, offset_ns = Fraction(1000), 0
+    if len(options.get(_RESOLUTION, b"")) == 1:
+        resolution = options[_RESOLUTION][0]
+        tick_ns = Fraction(10**9, (2 if resolution & 0x80 else 10) ** (resolution & 0x7F))
+    if len(options.get(_OFFSET, b"")) == 8:
+        offset_ns = struct.unpack(order + "q", options[_OFFSET])[0] * 10**9
+    return _Interface(known_at, link_type, snaplen_bytes, tick_ns, offset_ns)

@@ -1,0 +1,141 @@
+"""The pcap format: its header, and its records block by block in bounded memory.
+
+Format: draft-ietf-opsawg-pcap, pcap-savefile(5).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.blocks import (
+    BLOCK_BYTES,
+    LONGEST_FRAME_BYTES,
+    MARGIN_BYTES,
+    STEPS,
+    Block,
+    NotACapture,
+    count_alike,
+    gather,
+    refuse_link_type,
+)
+
+FILE_HEADER_BYTES = 24
+RECORD_HEADER_BYTES = 16
+_LENGTH_AT = 8
+
+_MAGIC = {  # as read in little-endian order: (byte order, ns in one unit of the fraction)
+    0xA1B2C3D4: ("<", 1000),
+    0xD4C3B2A1: (">", 1000),
+    0xA1B23C4D: ("<", 1),
+    0x4D3CB2A1: (">", 1),
+}
+
+
+@dataclass(frozen=True)
+class PcapHeader:
+    """What the file's header says: byte order ("<" or ">"), resolution of the times, snapshot length.
+
+    A snapshot length of 0, as some programs write it, stands for whole frames.
+    """
+
+    byte_order: str
+    tick_ns: int
+    snaplen_bytes: int
+    link_type: int
+
+
+def read_pcap_header(path: Path) -> PcapHeader:
+    """The header of the pcap at `path`; NotACapture if it is none, or of a link type that is not read."""
+    with path.open("rb") as file:
+        head = file.read(FILE_HEADER_BYTES)
+    if len(head) < FILE_HEADER_BYTES:
+        raise NotACapture(
+            f"{path}: got {len(head)} bytes, wanted a pcap header of {FILE_HEADER_BYTES}; "
+            f"tcpdump ended before it listened: see what it wrote to stderr"
+        )
+    magic = struct.unpack_from("<I", head)[0]
+    if magic not in _MAGIC:
+        raise NotACapture(f"{path}: begins with {head[:4].hex()}, wanted the magic number of a pcap or pcapng file")
+    byte_order, tick_ns = _MAGIC[magic]
+    snaplen_bytes, link = struct.unpack_from(byte_order + "II", head, 16)
+    refuse_link_type(path, link & 0xFFFF)
+    return PcapHeader(byte_order, tick_ns, snaplen_bytes or LONGEST_FRAME_BYTES, link & 0xFFFF)
+
+
+def read_pcap_blocks(path: Path) -> Iterator[Block]:
+    """The records of the file in blocks of two megabytes: at least one block, which may be empty."""
+    header = read_pcap_header(path)
+    buffer = np.zeros(BLOCK_BYTES + MARGIN_BYTES, np.uint8)
+    view = buffer.data
+    offset, filled = FILE_HEADER_BYTES, 0
+    with path.open("rb", buffering=0) as file:
+        file.seek(offset)
+        while True:
+            filled += (got := file.readinto(view[filled:BLOCK_BYTES]) or 0)
+            records, end, implausible = _walk(buffer, filled, header.byte_order)
+            at_end = got == 0 or implausible is not None
+            damage = _damage(offset + end, filled - end, implausible) if at_end else ""
+            if len(records) or at_end:
+                yield _block(buffer, offset, records, header, damage)
+            if at_end:
+                return
+            buffer[: filled - end] = buffer[end:filled].copy()
+            offset, filled = offset + end, filled - end
+
+
+def _block(
+    buffer: NDArray[np.uint8], offset: int, records: NDArray[np.int64], header: PcapHeader, damage: str
+) -> Block:
+    words = gather(buffer, records, RECORD_HEADER_BYTES).view(header.byte_order + "u4")
+    seconds, fraction, captured_bytes, wire_bytes = words.T.astype(np.int64)
+    return Block(
+        data=buffer,
+        file_offset=offset,
+        starts=records + RECORD_HEADER_BYTES,
+        captured_bytes=captured_bytes,
+        wire_bytes=wire_bytes,
+        time_ns=seconds * 1_000_000_000 + fraction * header.tick_ns,
+        link_types=np.full(len(records), header.link_type, np.int64),
+        damage=damage,
+    )
+
+
+def _walk(data: NDArray[np.uint8], filled: int, byte_order: str) -> tuple[NDArray[np.int64], int, int | None]:
+    """Where the whole records begin, where the last one ends, and the length that cannot be true, if any."""
+    captured_bytes = struct.Struct(byte_order + "8xI").unpack_from
+    view = data.data
+    runs: list[NDArray[np.int64]] = []
+    position, length, following = 0, 0, 0
+    while following <= filled:
+        starts: list[int] = []
+        for _ in range(STEPS):
+            (length,) = captured_bytes(view, position)
+            following = position + RECORD_HEADER_BYTES + length
+            if following > filled:
+                break
+            starts.append(position)
+            position = following
+        count = count_alike(data, starts, position, filled, _LENGTH_AT)
+        runs += [np.array(starts, np.int64), position + (length + RECORD_HEADER_BYTES) * np.arange(count)]
+        position += (length + RECORD_HEADER_BYTES) * count
+    records = np.concatenate(runs)
+    lengths = np.diff(records, append=position) - RECORD_HEADER_BYTES
+    if lengths.max(initial=0) > LONGEST_FRAME_BYTES:
+        first = int((lengths > LONGEST_FRAME_BYTES).argmax())
+        return records[:first], int(records[first]), int(lengths[first])
+    claims_too_much = filled - position >= RECORD_HEADER_BYTES and length > LONGEST_FRAME_BYTES
+    return records, position, length if claims_too_much else None
+
+
+def _damage(file_offset: int, left_bytes: int, implausible: int | None) -> str:
+    if implausible is not None:
+        return f"the record at byte {file_offset} claims {implausible} bytes: the file is damaged from there on"
+    if left_bytes:
+        return f"the record at byte {file_offset} is cut short: {left_bytes} bytes of it are there"
+    return ""

@@ -1,0 +1,93 @@
+"""What the emulator counted in one direction, over all the stages that a frame meets there.
+
+The counters are of all frames, those that no host's session knows of (ARP, IGMP) too, from the moment the channel was
+applied. What they mean is told by the emulator's `statistics` and by netem (sch_netem.c of Linux 7.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Stages = Mapping[str, Mapping[str, float]]
+"""Stage (gate, bottleneck, errors, pipe: the order in which a frame meets them) to counter to value."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Frames that one direction of the channel took in, dropped, held at the end, damaged and doubled.
+
+    `entered` is None where no stage was there to count. `queue_drops` found the queue full, `mtu_drops` were too
+    long, `losses` were lost by the link. netem draws a loss and a duplication for the same frame, which then arrives
+    once and is counted in `losses` and in `duplicates`; so of both only the difference can be held against captures.
+    `duplicates` and `corrupted_by_netem` are None where the kernel does not count them; `hit_by_errors` are those
+    that the errors stage let through damaged, and that the pipe, behind it, may still have lost.
+    """
+
+    entered: int | None
+    queue_drops: int
+    mtu_drops: int
+    losses: int
+    losses_behind_errors: int
+    waiting: int
+    duplicates: int | None
+    corrupted_by_netem: int | None
+    hit_by_errors: int
+
+    @property
+    def not_delivered(self) -> int:
+        """Frames that came in and did not go out."""
+        return self.queue_drops + self.mtu_drops + self.losses + self.waiting
+
+    @property
+    def corrupted_copies(self) -> tuple[int, int]:
+        """The least and the most copies that can have come out with a flipped bit.
+
+        What errors hit, the pipe may lose, or double; and what is damaged may still be on its way.
+        """
+        by_netem = self.corrupted_by_netem or 0
+        surviving = max(self.hit_by_errors - self.losses_behind_errors, 0)
+        both = min(surviving, by_netem)  # frames that may have been hit in both
+        least = max(surviving + by_netem - both - self.waiting, 0)
+        return least, self.hit_by_errors + by_netem + (self.duplicates or 0 if self.hit_by_errors else 0)
+
+
+def counted(stages: Stages) -> Counted:
+    """The counters of one direction; of stages that were there for a part of the time, too."""
+    values = {stage: {name: int(value) for name, value in counters.items()} for stage, counters in stages.items()}
+    gate, bottleneck, errors, pipe = (values.get(name, {}) for name in ("gate", "bottleneck", "errors", "pipe"))
+    gate_drops = gate.get("dropped_queue_packets", 0) + gate.get("dropped_mtu_packets", 0)
+    queue_drops = gate.get("dropped_queue_packets", 0) + bottleneck.get("dropped_packets", 0)
+    lost_in_pipe = pipe.get("lost_packets", pipe.get("dropped_packets", 0))
+    error_drops = errors.get("dropped_packets", 0)
+    doubled = pipe.get("duplicated_packets")
+    to_bottleneck = _into(bottleneck, bottleneck.get("dropped_packets", 0))
+    to_pipe = _into(pipe, lost_in_pipe - (doubled or 0))
+    held = bottleneck.get("waiting_packets", 0)
+    before_errors = queue_drops + gate.get("dropped_mtu_packets", 0) + held
+    entered = [
+        packets + before
+        for packets, before in (
+            (gate.get("packets"), 0),
+            (to_bottleneck, gate_drops),
+            (errors.get("packets"), before_errors),
+            (to_pipe, before_errors + error_drops),
+        )
+        if packets is not None
+    ]
+    return Counted(
+        entered=max(entered, default=None),
+        queue_drops=queue_drops,
+        mtu_drops=gate.get("dropped_mtu_packets", 0),
+        losses=error_drops + lost_in_pipe,
+        losses_behind_errors=lost_in_pipe,
+        waiting=held + pipe.get("waiting_packets", 0),
+        duplicates=doubled if pipe else 0,
+        corrupted_by_netem=pipe.get("corrupted_packets") if pipe else 0,
+        hit_by_errors=errors.get("hit_packets", 0) - error_drops,
+    )
+
+
+def _into(netem: Mapping[str, int], gone: int) -> int | None:
+    """What came into a netem: what left it, what is in it and what it made away with; None where there is none."""
+    return netem["packets"] + netem["waiting_packets"] + gone if netem else None

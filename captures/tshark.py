@@ -1,0 +1,124 @@
+"""tshark in a child process: the fields of the packets that it is fed.
+
+It is fed the session's IP packets alone, whatever link and file they come from, each filled up with zeros to the length
+that it had on the wire: its dissectors give up on packets that were cut, though all that is asked of them may be there.
+What was captured, and so can be believed, is for the readers in captures.protocols to know.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import partial
+from threading import Thread, Timer
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.blocks import ETHERNET, RAW_IP
+from captures.columns import ETHERNET_BYTES, Columns
+from captures.pcap import read_frames
+from captures.slow_frames import find_network
+
+Rows = NDArray[np.int64]
+
+_OPTIONS = (
+    *("-o", "tcp.desegment_tcp_streams:FALSE"),  # a hundred times faster, and segments stay what they are
+    *("-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"),  # the first has the headers, the last may be lost
+    *("-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"),
+)
+_IP_TYPES = (b"\x08\x00", b"\x86\xdd")
+_MOST_PACKET_BYTES = 16_384
+"""Up to which a packet is filled up: longer ones, which no link here carries, stay cut."""
+_ROWS_AT_ONCE = 4096
+_PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, RAW_IP)
+_SECONDS, _SECONDS_A_PACKET = 60, 0.01
+"""How long tshark may take: it was seen to take 40 µs a packet."""
+
+
+class NoDissection(RuntimeError):
+    """The packets could not be dissected; the text says why and what to do."""
+
+
+def told_fields(columns: Columns, rows: Rows, options: Sequence[str], fields: Sequence[str]) -> Iterator[list[str]]:
+    """The fields of the packets in these rows, as text, packet by packet.
+
+    Raises NoDissection where tshark is missing or does not tell of all of them, OSError where the capture cannot be
+    read.
+    """
+    command = [_tshark(), "-n", "-r", "-", *_OPTIONS, *options, "-T", "fields", "-E", "separator=/t"]
+    command += [part for field in fields for part in ("-e", field)]
+    with tempfile.TemporaryDirectory() as settings, tempfile.TemporaryFile() as complaints:
+        environment = os.environ | {"WIRESHARK_CONFIG_DIR": settings}  # not the user's: they would change what is read
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, env=environment
+        ) as tshark:
+            assert tshark.stdin is not None and tshark.stdout is not None
+            feeding = Thread(target=partial(_feed, tshark.stdin, columns, rows), daemon=True)
+            overdue = Timer(_SECONDS + _SECONDS_A_PACKET * len(rows), tshark.kill)
+            feeding.start()
+            overdue.start()
+            count = 0
+            try:
+                for line in tshark.stdout:
+                    values = line.decode("utf-8", "replace").rstrip("\n").split("\t")
+                    if len(values) != len(fields):
+                        break
+                    count += 1
+                    yield values
+            finally:
+                overdue.cancel()
+                if count < len(rows):
+                    tshark.kill()
+                feeding.join()
+                status = tshark.wait()
+        if count < len(rows):
+            complaints.seek(0)
+            said = complaints.read().decode("utf-8", "replace").strip().splitlines()
+            raise NoDissection(
+                f"{columns.path}: tshark told of {count} of {len(rows)} packets and ended with status {status}: "
+                f"{said[-1] if said else 'it said nothing'}; try it by hand: {' '.join(command[:1] + list(options))}"
+            )
+
+
+def _feed(pipe: IO[bytes], columns: Columns, rows: Rows) -> None:
+    """Write the packets as a capture, and close the pipe."""
+    try:
+        with pipe:
+            pipe.write(_PCAP_HEADER)
+            for first in range(0, len(rows), _ROWS_AT_ONCE):
+                pipe.write(b"".join(_records(columns, rows[first : first + _ROWS_AT_ONCE])))
+    except BrokenPipeError:
+        pass  # tshark has ended, and who reads its lines sees that
+
+
+def _records(columns: Columns, rows: Rows) -> Iterator[bytes]:
+    for (packet, wire_bytes), time_ns in zip(ip_packets(columns, rows), columns.time_ns[rows].tolist(), strict=True):
+        length = max(min(wire_bytes, _MOST_PACKET_BYTES), len(packet))
+        seconds, fraction_ns = divmod(time_ns, 1_000_000_000)
+        yield struct.pack("<4I", seconds & 0xFFFFFFFF, fraction_ns, length, max(wire_bytes, length))
+        yield packet.ljust(length, b"\0")
+
+
+def ip_packets(columns: Columns, rows: Rows) -> list[tuple[bytes, int]]:
+    """The IP packet in each of these rows' frames as far as captured, without what is before it, and its length (with
+    padding behind it) on the wire."""
+    frames = read_frames(columns.path, columns.offset[rows], columns.captured_bytes[rows])
+    packets = []
+    for frame, wire_bytes in zip(frames, columns.wire_bytes[rows].tolist(), strict=True):
+        is_plain = columns.link_type == ETHERNET and frame[12:14] in _IP_TYPES
+        begin = ETHERNET_BYTES if is_plain else find_network(frame, columns.link_type)[1]
+        packets.append((frame[begin:], wire_bytes - begin))
+    return packets
+
+
+def _tshark() -> str:
+    path = shutil.which("tshark")
+    if path is None:
+        raise NoDissection("tshark: not found on PATH; install it: apt-get install tshark")
+    return path

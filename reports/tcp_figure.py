@@ -1,0 +1,180 @@
+"""One TCP connection drawn over time as the sender's kernel had it: congestion window, threshold, round-trip time."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
+
+from reports.looks import MUTED, RULE, SERIES, STYLE
+from reports.records import ReportError
+from reports.units import tick_text
+
+SAMPLES_NAME = "tcp-sender.csv"
+WIDTH, HEIGHT = 7.0, 3.3
+LEFT, RIGHT, TOP, BOTTOM, GAP, LABEL = 0.86, 0.12, 0.56, 0.48, 0.20, 0.52
+"""Inches."""
+WINDOW, THRESHOLD, ROUND_TRIP = SERIES[0], SERIES[1], SERIES[2]
+SHADES = {"recovery": (SERIES[4], 0.22), "loss": (SERIES[6], 0.30)}
+_NUMBERS = ("cwnd_segments", "ssthresh_segments", "srtt_us", "rttvar_us", "bytes_acked")
+_MINUTES_FROM_S, _HOURS_FROM_S = 600.0, 3 * 3600.0
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Connection:
+    """The samples of one connection: a value for each, NaN where there was none yet.
+
+    `time_s` counts from the first sample. `state` is Linux's congestion state: open, disorder, cwr, recovery, loss.
+    """
+
+    time_s: Numbers
+    cwnd_segments: Numbers
+    ssthresh_segments: Numbers
+    srtt_s: Numbers
+    rttvar_s: Numbers
+    state: tuple[str, ...]
+    others: int
+    """Connections of the run that are left out: the one that carried most is shown."""
+
+
+def read_connection(path: Path) -> Connection | None:
+    """The connection that had most acknowledged, out of a run's samples; None where there are no samples.
+
+    Raises ReportError where the file is no table of samples.
+    """
+    try:
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        wanted = ("socket", "time_ns", "ca_state", *_NUMBERS)
+        table = [{name: row[name] for name in wanted} for row in rows]
+        sockets: dict[str, list[dict[str, str]]] = {}
+        for row in table:
+            sockets.setdefault(row["socket"], []).append(row)
+        if not sockets:
+            return None
+        chosen = max(sockets.values(), key=lambda rows: _number(rows[-1]["bytes_acked"]))
+        begin_ns = int(chosen[0]["time_ns"])
+        columns = {name: np.array([_number(row[name]) for row in chosen]) for name in _NUMBERS}
+        time_s = np.array([(int(row["time_ns"]) - begin_ns) / 1e9 for row in chosen])
+    except (OSError, KeyError, TypeError, ValueError, csv.Error) as problem:
+        raise ReportError(
+            f"{path}: is no table of TCP samples ({type(problem).__name__}: {problem}); "
+            "perform the run again, or remove the file"
+        ) from problem
+    return Connection(
+        time_s=time_s,
+        cwnd_segments=columns["cwnd_segments"],
+        ssthresh_segments=columns["ssthresh_segments"],
+        srtt_s=columns["srtt_us"] / 1e6,
+        rttvar_s=columns["rttvar_us"] / 1e6,
+        state=tuple(row["ca_state"] for row in chosen),
+        others=len(sockets) - 1,
+    )
+
+
+def _number(text: str) -> float:
+    return np.nan if text == "" else float(text)
+
+
+def draw_connection(connection: Connection, title: str) -> Canvas:
+    """The connection in one figure, for a paper's full width."""
+    with matplotlib.rc_context(STYLE):
+        canvas = Canvas(figsize=(WIDTH, HEIGHT))
+        canvas.text(LEFT / WIDTH, 1 - 0.16 / HEIGHT, title, fontsize=9, fontweight="bold", va="center")
+        height = (HEIGHT - TOP - BOTTOM - GAP) / 2
+        upper = _place(canvas, BOTTOM + height + GAP, height)
+        lower = _place(canvas, BOTTOM, height)
+        unit, unit_s = _time_unit(float(connection.time_s[-1]))
+        time = connection.time_s / unit_s
+        _draw_window(upper, time, connection)
+        _draw_round_trip(lower, time, connection)
+        for axes in (upper, lower):
+            _shade(axes, time, connection.state)
+            axes.set_xlim(0, time[-1] or 1)
+            axes.yaxis.set_label_coords(-LABEL / (WIDTH - LEFT - RIGHT), 0.5)
+        upper.tick_params(labelbottom=False)
+        left_out = f"; {connection.others} more of the run not shown" if connection.others else ""
+        lower.set_xlabel(f"time since the connection was first seen ({unit}){left_out}")
+        canvas.legend(
+            handles=_legend(connection),
+            loc="upper left",
+            bbox_to_anchor=(LEFT / WIDTH, 1 - 0.30 / HEIGHT),
+            ncols=6,
+            handlelength=1.6,
+        )
+    return canvas
+
+
+def _place(canvas: Canvas, bottom: float, height: float) -> Axes:
+    axes = canvas.add_axes((LEFT / WIDTH, bottom / HEIGHT, (WIDTH - LEFT - RIGHT) / WIDTH, height / HEIGHT))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=RULE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
+    axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(round(value, 9))))
+    return axes
+
+
+def _draw_window(axes: Axes, time: Numbers, connection: Connection) -> None:
+    window, threshold = connection.cwnd_segments, connection.ssthresh_segments
+    axes.step(time, threshold, where="post", color=THRESHOLD, linewidth=1.0, dashes=(2.2, 1.2))
+    axes.step(time, window, where="post", color=WINDOW, linewidth=1.2)
+    axes.set_ylim(0, 1.12 * max(_greatest(window), _greatest(threshold), 1.0))
+    axes.set_ylabel("segments")
+
+
+def _draw_round_trip(axes: Axes, time: Numbers, connection: Connection) -> None:
+    middle, around = 1e3 * connection.srtt_s, 1e3 * connection.rttvar_s
+    axes.fill_between(time, middle - around, middle + around, step="post", color=ROUND_TRIP, alpha=0.2, linewidth=0)
+    axes.step(time, middle, where="post", color=ROUND_TRIP, linewidth=1.2)
+    axes.set_ylim(0, 1.12 * max(_greatest(middle + around), 1e-3))
+    axes.set_ylabel("smoothed round trip\n± variation (ms)")
+
+
+def _greatest(values: Numbers) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.max()) if known.size else 0.0
+
+
+def _shade(axes: Axes, time: Numbers, state: tuple[str, ...]) -> None:
+    """Where Linux repairs losses, from the sample that says so until the next."""
+    for begin, end, name in zip(time, time[1:], state, strict=False):
+        if name in SHADES:
+            colour, strength = SHADES[name]
+            axes.axvspan(begin, end, color=colour, alpha=strength, linewidth=0, zorder=0)
+
+
+def _legend(connection: Connection) -> list[Line2D | Patch]:
+    def line(label: str, **looks: Any) -> Line2D:
+        return Line2D([], [], label=label, **looks)
+
+    handles: list[Line2D | Patch] = [line("congestion window", color=WINDOW, linewidth=1.2)]
+    if np.isfinite(connection.ssthresh_segments).any():
+        handles.append(line("slow-start threshold", color=THRESHOLD, linewidth=1.0, dashes=(2.2, 1.2)))
+    names = {"recovery": "fast recovery", "loss": "after a timeout"}
+    for name, (colour, strength) in SHADES.items():
+        if name in connection.state:
+            handles.append(Patch(color=colour, alpha=strength, linewidth=0, label=names[name]))
+    if not any(name in connection.state for name in SHADES):
+        handles.append(Patch(color=MUTED, alpha=0, linewidth=0, label="no loss repaired in any sample"))
+    return handles
+
+
+def _time_unit(longest_s: float) -> tuple[str, float]:
+    if longest_s >= _HOURS_FROM_S:
+        return "h", 3600.0
+    return ("min", 60.0) if longest_s >= _MINUTES_FROM_S else ("s", 1.0)

@@ -1,0 +1,143 @@
+"""The ledger of real runs: packets that the channel lost are named, and a packet taken out of a capture is found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.columns import read_columns
+from captures.ledger import Account, account
+from captures.matching import match_captures
+from captures.session import Session
+from captures.stages import counted
+from tests.conftest import require_command
+from tests.system.sweeps import perform, records
+
+LOST = (3, 4, 50, 77)
+CHANNELS: dict[str, dict[str, Any]] = {
+    "pattern": {"both": {"delay": "25 ms"}, "forward": {"pattern": {"packets": LOST}, "error_effect": "drop"}},
+    "full-queue": {
+        "both": {"delay": "25 ms"},
+        "forward": {"rate": "5 Mbit/s", "queue": "8 packets", "pattern": {"packets": [20]}, "error_effect": "drop"},
+    },
+    "bits": {"both": {"delay": "25 ms", "bit_error_rate": 2.0e-5}},
+    "twice": {"both": {"delay": "25 ms", "duplication_rate": 0.05, "packet_error_rate": 0.02}},
+    "overtaken": {
+        "both": {"delay": "25 ms", "keeps_order": False, "reordering": {"rate": 0.05, "by": "20 ms"}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
+    """CFDP and TCP over each of the channels, with their captures whole."""
+    directory = tmp_path_factory.mktemp("ledger")
+    files = []
+    for name, links in CHANNELS.items():
+        files.append(str(directory / f"{name}.yaml"))
+        Path(files[-1]).write_text(json.dumps({"name": name, **links}))
+    asked = {"rate": None, "delay": None, "packet_error_rate": None}
+    done = perform(
+        directory,
+        directory / "results",
+        **asked,
+        implementations=["cfdp", "tcp"],
+        channel=files,
+        certify=False,
+        keep_captures="whole",
+        runs_per_guest=2 * len(files),
+    )
+    assert done.returncode == 0, done.stderr
+    return directory / "results"
+
+
+def directory_of(results: Path, channel: str, implementation: str = "cfdp") -> Path:
+    point = {"channel_name": channel, "implementation": implementation}
+    (run_id,) = (run_id for run_id, run in records(results).items() if point.items() <= run.items())
+    return results / "runs" / run_id
+
+
+def accounts(run: Path, **replaced: Path) -> tuple[Account, Account]:
+    """Of the sender's packets and of the receiver's; other captures may take the place of the run's own."""
+    record = json.loads((run / "record.json").read_text())
+    paths = {role: replaced.get(role, run / f"{role}.pcap") for role in ("sender", "receiver")}
+    at_sender, at_receiver = (read_columns(path) for path in paths.values())
+    forward, reverse = match_captures(at_sender, at_receiver, Session.model_validate(record["session"]))
+    stages = record["emulator_statistics"]
+    return (
+        account(at_sender, at_receiver, forward, "sender", counted(stages["forward"])),
+        account(at_receiver, at_sender, reverse, "receiver", counted(stages["reverse"])),
+    )
+
+
+def numbers(run: Path, rows: list[int]) -> list[int]:
+    """Which frames of the direction these are, as a pattern counts them; nothing else crosses in these runs."""
+    at_sender = read_columns(run / "sender.pcap")
+    session = Session.model_validate(json.loads((run / "record.json").read_text())["session"])
+    return [int((at_sender.source[:row] == int(session.sender_address)).sum()) for row in rows]
+
+
+@pytest.mark.parametrize("implementation", ["cfdp", "tcp"])
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_the_ledger_closes_both_ways(results: Path, channel: str, implementation: str) -> None:
+    for told in accounts(directory_of(results, channel, implementation)):
+        assert told.reasons == ()
+        assert told.ledger.unexplained == told.ledger.undetermined == 0
+
+
+def test_each_packet_that_a_pattern_drops_is_named(results: Path) -> None:
+    run = directory_of(results, "pattern")
+    forward, reverse = accounts(run)
+
+    assert forward.ledger.lost == len(LOST)
+    assert numbers(run, forward.missing["lost"].tolist()) == list(LOST)
+    assert reverse.ledger.lost == 0
+
+
+def test_what_a_full_queue_dropped_is_told_from_what_the_link_lost(results: Path) -> None:
+    run = directory_of(results, "full-queue", "tcp")
+    stages = json.loads((run / "record.json").read_text())["emulator_statistics"]["forward"]
+    ledger = accounts(run)[0].ledger
+
+    assert ledger.queue == stages["bottleneck"]["dropped_packets"] > 0
+    assert ledger.lost == stages["errors"]["dropped_packets"] == 1
+
+
+def test_every_frame_that_the_errors_hit_is_found_damaged(results: Path) -> None:
+    run = directory_of(results, "bits")
+    statistics = json.loads((run / "record.json").read_text())["emulator_statistics"]
+    found = [told.ledger.corrupted for told in accounts(run)]
+
+    assert found == [statistics[way]["errors"]["hit_packets"] for way in ("forward", "reverse")]
+    assert found[0] > 5
+
+
+def test_packets_that_came_twice_and_damaged_are_as_many_as_netem_says(results: Path) -> None:
+    run = directory_of(results, "twice")
+    pipe = json.loads((run / "record.json").read_text())["emulator_statistics"]["forward"]["pipe"]
+    ledger = accounts(run)[0].ledger
+
+    assert ledger.duplicated == pipe["duplicated_packets"] > 0
+    assert 0 < ledger.corrupted <= pipe["corrupted_packets"]
+
+
+def test_packets_that_came_later_than_others_are_reordered(results: Path) -> None:
+    ledger = accounts(directory_of(results, "overtaken"))[0].ledger
+
+    assert ledger.reordered > 0
+    assert ledger.reordering_extent > 0
+
+
+@pytest.mark.parametrize(("role", "field"), [("receiver", "unexplained_missing"), ("sender", "unexplained_arrived")])
+def test_a_packet_taken_out_of_a_capture_is_found(results: Path, tmp_path: Path, role: str, field: str) -> None:
+    run = directory_of(results, "pattern")
+    less = tmp_path / f"{role}.pcap"
+    subprocess.run([require_command("editcap"), "-F", "nsecpcap", run / f"{role}.pcap", less, "40"], check=True)
+    forward, _ = accounts(run, **{role: less})
+
+    assert getattr(forward.ledger, field) == forward.ledger.unexplained == 1
+    assert forward.reasons

@@ -1,0 +1,99 @@
+"""The transfer in captures that nobody described is proposed: its hosts, its direction, its ports and groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from captures.columns import Columns, read_columns
+from captures.conversations import MOST_PORTS, NoTransfer, flows_of, propose_session
+from tests.unit.captures.making import GROUP, RECEIVER, SENDER, flip, tcp_frame, timed, udp_frame, write_pcap
+
+BULK, REPLY = bytes(1000), bytes(20)
+
+
+def captured(folder: Path, *frames: bytes) -> Columns:
+    path = folder / f"{len(list(folder.iterdir()))}.pcap"
+    return read_columns(write_pcap(path, timed(frames)))
+
+
+def reply(port: int = 5222, destination: str = SENDER) -> bytes:
+    return udp_frame(REPLY, source=RECEIVER, destination=destination, port=port)
+
+
+def test_the_sender_is_who_sent_more_bytes(tmp_path: Path) -> None:
+    session = propose_session([captured(tmp_path, reply(), *[udp_frame(BULK)] * 3)])
+    assert (str(session.sender_address), str(session.receiver_address)) == (SENDER, RECEIVER)
+
+
+def test_a_receiver_that_asks_first_is_still_the_receiver(tmp_path: Path) -> None:
+    session = propose_session([captured(tmp_path, *[reply()] * 5, udp_frame(BULK))])
+    assert str(session.receiver_address) == RECEIVER
+
+
+def test_the_port_is_the_one_that_all_flows_share(tmp_path: Path) -> None:
+    assert propose_session([captured(tmp_path, udp_frame(BULK), udp_frame(BULK), reply())]).udp_ports == (5222,)
+
+
+def test_a_direction_with_a_port_of_its_own_has_it_in_the_session(tmp_path: Path) -> None:
+    at_receiver = udp_frame(REPLY, source=RECEIVER, destination=SENDER, port=5300).replace(b"\x9c\x40", b"\x9c\x41")
+    frames = [*[udp_frame(BULK)] * 3, *[at_receiver] * 2]
+    assert propose_session([captured(tmp_path, *frames)]).udp_ports == (5222, 5300)
+
+
+def test_a_tcp_transfer_is_one_of_tcp(tmp_path: Path) -> None:
+    session = propose_session([captured(tmp_path, *[tcp_frame(BULK)] * 3, udp_frame(REPLY))])
+    assert (session.tcp_ports, session.udp_ports) == ((5223,), ())
+
+
+def test_the_group_that_data_goes_to_is_in_the_session_with_the_host_that_answers(tmp_path: Path) -> None:
+    frames = [*[udp_frame(BULK, destination=GROUP)] * 3, reply(destination=GROUP)]
+    session = propose_session([captured(tmp_path, *frames)])
+    assert (str(session.receiver_address), [str(group) for group in session.multicast_groups]) == (RECEIVER, [GROUP])
+
+
+def test_another_group_on_another_port_is_not(tmp_path: Path) -> None:
+    mdns = udp_frame(REPLY, destination="224.0.0.251", port=5353).replace(b"\x9c\x40", b"\x14\xe9")
+    session = propose_session([captured(tmp_path, *[udp_frame(BULK)] * 3, *[mdns] * 2)])
+    assert session.multicast_groups == ()
+
+
+def test_a_group_that_nobody_answers_has_no_receiver_that_can_be_seen(tmp_path: Path) -> None:
+    with pytest.raises(NoTransfer, match=f"sends to the group {GROUP} and nobody answers.*--receiver"):
+        propose_session([captured(tmp_path, udp_frame(BULK, destination=GROUP))])
+
+
+def test_a_port_that_was_damaged_on_the_way_is_not_the_transfers(tmp_path: Path) -> None:
+    sent = [udp_frame(BULK)] * 4
+    damaged = flip(udp_frame(BULK), 8 * (14 + 20 + 2) + 3)
+    at_sender, at_receiver = captured(tmp_path, *sent), captured(tmp_path, *sent[1:], damaged, reply())
+    assert propose_session([at_sender, at_receiver]).udp_ports == (5222,)
+
+
+def test_nor_is_it_in_a_single_capture(tmp_path: Path) -> None:
+    frame, both_ports = udp_frame(BULK), bytes.fromhex("9c401466")
+    damaged = frame.replace(both_ports, bytes.fromhex("9c411467"))
+    assert damaged != frame
+    assert propose_session([captured(tmp_path, *[frame] * 3, damaged)]).udp_ports == (5222,)
+
+
+def test_flows_are_counted_by_addresses_and_ports(tmp_path: Path) -> None:
+    flows = flows_of(captured(tmp_path, udp_frame(BULK), udp_frame(BULK), tcp_frame(REPLY), reply()))
+    counted = {(str(flow.source), flow.is_tcp, flow.destination_port): flow.frames for flow in flows}
+    assert counted == {(SENDER, False, 5222): 2, (SENDER, True, 5223): 1, (RECEIVER, False, 5222): 1}
+
+
+def test_a_capture_without_udp_and_tcp_has_no_transfer(tmp_path: Path) -> None:
+    with pytest.raises(NoTransfer, match="got no UDP or TCP packet"):
+        propose_session([captured(tmp_path)])
+
+
+def test_hosts_with_too_many_ports_ask_for_them_to_be_named(tmp_path: Path) -> None:
+    frames = [
+        udp_frame(BULK, port=6000 + n).replace(b"\x9c\x40", (7000 + n).to_bytes(2, "big"))
+        for n in range(MOST_PORTS + 2)
+        for _ in range(2)
+    ]
+    with pytest.raises(NoTransfer, match="--port udp/1113"):
+        propose_session([captured(tmp_path, *frames)])

@@ -1,0 +1,97 @@
+"""The ladder drawn: the same bytes every time, no words on others, none beyond the edge."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+from captures.ladder import Kind, Rung, Step, thin
+from captures.messages import Message
+from captures.session import Host
+from reports.figures import save
+from reports.ladder import draw_ladder
+
+SECOND_NS = 1_000_000_000
+NAMES: dict[Kind, str] = {
+    "new data": "data",
+    "data again": "data",
+    "of the sender": "end-of-file of a protocol with long names",
+    "of the receiver": "aggregate custody signal",
+}
+
+
+def rung(number: int, kind: Kind, left_ns: int, delay_ns: int = SECOND_NS, is_lost: bool = False) -> Rung:
+    host: Host = "receiver" if kind == "of the receiver" else "sender"
+    message = Message(number + 1, left_ns, host, 1042, 1000, NAMES[kind], f"bytes {number}000-{number}999, and more")
+    return Rung(message, left_ns, () if is_lost else (left_ns + delay_ns,), number % 7 == 6, kind)
+
+
+def session(count: int = 40) -> list[Step]:
+    kinds = list(NAMES)
+    rungs = [
+        rung(number, kinds[number * number % 4], number**2 * SECOND_NS // 50, is_lost=number % 5 == 4)
+        for number in range(count)
+    ]
+    return thin(rungs, alike=6)
+
+
+def words(figure: Figure) -> list[Bbox]:
+    FigureCanvasAgg(figure).draw()
+    (axes,) = figure.axes
+    return [text.get_window_extent() for text in axes.texts if text.get_text()]
+
+
+def test_the_same_ladder_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        save(draw_ladder(session(), "A ladder"), tmp_path / name, "ladder")
+
+    for kind in ("svg", "pdf"):
+        assert (tmp_path / "a" / f"ladder.{kind}").read_bytes() == (tmp_path / "b" / f"ladder.{kind}").read_bytes()
+
+
+def assert_readable(figure: Figure) -> None:
+    boxes = words(figure)
+    for one, other in combinations(boxes, 2):
+        height = min(one.y1, other.y1) - max(one.y0, other.y0)
+        width = min(one.x1, other.x1) - max(one.x0, other.x0)
+        assert width <= 0 or height <= 1, (one, other)
+    for box in boxes:
+        assert figure.bbox.x0 <= box.x0
+        assert box.x1 <= figure.bbox.x1
+
+
+def test_no_words_lie_on_others_or_beyond_the_edge() -> None:
+    assert_readable(draw_ladder(session(), "A ladder"))
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(NAMES)), st.integers(0, 10**11), st.booleans()), min_size=1, max_size=30),
+    st.integers(1, 10**12),
+)
+def test_that_is_so_for_any_times(sent: list[tuple[Kind, int, bool]], delay_ns: int) -> None:
+    ordered = sorted(sent, key=lambda message: message[1])
+    assert_readable(
+        draw_ladder([rung(number, kind, left, delay_ns, lost) for number, (kind, left, lost) in enumerate(ordered)])
+    )
+
+
+def test_a_lost_message_ends_in_a_cross() -> None:
+    def crosses(is_lost: bool) -> int:
+        figure = draw_ladder([rung(0, "new data", 0), rung(1, "new data", SECOND_NS, is_lost=is_lost)])
+        return sum(line.get_marker() == "x" for line in figure.axes[0].lines)
+
+    assert (crosses(False), crosses(True)) == (0, 1)
+
+
+def test_a_ladder_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="wanted at least one"):
+        draw_ladder([])
