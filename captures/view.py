@@ -1,0 +1,124 @@
+"""The protocol view of a run: its messages in numbers, the times of its phases, how it ended; kept as protocol.json.
+
+The messages themselves are messages.py's, what TCP's segments say tcp.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from captures.columns import Columns
+from captures.kept import CAPTURES, Kept, load, load_or_make
+from captures.matching import INTACT, Delivery, match_captures
+from captures.messages import (
+    Message,
+    carried_file_bytes,
+    message_bytes,
+    message_counts,
+    messages,
+    repeated_file_bytes,
+)
+from captures.session import Host, Session
+from captures.summary import read_both
+from captures.tcp import TcpCounts, count_tcp
+from captures.termination import last_new_data, termination_lines
+
+VIEW = "protocol.json"
+
+
+class ProtocolView(Kept):
+    """What the messages of a run come to, each counted as it was sent, at the port of the host that sent it.
+
+    `counts` and `wire_bytes` are by host and by the field's name of the message. `carried_file_bytes` are how many
+    bytes of the file the sender's messages carried at least once, `repeated_file_bytes` how many it carried again;
+    None where the packets do not say where in the file their bytes belong, as are the times of the first and the last
+    message with bytes that were new, at the sender's port. `termination` are the lines of the last phase, as tcpdump
+    would print them, with names. `tcp` is what the session's TCP segments at the sender's port say, if it has any.
+    """
+
+    dissector: list[str]
+    counts: dict[Host, dict[str, int]]
+    wire_bytes: dict[Host, dict[str, int]]
+    carried_file_bytes: int | None
+    repeated_file_bytes: int | None
+    first_data_ns: int | None
+    last_new_data_ns: int | None
+    termination: list[str]
+    tcp: TcpCounts | None
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The messages of a session as each port of the emulator saw them, in the order of time."""
+
+    at_sender: list[Message]
+    at_receiver: list[Message]
+
+    @property
+    def sent(self) -> list[Message]:
+        """The messages of both hosts, each at the port of its host."""
+        by_sender = [message for message in self.at_sender if message.host == "sender"]
+        return by_sender + [message for message in self.at_receiver if message.host == "receiver"]
+
+
+def hear(
+    at_sender: Columns,
+    at_receiver: Columns,
+    deliveries: tuple[Delivery, Delivery],
+    session: Session,
+    dissector: Sequence[str],
+) -> Heard:
+    """The messages in both captures. Raises ValueError where the dissector's options are not known, NoDissection,
+    OSError."""
+    forward, reverse = deliveries
+    return Heard(
+        messages(at_sender, session, dissector, _damaged(reverse)),
+        messages(at_receiver, session, dissector, _damaged(forward)),
+    )
+
+
+def _damaged(delivery: Delivery) -> list[int]:
+    hit = delivery.flipped_bit != INTACT
+    rows: list[int] = np.unique(delivery.delivered[hit]).tolist()
+    return rows
+
+
+def view(heard: Heard, at_sender: Columns, session: Session, dissector: Sequence[str]) -> ProtocolView:
+    """The view of what was heard. Raises NotACapture, NoTshark, OSError."""
+    sent = heard.sent
+    data = [message for message in heard.at_sender if message.host == "sender" and message.byte_count]
+    are_placed = carried_file_bytes(sent) is not None
+    last = last_new_data(data)
+    return ProtocolView(
+        dissector=list(dissector),
+        counts=message_counts(sent),
+        wire_bytes=message_bytes(sent),
+        carried_file_bytes=carried_file_bytes(sent),
+        repeated_file_bytes=repeated_file_bytes(sent),
+        first_data_ns=data[0].time_ns if data and are_placed else None,
+        last_new_data_ns=data[last].time_ns if last is not None and are_placed else None,
+        termination=termination_lines(at_sender, heard.at_sender),
+        tcp=count_tcp(at_sender.path, session) if session.tcp_ports else None,
+    )
+
+
+def load_or_view(run_dir: Path, session: Session, dissector: Sequence[str]) -> ProtocolView:
+    """The view of the run in `run_dir`: the kept one while captures, dissector and code are those that it was made
+    from, else a new one, which is then kept. Raises what `hear` and `view` do."""
+
+    def make() -> ProtocolView:
+        at_sender, at_receiver = read_both(*(run_dir / name for name in CAPTURES))
+        deliveries = match_captures(at_sender, at_receiver, session)
+        return view(hear(at_sender, at_receiver, deliveries, session, dissector), at_sender, session, dissector)
+
+    arguments = [session.model_dump(mode="json"), list(dissector)]
+    return load_or_make(run_dir / VIEW, ProtocolView, arguments, make)
+
+
+def load_view(run_dir: Path) -> ProtocolView | None:
+    """The kept view as it is; None if there is none, or a damaged one, or one of another form."""
+    return load(run_dir / VIEW, ProtocolView)
