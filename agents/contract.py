@@ -348,6 +348,11 @@ class Implementation(Value):
         )
 
     @property
+    def session_by_default(self) -> SessionPorts:
+        """Ports and groups as the parameters' defaults make them. Raises KeyError where they depend on a run."""
+        return _rendered_session(self.session, self._parameter_texts)
+
+    @property
     def _parameter_texts(self) -> dict[str, str]:
         return {name: as_text(value) for name, value in self.parameters.items()}
 

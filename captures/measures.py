@@ -51,16 +51,16 @@ def measure(
     amounts: Amounts,
     first_ns: int | None,
     last_ns: int | None,
-    file_size_bytes: int,
+    file_size_bytes: int | None,
     file_whole_at_ns: int | None,
     rate_bps: float | None,
 ) -> Measures:
     """The measures of a session that lasted from `first_ns` to `last_ns`; None, None: no packet was seen.
 
-    `rate_bps` is the forward channel's; None: it has no limit, or one that changes.
+    `file_size_bytes` None: not known. `rate_bps` is the forward channel's; None: it has no limit, or one that changes.
     """
-    goodput = rate_over(file_size_bytes, first_ns, last_ns)
-    until_whole = rate_over(file_size_bytes, first_ns, file_whole_at_ns)
+    goodput = None if file_size_bytes is None else rate_over(file_size_bytes, first_ns, last_ns)
+    until_whole = None if file_size_bytes is None else rate_over(file_size_bytes, first_ns, file_whole_at_ns)
     forward = rate_over(amounts.str_delivered_bytes, first_ns, last_ns)
     sent = amounts.str_sent_bytes
     return Measures(
@@ -73,7 +73,7 @@ def measure(
         throughput_reverse_bps=rate_over(amounts.rts_delivered_bytes, first_ns, last_ns),
         total_data_bytes=sent,
         data_ratio=_ratio(sent, file_size_bytes),
-        normalized_goodput_bps=None if goodput is None or not sent else goodput * file_size_bytes / sent,
+        normalized_goodput_bps=_product(goodput, _ratio(file_size_bytes, sent)),
         efficiency=_ratio(goodput, rate_bps),
         utilisation=_ratio(forward, rate_bps),
     )
@@ -85,6 +85,10 @@ def rate_over(size_bytes: int, start_ns: int | None, end_ns: int | None) -> floa
     if start_ns is None or end_ns is None or end_ns <= start_ns:
         return None
     return 8e9 * size_bytes / (end_ns - start_ns)
+
+
+def _product(factor: float | None, other: float | None) -> float | None:
+    return None if factor is None or other is None else factor * other
 
 
 def _ratio(part: float | None, whole: float | None) -> float | None:

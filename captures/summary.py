@@ -88,7 +88,7 @@ def conclude(
     at_sender: Columns,
     at_receiver: Columns,
     deliveries: tuple[Delivery, Delivery],
-    file_size_bytes: int,
+    file_size_bytes: int | None,
     file_whole_at_ns: int | None,
     expected: Expected = NOTHING_EXPECTED,
     rate_bps: float | None = None,
@@ -114,7 +114,7 @@ def conclude(
         *of_sender.reasons,
         *of_receiver.reasons,
     ]
-    if file_whole_at_ns is not None:
+    if file_whole_at_ns is not None and file_size_bytes is not None:
         came_bytes = _bytes(at_receiver, forward.far[at_receiver.time_ns[forward.far] <= file_whole_at_ns])
         if came_bytes < file_size_bytes:
             suspect.append(f"the file seemed whole when {came_bytes} of its {file_size_bytes} bytes had come")

@@ -1,0 +1,75 @@
+"""Every packet of a session as a row, with what became of it; tables as CSV and Parquet.
+
+Finding that out is matching.py's and ledger.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.columns import Columns
+from captures.ledger import Account
+from captures.matching import INTACT, Delivery
+from captures.session import Host
+
+Table = Mapping[str, NDArray[np.generic]]
+"""Columns of equal length by name."""
+Format = Literal["csv", "parquet"]
+
+
+def packet_rows(near: Columns, far: Columns, delivery: Delivery, account: Account, host: Host) -> Table:
+    """A row for each packet that the host sent, in the order of its capture.
+
+    `frame` is its number there, from 1; `fate` is "delivered", "corrupted", or the ledger's name of why it did not
+    arrive, "undetermined" where that cannot be told. `far_frame`, `arrived_ns` and `delay_ns` are of its first copy, 0
+    where it has none; `copies` is how many there are.
+    """
+    first = delivery.first_copies
+    place = np.full(len(near), -1, np.int64)
+    place[delivery.near] = np.arange(len(delivery.near))
+    packet = place[delivery.sent[first]]
+    fate = np.full(len(delivery.near), "undetermined", dtype="<U12")
+    for cause, rows in account.missing.items():
+        fate[place[rows]] = cause
+    fate[packet] = np.where(delivery.flipped_bit[first] == INTACT, "delivered", "corrupted")
+    far_frame, arrived_ns, delay_ns = (np.zeros(len(delivery.near), np.int64) for _ in range(3))
+    far_frame[packet] = delivery.delivered[first] + 1
+    arrived_ns[packet] = far.time_ns[delivery.delivered[first]]
+    delay_ns[packet] = delivery.delay_ns[first]
+    return {
+        "host": np.full(len(delivery.near), host),
+        "frame": delivery.near + 1,
+        "sent_ns": near.time_ns[delivery.near],
+        "wire_bytes": near.wire_bytes[delivery.near],
+        "payload_bytes": near.payload_bytes[delivery.near],
+        "fate": fate,
+        "copies": np.bincount(place[delivery.sent], minlength=len(delivery.near)),
+        "far_frame": far_frame,
+        "arrived_ns": arrived_ns,
+        "delay_ns": delay_ns,
+    }
+
+
+def joined(*tables: Table) -> Table:
+    """The rows of tables that have the same columns, one table after the other."""
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+
+
+def write_table(table: Table, path: Path) -> Path:
+    """Write the table as the path's ending says, .csv or .parquet. Raises OSError."""
+    import duckdb
+
+    as_objects = {name: column.astype(object) if column.dtype.kind == "U" else column for name, column in table.items()}
+    how = {".csv": "FORMAT csv, HEADER", ".parquet": "FORMAT parquet, COMPRESSION zstd"}[path.suffix]
+    with duckdb.connect() as database:
+        database.register("rows", as_objects)
+        try:
+            database.execute(f"COPY rows TO '{str(path).replace(chr(39), chr(39) * 2)}' ({how})")
+        except duckdb.IOException as problem:
+            raise OSError(f"{path}: cannot be written: {problem}") from problem
+    return path

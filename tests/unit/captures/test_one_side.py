@@ -1,0 +1,74 @@
+"""What one capture alone tells: its packets, and the session with the round trip added where that is due."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from captures.columns import Columns, read_columns
+from captures.one_side import one_side
+from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, later, timed, udp_frame, write_pcap
+
+DATA = timed([udp_frame(bytes(1000))] * 11)
+REPLY = timed([udp_frame(bytes(10), source=RECEIVER, destination=SENDER)], start_ns=START_NS + 20_000_000)
+OWD_NS = 250_000_000
+
+
+def captured(folder: Path, *frames: Timed) -> Columns:
+    return read_columns(write_pcap(folder / "one.pcap", sorted(frames)))
+
+
+def test_at_the_sender_the_session_is_what_was_seen(tmp_path: Path) -> None:
+    found = one_side(captured(tmp_path, *DATA, *REPLY), SESSION, "sender", 10_000, OWD_NS)
+    assert (found.session_seen_s, found.round_trip_added_s, found.session_s) == (0.02, 0, 0.02)
+    assert found.goodput_bps == found.goodput_seen_bps == pytest.approx(4e6)
+
+
+def test_at_the_receiver_the_round_trip_is_added_and_said(tmp_path: Path) -> None:
+    found = one_side(captured(tmp_path, *DATA, *REPLY), SESSION, "receiver", 10_000, OWD_NS)
+    assert (found.session_seen_s, found.round_trip_added_s, found.session_s) == (0.02, 0.5, 0.52)
+    assert found.goodput_bps == pytest.approx(80_000 / 0.52)
+    assert "the round trip of 0.5 s was added" in found.notes[1]
+    assert len(found.notes) == 2
+
+
+def test_at_the_receiver_without_a_delay_there_is_no_session(tmp_path: Path) -> None:
+    found = one_side(captured(tmp_path, *DATA), SESSION, "receiver", 10_000, None)
+    assert found.session_s is found.goodput_bps is found.round_trip_added_s is None
+    assert "needs --delay" in found.notes[1]
+
+
+@pytest.mark.parametrize(
+    ("frames", "said"),
+    [
+        ([*DATA, *REPLY, *later(DATA[:1], 30_000_000)], "the sender spoke last"),
+        ([*later(REPLY, -30_000_000), *DATA, *REPLY], "the receiver spoke first"),
+        (
+            [*later(REPLY, -30_000_000), *DATA],
+            "the receiver spoke first and the sender spoke last",
+        ),
+    ],
+)
+def test_where_the_round_trip_is_too_much_it_says_so(tmp_path: Path, frames: list[Timed], said: str) -> None:
+    found = one_side(captured(tmp_path, *frames), SESSION, "receiver", None, OWD_NS)
+    assert found.notes[2] == f"{said}: the session was shorter than that, by up to the round trip"
+
+
+def test_packets_and_bytes_are_by_who_sent_them(tmp_path: Path) -> None:
+    stranger = timed([udp_frame(b"x", port=9)])
+    found = one_side(captured(tmp_path, *DATA, *REPLY, *stranger), SESSION, "sender", None, None)
+    assert (found.str_packets, found.str_bytes) == (11, 11 * 1042)
+    assert (found.rts_packets, found.rts_bytes, found.background_packets) == (1, 52, 1)
+
+
+def test_a_capture_without_the_session_has_no_times_and_says_so(tmp_path: Path) -> None:
+    found = one_side(captured(tmp_path), SESSION, "receiver", 1, 1)
+    assert found.session_seen_s is found.session_s is found.goodput_bps is None
+    assert "no packet of the session" in found.notes[1]
+
+
+def test_damage_is_told(tmp_path: Path) -> None:
+    path = write_pcap(tmp_path / "cut.pcap", DATA)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "is cut short" in one_side(read_columns(path), SESSION, "sender", None, None).notes[1]
