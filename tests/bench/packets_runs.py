@@ -66,6 +66,9 @@ def measure(directory: Path, runs: int, say: Callable[[str], None]) -> Passes:
     return Passes(first, wrong)
 
 
+FATES = ("sent", "lost", "duplicated", "corrupted")
+
+
 def make_results(directory: Path, results: Path, runs: int) -> dict[str, tuple[Fate, Fate]]:
     """A results directory of so many runs, and what became of each one's packets."""
     made = []
@@ -99,7 +102,7 @@ def record(run_id: str, number: int) -> RunRecord:
         delay_ns=25_000_000,
         rate_bps=None,
         packet_error_rate=0.01,
-        repetition=number,
+        repetition=number + 2,
         order=number,
         seed=number,
         clock="exact",
@@ -129,14 +132,12 @@ def differences(summary: CaptureSummary | None, forward: Fate, reverse: Fate) ->
     if summary is None:
         return ["there is no summary"]
     wanted = {
-        "str_sent": forward.sent,
-        "str_lost": forward.lost,
-        "str_duplicated": forward.duplicated,
-        "str_bit_errors": forward.corrupted,
-        "rts_sent": reverse.sent,
-        "rts_lost": reverse.lost,
+        f"{way} {name}": getattr(fate, name)
+        for way, fate in (("forward", forward), ("reverse", reverse))
+        for name in FATES
     }
-    told = {name: getattr(summary, name) for name in wanted}
+    ledgers = {"forward": summary.ledger_forward, "reverse": summary.ledger_reverse}
+    told = {f"{way} {name}": getattr(ledger, name) for way, ledger in ledgers.items() for name in FATES}
     return [f"{name} {told[name]}, wanted {wanted[name]}" for name in wanted if told[name] != wanted[name]]
 
 
