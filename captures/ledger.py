@@ -30,8 +30,9 @@ class Ledger(BaseModel):
 
     `delivered` and `corrupted` are the packets that arrived, by their first copy: intact, or with flipped bits
     (`corrupted_outside`: of these, those that the session's filter misses, for what was hit is an address, a port or
-    a length). `duplicated` are further copies. The others did not arrive: `queue` found a queue full, `mtu` were too
-    long for the link, `lost` were lost by it, `in_flight` were on their way at the end. Where the emulator counted
+    a length; `corrupted_unseen`: those whose bits were hit where the captures do not show it, behind a cut, and that
+    only the emulator counted). `duplicated` are further copies. The others did not arrive: `queue` found a queue full,
+    `mtu` were too long for the link, `lost` were lost by it, `in_flight` were on their way at the end. Where the emulator counted
     several of these causes, and frames of the background are missing too, the session's share of each cannot be told:
     those packets are `undetermined`. Without the emulator's counters all but those sent too late to arrive are `lost`.
 
@@ -48,6 +49,7 @@ class Ledger(BaseModel):
     delivered: int
     corrupted: int
     corrupted_outside: int
+    corrupted_unseen: int
     lost: int
     queue: int
     mtu: int
@@ -86,11 +88,13 @@ def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counter
     reordered, extent = reordering(near, delivery, first)
     crossed = Crossed.of(far, delivery)
     explained = explain(near, far, delivery, crossed, counters)
+    hit, unseen = int(is_hit.sum()), _corrupted_unseen(far, delivery, crossed, counters)
     ledger = Ledger(
         sent=len(delivery.near),
-        delivered=len(first) - int(is_hit.sum()),
-        corrupted=int(is_hit.sum()),
+        delivered=len(first) - hit - unseen,
+        corrupted=hit + unseen,
         corrupted_outside=len(outside),
+        corrupted_unseen=unseen,
         **explained.counts,
         unexplained_missing=explained.by_nobody,
         unexplained_arrived=len(delivery.unexplained),
@@ -102,6 +106,19 @@ def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counter
     if counters is not None:
         reasons += suspect_counts(crossed, counters, host)
     return Account(ledger, explained.named, tuple(reasons))
+
+
+def _corrupted_unseen(far: Columns, delivery: Delivery, crossed: Crossed, counters: Counted | None) -> int:
+    """How many packets that seem intact the emulator has damaged behind what was captured of them.
+
+    0 where it cannot be told: no exact count, or further copies, of which any may be the one that was hit.
+    """
+    if counters is None or crossed.duplicated:
+        return 0
+    least, most = counters.corrupted_copies
+    is_cut = far.captured_bytes[delivery.delivered] < far.wire_bytes[delivery.delivered]
+    seem_intact = int(np.count_nonzero(is_cut & (delivery.flipped_bit == INTACT)))
+    return min(max(least - crossed.corrupted, 0), seem_intact) if least == most else 0
 
 
 def reordering(near: Columns, delivery: Delivery, first: Rows) -> tuple[int, int]:

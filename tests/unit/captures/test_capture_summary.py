@@ -25,6 +25,7 @@ from tests.unit.captures.making import (
     START_NS,
     Timed,
     capinfos,
+    flip,
     later,
     timed,
     tshark_rows,
@@ -292,3 +293,27 @@ def test_captures_with_unlike_snapshot_lengths_are_matched_all_the_same(tmp_path
     summary = summarise(whole, cut, SESSION, FILE_BYTES, None)
     assert summary.suspect == []
     assert summary.owd_forward == summary_of(name).owd_forward
+
+
+def cut_run(folder: Path, corrupted: int | None) -> CaptureSummary:
+    """Packets of which the third and the fifth are hit, the fifth behind the cut; the emulator counted so many."""
+    far = [frame for _, frame in DATA_PACKETS]
+    far[2], far[4] = flip(far[2], 8 * 60), flip(far[4], 8 * 150)
+    arriving = [(time, frame) for (time, _), frame in zip(DATA_PACKETS, far, strict=True)]
+    pcaps = [
+        write_pcap(folder / f"{name}.pcap", frames, snaplen=96)
+        for name, frames in (("sender", DATA_PACKETS), ("receiver", later(arriving, OWD_NS)))
+    ]
+    pipe = {"packets": 20, "waiting_packets": 0, "dropped_packets": 0, "lost_packets": 0, "duplicated_packets": 0}
+    counters = None if corrupted is None else counted({"pipe": pipe | {"corrupted_packets": corrupted}})
+    return summarise(*pcaps, SESSION, FILE_BYTES, None, Expected(forward=counters))
+
+
+def test_what_was_hit_behind_the_cut_is_counted_by_the_emulator(tmp_path: Path) -> None:
+    ledger = cut_run(tmp_path, corrupted=2).ledger_forward
+    assert (ledger.delivered, ledger.corrupted, ledger.corrupted_unseen) == (18, 2, 1)
+
+
+def test_without_its_count_only_what_is_seen_is_corrupted(tmp_path: Path) -> None:
+    ledger = cut_run(tmp_path, corrupted=None).ledger_forward
+    assert (ledger.delivered, ledger.corrupted, ledger.corrupted_unseen) == (19, 1, 0)

@@ -270,13 +270,14 @@ def test_fewer_damaged_frames_than_the_emulator_damaged_are_told(tmp_path: Path)
     assert "damaged" in accounted(tmp_path, sent, later(sent, OWD_NS), counters).reasons[0]
 
 
-def test_in_captures_cut_to_headers_damage_may_be_out_of_sight(tmp_path: Path) -> None:
+def test_in_captures_cut_to_headers_damage_out_of_sight_is_counted_by_the_emulator(tmp_path: Path) -> None:
     sent = numbered(20, payload_bytes=400)
     delivered = [(sent[0][0] + OWD_NS, flip(sent[0][1], 8 * 300)), *later(sent[1:], OWD_NS)]
     near, far = columns(tmp_path, sent, delivered, snaplen=96)
     forward, _ = match_captures(near, far, SESSION)
     found = account(near, far, forward, "sender", replace(NOTHING, entered=20, corrupted_by_netem=1))
-    assert (found.ledger.delivered, found.ledger.corrupted, found.reasons) == (20, 0, ())
+    assert (found.ledger.delivered, found.ledger.corrupted, found.ledger.corrupted_unseen) == (19, 1, 1)
+    assert found.reasons == ()
 
 
 def test_a_copy_that_the_filter_misses_is_counted_as_such(tmp_path: Path) -> None:
