@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -85,7 +86,7 @@ def load(path: Path, kind: type[AnyKept]) -> AnyKept | None:
 
 def keep(path: Path, made: Kept) -> None:
     """Write it, whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     partial.write_text(made.model_dump_json(indent=2) + "\n")
     partial.replace(path)
 

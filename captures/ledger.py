@@ -32,9 +32,10 @@ class Ledger(BaseModel):
     (`corrupted_outside`: of these, those that the session's filter misses, for what was hit is an address, a port or
     a length; `corrupted_unseen`: those whose bits were hit where the captures do not show it, behind a cut, and that
     only the emulator counted). `duplicated` are further copies. The others did not arrive: `queue` found a queue full,
-    `mtu` were too long for the link, `lost` were lost by it, `in_flight` were on their way at the end. Where the emulator counted
-    several of these causes, and frames of the background are missing too, the session's share of each cannot be told:
-    those packets are `undetermined`. Without the emulator's counters all but those sent too late to arrive are `lost`.
+    `mtu` were too long for the link, `lost` were lost by it, `in_flight` were on their way at the end. Where the
+    emulator counted several of these causes, and frames of the background are missing too, the session's share of each
+    cannot be told: those packets are `undetermined`. Without the emulator's counters all but those sent too late to
+    arrive are `lost`.
 
     `unexplained_missing` were dropped by nobody; `unexplained_arrived` are packets that arrived and were never seen
     as sent. Either is a fault of the captures or of our reading of them.

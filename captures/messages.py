@@ -20,6 +20,8 @@ from captures.protocols.reading import Said, Unreadable
 from captures.session import Host, Session
 
 _MALFORMED = "malformed "
+_MOST_WRONG = 20
+"""To each checksum that is right. One in 65,536 is so by chance where a card fills them in."""
 _LOOKED_AHEAD = 1000
 """Packets. Where a card fills in a host's checksums behind the capture, none of them is right, and they say nothing."""
 
@@ -98,10 +100,13 @@ def _without_places(message: Message) -> Message:
 def _read(packets: Iterator[Dissected], damaged_rows: Set[int]) -> Iterator[tuple[Dissected, Said, bool]]:
     """Each packet with what it says of the file that goes from sender to receiver, and whether it is damaged."""
     begun: dict[tuple[Host, str], Said] = {}
-    filled_in: set[tuple[Host, int]] = set()  # a host, and which of its two checksums
+    checked: Counter[tuple[Host, int, bool]] = Counter()  # a host, which of its two checksums, whether it is right
     while some := list(islice(packets, _LOOKED_AHEAD)):
         for seen in some:
-            filled_in |= {(seen.packet.host, which) for which, is_right in enumerate(seen.checksums) if is_right}
+            checked.update((seen.packet.host, n, right) for n, right in enumerate(seen.checksums) if right is not None)
+        filled_in = {
+            (host, n) for host, n, _ in checked if _MOST_WRONG * checked[host, n, True] >= checked[host, n, False]
+        }
         for seen in some:
             host = seen.packet.host
             wrong = {(host, which) for which, is_right in enumerate(seen.checksums) if is_right is False}

@@ -81,7 +81,17 @@ def summarise(
 def read_both(sender_pcap: Path, receiver_pcap: Path) -> tuple[Columns, Columns]:
     """The columns of both captures, hashed over what both have of each frame. Raises NotACapture, OSError."""
     hashed_bytes = min(read_header(pcap).snaplen_bytes for pcap in (sender_pcap, receiver_pcap))
-    return read_columns(sender_pcap, hashed_bytes), read_columns(receiver_pcap, hashed_bytes)
+    both = read_columns(sender_pcap, hashed_bytes), read_columns(receiver_pcap, hashed_bytes)
+    kept_bytes = min(hashed_bytes, *(_kept_bytes(capture) for capture in both))
+    if kept_bytes == hashed_bytes or all(_kept_bytes(capture) == kept_bytes for capture in both):
+        return both
+    return read_columns(sender_pcap, kept_bytes), read_columns(receiver_pcap, kept_bytes)
+
+
+def _kept_bytes(capture: Columns) -> int:
+    """How much of each frame is there at most, where frames are cut: more than the file's header may say."""
+    is_cut = capture.captured_bytes < capture.wire_bytes
+    return int(capture.captured_bytes[is_cut].max(initial=0)) or capture.hashed_bytes
 
 
 def conclude(

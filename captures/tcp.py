@@ -6,18 +6,18 @@ retransmissions are not counted here.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from itertools import zip_longest
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
 
 from pydantic import BaseModel, ConfigDict
 
-from captures.blocks import NotACapture
 from captures.session import Host, Session, summary_filter
 
 _LABELS = {
@@ -25,7 +25,7 @@ _LABELS = {
     "receiver": ("duplicate_ack", "zero_window"),
 }
 _SACK = "tcp.options.sack.count"
-_PLACE = ("ip.src", "tcp.stream", "tcp.seq_raw", "tcp.len", "tcp.flags")
+_PLACE = ("ip.src", "ipv6.src", "tcp.stream", "tcp.seq_raw", "tcp.len", "tcp.flags")
 _FIELDS = (*_PLACE, *(f"tcp.analysis.{label}" for labels in _LABELS.values() for label in labels), _SACK)
 _SYN_OR_FIN = 0x003
 _SEQUENCE_NUMBERS = 1 << 32
@@ -37,7 +37,7 @@ _STARTING_S = 60.0
 
 
 class NoTshark(RuntimeError):
-    """tshark is not on this machine, or gave no end; the text says what to do."""
+    """tshark is not on this machine, gave no end or cannot read a capture; the text says what to do."""
 
 
 class TcpCounts(BaseModel):
@@ -69,7 +69,7 @@ class TcpCounts(BaseModel):
 def count_tcp(sender_pcap: Path, session: Session) -> TcpCounts:
     """What tshark says of the session's TCP packets; the file may be cut to headers, or short at its end.
 
-    Raises NotACapture where tshark cannot read the file, NoTshark, OSError.
+    Raises NoTshark, also where it cannot read the file, OSError.
     """
     tshark = shutil.which("tshark")
     if tshark is None:
@@ -87,13 +87,21 @@ def count_tcp(sender_pcap: Path, session: Session) -> TcpCounts:
 def _run(command: list[str], output: IO[str], pcap: Path) -> None:
     limit_s = _STARTING_S + pcap.stat().st_size / _SHORTEST_RECORD_BYTES / _LEAST_PACKETS_PER_S
     try:
-        done = subprocess.run(
-            command, stdout=output, stderr=subprocess.PIPE, text=True, errors="replace", timeout=limit_s, check=False
-        )
+        with TemporaryDirectory() as settings:
+            done = subprocess.run(
+                command,
+                stdout=output,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                timeout=limit_s,
+                check=False,
+                env=os.environ | {"WIRESHARK_CONFIG_DIR": settings},  # not the user's, which change what is told
+            )
     except subprocess.TimeoutExpired as problem:
         raise NoTshark(f"tshark gave no end within {limit_s:.0f} s of {pcap}") from problem
     if done.returncode != 0 and _CUT_SHORT not in done.stderr:
-        raise NotACapture(f"{pcap}: tshark cannot read it: {done.stderr.strip()[-300:]}")
+        raise NoTshark(f"{pcap}: tshark cannot read it: {done.stderr.strip()[-300:]}")
 
 
 def _count(lines: Iterable[str], session: Session) -> TcpCounts:
@@ -102,7 +110,8 @@ def _count(lines: Iterable[str], session: Session) -> TcpCounts:
     sent_up_to: dict[str, int] = {}
     for line in lines:
         values = dict(zip_longest(_FIELDS, line.rstrip("\n").split("\t")[: len(_FIELDS)], fillvalue=""))
-        host: Host = "sender" if values["ip.src"] == str(session.sender_address) else "receiver"
+        source = values["ipv6.src" if session.network == 6 else "ip.src"]
+        host: Host = "sender" if source == str(session.sender_address) else "receiver"
         counts.update((host, name) for name in _FIELDS[len(_PLACE) :] if values.get(name))
         if host == "sender":
             counts["sender", "sent again"] += _is_sent_again(values, sent_up_to)

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from threading import Thread, Timer
 from typing import IO
 
@@ -115,6 +115,13 @@ def ip_packets(columns: Columns, rows: Rows) -> list[tuple[bytes, int]]:
         begin = ETHERNET_BYTES if is_plain else find_network(frame, columns.link_type)[1]
         packets.append((frame[begin:], wire_bytes - begin))
     return packets
+
+
+@cache
+def tshark_version() -> str:
+    """The first line that tshark says of itself. Raises NoDissection where there is none."""
+    told = subprocess.run([_tshark(), "--version"], capture_output=True, text=True, check=False, timeout=_SECONDS)
+    return told.stdout.partition("\n")[0]
 
 
 def _tshark() -> str:

@@ -26,8 +26,13 @@ from captures.session import Host, Session
 from captures.summary import read_both
 from captures.tcp import TcpCounts, count_tcp
 from captures.termination import last_new_data, termination_lines
+from captures.tshark import tshark_version
 
 VIEW = "protocol.json"
+
+
+SCHEMA_VERSION = 1
+"""Raised whenever a field or the meaning of one changes, for those who read the JSON."""
 
 
 class ProtocolView(Kept):
@@ -40,6 +45,7 @@ class ProtocolView(Kept):
     would print them, with names. `tcp` is what the session's TCP segments at the sender's port say, if it has any.
     """
 
+    schema_version: int = SCHEMA_VERSION
     dissector: list[str]
     counts: dict[Host, dict[str, int]]
     wire_bytes: dict[Host, dict[str, int]]
@@ -88,7 +94,7 @@ def _damaged(delivery: Delivery) -> list[int]:
 
 
 def view(heard: Heard, at_sender: Columns, session: Session, dissector: Sequence[str]) -> ProtocolView:
-    """The view of what was heard. Raises NotACapture, NoTshark, OSError."""
+    """The view of what was heard. Raises NoTshark, OSError."""
     sent = heard.sent
     data = [message for message in heard.at_sender if message.host == "sender" and message.byte_count]
     are_placed = carried_file_bytes(sent) is not None
@@ -115,10 +121,11 @@ def load_or_view(run_dir: Path, session: Session, dissector: Sequence[str]) -> P
         deliveries = match_captures(at_sender, at_receiver, session)
         return view(hear(at_sender, at_receiver, deliveries, session, dissector), at_sender, session, dissector)
 
-    arguments = [session.model_dump(mode="json"), list(dissector)]
+    arguments = [session.model_dump(mode="json"), list(dissector), tshark_version()]
     return load_or_make(run_dir / VIEW, ProtocolView, arguments, make)
 
 
 def load_view(run_dir: Path) -> ProtocolView | None:
     """The kept view as it is; None if there is none, or a damaged one, or one of another form."""
-    return load(run_dir / VIEW, ProtocolView)
+    found = load(run_dir / VIEW, ProtocolView)
+    return found if found and found.schema_version == SCHEMA_VERSION else None

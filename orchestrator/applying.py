@@ -45,15 +45,20 @@ def close_channel(run: Run, setting: Setting, found: Findings) -> None:
         _note_timeline(setting, found)
     else:
         _check_channel(setting, found)
+    before = found.counted_before
     found.facts["emulator_statistics"] = {
-        way: {name: _since(found.counted_before.get(way, {}).get(name, {}), values) for name, values in stages.items()}
+        way: {name: counted_since(before.get(way, {}).get(name, {}), values) for name, values in stages.items()}
         for way, stages in setting.rig.channel.statistics().items()
     }
 
 
-def _since(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
-    """By how much counters have grown; what waits is no counter."""
-    return {name: value if name.startswith("waiting_") else value - before.get(name, 0) for name, value in now.items()}
+def counted_since(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """By how much counters have grown; what waits is no counter, and what waited before is not counted when it goes."""
+    waited = {name: before.get(f"waiting_{name}", 0) for name in ("packets", "bytes")}
+    return {
+        name: value if name.startswith("waiting_") else value - before.get(name, 0) - waited.get(name, 0)
+        for name, value in now.items()
+    }
 
 
 def _note_timeline(setting: Setting, found: Findings) -> None:

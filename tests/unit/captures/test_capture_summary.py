@@ -317,3 +317,13 @@ def test_what_was_hit_behind_the_cut_is_counted_by_the_emulator(tmp_path: Path) 
 def test_without_its_count_only_what_is_seen_is_corrupted(tmp_path: Path) -> None:
     ledger = cut_run(tmp_path, corrupted=None).ledger_forward
     assert (ledger.delivered, ledger.corrupted, ledger.corrupted_unseen) == (19, 1, 0)
+
+
+def test_a_capture_that_is_cut_more_than_its_header_says_is_matched_all_the_same(tmp_path: Path) -> None:
+    whole = write_pcap(tmp_path / "sender.pcap", DATA_PACKETS)
+    cut = write_pcap(tmp_path / "receiver.pcap", later(DATA_PACKETS, OWD_NS), snaplen=96)
+    data = bytearray(cut.read_bytes())
+    data[16:20] = (262_144).to_bytes(4, "little")
+    cut.write_bytes(data)
+    summary = summarise(whole, cut, SESSION, FILE_BYTES, None)
+    assert (summary.ledger_forward.delivered, summary.suspect) == (20, [])

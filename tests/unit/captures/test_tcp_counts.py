@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, TCP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from captures.blocks import NotACapture
 from captures.session import Session
 from captures.tcp import NoTshark, TcpCounts, count_tcp
 from tests.conftest import require_command
@@ -138,7 +139,7 @@ def test_what_is_no_capture_is_refused_with_its_path(tmp_path: Path) -> None:
     path = tmp_path / "sender.pcap"
     path.write_bytes(b"nothing of the sort" * 10)
 
-    with pytest.raises(NotACapture, match=r"sender\.pcap"):
+    with pytest.raises(NoTshark, match=r"sender\.pcap"):
         count_tcp(path, SESSION)
 
 
@@ -154,3 +155,14 @@ def test_both_ways_of_a_session_with_several_ports_are_read(tmp_path: Path) -> N
     path = write(tmp_path / "sender.pcap", [segment(FIRST, port=port) for port in (5223, 5224, 5223, 5224)])
 
     assert count_tcp(path, session).sent_again == 2
+
+
+def test_ipv6_is_counted_as_ipv4_is(tmp_path: Path) -> None:
+    hosts = ("2001:db8::1", "2001:db8::2")
+    frames = [
+        bytes(
+            Ether() / IPv6(src=hosts[0], dst=hosts[1]) / TCP(sport=40000, dport=5223, seq=1, flags="A") / Raw(b"x" * 9)
+        )
+    ] * 2
+    session = Session(sender_address=hosts[0], receiver_address=hosts[1], tcp_ports=(5223,))
+    assert count_tcp(write(tmp_path / "sender.pcap", frames), session).sent_again == 1
