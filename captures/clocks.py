@@ -1,13 +1,14 @@
 """How the clock of the receiver's capture stands to that of the sender's, where two hosts took them: offset and drift.
 
-Packets take at least the light time, so the least delays of many lie on a straight line whose slope is the drift: S.
-Moon, P. Skelly and D. Towsley, "Estimation and removal of clock skew from network delay measurements", INFOCOM 1999;
-here over both directions at once. Clocks that are stepped or slewed while the captures are taken do not fit a line,
-which the residual shows.
+A packet takes at least the light time and what its own bytes take at the channel's rate, so the least delays of many
+lie on a plane over time and size, whose slope in time is the drift: S. Moon, P. Skelly and D. Towsley, "Estimation and
+removal of clock skew from network delay measurements", INFOCOM 1999; here over both directions at once, and with the
+size. Clocks that are stepped or slewed while the captures are taken do not fit, which the residual shows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,25 +17,41 @@ from pydantic import BaseModel, ConfigDict
 
 from captures.columns import Columns
 from captures.matching import Delivery
+from captures.traces import Link
 
 Times = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
 _PARTS = 500
 """Of so many parts of the time each direction's least delay is taken: what queues add is nearly always left out."""
+_SIZES = 16
+"""In so many ranges of size, each for itself: the large packets of a part are not seen beside the small ones."""
+_INDEPENDENT = 100
+"""Of more residuals not more are counted: packets that meet the same queue say the same."""
+_CONFIDENCE = 0.999
+_MOST_GAINED = 0.001
+"""ns a ns: twice what daemons correct at most, and ten times what crystals do. More is a queue that grows."""
+_RESOLUTIONS_NS = (1_000, 1)
+"""Of times in captures, of which the first is taken that they are multiples of."""
+_ROUNDED = 1.001
+"""A delay that is told longer than what was found is believed up to so many times that."""
+_EXACTLY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+"""For the linear programs, whose unit is the longest delay, seconds in space."""
 
 
 class ClockRelation(BaseModel):
     """The receiver's clock by the sender's: receiver time - sender time = offset + drift × time.
 
-    `offset_ns` holds when the receiver's clock shows `at_ns`. What captures tell is the least round trip,
-    `least_round_trip_ns`, but not how its two ways share it: unless the true delays were given, the offset is the one
-    that makes both ways equal, and true to within `offset_uncertainty_ns`, half the round trip. It is None where
-    packets went one way only.
+    `offset_ns` holds when the receiver's clock shows `at_ns`. What captures tell is the least round trip of a packet
+    without bytes, `least_round_trip_ns`, but not how its two ways share it: unless the true delays were given, the
+    offset is the one that makes both ways equal, and `offset_uncertainty_ns` has half the round trip in it; with delays
+    that are longer than the round trip, half of what they are too long. It is None where packets went one way only.
 
     `drift_ppm` is what the receiver's clock gains on the sender's, in µs a second; None where all packets came at one
-    moment. `residual_p50_ns` and `residual_max_ns` are how far the least delays of the parts of the time lie above the
-    line; `drift_uncertainty_ppm` is the former over the time from the first packet to the last.
+    moment, or where delays gain more than clocks do: then nothing is corrected for it. `residual_p50_ns` and
+    `residual_max_ns` are how far the least delays of the parts of the time lie above what was fitted. The
+    uncertainties are how far off lies what fits not much worse, as far as residuals of an exponential distribution
+    tell: much where time and size of the packets went together. They are None where anything fits.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,23 +76,28 @@ class ClockRelation(BaseModel):
 @dataclass(frozen=True, eq=False)
 class _Way:
     """Packets of one direction, in ns from where they are counted: when the receiver's clock saw them, and how long
-    they seem to have taken. As that clock gains, so does this time: forward (sign 1); in reverse (-1) it loses."""
+    they seem to have taken. As that clock gains, so does this time: forward (sign 1); in reverse (-1) it loses.
+    `wire_bytes` are all 0 where what they take is not looked for."""
 
     sign: int
     seen: Numbers
     took: Numbers
+    wire_bytes: Numbers
+
+    @property
+    def has_sizes(self) -> bool:
+        return bool(np.ptp(self.wire_bytes) > 0)
 
     def least(self, span_ns: float) -> _Way:
-        """The packet that took least in each part of the time."""
+        """The packet that took least in each part of the time, of each range of sizes."""
         part = np.minimum(self.seen * (_PARTS / max(span_ns, 1)), _PARTS - 1).astype(np.int64)
-        order = np.lexsort((self.took, part))
-        first = order[np.flatnonzero(np.diff(part[order], prepend=-1))]
-        return _Way(self.sign, self.seen[first], self.took[first])
-
-    def level(self, slope: float) -> Numbers:
-        """How long the packets took beside what the clock gained."""
-        level: Numbers = self.took - self.sign * slope * self.seen
-        return level
+        smallest = self.wire_bytes.min()
+        range_bytes = max(float(np.ptp(self.wire_bytes)), 1.0)
+        size = np.minimum((self.wire_bytes - smallest) * (_SIZES / range_bytes), _SIZES - 1).astype(np.int64)
+        group = part * _SIZES + size
+        order = np.lexsort((self.took, group))
+        first = order[np.flatnonzero(np.diff(group[order], prepend=-1))]
+        return _Way(self.sign, self.seen[first], self.took[first], self.wire_bytes[first])
 
 
 def relate_clocks(
@@ -84,19 +106,30 @@ def relate_clocks(
     forward: Delivery,
     reverse: Delivery,
     least_delays_ns: tuple[float, float] | None = None,
+    links: tuple[Link, Link] | None = None,
 ) -> ClockRelation | None:
     """How the clocks of the two captures stand to each other, from the first copies of all matched packets.
 
-    `least_delays_ns` are the true least one-way delays, forward and reverse, where they are known. None if no packet
-    was matched.
+    `least_delays_ns` are the true least one-way delays of packets without bytes, forward and reverse, where they are
+    known, `links` the channel's, whose rates tell what the bytes take. None if no packet was matched.
     """
     there, back = forward.first_copies, reverse.first_copies
+    arrived = receiver_capture.time_ns[forward.delivered[there]]
+    came_back = sender_capture.time_ns[reverse.delivered[back]]
+    wire_bytes = (
+        sender_capture.wire_bytes[forward.sent[there]].astype(np.int64),
+        receiver_capture.wire_bytes[reverse.sent[back]].astype(np.int64),
+    )
+    if links is not None:
+        arrived = arrived - links[0].serialization_ns(wire_bytes[0])
+        came_back = came_back - links[1].serialization_ns(wire_bytes[1])
     return relate(
         sender_capture.time_ns[forward.sent[there]],
-        receiver_capture.time_ns[forward.delivered[there]],
+        arrived,
         receiver_capture.time_ns[reverse.sent[back]],
-        sender_capture.time_ns[reverse.delivered[back]],
+        came_back,
         least_delays_ns,
+        None if links is not None else wire_bytes,
     )
 
 
@@ -106,55 +139,160 @@ def relate(
     returned: Times,
     came_back: Times,
     least_delays_ns: tuple[float, float] | None = None,
+    wire_bytes: tuple[Times, Times] | None = None,
 ) -> ClockRelation | None:
     """The same from times in ns: of packets that left the sender (its clock) and arrived (receiver's clock), and of
-    packets that left the receiver (its clock) and arrived at the sender (its clock)."""
+    packets that left the receiver (its clock) and arrived at the sender (its clock).
+
+    `least_delays_ns` are the true least one-way delays, forward and reverse, where they are known; `wire_bytes` the
+    packets' sizes, where these add to their delays.
+    """
     seen, others = np.concatenate([arrived, returned]), np.concatenate([departed, came_back])
     if not len(seen):
         return None
     start_ns, base_ns = int(seen.min()), int(seen[0] - others[0])
     from_start, ahead = (seen - start_ns).astype(np.float64), (seen - others - base_ns).astype(np.float64)
+    sizes = np.concatenate(wire_bytes).astype(np.float64) if wire_bytes is not None else np.zeros(len(seen))
     there, span_ns = len(arrived), float(from_start.max())
-    ways = [_Way(1, from_start[:there], ahead[:there]), _Way(-1, from_start[there:], -ahead[there:])]
+    all_ways = [
+        _Way(1, from_start[:there], ahead[:there], sizes[:there]),
+        _Way(-1, from_start[there:], -ahead[there:], sizes[there:]),
+    ]
     known = least_delays_ns if least_delays_ns is not None else (None, None)
-    kept = [(way, delay_ns) for way, delay_ns in zip(ways, known, strict=True) if len(way.seen)]
-    least = [way.least(span_ns) for way, _ in kept]
-    slope = _slope(least, span_ns)
-    floors = [float(way.level(slope or 0.0).min()) for way, _ in kept]
-    residuals = np.concatenate([way.level(slope or 0.0) - floor for way, floor in zip(least, floors, strict=True)])
-    middle_ns = float(np.quantile(residuals, 0.5, method="inverted_cdf"))
-    round_trip_ns = sum(floors) if len(floors) == 2 else None
-    told = [way.sign * (floor - delay) for (way, delay), floor in zip(kept, floors, strict=True) if delay is not None]
+    kept = [(way, delay_ns) for way, delay_ns in zip(all_ways, known, strict=True) if len(way.seen)]
+    resolution_ns = _resolution_ns(departed, arrived, returned, came_back)
+    fit = _Fit([way for way, _ in kept], span_ns, resolution_ns, sum(least_delays_ns or ()))
+    best = fit.best if fit.drift_is_told else fit.best_without_drift
+    round_trip_ns = float(fit.of_floors([1, 1]) @ best) if len(kept) == 2 else None
     offset_ns: float | None = None
     uncertainty_ns: float | None = None
-    if told:
-        offset_ns, uncertainty_ns = sum(told) / len(told), middle_ns
-    elif round_trip_ns is not None:
-        offset_ns, uncertainty_ns = (floors[0] - floors[1]) / 2, abs(round_trip_ns) / 2
+    if least_delays_ns is not None or round_trip_ns is not None:
+        shares = [way.sign / len(kept) for way, _ in kept]
+        told_ns = sum(share * (delay_ns or 0.0) for share, (_, delay_ns) in zip(shares, kept, strict=True))
+        offset_ns = float(fit.of_floors(shares) @ best) - told_ns
+        uncertainty_ns = fit.uncertainty(fit.of_floors(shares), best)
+        if round_trip_ns is not None and uncertainty_ns is not None:
+            untold_ns = abs(round_trip_ns)
+            if least_delays_ns is not None:
+                untold_ns = max(sum(least_delays_ns) - round_trip_ns, 0.0)
+            uncertainty_ns += untold_ns / 2
+    drift = float(fit.of_drift @ best) if fit.drift_is_told else None
+    residuals_ns = fit.residuals_ns(best)
     return ClockRelation(
         at_ns=start_ns,
         offset_ns=None if offset_ns is None else base_ns + offset_ns,
         offset_uncertainty_ns=uncertainty_ns,
         least_round_trip_ns=round_trip_ns,
-        drift_ppm=None if slope is None else slope / (1 - slope) * 1e6,
-        drift_uncertainty_ppm=None if slope is None else middle_ns / span_ns * 1e6,
-        residual_p50_ns=middle_ns,
-        residual_max_ns=float(residuals.max()),
+        drift_ppm=None if drift is None else drift / (1 - drift) * 1e6,
+        drift_uncertainty_ppm=_in_ppm(None if drift is None else fit.uncertainty(fit.of_drift, best)),
+        residual_p50_ns=float(np.quantile(residuals_ns, 0.5, method="inverted_cdf")),
+        residual_max_ns=float(residuals_ns.max()),
     )
 
 
-def _slope(ways: list[_Way], span_ns: float) -> float | None:
-    """What the receiver's clock gains in a ns of its own: that of the lines below all packets, one a way, that are
-    nearest to them in sum. A linear program; None where no way has packets at two times."""
-    from scipy.optimize import linprog  # its import takes longer than all else here
+def _in_ppm(gained: float | None) -> float | None:
+    return None if gained is None else gained * 1e6
 
-    if max(len(way.seen) for way in ways) < 2:
-        return None
-    gain = [way.sign * way.seen / span_ns for way in ways]
-    rows = [np.zeros((len(way.seen), 3)) for way in ways]
-    for number, (row, column) in enumerate(zip(rows, gain, strict=True)):
-        row[:, number], row[:, 2] = 1, column
-    below, took = np.concatenate(rows), np.concatenate([way.took for way in ways])
-    unit = max(float(np.ptp(took)), 1.0)
-    found = linprog(-below.sum(axis=0), A_ub=below, b_ub=took / unit, bounds=(None, None))
-    return float(found.x[2]) * unit / span_ns
+
+def _resolution_ns(*times: Times) -> int:
+    """The coarsest among the clocks' resolutions: two captures may be of different kinds."""
+    return next(unit for unit in _RESOLUTIONS_NS if any(len(some) and not (some % unit).any() for some in times))
+
+
+class _Fit:
+    """The floors below all packets, one a way, that are nearest to them in sum: a linear program.
+
+    What is sought is how long a packet without bytes took at the start in each way, what the receiver's clock gains
+    over the whole time, and what the largest packet takes more than one without bytes, in each way whose packets are
+    of different sizes. A packet that takes longer than the floor by chance does so by an exponential distribution:
+    then the least sum is the likeliest, and by how much that of the truth is more is a ratio of two gamma variates.
+    """
+
+    def __init__(self, ways: Sequence[_Way], span_ns: float, resolution_ns: float, least_round_trip_ns: float) -> None:
+        least = [way.least(span_ns) for way in ways]
+        sized = [number for number, way in enumerate(least) if way.has_sizes]
+        self._ways, self._span_ns, self._resolution_ns = len(ways), max(span_ns, 1.0), resolution_ns
+        rows = [np.zeros((len(way.seen), len(ways) + 1 + len(sized))) for way in least]
+        for number, (row, way) in enumerate(zip(rows, least, strict=True)):
+            row[:, number], row[:, len(ways)] = 1, way.sign * way.seen / self._span_ns
+            if way.has_sizes:
+                row[:, len(ways) + 1 + sized.index(number)] = way.wire_bytes / way.wire_bytes.max()
+        self._below, took_ns = np.concatenate(rows), np.concatenate([way.took for way in least])
+        self._unit_ns = max(float(np.ptp(took_ns)), 1.0)
+        self._took = took_ns / self._unit_ns
+        self._least_round_trip = least_round_trip_ns / self._unit_ns
+        has_times = max(len(np.unique(way.seen)) for way in least) > 1
+        self._most = _MOST_GAINED * self._span_ns / self._unit_ns if has_times else 0.0
+        self.best = self._nearest(self._most)
+        self.drift_is_told = bool(abs(self.best[len(ways)]) < self._most * 0.999 * self._unit_ns)
+
+    @property
+    def best_without_drift(self) -> Numbers:
+        """What fits best where the clock gains nothing."""
+        return self._nearest(0.0)
+
+    def _nearest(self, most_gained: float) -> Numbers:
+        found = self._solved(-self._below.sum(axis=0), self._below, self._took, most_gained)
+        if found is None:  # times that no clock shows
+            found = np.zeros(self._below.shape[1])
+            found[: self._ways] = [self._took[self._below[:, way] > 0].min() for way in range(self._ways)]
+        return found * self._unit_ns
+
+    @property
+    def of_drift(self) -> Numbers:
+        """The weights of what is sought that make the drift of it, in ns a ns."""
+        weights = np.zeros(self._below.shape[1])
+        weights[self._ways] = 1 / self._span_ns
+        return weights
+
+    def of_floors(self, shares: Sequence[float]) -> Numbers:
+        """The weights that make a sum of the floors' shares, in ns."""
+        weights = np.zeros(self._below.shape[1])
+        weights[: self._ways] = shares
+        return weights
+
+    def residuals_ns(self, found: Numbers) -> Numbers:
+        """By how much packets took longer than their floor."""
+        residuals: Numbers = np.maximum(self._took * self._unit_ns - self._below @ found, 0)
+        return residuals
+
+    def uncertainty(self, weights: Numbers, found: Numbers) -> float | None:
+        """How far from that of what was found a weighted sum may be, among all whose residuals can be; None: any."""
+        limits, most = self._limits()
+        below, took = np.vstack([self._below, *limits]), np.append(self._took, most)
+        ends = [self._solved(sign * weights, below, took, self._most) for sign in (1, -1)]
+        far_ns = [abs(float(weights @ (end * self._unit_ns - found))) for end in ends if end is not None]
+        read_ns = 2 * self._resolution_ns * float(np.abs(weights).max())
+        return max(far_ns) + read_ns if len(far_ns) == 2 else None
+
+    def _limits(self) -> tuple[list[Numbers], list[float]]:
+        """Rows, and what they must not exceed: the sum of the residuals; what the way there and back lacks of the
+        least that it can take."""
+        count, unknowns = len(self._took), self._below.shape[1]
+        best = self.best / self._unit_ns
+        limits: list[Numbers] = []
+        most: list[float] = []
+        if self._ways == 2:
+            weights = self.of_floors([1, 1])
+            found = float(weights @ best)
+            told = self._least_round_trip if self._least_round_trip < _ROUNDED * found else 0.0
+            limits.append(-weights)
+            most.append(2 * self._resolution_ns / self._unit_ns - min(told, found))
+        if count > unknowns:
+            from scipy.special import betaincinv
+
+            free = min(count, max(_INDEPENDENT, unknowns + 1)) - unknowns
+            part = float(betaincinv(unknowns, free, _CONFIDENCE))
+            least = max(float(self.residuals_ns(self.best).sum()), count * self._resolution_ns) / self._unit_ns
+            limits.append(-self._below.sum(axis=0))
+            most.append(least * (1 + part / (1 - part)) - float(self._took.sum()))
+        return limits, most
+
+    def _solved(self, costs: Numbers, below: Numbers, took: Numbers, most_gained: float) -> Numbers | None:
+        from scipy.optimize import linprog  # its import takes longer than all else here
+
+        sizes = below.shape[1] - self._ways - 1
+        bounds = [(None, None)] * self._ways + [(-most_gained, most_gained)] + [(0, None)] * sizes
+        found = linprog(costs / float(np.abs(costs).max()), A_ub=below, b_ub=took, bounds=bounds, options=_EXACTLY)
+        solved: Numbers | None = found.x
+        return solved

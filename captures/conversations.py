@@ -20,6 +20,11 @@ Address = IPv4Address | IPv6Address
 MOST_PORTS = 16
 """Who uses more ports at both ends than that cannot be told by them."""
 
+MOST_TALKS = 8
+"""So many are named."""
+_MOST_FOUND = 1_000
+_FEW_PACKETS, _FEW_BITS = 5, 2
+
 _TCP, _UDP = 6, 17
 _ODD_1, _ODD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
@@ -72,35 +77,185 @@ def _address(columns: Columns, number: int, row: int) -> Address:
     return columns.addresses[number] if columns.network[row] == 6 else IPv4Address(number)
 
 
-def propose_session(captures: Sequence[Columns]) -> Session:
+@dataclass(frozen=True)
+class Known:
+    """What somebody says of a session, which the proposal keeps to; None and () where nothing is said."""
+
+    sender: Address | None = None
+    receiver: Address | None = None
+    udp_ports: tuple[int, ...] = ()
+    tcp_ports: tuple[int, ...] = ()
+
+    def has_ports(self, flow: Flow) -> bool:
+        """Whether the flow is on one of the ports, if any are known."""
+        if not self.udp_ports and not self.tcp_ports:
+            return True
+        return not flow.ports.isdisjoint(self.tcp_ports if flow.is_tcp else self.udp_ports)
+
+
+NOTHING_KNOWN = Known()
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Packets between two hosts, or from one to a group, that have a port in common; `frames` are as many as the
+    capture that has more of them has."""
+
+    hosts: tuple[Address, Address]
+    is_tcp: bool
+    port: int
+    frames: int
+
+    @property
+    def option(self) -> str:
+        """What names it on the command line: tcp/4556."""
+        return f"{'tcp' if self.is_tcp else 'udp'}/{self.port}"
+
+
+def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -> Session:
     """The session of the talk with the most bytes: its sender is who sent those. Of two captures the first is taken
     at the sender's port and the second at the receiver's, so that each host's packets are seen before they are
     damaged.
 
-    All UDP packets between the two hosts belong, or all TCP packets, on as few ports as cover them, and what the two
-    send to multicast groups on these ports. Raises NoTransfer.
+    What is `known` stands, and the rest is sought among the talks that have it. All UDP packets between the two hosts
+    belong, or all TCP packets, on as few ports as cover them, and what the two send to multicast groups on these
+    ports. Raises NoTransfer.
     """
+    flows = [flows_of(columns) for columns in captures]
     talks: Counter[tuple[Address, Address, bool]] = Counter()
     for columns in captures:
         talks.update(_bytes_by_talk(columns))
     if not talks:
         names = ", ".join(str(columns.path) for columns in captures)
-        raise NoTransfer(f"{names}: got no UDP or TCP packet, wanted a transfer between two hosts")
-    at_sender, at_receiver = flows_of(captures[0]), flows_of(captures[-1])
-    sender, towards, is_tcp = max(talks, key=lambda talk: talks[talk])
-    receiver = _partner(at_receiver, sender, towards) if towards.is_multicast else towards
+        what = "UDP or TCP packet" if any(len(columns) for columns in captures) else "frame at all"
+        raise NoTransfer(f"{names}: got no {what}, wanted a transfer between two hosts")
+    whole = [found for found in flows if found]
+    at_sender, at_receiver = (whole[0], whole[-1]) if whole else ([], [])
+    sender, towards, is_tcp = _biggest(talks, known, flows)
+    receiver = towards
+    if towards.is_multicast:
+        receiver = known.receiver or _partner(at_receiver, sender, towards)
     seen = [f for f in at_sender if f.source == sender] + [f for f in at_receiver if f.source == receiver]
-    flows = [flow for flow in seen if flow.is_tcp == is_tcp]
-    ports = _fewest_ports([flow for flow in flows if flow.destination in (sender, receiver, towards)])
-    groups = {flow.destination for flow in flows if flow.destination.is_multicast and not flow.ports.isdisjoint(ports)}
+    own = [flow for flow in seen if flow.is_tcp == is_tcp and known.has_ports(flow)]
+    ports = (known.tcp_ports if is_tcp else known.udp_ports) or _fewest_ports(
+        [flow for flow in own if flow.destination in (sender, receiver, towards)]
+    )
+    groups = {flow.destination for flow in own if flow.destination.is_multicast and not flow.ports.isdisjoint(ports)}
     return Session.model_validate(
         {
             "sender_address": sender,
             "receiver_address": receiver,
+            "udp_ports": known.udp_ports,
+            "tcp_ports": known.tcp_ports,
             "tcp_ports" if is_tcp else "udp_ports": ports,
             "multicast_groups": tuple(sorted(groups, key=int)),
         }
     )
+
+
+def _biggest(
+    talks: Counter[tuple[Address, Address, bool]], known: Known, flows: Sequence[Sequence[Flow]]
+) -> tuple[Address, Address, bool]:
+    """Who talks to whom, and whether by TCP: in the direction in which more went, unless it is known who sends."""
+    on_ports = {
+        (flow.source, flow.destination, flow.is_tcp) for some in flows for flow in some if known.has_ports(flow)
+    }
+    has_ports = bool(known.udp_ports or known.tcp_ports)
+    named = {address for address in (known.sender, known.receiver) if address is not None}
+
+    def belongs(talk: tuple[Address, Address, bool]) -> bool:
+        source, destination, is_tcp = talk
+        if has_ports and on_ports.isdisjoint({talk, (destination, source, is_tcp)}):
+            return False
+        return named <= {source, destination} or (destination.is_multicast and source in named)
+
+    fitting = [talk for talk in talks if belongs(talk)]
+    if not fitting:
+        raise NoTransfer(_nothing_of_it(known, flows))
+    source, destination, is_tcp = max(fitting, key=lambda talk: talks[talk])
+    is_reverse = known.sender == destination or known.receiver == source
+    if is_reverse and not destination.is_multicast:
+        return destination, source, is_tcp
+    return source, destination, is_tcp
+
+
+def _nothing_of_it(known: Known, flows: Sequence[Sequence[Flow]]) -> str:
+    named = [f"{address}" for address in (known.sender, known.receiver) if address is not None]
+    ports = [f"UDP {port}" for port in known.udp_ports] + [f"TCP {port}" for port in known.tcp_ports]
+    of = " and ".join(named)
+    wanted = (f" of {of}" if named else "") + (f" on {', '.join(ports)}" if ports else "")
+    return f"got no packet{wanted}; there {there_is(talks_in(flows))}"
+
+
+def there_is(talks: Sequence[Talk]) -> str:
+    """What there is, in words to come behind "there": of each talk the hosts, the port and the packets."""
+    if not talks:
+        return "is no UDP or TCP packet at all"
+    named = [
+        f"{'TCP' if talk.is_tcp else 'UDP'} {talk.port} between {talk.hosts[0]} and {talk.hosts[1]} "
+        f"({talk.frames} {'packet' if talk.frames == 1 else 'packets'})"
+        for talk in talks[:MOST_TALKS]
+    ]
+    more = f", and {len(talks) - MOST_TALKS} more" if len(talks) > MOST_TALKS else ""
+    return f"is {', '.join(named)}{more}"
+
+
+def other_talks(captures: Sequence[Columns], session: Session) -> list[Talk]:
+    """The talks that are not of the session, those with more packets first; packets that are alone, as damaged ones
+    are, are left out."""
+    others = [[flow for flow in flows_of(columns) if not _is_of(flow, session)] for columns in captures]
+    return [talk for talk in talks_in(others) if talk.frames > 1 and not _is_damaged(talk, session)]
+
+
+def own_talks(captures: Sequence[Columns], session: Session) -> list[Talk]:
+    """The talks that make the session."""
+    return talks_in([[flow for flow in flows_of(columns) if _is_of(flow, session)] for columns in captures])
+
+
+def _is_of(flow: Flow, session: Session) -> bool:
+    hosts = {session.sender_address, session.receiver_address}
+    ports = session.tcp_ports if flow.is_tcp else session.udp_ports
+    ends = {flow.source, flow.destination}
+    return not flow.ports.isdisjoint(ports) and ends <= hosts | set(session.multicast_groups) and bool(ends & hosts)
+
+
+def _is_damaged(talk: Talk, session: Session) -> bool:
+    """Whether its few packets are the session's but for a bit or two in addresses and port."""
+    if talk.frames > _FEW_PACKETS:
+        return False
+    own = [session.sender_address, session.receiver_address]
+    ports = session.tcp_ports if talk.is_tcp else session.udp_ports
+    bits = min((port ^ talk.port).bit_count() for port in ports) if ports else _FEW_BITS + 1
+    ends = [int(host) for host in talk.hosts]
+    apart = [
+        sum((int(here) ^ end).bit_count() for here, end in zip(hosts, ends, strict=True)) for hosts in (own, own[::-1])
+    ]
+    return bits + min(apart) <= _FEW_BITS
+
+
+def talks_in(captures: Sequence[Sequence[Flow]]) -> list[Talk]:
+    """The flows of captures put together by hosts and the port that most of their packets have."""
+    left: dict[tuple[bool, tuple[Address, Address]], list[Counter[tuple[int, int]]]] = {}
+    for number, flows in enumerate(captures):
+        for flow in flows:
+            first, second = sorted((flow.source, flow.destination), key=lambda end: (end.is_multicast, int(end)))
+            pairs = left.setdefault((flow.is_tcp, (first, second)), [Counter() for _ in captures])
+            low, high = sorted((flow.source_port, flow.destination_port))
+            pairs[number][low, high] += flow.frames
+    found: list[Talk] = []
+    for (is_tcp, hosts), by_capture in left.items():
+        most = by_capture[0]
+        for other in by_capture[1:]:
+            most = most | other
+        while most and len(found) < _MOST_FOUND:
+            frames: Counter[int] = Counter()
+            for ports, count in most.items():
+                for port in set(ports):
+                    frames[port] += count
+            port = min(frames, key=lambda number: (-frames[number], number))
+            found.append(Talk(hosts, is_tcp, port, frames[port]))
+            most = Counter({ports: count for ports, count in most.items() if port not in ports})
+    return sorted(found, key=lambda talk: (-talk.frames, talk.port))
 
 
 def _bytes_by_talk(columns: Columns) -> Counter[tuple[Address, Address, bool]]:

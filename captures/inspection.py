@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from captures.clocks import ClockRelation, relate_clocks
 from captures.columns import Columns
 from captures.ladder import Rung, rungs
 from captures.ledger import account
 from captures.matching import Delivery, match_captures
 from captures.packets import Table, joined, packet_rows
+from captures.plausibility import MORE_THAN_ALL, Claims, contradictions
 from captures.session import Session
 from captures.summary import CaptureSummary, conclude
 from captures.suspicion import NOTHING_EXPECTED, Expected
@@ -22,14 +25,24 @@ from captures.traces import Link, Traces, trace_run
 from captures.tshark import NoDissection
 from captures.view import Heard, ProtocolView, hear, view
 
+COMPLETED = "completed"
+_OF_THE_FILE = ("goodput_bps", "goodput_until_whole_bps", "normalized_goodput_bps", "efficiency", "data_ratio")
+"""What says nothing unless the whole file came."""
+_ROUNDED = 0.999
+"""A delay as people write it is true to about that."""
+_CLOCKS_NS = 4_000
+"""What four timestamps of a microsecond may take from a round trip."""
+
 
 @dataclass(frozen=True)
 class Case:
     """What is known of a transfer beside its captures; None where it is not known.
 
     `dissector` are options for tshark, as a profile has them. The links are those of a channel that does not change.
-    `two_clocks`: the captures were taken on two hosts; the receiver's times are then corrected, by the true least
-    one-way delays if the links are known.
+    `delay_ns` is of the channel, one way, where the links are not known. `outcome` is "completed", "failed" or another
+    word for how the transfer is known to have ended, `reason` why; "" where only the packets are there.
+    `two_clocks`: the captures were taken on two hosts; the receiver's times are then corrected, by the true
+    one-way delays if these are known.
     """
 
     session: Session
@@ -41,13 +54,34 @@ class Case:
     reverse_link: Link | None = None
     expected: Expected = NOTHING_EXPECTED
     two_clocks: bool = False
+    delay_ns: int | None = None
+    outcome: str = ""
+    reason: str = ""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the file is known not to have come."""
+        return self.outcome not in ("", COMPLETED)
+
+    @property
+    def claims(self) -> Claims:
+        """What the packets can be held against."""
+        there, back = self.forward_link, self.reverse_link
+        return Claims(
+            None if self.has_failed else self.file_size_bytes,
+            self.rate_bps,
+            there.delay_ns if there else self.delay_ns,
+            back.delay_ns if back else self.delay_ns,
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
     """All that was found. `packets` has a row for each packet of the session (`captures.packets`), `climbed` the
     messages with their departures and arrivals. `heard` and `view` are None, and `climbed` is empty, where the protocol
-    could not be looked at; `clocks` is None where there is one clock. `notes` say so, each in a sentence."""
+    could not be looked at; `clocks` is None where there is one clock. `notes` say so, each in a sentence.
+    `left_out` says why the summary has no goodput, and none of what is made of it; "" where it has, or where the file's
+    size is not known."""
 
     at_sender: Columns
     at_receiver: Columns
@@ -59,12 +93,14 @@ class Inspection:
     climbed: list[Rung]
     clocks: ClockRelation | None
     notes: list[str]
+    left_out: str = ""
 
 
-def inspect(at_sender: Columns, at_receiver: Columns, case: Case) -> Inspection:
+def inspect(at_sender: Columns, at_receiver: Columns, case: Case, kept: CaptureSummary | None = None) -> Inspection:
     """Look at both captures, whose columns are hashed over the same part of frames (`captures.summary.read_both`).
 
-    Raises ValueError where the dissector's options are not known, OSError.
+    `kept` is the summary that was made of them before, perhaps when their frames were whole. Raises ValueError where
+    the dissector's options are not known, OSError.
     """
     notes: list[str] = []
     deliveries = match_captures(at_sender, at_receiver, case.session)
@@ -72,7 +108,7 @@ def inspect(at_sender: Columns, at_receiver: Columns, case: Case) -> Inspection:
     if clocks is not None:
         at_receiver = replace(at_receiver, time_ns=clocks.to_sender_clock(at_receiver.time_ns))
         deliveries = match_captures(at_sender, at_receiver, case.session)
-        notes.append(_clock_note(clocks))
+        notes.append(_clock_note(clocks, case))
     heard, seen = None, None
     try:
         heard = hear(at_sender, at_receiver, deliveries, case.session, case.dissector)
@@ -93,8 +129,20 @@ def inspect(at_sender: Columns, at_receiver: Columns, case: Case) -> Inspection:
     summary = conclude(
         at_sender, at_receiver, deliveries, size_bytes, case.file_whole_at_ns, case.expected, case.rate_bps
     )
-    if summary.headers_only:
+    if summary.headers_only and kept is not None and not kept.headers_only:
+        summary = kept
+        notes.append("the summary is the one that was made of whole frames; the tables are of what is left of them")
+    elif summary.headers_only:
         notes.append("frames are cut in the captures: bits that were flipped behind the cut are not seen")
+    carried = seen.carried_file_bytes if seen is not None else None
+    wrong = contradictions(at_sender, at_receiver, deliveries, case.claims, carried, clocks)
+    wrong += _too_early(clocks, case) if clocks is not None else []
+    if not wrong and summary.utilisation is not None and summary.utilisation > MORE_THAN_ALL:
+        notes.append("the session ended at the sender before all had arrived, so utilisation is above 1")
+    left_out = _left_out(case, wrong)
+    summary = _believed(summary, wrong, left_out)
+    if not case.outcome and summary.goodput_bps is not None:
+        notes.append("goodput is that of a transfer that completed, which the packets alone do not tell")
     return Inspection(
         at_sender=at_sender,
         at_receiver=at_receiver,
@@ -116,26 +164,73 @@ def inspect(at_sender: Columns, at_receiver: Columns, case: Case) -> Inspection:
         climbed=_climb(heard, at_sender, at_receiver, deliveries) if heard else [],
         clocks=clocks,
         notes=notes,
+        left_out=left_out,
     )
+
+
+def _left_out(case: Case, wrong: Sequence[str]) -> str:
+    if case.has_failed:
+        return "the transfer did not complete"
+    return "the transfer is suspect" if wrong else ""
+
+
+def _believed(summary: CaptureSummary, wrong: Sequence[str], left_out: str) -> CaptureSummary:
+    """The summary with what is wrong among its reasons for suspicion, without what then says nothing."""
+    gone = [*(_OF_THE_FILE if left_out else ()), *(("utilisation",) if wrong else ())]
+    suspect = list(dict.fromkeys([*wrong, *summary.suspect]))
+    return summary.model_copy(update={**dict.fromkeys(gone), "suspect": suspect})
 
 
 def _relate(
     at_sender: Columns, at_receiver: Columns, deliveries: tuple[Delivery, Delivery], case: Case
 ) -> ClockRelation | None:
-    there, back = case.forward_link, case.reverse_link
-    least_ns = (float(there.delay_ns), float(back.delay_ns)) if there and back else None
-    return relate_clocks(at_sender, at_receiver, *deliveries, least_delays_ns=least_ns)
+    links = (case.forward_link, case.reverse_link) if case.forward_link and case.reverse_link else None
+    return relate_clocks(at_sender, at_receiver, *deliveries, least_delays_ns=_told_delays_ns(case), links=links)
 
 
-def _clock_note(clocks: ClockRelation) -> str:
-    drift = "unknown" if clocks.drift_ppm is None else f"{clocks.drift_ppm:+.3f} ppm"
+def _told_delays_ns(case: Case) -> tuple[float, float] | None:
+    there, back = case.claims.forward_delay_ns, case.claims.reverse_delay_ns
+    return None if there is None or back is None else (float(there), float(back))
+
+
+def _clock_note(clocks: ClockRelation, case: Case) -> str:
+    drift = "unknown" if clocks.drift_ppm is None else f"{clocks.drift_ppm:+.3g} ppm, how truly is unknown"
+    if clocks.drift_ppm is not None and clocks.drift_uncertainty_ppm is not None:
+        decimals = _decimals(clocks.drift_uncertainty_ppm)
+        drift = f"{clocks.drift_ppm:+.{decimals}f} ± {clocks.drift_uncertainty_ppm:.{decimals}f} ppm"
     if clocks.offset_ns is None:
         return f"two clocks: the receiver's drift is {drift}; packets went one way only, so its offset cannot be known"
-    return (
-        f"two clocks: the receiver's is {clocks.offset_ns / 1e6:+.3f} ms from the sender's, true to within "
-        f"{(clocks.offset_uncertainty_ns or 0) / 1e6:.3f} ms, its drift {drift}, "
-        f"residual {clocks.residual_p50_ns / 1e3:.1f} µs; delays are corrected by that"
+    off = "nobody knows how much"
+    if clocks.offset_uncertainty_ns is not None:
+        off_ms = clocks.offset_uncertainty_ns / 1e6
+        off = f"{off_ms:.{_decimals(off_ms)}f} ms"
+    by_what = (
+        f"by the delay that is given, true to within {off}"
+        if _told_delays_ns(case)
+        else f"if both ways take equally long; otherwise off by up to {off}"
     )
+    return (
+        f"two clocks: the receiver's is {clocks.offset_ns / 1e6:+.3f} ms from the sender's {by_what}; its drift is "
+        f"{drift}, the residual {clocks.residual_p50_ns / 1e3:.1f} µs; delays are corrected by that"
+    )
+
+
+def _decimals(uncertainty: float) -> int:
+    """As many as show two digits of it, up to six."""
+    return int(np.clip(1 - np.floor(np.log10(max(uncertainty, 1e-6))), 0, 6))
+
+
+def _too_early(clocks: ClockRelation, case: Case) -> list[str]:
+    """Where packets took less than the delays that are told: of there and back together the clocks' offset is none."""
+    told_ns, found_ns = _told_delays_ns(case), clocks.least_round_trip_ns
+    if told_ns is None or found_ns is None or found_ns < 0:
+        return []
+    if found_ns >= _ROUNDED * sum(told_ns) - _CLOCKS_NS:
+        return []
+    return [
+        f"by the corrected clocks the way there and back takes {found_ns / 1e6:.3f} ms at least, of a channel with "
+        f"{sum(told_ns) / 1e6:g} ms: its delay is another, or a clock was set while the captures were taken"
+    ]
 
 
 def _climb(heard: Heard, at_sender: Columns, at_receiver: Columns, deliveries: tuple[Delivery, Delivery]) -> list[Rung]:

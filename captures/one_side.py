@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from captures.columns import Columns
 from captures.measures import rate_over
+from captures.plausibility import too_fast, too_few_bytes
 from captures.session import Host, Session, sent_by
 
 
@@ -22,7 +23,8 @@ class OneSide(BaseModel):
     `session_s` is between the first packet and the last at the sender's port. At the receiver's it is what was
     seen there with `round_trip_added_s`, which is right where the sender spoke first and the receiver last, and too
     much by up to that otherwise; None where the round trip is not known. `goodput_bps` is of it, `goodput_seen_bps` of
-    the time that was seen. Both are None where no time passed or the size of the file is not known.
+    the time that was seen; `efficiency` is the former over the channel's rate. They are None where no time passed or
+    the size of the file is not known, and where `suspect` has reasons not to believe what is told of the transfer.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,23 +41,38 @@ class OneSide(BaseModel):
     session_s: float | None
     goodput_seen_bps: float | None
     goodput_bps: float | None
+    efficiency: float | None
+    suspect: list[str]
     background_packets: int
     notes: list[str]
 
 
 def one_side(
-    capture: Columns, session: Session, seen_at: Host, file_size_bytes: int | None, delay_ns: int | None
+    capture: Columns,
+    session: Session,
+    seen_at: Host,
+    file_size_bytes: int | None,
+    delay_ns: int | None,
+    rate_bps: float | None = None,
+    carried_file_bytes: int | None = None,
 ) -> OneSide:
-    """What the capture at the host's port tells; `delay_ns` is of the channel, one way; None: not known."""
+    """What the capture at the host's port tells; delay (one way) and rate are of the channel, `carried_file_bytes` is
+    what the messages carry of the file; None: not known."""
     from_sender, from_receiver = (sent_by(capture, session, host) for host in ("sender", "receiver"))
     times_ns = capture.time_ns[from_sender | from_receiver]
     first_ns, last_ns = (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (None, None)
     added_ns = 0 if seen_at == "sender" else None if delay_ns is None else 2 * delay_ns
     end_ns = None if last_ns is None or added_ns is None else last_ns + added_ns
+    str_bytes = int(capture.wire_bytes[from_sender].sum())
+    passed = "the sender sent" if seen_at == "sender" else "of the sender's there arrived"
+    suspect = list(too_few_bytes(file_size_bytes, carried_file_bytes, str_bytes, passed))
+    if seen_at == "receiver":
+        suspect += too_fast(capture, np.flatnonzero(from_sender), rate_bps)
+    goodput_bps = None if suspect else _goodput(file_size_bytes, first_ns, end_ns)
     return OneSide(
         seen_at=seen_at,
         str_packets=int(from_sender.sum()),
-        str_bytes=int(capture.wire_bytes[from_sender].sum()),
+        str_bytes=str_bytes,
         rts_packets=int(from_receiver.sum()),
         rts_bytes=int(capture.wire_bytes[from_receiver].sum()),
         first_packet_ns=first_ns,
@@ -63,8 +80,10 @@ def one_side(
         session_seen_s=_seconds(first_ns, last_ns),
         round_trip_added_s=None if added_ns is None else added_ns / 1e9,
         session_s=_seconds(first_ns, end_ns),
-        goodput_seen_bps=_goodput(file_size_bytes, first_ns, last_ns),
-        goodput_bps=_goodput(file_size_bytes, first_ns, end_ns),
+        goodput_seen_bps=None if suspect else _goodput(file_size_bytes, first_ns, last_ns),
+        goodput_bps=goodput_bps,
+        efficiency=None if goodput_bps is None or rate_bps is None else goodput_bps / rate_bps,
+        suspect=suspect,
         background_packets=int(np.count_nonzero(~(from_sender | from_receiver))),
         notes=_notes(seen_at, added_ns, capture, from_sender, times_ns),
     )

@@ -18,7 +18,7 @@ from captures.matching import INTACT, Delivery
 from captures.session import Host
 
 Table = Mapping[str, NDArray[np.generic]]
-"""Columns of equal length by name."""
+"""Columns of equal length by name; what is masked is not there."""
 Format = Literal["csv", "parquet"]
 
 
@@ -26,8 +26,8 @@ def packet_rows(near: Columns, far: Columns, delivery: Delivery, account: Accoun
     """A row for each packet that the host sent, in the order of its capture.
 
     `frame` is its number there, from 1; `fate` is "delivered", "corrupted", or the ledger's name of why it did not
-    arrive, "undetermined" where that cannot be told. `far_frame`, `arrived_ns` and `delay_ns` are of its first copy, 0
-    where it has none; `copies` is how many there are.
+    arrive, "undetermined" where that cannot be told. `far_frame`, `arrived_ns` and `delay_ns` are of its first copy,
+    masked where it has none; `copies` is how many there are.
     """
     first = delivery.first_copies
     place = np.full(len(near), -1, np.int64)
@@ -37,7 +37,7 @@ def packet_rows(near: Columns, far: Columns, delivery: Delivery, account: Accoun
     for cause, rows in account.missing.items():
         fate[place[rows]] = cause
     fate[packet] = np.where(delivery.flipped_bit[first] == INTACT, "delivered", "corrupted")
-    far_frame, arrived_ns, delay_ns = (np.zeros(len(delivery.near), np.int64) for _ in range(3))
+    far_frame, arrived_ns, delay_ns = (np.ma.array(np.zeros(len(delivery.near), np.int64), mask=True) for _ in range(3))
     far_frame[packet] = delivery.delivered[first] + 1
     arrived_ns[packet] = far.time_ns[delivery.delivered[first]]
     delay_ns[packet] = delivery.delay_ns[first]
@@ -57,11 +57,18 @@ def packet_rows(near: Columns, far: Columns, delivery: Delivery, account: Accoun
 
 def joined(*tables: Table) -> Table:
     """The rows of tables that have the same columns, one table after the other."""
-    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    return {name: _stacked([table[name] for table in tables]) for name in tables[0]}
+
+
+def _stacked(columns: list[NDArray[np.generic]]) -> NDArray[np.generic]:
+    if not any(isinstance(column, np.ma.MaskedArray) for column in columns):
+        return np.concatenate(columns)
+    stacked: NDArray[np.generic] = np.ma.concatenate(columns)  # type: ignore[no-untyped-call]
+    return stacked
 
 
 def write_table(table: Table, path: Path) -> Path:
-    """Write the table as the path's ending says, .csv or .parquet. Raises OSError."""
+    """Write the table as the path's ending says, .csv or .parquet; what is masked is empty or NULL. Raises OSError."""
     import duckdb
 
     as_objects = {name: column.astype(object) if column.dtype.kind == "U" else column for name, column in table.items()}

@@ -57,7 +57,9 @@ def _is_pcapng(path: Path) -> bool:
         head = file.read(5)
     for magic, command in _COMPRESSED.items():
         if head.startswith(magic):
-            raise NotACapture(f"{path}: got a compressed file, wanted a pcap or pcapng; {command} it first")
+            raise NotACapture(
+                f"{path}: got a compressed file, wanted a pcap or pcapng; unpack it first: {command} -k {path}"
+            )
     return head.startswith(MAGIC)
 
 

@@ -33,7 +33,7 @@ def parse_delay_ns(text: object) -> int:
 
     Raises ValueError for a number without a unit, an unknown unit, or a fraction of a nanosecond.
     """
-    delay_ns = _parse(text, "delay", _DELAY_UNITS_NS, spelling="25 ms")
+    delay_ns = _parse(text, "delay", _DELAY_UNITS_NS, spelling="25 ms", likely=("ms", "s"))
     if delay_ns != delay_ns.to_integral_value():
         raise ValueError(f"delay: got {text!r}, wanted a whole number of nanoseconds")
     return int(delay_ns)
@@ -44,7 +44,7 @@ def parse_rate_bps(text: object) -> float:
 
     Raises ValueError for a number without a unit or an unknown unit.
     """
-    return float(_parse(text, "rate", _RATE_UNITS_BPS, spelling="10 Mbit/s"))
+    return float(_parse(text, "rate", _RATE_UNITS_BPS, spelling="10 Mbit/s", likely=("bit/s",)))
 
 
 def parse_size_bytes(text: object) -> int:
@@ -52,7 +52,7 @@ def parse_size_bytes(text: object) -> int:
 
     Raises ValueError for a number without a unit, an unknown unit, or part of a byte.
     """
-    size_bytes = _parse(text, "size", _SIZE_UNITS_BYTES, spelling="100 kB")
+    size_bytes = _parse(text, "size", _SIZE_UNITS_BYTES, spelling="100 kB", likely=("B",))
     if size_bytes != size_bytes.to_integral_value():
         raise ValueError(f"size: got {text!r}, wanted a whole number of bytes")
     return int(size_bytes)
@@ -65,7 +65,7 @@ def parse_queue(text: object) -> dict[str, int | float]:
     bandwidth-delay product ("2 BDP"). Raises ValueError for anything else.
     """
     units = {"packets": Decimal(1), **_SIZE_UNITS_BYTES, **_DELAY_UNITS_NS, "BDP": Decimal(1)}
-    value = _parse(text, "queue", units, spelling="1000 packets")
+    value = _parse(text, "queue", units, spelling="1000 packets", likely=("packets", "B"))
     unit = str(text).strip().lstrip("0123456789.e+- ")
     if unit == "BDP":
         return {"queue_bdp": float(value)}
@@ -96,12 +96,13 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes // int(size)} {unit}"
 
 
-def _parse(text: object, what: str, units: Mapping[str, Decimal], *, spelling: str) -> Decimal:
+def _parse(text: object, what: str, units: Mapping[str, Decimal], *, spelling: str, likely: tuple[str, ...]) -> Decimal:
+    """The value in the unit that is 1. `likely` are the units that somebody who writes none may have in mind."""
     match = _NUMBER_AND_UNIT.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None or match["unit"] not in units:
-        unit = spelling.partition(" ")[2]
         bare = isinstance(text, int | float) or (match is not None and not match["unit"])
-        hint = f'write the unit, as in "{text} {unit}"' if bare else f'write it as in "{spelling}"'
+        examples = [f'"{text} {unit}"' for unit in likely] if bare else [f'"{spelling}"']
+        hint = f"write {'the unit,' if bare else 'it'} as in {' or '.join(examples)}"
         raise ValueError(
             f"{what}: got {short_repr(text)}, wanted a number with one of the units {', '.join(units)}; {hint}"
         )

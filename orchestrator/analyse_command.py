@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from rich.table import Table
 from orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
+    from captures.columns import Columns
     from captures.inspection import Case, Inspection
     from captures.session import Host
     from orchestrator.cases import Told
@@ -47,7 +49,10 @@ def analyse(
         str, typer.Option(metavar="|".join(TABLES), help="What packets, messages and traces are written as.")
     ] = "csv",
     directory: Annotated[
-        Path | None, typer.Option("--out", help="Where it goes; by default analysis/ beside the captures.")
+        Path | None,
+        typer.Option(
+            "--out", help="Where it goes; by default analysis/ in the run's directory, analysis-NAME/ beside captures."
+        ),
     ] = None,
 ) -> None:
     """Say all that the captures of one transfer say: counts, ledger, delays, messages, how it ended; draw it.
@@ -72,6 +77,7 @@ def analyse(
         rate=rate,
         two_clocks=clocks == "two",
     )
+    _check_out(directory)
     try:
         if len(paths) == 1 and is_run(paths[0]):
             if at or said != Told():
@@ -83,7 +89,12 @@ def analyse(
                 "a whole results directory is for 'owlt report'"
             )
         elif len(paths) == 1:
-            _analyse_one(paths[0], said, at, directory)
+            _analyse_one(paths[0], said, at, tables, directory)
+        elif any(path.is_dir() for path in paths):
+            raise OwltError(
+                f"got {len(paths)} paths and a directory among them, wanted one run's directory, or two captures; "
+                "analyse each run by itself; 'owlt report' compares those of a sweep"
+            )
         elif len(paths) == 2:
             if at:
                 raise OwltError(f"--at {at}: got two captures, of which the first is the sender's; leave it out")
@@ -101,20 +112,48 @@ def _check(option: str, value: str, wanted: tuple[str, ...]) -> None:
         raise OwltError(f"{option}: got {value!r}, wanted {' or '.join(name for name in wanted if name)}")
 
 
+def _check_out(directory: Path | None) -> None:
+    """Raise OwltError unless the directory is there or can be made."""
+    if directory is None:
+        return
+    if directory.exists() and not directory.is_dir():
+        raise OwltError(f"--out {directory}: got a file, wanted a directory, which is made if need be")
+    there = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise OwltError(f"{directory}: cannot be made or written to, for {there} does not allow it; name another --out")
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise OwltError(f"{directory}: cannot be made: {problem.strerror}; name another --out") from problem
+
+
+def _place(directory: Path | None, beside: Path) -> Path:
+    """Where it goes: where it was told to, or into the place beside what is analysed."""
+    if directory is None:
+        _check_out(beside)
+    return directory or beside
+
+
 def _analyse_run(run: Path, tables: str, directory: Path | None) -> None:
     from captures.cache import load_summary
     from captures.inspection import inspect
     from captures.kept import CAPTURES
     from captures.summary import read_both
-    from orchestrator.cases import case_of_run
+    from orchestrator.cases import case_of_run, refuse_foreign_session
+    from reports.run_page import outcome_text
 
+    place = _place(directory, run / "analysis")
     record, case = case_of_run(run)
-    found = inspect(*read_both(*(run / name for name in CAPTURES)), case)
-    kept = load_summary(run)
-    if kept and found.summary.headers_only and not kept.headers_only:
-        note = "the summary is the one that was made of whole frames; the tables are of what is left of them"
-        found = replace(found, summary=kept, notes=[*found.notes, note])
-    _tell(f"{record.title}, {record.run_id}", found, case, tables, directory or run / "analysis", record.suspect)
+    both = read_both(*(run / name for name in CAPTURES))
+    try:
+        refuse_foreign_session(both, case.session)
+    except OwltError as problem:
+        raise OwltError(f"{run}: {outcome_text(case)}; {problem}") from problem
+    found = inspect(*both, case, load_summary(run))
+    _tell(f"{record.title}, {record.run_id}", found, case, tables, place, record.suspect)
 
 
 def _analyse_two(sender_pcap: Path, receiver_pcap: Path, said: Told, tables: str, directory: Path | None) -> None:
@@ -122,71 +161,112 @@ def _analyse_two(sender_pcap: Path, receiver_pcap: Path, said: Told, tables: str
     from captures.summary import read_both
     from orchestrator.cases import case_of_captures
 
+    place = _place(directory, sender_pcap.parent / f"analysis-{sender_pcap.stem}")
     at_sender, at_receiver = read_both(sender_pcap, receiver_pcap)
     case = case_of_captures([at_sender, at_receiver], said)
-    title = f"{sender_pcap.name} and {receiver_pcap.name}"
-    _tell(title, inspect(at_sender, at_receiver, case), case, tables, directory or sender_pcap.parent / "analysis", [])
+    found = inspect(at_sender, at_receiver, case)
+    found = replace(found, notes=[*_choice([at_sender, at_receiver], case, said), *found.notes])
+    _tell(f"{sender_pcap.name} and {receiver_pcap.name}", found, case, tables, place, [])
 
 
-def _tell(title: str, found: Inspection, case: Case, tables: str, directory: Path, already_suspect: list[str]) -> None:
-    from reports.run_page import build_run_page, number_rows
+def _choice(captures: list[Columns], case: Case, said: Told) -> list[str]:
+    """What the packets left open, and what of it was chosen."""
+    from orchestrator.cases import builds_on, what_else_is_there, what_was_proposed
 
-    page = build_run_page(title, found, case, directory, tables, already_suspect)
+    notes = []
+    if not said.ports and not said.implementation:
+        notes.append(what_was_proposed(captures, case.session))
+    elif not said.sender or not said.receiver:
+        notes.append("the hosts are proposed from the packets")
+    notes += [f"also there: {other}" for other in what_else_is_there(captures, case.session)]
+    if not said.implementation and (names := builds_on(case.session)):
+        ports = [f"UDP {port}" for port in case.session.udp_ports] + [f"TCP {port}" for port in case.session.tcp_ports]
+        notes.append(
+            f"{' and '.join(ports)} {'is' if len(ports) == 1 else 'are'} used by {', '.join(names)}: "
+            f"name one with --implementation to have its messages read"
+        )
+    return notes
+
+
+def _tell(title: str, found: Inspection, case: Case, tables: str, place: Path, already_suspect: list[str]) -> None:
+    from reports.run_page import build_run_page, clear_earlier, ledger_line, number_rows, outcome_text
+
+    _make(place)
+    replaced = clear_earlier(place)
+    page = build_run_page(title, found, case, place, tables, already_suspect)
     out.print(escape(title), style="bold")
+    if outcome := outcome_text(case):
+        out.print(escape(outcome), style="bold red" if case.has_failed else "bold")
+    _print_suspect([*already_suspect, *found.summary.suspect])
     _print_rows(number_rows(found, case))
+    for way, ledger in (("forward", found.summary.ledger_forward), ("reverse", found.summary.ledger_reverse)):
+        if ledger.sent or ledger.unexplained_arrived:
+            out.print(escape(ledger_line(way, ledger)))
     if found.view:
         _print_counts(found.view.counts)
-    for note in found.notes:
-        out.print(escape(f"note: {note}"))
-    for reason in dict.fromkeys([*already_suspect, *found.summary.suspect]):
-        out.print(escape(f"suspect: {reason}"), style="bold red")
-    out.print(f"page: {page}", markup=False)
+    _print_end(found.notes, page, replaced)
 
 
-def _analyse_one(capture: Path, said: Told, at: str, directory: Path | None) -> None:
+def _analyse_one(capture: Path, said: Told, at: str, tables: str, directory: Path | None) -> None:
     from captures.columns import read_columns
-    from captures.messages import message_counts, messages
+    from captures.messages import carried_file_bytes, message_counts, messages
     from captures.one_side import one_side
     from captures.termination import termination_lines
     from captures.tshark import NoDissection
     from orchestrator.cases import case_of_captures
-    from reports.run_page import one_side_rows, session_text, write_json
+    from reports.run_page import build_one_side_page, clear_earlier, one_side_rows
 
     seen_at = next((host for host in HOSTS if host == at), None)
     if seen_at is None:
         raise OwltError(f"{capture}: got one capture, and not where it was taken; wanted --at sender or --at receiver")
+    if said.two_clocks:
+        raise OwltError("--clocks two: got one capture, which one clock took; leave it out")
+    place = _place(directory, capture.parent / f"analysis-{capture.stem}")
     columns = read_columns(capture)
     case = case_of_captures([columns], said)
-    found = one_side(columns, case.session, seen_at, case.file_size_bytes, said.delay_ns)
-    notes, heard = list(found.notes), []
+    heard, problems = [], []
     try:
         heard = messages(columns, case.session, case.dissector)
     except NoDissection as problem:
-        notes.append(f"the protocol was not looked at: {problem}")
-    counts, ending = message_counts(heard), termination_lines(columns, heard)
-    out.print(escape(f"{capture.name}: {session_text(case.session)}"), style="bold")
-    _print_rows(one_side_rows(found))
-    _print_counts(counts)
+        problems.append(f"the protocol was not looked at: {problem}")
+    carried = carried_file_bytes(heard) if heard else None
+    found = one_side(columns, case.session, seen_at, case.file_size_bytes, said.delay_ns, case.rate_bps, carried)
+    if case.file_size_bytes is None:
+        problems.append("the file's size is not known, so there is no goodput; give it with --file-size")
+    elif found.goodput_bps is not None:
+        problems.append("goodput is that of a transfer that completed, which the packets alone do not tell")
+    found = found.model_copy(update={"notes": [*_choice([columns], case, said), *found.notes, *problems]})
+    _make(place)
+    replaced = clear_earlier(place)
+    ending = termination_lines(columns, heard)
+    page = build_one_side_page(capture.name, found, heard, ending, case, place, tables)
+    out.print(escape(capture.name), style="bold")
+    _print_suspect(found.suspect)
+    _print_rows(one_side_rows(found, case))
+    _print_counts(message_counts(heard))
     for line in ending:
         out.print(line, markup=False)
+    _print_end(found.notes, page, replaced)
+
+
+def _print_suspect(reasons: list[str]) -> None:
+    for reason in dict.fromkeys(reasons):
+        out.print(escape(f"suspect: {reason}"), style="bold red")
+
+
+def _print_end(notes: list[str], page: Path, replaced: bool) -> None:
     for note in notes:
         out.print(escape(f"note: {note}"))
-    if directory is not None:
-        told = {
-            "title": capture.name,
-            "session": case.session.model_dump(mode="json"),
-            "file_size_bytes": case.file_size_bytes,
-            "one_side": found.model_dump(mode="json"),
-            "messages": counts,
-            "termination": ending,
-            "notes": notes,
-        }
-        out.print(f"file: {write_json(told, directory)}", markup=False)
+    out.print(f"page: {page}{' (replaced)' if replaced else ''}", markup=False)
 
 
 def _print_counts(counts: Mapping[Host, Mapping[str, int]]) -> None:
+    from reports.units import number_text
+
     for host, of_host in counts.items():
-        out.print(escape(f"{host}: " + ", ".join(f"{count} {name}" for name, count in of_host.items())))
+        if of_host:
+            named = ", ".join(f"{number_text(count)} {name}" for name, count in of_host.items())
+            out.print(escape(f"{host}: {named}"))
 
 
 def _print_rows(rows: list[tuple[str, str]]) -> None:

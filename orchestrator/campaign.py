@@ -121,6 +121,7 @@ def perform_plan(
     slots = len(cpus) if plan.sweep.rig == "virtual" else 1
     write_plan(plan, directory)
     told = observe(plan, runs_done(directory))
+    dissectors = {name: build.dissector for name, build in plan.implementations.items()}
     with _Interrupts(told) as interrupts:
         try:
             supervise(
@@ -129,7 +130,7 @@ def perform_plan(
                 launch,
                 slots,
                 told,
-                lambda run_directory: analyse_run(run_directory, plan.sweep.keep_captures),
+                lambda run_directory: analyse_run(run_directory, plan.sweep.keep_captures, dissectors),
             )
         except KeyboardInterrupt:
             pass

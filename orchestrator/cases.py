@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from agents.load import load_implementation
 from captures.columns import Columns
-from captures.conversations import NoTransfer, propose_session
+from captures.conversations import (
+    MOST_TALKS,
+    Known,
+    NoTransfer,
+    Talk,
+    flows_of,
+    other_talks,
+    own_talks,
+    propose_session,
+    talks_in,
+    there_is,
+)
 from captures.inspection import Case
 from captures.kept import CAPTURES
-from captures.session import Session
+from captures.session import Host, Session, sent_by
 from captures.traces import Link
 from emulator.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
 from orchestrator.analysis import expected_of, steady_rate_bps
-from orchestrator.catalogue import find_implementation
+from orchestrator.catalogue import find_implementation, implementation_files
 from orchestrator.errors import OwltError
-from orchestrator.plan import PLAN_NAME, Plan
+from orchestrator.plan import PLAN_NAME
 from orchestrator.record import RECORD_NAME, RunRecord, read_record
 from orchestrator.variants import base_name
 
+HOSTS: tuple[Host, ...] = ("sender", "receiver")
 _STEADY = {"delay", "rate", "overhead", "packet_error_rate", "seed"}
 """Of a written link, what leaves the delay of a packet that waits for none the same for all."""
 
@@ -48,14 +63,16 @@ def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
         forward_link=_link(record.channel, "forward"),
         reverse_link=_link(record.channel, "reverse"),
         expected=expected_of(record),
+        outcome=record.outcome.value,
+        reason=record.reason,
     )
 
 
 def _dissector(directory: Path, record: RunRecord) -> Sequence[str]:
     """As the plan of its sweep has it; without one, as the implementation of that name has it now."""
     path = directory.parent.parent / PLAN_NAME
-    plan = Plan.model_validate_json(path.read_bytes()) if path.is_file() else None
-    planned = plan.implementations[record.implementation].dissector if plan else []
+    plan = json.loads(path.read_bytes()) if path.is_file() else {}
+    planned: list[str] = plan.get("implementations", {}).get(record.implementation, {}).get("dissector", [])
     return planned or find_implementation(base_name(record.implementation)).dissector
 
 
@@ -108,38 +125,128 @@ def case_of_captures(captures: Sequence[Columns], said: Told) -> Case:
                 "name them: --port udp/1113"
             ) from problem
     told |= _told_ports(said.ports)
-    told |= {"multicast_groups": list(said.groups)} if said.groups else {}
-    told |= {"sender_address": said.sender} if said.sender else {}
-    told |= {"receiver_address": said.receiver} if said.receiver else {}
+    told |= {"multicast_groups": [_address("--group", group) for group in said.groups]} if said.groups else {}
+    told |= {"sender_address": _address("--sender", said.sender)} if said.sender else {}
+    told |= {"receiver_address": _address("--receiver", said.receiver)} if said.receiver else {}
     rate_bps = _quantity("--rate", said.rate, parse_rate_bps) if said.rate else None
-    link = None if said.delay_ns is None or rate_bps is None else Link(said.delay_ns, rate_bps)
+    link = None if said.delay_ns is None or not rate_bps else Link(said.delay_ns, rate_bps)
+    file_size = int(_quantity("--file-size", said.file_size, parse_size_bytes)) if said.file_size else None
     return Case(
         session=_session(captures, told),
         dissector=build.dissector if build else (),
-        file_size_bytes=int(_quantity("--file-size", said.file_size, parse_size_bytes)) if said.file_size else None,
+        file_size_bytes=file_size,
         rate_bps=rate_bps,
+        delay_ns=said.delay_ns,
         forward_link=link,
         reverse_link=link,
         two_clocks=said.two_clocks,
     )
 
 
+def what_else_is_there(captures: Sequence[Columns], session: Session) -> list[str]:
+    """Who else talks in the captures, each with the options that would choose it."""
+    return [_choice(talk, session) for talk in other_talks(captures, session)[:MOST_TALKS]]
+
+
+def what_was_proposed(captures: Sequence[Columns], session: Session) -> str:
+    """That the session is a proposal; of several talks, each with the option that would choose it alone."""
+    talks = [talk for talk in own_talks(captures, session) if not talk.hosts[1].is_multicast]
+    if len(talks) < 2:
+        return "the session is proposed from the packets"
+    named = [f"{_name(talk)}, {packets_text(talk.frames)} (--port {talk.option})" for talk in talks[:MOST_TALKS]]
+    return f"the session is proposed from the packets, of {' and '.join(named)}; an option leaves the others out"
+
+
+def _name(talk: Talk) -> str:
+    return f"{'TCP' if talk.is_tcp else 'UDP'} {talk.port}"
+
+
+def _choice(talk: Talk, session: Session) -> str:
+    name = _name(talk)
+    one, other = talk.hosts
+    if set(talk.hosts) == {session.sender_address, session.receiver_address}:
+        return f"{name}, {packets_text(talk.frames)} (--port {talk.option})"
+    hosts = f"{name} between {one} and {other}, {packets_text(talk.frames)}"
+    if other.is_multicast:
+        return f"{hosts} (--port {talk.option})"
+    return f"{hosts} (--port {talk.option} --sender {one} --receiver {other}, or the other way round)"
+
+
+def builds_on(session: Session) -> list[str]:
+    """The implementations that come with owlt and talk on a port of the session unless they are told another."""
+    found = []
+    for path in implementation_files():
+        build = load_implementation(path)
+        try:
+            ports = build.session_by_default
+        except KeyError:
+            continue
+        if {int(port) for port in ports.udp_ports} & set(session.udp_ports) or {
+            int(port) for port in ports.tcp_ports
+        } & set(session.tcp_ports):
+            found.append(build.name)
+    return found
+
+
+def refuse_foreign_session(captures: Sequence[Columns], session: Session) -> None:
+    """Raise OwltError where no capture has a packet of the session."""
+    if any(sent_by(columns, session, host).any() for columns in captures for host in HOSTS):
+        return
+    names = " and ".join(columns.path.name for columns in captures)
+    ports = [f"UDP {port}" for port in session.udp_ports] + [f"TCP {port}" for port in session.tcp_ports]
+    raise OwltError(
+        f"{names}: got no packet between {session.sender_address} and {session.receiver_address} on "
+        f"{', '.join(ports)}; there {there_is(talks_in([flows_of(columns) for columns in captures]))}"
+    )
+
+
 def _session(captures: Sequence[Columns], told: dict[str, Any]) -> Session:
-    is_whole = {"sender_address", "receiver_address"} <= set(told) and {"udp_ports", "tcp_ports"} & set(told)
+    sender, receiver = told.get("sender_address"), told.get("receiver_address")
+    _refuse_mixed(told)
+    known = Known(
+        sender=sender,
+        receiver=receiver,
+        udp_ports=tuple(int(port) for port in told.get("udp_ports", ())),
+        tcp_ports=tuple(int(port) for port in told.get("tcp_ports", ())),
+    )
+    is_whole = sender and receiver and (known.udp_ports or known.tcp_ports)
     try:
-        proposed = {} if is_whole else propose_session(captures).model_dump()
-        if {"udp_ports", "tcp_ports"} & set(told):
-            proposed = {key: value for key, value in proposed.items() if key.endswith("_address")}
-        return Session.model_validate(proposed | told)
+        proposed = {} if is_whole else propose_session(captures, known).model_dump()
+        session = Session.model_validate(proposed | told)
     except NoTransfer as problem:
         raise OwltError(str(problem)) from problem
     except ValidationError as problem:
-        first = problem.errors()[0]
-        where = first["loc"][0] if first["loc"] else "session"
-        raise OwltError(
-            f"{where}: got {first.get('input')!r}: {first['msg']}; "
-            "the options --sender, --receiver, --port and --group say what belongs to the session"
-        ) from problem
+        said = problem.errors()[0]["msg"].removeprefix("Value error, ")
+        raise OwltError(f"the session: {said}; --sender, --receiver, --port and --group say what it is") from problem
+    refuse_foreign_session(captures, session)
+    return session
+
+
+def _refuse_mixed(told: dict[str, Any]) -> None:
+    sender, receiver, groups = (told.get(key) for key in ("sender_address", "receiver_address", "multicast_groups"))
+    if sender and sender == receiver:
+        raise OwltError(f"--sender and --receiver: got {sender} for both, wanted two hosts")
+    for option, address in (("--sender", sender), ("--receiver", receiver)):
+        if address and address.is_multicast:
+            raise OwltError(f"{option}: got the group {address}, wanted a host's address; groups are for --group")
+    for group in groups or ():
+        if not (group := _address("--group", str(group))).is_multicast:
+            raise OwltError(f"--group: got {group}, wanted a multicast group: an address in 224.0.0.0/4 or ff00::/8")
+    named = [_address("--group", str(group)) for group in groups or ()]
+    if len({address.version for address in (sender, receiver, *named) if address}) > 1:
+        raise OwltError("--sender, --receiver, --group: got IPv4 and IPv6 addresses, wanted one kind")
+
+
+def _address(option: str, text: str) -> IPv4Address | IPv6Address:
+    try:
+        return ip_address(text)
+    except ValueError as problem:
+        raise OwltError(f"{option}: got {text!r}, wanted an address such as 10.0.0.1 or fd00::1") from problem
+
+
+def packets_text(count: int) -> str:
+    """1 packet, 1135 packets."""
+    return f"{count} packet" if count == 1 else f"{count} packets"
 
 
 def _told_ports(ports: Sequence[str]) -> dict[str, list[int]]:

@@ -154,7 +154,7 @@ def runs_done(results: Path) -> set[str]:
 
 
 def supervise(
-    plan: Plan, results: Path, launch: Launcher, slots: int, observe: Observe, analyse: Callable[[Path], None]
+    plan: Plan, results: Path, launch: Launcher, slots: int, observe: Observe, analyse: Callable[[Path], object]
 ) -> None:
     """Certify the plan's channels and perform every run that has no record yet, on `slots` workers side by side.
 
@@ -221,7 +221,7 @@ class _Desk:
         launch: Launcher,
         done: set[str],
         observe: Observe,
-        analyse: Callable[[Path], None],
+        analyse: Callable[[Path], object],
         write: Callable[[str], object],
     ) -> None:
         self._plan = plan

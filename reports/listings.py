@@ -13,7 +13,7 @@ from itertools import product
 from reports.grid import ERROR_RATE, OTHER, Axis, Grid, Group, Place
 from reports.load import Results
 from reports.looks import SERIES, named_or_counted
-from reports.metrics import METRICS, Metric
+from reports.metrics import FURTHER, METRICS, Metric
 from reports.panels import Figure, Panel, file_text
 from reports.statistics import box_of
 from reports.units import listed
@@ -30,7 +30,7 @@ def needs_listings(results: Results) -> bool:
 def listings(results: Results) -> Iterator[Figure]:
     """One figure a metric, axis, group of places and value of the dimension that is not the axis."""
     grid = Grid.of(results)
-    for group, metric, axis in product(grid.groups, METRICS, grid.axes):
+    for group, metric, axis in product(grid.groups, METRICS + FURTHER, grid.axes):
         others: tuple[float | None, ...] = grid.along(OTHER[axis]) or (None,)
         for other in others:
             yield _Listing(results, grid, group, metric, axis, other).figure(is_only=len(others) == 1)
@@ -54,7 +54,7 @@ class _Listing:
 
     def figure(self, is_only: bool) -> Figure:
         """The figure; is it the only one of its kind, its name need not say the other dimension."""
-        results, axis, is_count = self.results, self.axis, self.metric.kind == "count"
+        results, axis = self.results, self.axis
         suffix = "" if is_only or self.other is None else f"-{_file_text(OTHER[axis], self.other)}"
         several = len(self.values) > 1
         return Figure(
@@ -63,7 +63,7 @@ class _Listing:
             axis=axis,
             implementations=results.implementations,
             panels=self._rows_of_categories() if several else self._rows_of_places(),
-            share=("all" if is_count and axis == ERROR_RATE else "row") if several else "none",
+            share=("all" if self.metric.grows_with_file and axis == ERROR_RATE else "row") if several else "none",
             lying=True,
         )
 

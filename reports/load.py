@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from captures.cache import load_summary
 from captures.summary import CaptureSummary
+from captures.view import ProtocolView, load_view
 from reports.records import (
     Certificate,
     Event,
@@ -22,6 +23,7 @@ from reports.records import (
     Sweep,
     WrittenChannel,
 )
+from reports.tcp_agreement import tcp_disagreement
 from reports.told import told_apart
 
 PLAN_NAME = "plan.json"
@@ -32,17 +34,27 @@ CERTIFICATES = "certificates"
 
 @dataclass(frozen=True)
 class Run:
-    """One row of the table. `summary` is None where the captures were not summarised."""
+    """One row of the table. `summary` is None where the captures were not summarised, `view` where the messages in
+    them were not looked at: they are in one repetition of each permutation."""
 
     record: Record
     summary: CaptureSummary | None
     directory: Path
+    view: ProtocolView | None = None
 
     @property
     def suspect(self) -> tuple[str, ...]:
         """Why the run's numbers are not to be trusted blindly; empty for most."""
         of_captures = self.summary.suspect if self.summary else []
-        return tuple(dict.fromkeys((*self.record.suspect, *of_captures)))
+        return tuple(dict.fromkeys((*self.record.suspect, *of_captures, *self._tcp_suspect)))
+
+    @property
+    def _tcp_suspect(self) -> tuple[str, ...]:
+        kernel = self.record.tcp.get("sender")
+        if kernel is None or self.view is None or self.view.tcp is None:
+            return ()
+        disagreement = tcp_disagreement(kernel, self.view.tcp)
+        return (disagreement,) if disagreement else ()
 
     @property
     def completed(self) -> bool:
@@ -127,7 +139,7 @@ def load_results(directory: Path) -> Results:
             f"{directory}: no run has a record (runs/*/{RECORD_NAME}), so there is nothing to report; "
             "run the sweep first, or name another results directory"
         )
-    runs = [Run(Record.read(path), load_summary(path.parent), path.parent) for path in paths]
+    runs = [Run(Record.read(path), load_summary(path.parent), path.parent, load_view(path.parent)) for path in paths]
     _refuse_strangers(directory, plan, runs)
     _refuse_mixed_clocks(directory, runs)
     runs.sort(key=lambda run: (plan.place(run.record.permutation), run.record.repetition))

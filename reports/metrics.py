@@ -1,4 +1,8 @@
-"""What is compared: four numbers of a run, each with its unit and its meaning in words."""
+"""What is compared: numbers of a run, each with its unit and its meaning in words.
+
+Four stand in front everywhere (METRICS), two more are drawn where who wants them unfolds them (FURTHER), and all that
+captures give are in a table (MEASURES).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,13 @@ from captures.summary import CaptureSummary
 from reports.load import Run
 from reports.units import measured_text, number_text
 
+MetricKind = Literal["rate", "count", "amount"]
+"""Counts and amounts grow with the file; counts are whole numbers."""
+
 
 @dataclass(frozen=True)
 class Metric:
-    """One number of a run. `per_unit` is how many of the summary's units (bit/s, packets) make one shown."""
+    """One number of a run. `per_unit` is how many of the summary's units (bit/s, packets, bytes) make one shown."""
 
     key: str
     """Its field in CaptureSummary."""
@@ -20,18 +27,23 @@ class Metric:
     name: str
     unit: str
     per_unit: float
-    kind: Literal["rate", "count"]
+    kind: MetricKind
     meaning: str
     formula: str = ""
 
     @property
     def label(self) -> str:
         """Name and unit, for an axis or a table head."""
-        return f"{self.name} ({self.unit})"
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+    @property
+    def grows_with_file(self) -> bool:
+        """Whether values of files of different sizes are not to be compared."""
+        return self.kind != "rate"
 
     def text(self, value: float) -> str:
         """A value, or a statistic of values, as tables show it."""
-        return measured_text(value) if self.kind == "rate" else number_text(value)
+        return number_text(value) if self.kind == "count" else measured_text(value)
 
     def of_summary(self, summary: CaptureSummary) -> float | None:
         """The number in its unit, None where the captures gave none."""
@@ -87,5 +99,86 @@ METRICS = (
         kind="count",
         meaning="Receiver to sender: the packets of the session that the receiver sent, counted the same way. "
         "On an asymmetric link this is what the thin return channel has to carry.",
+    ),
+)
+
+FURTHER = (
+    Metric(
+        key="total_data_bytes",
+        slug="total-data",
+        name="Total data",
+        unit="MB",
+        per_unit=1e6,
+        kind="amount",
+        meaning="All bytes that the sender sent for the file, in Ethernet frames of the session, as sent: headers, "
+        "control and what was sent again with them.",
+    ),
+    Metric(
+        key="normalized_goodput_bps",
+        slug="normalized-goodput",
+        name="Normalized goodput",
+        unit="Mbit/s",
+        per_unit=1e6,
+        kind="rate",
+        meaning="The goodput times the share of the file in the total data: of two with the same goodput, the one that "
+        "sent less for it has more. The form is ours; it equals the goodput of a sender that sends nothing but the "
+        "file.",
+        formula="goodput × file bytes / total data",
+    ),
+)
+
+MEASURES = (
+    Metric(
+        key="throughput_forward_bps",
+        slug="throughput-forward",
+        name="Throughput →",
+        unit="Mbit/s",
+        per_unit=1e6,
+        kind="rate",
+        meaning="All bits of the session’s frames that came out of the channel, over the session: → those of the "
+        "sender, ← those of the receiver.",
+        formula="8 × bytes as delivered / (last packet − first packet)",
+    ),
+    Metric(
+        key="throughput_reverse_bps",
+        slug="throughput-reverse",
+        name="Throughput ←",
+        unit="kbit/s",
+        per_unit=1e3,
+        kind="rate",
+        meaning="",
+    ),
+    FURTHER[0],
+    Metric(
+        key="data_ratio",
+        slug="data-ratio",
+        name="Data ratio",
+        unit="",
+        per_unit=1,
+        kind="rate",
+        meaning="Bytes sent for each byte of the file; 1 would be a protocol without headers, repairs and control.",
+        formula="total data / file bytes",
+    ),
+    FURTHER[1],
+    Metric(
+        key="efficiency",
+        slug="efficiency",
+        name="Efficiency",
+        unit="%",
+        per_unit=0.01,
+        kind="rate",
+        meaning="The share of what the forward channel could carry during the session that became file. None where its "
+        "rate is unlimited or changes.",
+        formula="goodput / rate",
+    ),
+    Metric(
+        key="utilisation",
+        slug="utilisation",
+        name="Utilisation",
+        unit="%",
+        per_unit=0.01,
+        kind="rate",
+        meaning="The share of it that was used, for whatever.",
+        formula="throughput → / rate",
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -16,16 +17,23 @@ from reports.channels import channel_head, link_words, step_rows, timeline_words
 from reports.glance import glance_rows, glance_tables
 from reports.grid import Grid
 from reports.inline import inlined
+from reports.ledgers import COLUMNS, corrupted_unseen, ledger_rows, shown_columns, unexplained
 from reports.listings import needs_listings
 from reports.load import Results, Run
 from reports.looks import NAMED, SERIES, Looks
-from reports.metrics import METRICS, Metric
+from reports.metrics import FURTHER, MEASURES, METRICS, Metric
 from reports.panels import Figure
-from reports.statistics import FEW, boxes_of
-from reports.units import delay_text, listed, probability_text, rate_text, size_text
+from reports.protocols import PHASES, Said
+from reports.session_figures import Drawn, SessionFigure
+from reports.statistics import FEW, box_of, boxes_of
+from reports.tcp_table import CAPTION, HEADS, TEXT_HEADS, tcp_cells, tcp_problems
+from reports.units import delay_text, listed, number_text, probability_text, rate_text, size_text
 
 INLINED_RUNS = 1000
 """Beyond so many runs the drawings stay beside the page, for with them it would be too heavy for a browser."""
+
+MANY_ROWS = 48
+"""A table of a permutation a row that has more is folded."""
 
 TEMPLATES = Path(__file__).parent / "templates"
 OUTCOMES = ("completed", "corrupt", "unsupported", "failed", "timed_out", "aborted")
@@ -43,14 +51,25 @@ CLOCKS = {
 FILES = {
     "record": ("record.json",),
     "summary": ("summary.json",),
-    "sender": ("sender.out", "sender.err", "sender.pcap"),
+    "protocol": ("protocol.json",),
+    "sender": ("sender.out", "sender.err", "sender.pcap", "tcp-sender.csv"),
     "receiver": ("receiver.out", "receiver.err", "receiver.pcap"),
 }
 """What may lie beside a record and is linked where it does, by what it is of."""
 
 
-def render_page(results: Results, compared: list[Figure], portrayed: list[Figure], figures: Path) -> str:
-    """The page as HTML that needs nothing from anywhere; `figures` is where the drawn figures are."""
+def render_page(
+    results: Results,
+    compared: list[Figure],
+    portrayed: list[Figure],
+    said: Sequence[Said],
+    sessions: Mapping[str, Drawn],
+    figures: Path,
+) -> str:
+    """The page as HTML that needs nothing from anywhere; `figures` is where the drawn figures are.
+
+    `sessions` are the drawn ones of the runs in `said`, by implementation.
+    """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -63,6 +82,7 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
         "rate": rate_text,
         "size": size_text,
         "probability": probability_text,
+        "number": number_text,
         "listed": listed,
         "head": channel_head,
         "link": link_words,
@@ -76,11 +96,13 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
     versions, of_builds = _versions(results), {build.name: list(build.versions) for build in builds}
     most_runs = max(results.asked.values())
     is_many = len(results.implementations) > NAMED
+    ledgers = ledger_rows(results)
 
     def drawing(figure: Figure) -> Markup:
         is_portrait = figure in portrayed
-        if len(results.runs) > INLINED_RUNS or (is_many and is_portrait):
-            return Markup('<img src="figures/{}.svg" alt="{}" loading="lazy">').format(figure.name, figure.caption)
+        is_folded = (is_many and is_portrait) or figure.panels[0][0].metric in FURTHER
+        if len(results.runs) > INLINED_RUNS or is_folded:
+            return _image(figure)
         svg = (figures / f"{figure.name}.svg").read_text()
         return Markup(inlined(svg, figure.name, figure.caption, told))  # our own drawing, escaped in `inlined`
 
@@ -88,6 +110,26 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
         results=results,
         grid=Grid.of(results),
         metrics=METRICS,
+        further=FURTHER,
+        measures=MEASURES,
+        measured={point: [box_of(results, point, metric) for metric in MEASURES] for point in results.asked},
+        many_rows=MANY_ROWS,
+        first_name=next(iter(results.implementations)),
+        ledgers=ledgers,
+        ledger_columns=shown_columns(ledgers),
+        all_ledger_columns=len(COLUMNS),
+        unexplained=unexplained(results),
+        unseen=corrupted_unseen(results),
+        cut_runs=sum(run.summary is not None and run.summary.headers_only for run in results.runs),
+        said=said,
+        unsaid=[name for name in results.implementations if name not in {each.name for each in said}],
+        phases=PHASES,
+        sessions=sessions,
+        tcp_rows=tcp_cells(results),
+        tcp_heads=HEADS,
+        tcp_texts=TEXT_HEADS,
+        tcp_caption=CAPTION,
+        without_tcp=tcp_problems(results),
         clock_meaning=CLOCKS.get(results.clock, ""),
         outcomes=outcomes,
         counted={name: text for name, text in COUNTED.items() if any(counts[name] for counts in outcomes.values())},
@@ -104,13 +146,19 @@ def render_page(results: Results, compared: list[Figure], portrayed: list[Figure
         is_many=is_many,
         lying=needs_listings(results),
         boxes={metric.slug: boxes_of(results, metric) for metric in METRICS},
-        compared={metric.slug: _of_metric(compared, metric) for metric in METRICS},
+        compared={metric.slug: _of_metric(compared, metric) for metric in METRICS + FURTHER},
         portrayed={name: _of_implementation(portrayed, name) for name in results.implementations},
         marks=_marks(list(results.implementations)),
         drawing=drawing,
+        image=_image,
         files=_files,
         outcome_names=OUTCOMES,
     )
+
+
+def _image(figure: Figure | SessionFigure) -> Markup:
+    """A drawing that stays beside the page."""
+    return Markup('<img src="figures/{}.svg" alt="{}" loading="lazy">').format(figure.name, figure.caption)
 
 
 def _marks(names: list[str]) -> dict[str, Markup]:

@@ -15,7 +15,7 @@ from typing import Literal
 from reports.grid import ERROR_RATE, OTHER, Axis, Grid, Place
 from reports.load import Results
 from reports.looks import SERIES, named_or_counted
-from reports.metrics import METRICS, Metric
+from reports.metrics import FURTHER, METRICS, Metric
 from reports.statistics import Box, box_of
 from reports.units import listed
 
@@ -68,7 +68,7 @@ def comparisons(results: Results) -> Iterator[Figure]:
     grid = Grid.of(results)
     names = tuple(results.implementations)
     whose = named_or_counted(list(results.implementations.values()))
-    for group, metric, axis in product(grid.groups, METRICS, grid.axes):
+    for group, metric, axis in product(grid.groups, METRICS + FURTHER, grid.axes):
         for part in _parts(grid, axis, names):
             yield Figure(
                 name=file_text(f"{metric.slug}-against-{axis.slug}-{group.file_text}{part.suffix}"),
@@ -76,7 +76,7 @@ def comparisons(results: Results) -> Iterator[Figure]:
                 axis=axis,
                 implementations=results.implementations,
                 panels=_panels(results, names, part, [_Row(metric, place) for place in group.places]),
-                share="column" if metric.kind == "count" and axis == ERROR_RATE else "row",
+                share="column" if metric.grows_with_file and axis == ERROR_RATE else "row",
             )
 
 

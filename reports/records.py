@@ -276,6 +276,8 @@ class Record(Permutation):
     kernel_hz: int | None = None
     channel_key: str = ""
     certificate: Literal["ok", "failed", "incomplete", ""] = ""
+    session: dict[str, Any] = {}
+    """What belongs to the run in the captures (captures.session); {}: it ended before that was known."""
     tcp: dict[Literal["sender", "receiver"], HostTcp] = {}
     """Of a run over TCP."""
 

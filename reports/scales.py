@@ -12,7 +12,7 @@ from typing import Literal
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, SymmetricalLogLocator
 
-from reports.metrics import Metric
+from reports.metrics import Metric, MetricKind
 from reports.panels import Figure
 from reports.units import tick_text
 
@@ -45,7 +45,7 @@ def scales_of(figure: Figure) -> list[Scale]:
 
     def scale(group: tuple[int, int], metric: Metric) -> Scale:
         alike = {other for other, panel in panels if panel.metric == metric}
-        return scale_for(_kind_for([values[other] for other in alike]), values[group], metric.kind == "count")
+        return scale_for(_kind_for([values[other] for other in alike]), values[group], metric.kind)
 
     return [scale(group, panel.metric) for group, panel in panels]
 
@@ -63,24 +63,25 @@ def _kind_for(groups: list[list[float]]) -> Kind:
     return "log" if all(value > 0 for group in groups for value in group) else "log above 1"
 
 
-def scale_for(kind: Kind, values: list[float], is_count: bool) -> Scale:
+def scale_for(kind: Kind, values: list[float], values_are: MetricKind) -> Scale:
     """The scale that shows all the values with room around them; any scale where there are none."""
     if not values:
         return Scale(kind, 1 if kind == "log" else 0, 10)
     least, greatest = min(values), max(values)
     if kind == "linear":
-        return _linear(least, greatest, is_count)
+        return _linear(least, greatest, values_are)
     if kind == "log above 1":
         return Scale(kind, -0.5, 1.5 * max(greatest, 1))
     factor = max(greatest / least, 1.5) ** ROOM
     return Scale(kind, least / factor, greatest * factor)
 
 
-def _linear(least: float, greatest: float, is_count: bool) -> Scale:
-    """From zero; but many packets and few more from near the least, for what matters is the difference."""
-    if not is_count or least <= max(greatest / 2, 10):
+def _linear(least: float, greatest: float, values_are: MetricKind) -> Scale:
+    """From zero; but much and little more from near the least, for what matters is the difference."""
+    few, grain = (10, 1.5) if values_are == "count" else (0, 0)
+    if values_are == "rate" or least <= max(greatest / 2, few):
         return Scale("linear", 0, greatest * (1 + ROOM) or 1)
-    room = max(ROOM * (greatest - least), 0.005 * greatest, 1.5)
+    room = max(ROOM * (greatest - least), 0.005 * greatest, grain)
     return Scale("linear", max(least - room, 0), greatest + room)
 
 

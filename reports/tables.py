@@ -10,8 +10,9 @@ from typing import Any
 
 from captures.ledger import Ledger
 from captures.summary import CaptureSummary
+from captures.view import ProtocolView
 from reports.load import Results, Run
-from reports.metrics import METRICS
+from reports.metrics import MEASURES, METRICS
 from reports.records import Permutation
 from reports.statistics import BoxNumbers, boxes_of
 
@@ -43,15 +44,16 @@ SUMMARY_COLUMNS = tuple(
     for name, field in CaptureSummary.model_fields.items()
     if field.annotation in (int, float, int | None, float | None) and name != "schema_version"
 )
-
-
+VIEW_COLUMNS = tuple(name for name, field in ProtocolView.model_fields.items() if field.annotation == (int | None))
+"""Of the runs whose messages were looked at."""
 LEDGER_COLUMNS = tuple(f"{way}_{name}" for way in ("forward", "reverse") for name in Ledger.model_fields)
 """What became of the packets of each host: those of the sender go forward."""
 
 
 def runs_csv(results: Results) -> str:
     """One row a run that has a record; cells of what a run does not have are empty."""
-    return _csv((*RECORD_COLUMNS, "suspect", *SUMMARY_COLUMNS, *LEDGER_COLUMNS), map(_run_row, results.runs))
+    columns = (*RECORD_COLUMNS, "suspect", *SUMMARY_COLUMNS, *VIEW_COLUMNS, *LEDGER_COLUMNS)
+    return _csv(columns, map(_run_row, results.runs))
 
 
 def _run_row(run: Run) -> dict[str, Any]:
@@ -59,6 +61,7 @@ def _run_row(run: Run) -> dict[str, Any]:
         **run.record.model_dump(include=set(RECORD_COLUMNS)),
         "suspect": "; ".join(run.suspect),
         **(run.summary.model_dump(include=set(SUMMARY_COLUMNS)) if run.summary else {}),
+        **(run.view.model_dump(include=set(VIEW_COLUMNS)) if run.view else {}),
         **(_ledgers(run.summary) if run.summary else {}),
     }
 
@@ -80,7 +83,7 @@ def statistics_csv(results: Results) -> str:
             "n": box.n,
             **(asdict(box.numbers) if box.numbers else {}),
         }
-        for metric in METRICS
+        for metric in METRICS + MEASURES
         for box in boxes_of(results, metric)
     )
     return _csv(("metric", "unit", *Permutation.model_fields, "asked", "n", *numbers), rows)

@@ -32,6 +32,8 @@ HEADS = (
     "fast retransmit (%)",
     "spurious (%)",
 )
+TEXT_HEADS = 4
+"""So many of them stand over words."""
 CAPTION = (
     "Means over the runs of what the sender's kernel counted, as shares of the packets that the sender sent (STR): "
     "retransmission timeouts (RTO), with those of a SYN; segments sent again in fast recovery, upon duplicate or "
@@ -147,6 +149,15 @@ def tcp_rows(results: Results) -> list[TcpRow]:
 def tcp_cells(results: Results) -> list[tuple[str, ...]]:
     """The same rows as texts under HEADS."""
     return [_cells(results, row) for row in tcp_rows(results)]
+
+
+def tcp_problems(results: Results) -> list[tuple[Run, str]]:
+    """The runs over TCP of which a kernel's numbers are missing, and why."""
+    found = [
+        (run, [f"{role}: {host.problem}" for role, host in run.record.tcp.items() if host.problem])
+        for run in results.runs
+    ]
+    return [(run, "; ".join(problems)) for run, problems in found if problems]
 
 
 def _cells(results: Results, row: TcpRow) -> tuple[str, ...]:

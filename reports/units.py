@@ -7,6 +7,7 @@ from decimal import Decimal
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 _NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+_BYTES = {"B": 1, "kB": 10**3, "MB": 10**6}
 _BPS = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9, "Tbit/s": 10**12}
 
 
@@ -20,6 +21,12 @@ def written_rate_bps(text: str) -> float:
     """A rate as files have it, "10 Mbit/s", in bit/s."""
     number, unit = text.split()
     return float(Decimal(number) * _BPS[unit])
+
+
+def written_size_bytes(text: str) -> int:
+    """A size as files have it, "24 B", in bytes."""
+    number, unit = text.split()
+    return int(Decimal(number) * _BYTES[unit])
 
 
 def delay_text(delay_ns: int) -> str:

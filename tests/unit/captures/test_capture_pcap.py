@@ -101,7 +101,7 @@ def test_times_have_all_their_nanoseconds(tmp_path: Path) -> None:
     ("content", "text"),
     [
         (b"", "got 0 bytes, wanted a pcap header of 24"),
-        (b"\x1f\x8b\x08" + bytes(40), "got a compressed file, wanted a pcap or pcapng; gunzip it first"),
+        (b"\x1f\x8b\x08" + bytes(40), "got a compressed file, wanted a pcap or pcapng; unpack it first: gunzip -k"),
         (b"PK\x03\x04" + bytes(40), "begins with 504b0304, wanted the magic number"),
         (bytes.fromhex("4d3cb2a1020004000000000000000000000004006900 0000"), "link type 105, wanted 1"),
     ],

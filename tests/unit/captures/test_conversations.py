@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
 from captures.columns import Columns, read_columns
-from captures.conversations import MOST_PORTS, NoTransfer, flows_of, propose_session
+from captures.conversations import MOST_PORTS, Known, NoTransfer, flows_of, other_talks, own_talks, propose_session
 from tests.unit.captures.making import GROUP, RECEIVER, SENDER, flip, tcp_frame, timed, udp_frame, write_pcap
 
 BULK, REPLY = bytes(1000), bytes(20)
+OTHER = "10.77.0.9"
 
 
 def captured(folder: Path, *frames: bytes) -> Columns:
@@ -86,7 +88,7 @@ def test_flows_are_counted_by_addresses_and_ports(tmp_path: Path) -> None:
 
 def test_a_capture_without_udp_and_tcp_has_no_transfer(tmp_path: Path) -> None:
     with pytest.raises(NoTransfer, match="got no UDP or TCP packet"):
-        propose_session([captured(tmp_path)])
+        propose_session([captured(tmp_path, bytes(60))])
 
 
 def test_hosts_with_too_many_ports_ask_for_them_to_be_named(tmp_path: Path) -> None:
@@ -97,3 +99,62 @@ def test_hosts_with_too_many_ports_ask_for_them_to_be_named(tmp_path: Path) -> N
     ]
     with pytest.raises(NoTransfer, match="--port udp/1113"):
         propose_session([captured(tmp_path, *frames)])
+
+
+def test_of_a_host_that_is_known_the_partner_is_who_it_talks_to_most(tmp_path: Path) -> None:
+    frames = [
+        *[udp_frame(BULK)] * 5,
+        *[udp_frame(BULK, source=OTHER, destination=RECEIVER, port=7000)] * 3,
+        udp_frame(BULK, source=OTHER, destination=SENDER, port=7001),
+    ]
+    columns = captured(tmp_path, *frames)
+    session = propose_session([columns], Known(sender=ip_address(OTHER)))
+    assert (str(session.sender_address), str(session.receiver_address)) == (OTHER, RECEIVER)
+    assert session.udp_ports == (7000,)
+    assert str(propose_session([columns], Known(receiver=ip_address(OTHER))).sender_address) == RECEIVER
+
+
+def test_a_sender_that_is_known_sends_even_if_it_sends_less(tmp_path: Path) -> None:
+    session = propose_session([captured(tmp_path, reply(), *[udp_frame(BULK)] * 3)], Known(sender=ip_address(RECEIVER)))
+    assert (str(session.sender_address), str(session.receiver_address)) == (RECEIVER, SENDER)
+
+
+def test_ports_that_are_known_choose_the_talk(tmp_path: Path) -> None:
+    frames = [*[udp_frame(BULK)] * 5, udp_frame(BULK, source=OTHER, destination=RECEIVER, port=7000)]
+    session = propose_session([captured(tmp_path, *frames)], Known(udp_ports=(7000,)))
+    assert (str(session.sender_address), session.udp_ports) == (OTHER, (7000,))
+
+
+def test_what_nobody_says_is_refused_with_what_there_is(tmp_path: Path) -> None:
+    there = r"got no packet on UDP 9; there is UDP 5222 between 10\.77\.0\.1 and 10\.77\.0\.2 \(2 packets\)"
+    columns = captured(tmp_path, *[udp_frame(BULK)] * 2)
+    with pytest.raises(NoTransfer, match=there):
+        propose_session([columns, columns], Known(udp_ports=(9,)))
+
+
+def test_captures_without_a_frame_say_so(tmp_path: Path) -> None:
+    with pytest.raises(NoTransfer, match="got no frame at all"):
+        propose_session([captured(tmp_path)])
+
+
+def test_of_an_empty_capture_the_other_tells_the_session(tmp_path: Path) -> None:
+    empty, other = captured(tmp_path), captured(tmp_path, *[udp_frame(BULK)] * 3)
+    assert propose_session([empty, other]) == propose_session([other, empty])
+
+
+def test_other_talks_are_those_beside_the_session(tmp_path: Path) -> None:
+    licklider = udp_frame(REPLY, source=OTHER, port=1113)
+    frames = [*[udp_frame(BULK)] * 9, *[licklider] * 4, *[tcp_frame(REPLY)] * 3]
+    first, second = captured(tmp_path, *frames), captured(tmp_path, *frames[:-1])
+    session = propose_session([first])
+    assert [(talk.option, talk.frames) for talk in other_talks([first, second], session)] == [
+        ("udp/1113", 4),
+        ("tcp/5223", 3),
+    ]
+    assert [(talk.option, talk.frames) for talk in own_talks([first, second], session)] == [("udp/5222", 9)]
+
+
+def test_damaged_packets_of_the_session_are_no_other_talk(tmp_path: Path) -> None:
+    hit = [udp_frame(BULK, source="10.77.0.3")] * 2
+    columns = captured(tmp_path, *[udp_frame(BULK)] * 9, *hit)
+    assert other_talks([columns], propose_session([columns])) == []

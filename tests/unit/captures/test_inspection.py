@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def test_rows_have_frames_times_and_copies(tmp_path: Path) -> None:
     packets = run(tmp_path).packets
     assert packets["frame"][:3].tolist() == [1, 2, 3]
     assert packets["sent_ns"][:2].tolist() == [SENT[0][0], SENT[1][0]]
-    assert packets["delay_ns"][:4].tolist() == [OWD_NS, OWD_NS, 0, OWD_NS]
+    assert packets["delay_ns"][:4].tolist() == [OWD_NS, OWD_NS, None, OWD_NS]
     assert packets["copies"].tolist() == [1, 1, 0, 1, 1, 1, 1, 2, *[1] * 17]
     assert packets["host"].tolist() == ["sender"] * 20 + ["receiver"] * 5
 
@@ -118,6 +119,28 @@ def test_a_known_delay_tells_how_the_round_trip_is_shared(tmp_path: Path) -> Non
     assert found.clocks.offset_ns == pytest.approx(7_000, abs=10)
 
 
+def clock_note(found: Inspection) -> str:
+    (note,) = (note for note in found.notes if note.startswith("two clocks"))
+    return note
+
+
+def test_the_note_says_how_true_offset_and_drift_are(tmp_path: Path) -> None:
+    note = clock_note(run(tmp_path, Case(SESSION, two_clocks=True), ahead_ns=-3_000_000_000))
+    assert re.search(r"if both ways take equally long; otherwise off by up to [0-9.]+ ms; its drift is", note)
+    assert re.search(r"its drift is [+-][0-9.]+ ± [0-9.]+ ppm", note)
+
+
+def test_a_delay_that_is_told_without_a_rate_shares_the_round_trip(tmp_path: Path) -> None:
+    found = run(tmp_path, Case(SESSION, two_clocks=True, delay_ns=OWD_NS), ahead_ns=7_000)
+    assert "by the delay that is given, true to within" in clock_note(found)
+    assert not any("corrected clocks" in reason for reason in found.summary.suspect)
+
+
+def test_packets_that_take_less_than_the_delay_that_is_told_are_suspect(tmp_path: Path) -> None:
+    found = run(tmp_path, Case(SESSION, two_clocks=True, delay_ns=2 * OWD_NS), ahead_ns=-3_000_000_000)
+    assert any(reason.startswith("by the corrected clocks the way there and back") for reason in found.summary.suspect)
+
+
 def test_without_the_files_size_there_is_no_goodput_and_it_says_so(tmp_path: Path) -> None:
     found = run(tmp_path)
     assert found.summary.goodput_bps is None
@@ -125,9 +148,9 @@ def test_without_the_files_size_there_is_no_goodput_and_it_says_so(tmp_path: Pat
 
 
 def test_with_it_there_is(tmp_path: Path) -> None:
-    found = run(tmp_path, Case(SESSION, file_size_bytes=4000, rate_bps=1e6))
+    found = run(tmp_path, Case(SESSION, file_size_bytes=4000, rate_bps=1e7))
     assert found.summary.goodput_bps == pytest.approx(32_000 / found.summary.session_s)
-    assert found.summary.efficiency == pytest.approx(found.summary.goodput_bps / 1e6)
+    assert found.summary.efficiency == pytest.approx(found.summary.goodput_bps / 1e7)
 
 
 def test_cut_frames_are_noted(tmp_path: Path) -> None:

@@ -567,3 +567,63 @@ def test_where_the_capture_began_later_than_the_connection_nothing_is_placed(tmp
     (found,) = read(tmp_path, [segment("A", 6, 1, 1000)], TCP_FILE)
 
     assert (found.first_byte, found.byte_count, found.unplaced) == (None, 1000, True)
+
+
+def handshake(isn: int = 100, other_isn: int = 70) -> list[bytes]:
+    return [
+        segment("S", isn),
+        segment("SA", other_isn, isn + 1, by=RECEIVER_SAYS),
+        segment("A", isn + 1, other_isn + 1),
+    ]
+
+
+def damaged_syn() -> bytes:
+    """One whose sequence number was hit, its checksum left as it was: larger than those of all data."""
+    octets = bytearray(segment("S", 100))
+    octets[38] ^= 0x40
+    return bytes(octets)
+
+
+def names(found: Sequence[Message]) -> list[str]:
+    return [message.name for message in found]
+
+
+def test_a_damaged_syn_does_not_make_data_retransmissions(tmp_path: Path) -> None:
+    data = [segment("A", 101 + 1000 * n, 71, 1000) for n in range(4)]
+    found = read(tmp_path, [*handshake()[:2], damaged_syn(), handshake()[2], *data, data[1]], TCP_FILE)
+
+    assert names(found) == ["SYN", "SYN-ACK", "damaged SYN", "ACK", *["data"] * 4, "retransmission"]
+    assert (carried_file_bytes(found), repeated_file_bytes(found)) == (4000, 1000)
+
+
+def test_a_damaged_syn_that_nothing_shows_is_corrected_by_the_syn_ack(tmp_path: Path) -> None:
+    data = [segment("A", 101 + 1000 * n, 71, 1000) for n in range(3)]
+    wrong = segment("S", 100 ^ 0x40000000)
+    found = read(tmp_path, [wrong, *handshake()[1:2], wrong, *handshake()[2:], *data, data[0]], TCP_FILE)
+
+    assert names(found)[4:] == ["data", "data", "data", "retransmission"]
+    assert pieces(found)[4:] == [(0, 1000), (1000, 1000), (2000, 1000), (0, 1000)]
+
+
+def test_damaged_data_is_not_what_makes_the_next_a_retransmission(tmp_path: Path) -> None:
+    hit = bytearray(segment("A", 101, 71, 1000))
+    hit[-1] ^= 1
+    found = read(tmp_path, [*handshake(), bytes(hit), segment("A", 101, 71, 1000)], TCP_FILE)
+
+    assert names(found)[3:] == ["damaged data", "data"]
+
+
+def test_what_is_sent_again_is_known_without_a_syn(tmp_path: Path) -> None:
+    data = [segment("A", number, 71, 1000) for number in (5000, 6000, 4000, 5000)]
+
+    assert names(read(tmp_path, data, TCP_FILE)) == ["data", "data", "data", "retransmission"]
+
+
+@pytest.mark.parametrize("ending", ["FA", "R"])
+def test_a_new_connection_of_the_same_ports_begins_anew(tmp_path: Path, ending: str) -> None:
+    first = [*handshake(), segment("A", 101, 71, 1000), segment(ending, 1101, 71)]
+    second = [*handshake(900, 800), segment("A", 901, 801, 1000)]
+    found = read(tmp_path, [*first, *second], TCP_FILE)
+
+    assert names(found)[-1] == "data"
+    assert found[-1].unplaced  # two connections filled the file

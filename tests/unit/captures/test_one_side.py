@@ -72,3 +72,26 @@ def test_damage_is_told(tmp_path: Path) -> None:
     path = write_pcap(tmp_path / "cut.pcap", DATA)
     path.write_bytes(path.read_bytes()[:-1])
     assert "is cut short" in one_side(read_columns(path), SESSION, "sender", None, None).notes[1]
+
+
+def test_a_file_that_is_larger_than_what_was_sent_is_suspect_and_has_no_goodput(tmp_path: Path) -> None:
+    found = one_side(captured(tmp_path, *DATA, *REPLY), SESSION, "sender", 12_000, None)
+    assert found.suspect[0].startswith("the sender sent 11462 bytes in all, of a file of 12000 bytes")
+    assert found.goodput_bps is found.goodput_seen_bps is None
+
+
+def test_so_is_one_of_which_the_messages_carry_less(tmp_path: Path) -> None:
+    found = one_side(captured(tmp_path, *DATA), SESSION, "sender", 10_000, None, carried_file_bytes=9_000)
+    assert found.suspect[0].startswith("the messages carry 9000 bytes of a file of 10000 bytes")
+
+
+def test_so_is_a_rate_that_was_exceeded_behind_the_channel(tmp_path: Path) -> None:
+    columns = captured(tmp_path, *DATA)
+    assert "its rate is another" in one_side(columns, SESSION, "receiver", None, OWD_NS, 1e6).suspect[0]
+    assert one_side(columns, SESSION, "receiver", None, OWD_NS, 1e7).suspect == []
+    assert one_side(columns, SESSION, "sender", None, OWD_NS, 1e6).suspect == []
+
+
+def test_efficiency_is_of_the_rate_that_is_told(tmp_path: Path) -> None:
+    found = one_side(captured(tmp_path, *DATA, *REPLY), SESSION, "sender", 10_000, None, 1e7)
+    assert found.efficiency == pytest.approx(0.4)

@@ -155,7 +155,7 @@ def test_a_bare_number_of_a_quantity_shows_the_right_spelling(tmp_path: Path) ->
     told = complaint(tmp_path, SMALL.replace("100 kB", "100000"))
 
     assert "file_size: got 100000, wanted a number with one of the units" in told
-    assert 'as in "100000 kB"' in told
+    assert 'as in "100000 B"' in told
 
 
 def test_a_sweep_without_a_channel_profile_needs_all_that_makes_a_channel(tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from captures.cache import SUMMARY
-from captures.kept import keep
+from captures.cache import SUMMARY, load_summary
+from captures.kept import CAPTURES, keep
 from captures.ledger import Ledger
 from captures.measures import Amounts, measure
 from captures.summary import CaptureSummary
+from captures.view import VIEW, ProtocolView, load_or_view
 from emulator.certification.certificate import Certificate, Check
 from emulator.channel import ChannelSpec
 from orchestrator.catalogue import implementations_of
@@ -27,6 +28,8 @@ from orchestrator.plan import Plan, Run, plan_sweep, write_plan
 from orchestrator.record import Outcome, RunRecord, Side, write_record
 from orchestrator.sweep import Sweep
 from reports.build import build_report
+from tests.unit.captures.making import RECEIVER_MAC, SESSION, timed, write_pcap
+from tests.unit.captures.test_messages import CFDP, CFDP_RUN
 
 TITLES = {"cfdp": "CFDP class 2 (cfdp-py)", "norm": "NORM (NRL libnorm)"}
 PAYLOAD_BYTES, WIRE_BYTES = 1024, 1090
@@ -154,7 +157,7 @@ def made_up_summary(run: Run, draw: random.Random) -> CaptureSummary:
     while to_repair := sum(draw.random() < point.packet_error_rate for _ in range(to_repair)):
         lost += to_repair
         rounds += 1
-    paced_s = 8 * WIRE_BYTES * (packets + lost) / point.rate_bps
+    paced_s = 8 * WIRE_BYTES * (packets + lost) / (point.rate_bps or 1e7)
     whole_s = paced_s + point.delay_ns / 1e9 + rounds * (run.rtt_s + draw.uniform(0.01, 0.4))
     if point.implementation == "cfdp":
         session_s = whole_s + run.rtt_s + draw.uniform(0, 0.002)
@@ -221,3 +224,38 @@ def change_record(directory: Path, run_id: str, **changes: Any) -> None:
     """Write other values into a record, as another version, or a mistake, would have."""
     path = directory / "runs" / run_id / "record.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def write_view(directory: Path, run_id: str, **changes: Any) -> None:
+    """What the messages of a run of CFDP with one repair could come to, in a run that has a summary."""
+    summary = load_summary(directory / "runs" / run_id)
+    assert summary is not None
+    assert summary.first_packet_ns is not None
+    told: dict[str, Any] = {
+        "dissector": ["-d", "udp.port==2501,cfdp"],
+        "counts": {"sender": {"data": 1001, "EOF": 1}, "receiver": {"NAK": 2, "Finished": 1}},
+        "wire_bytes": {"sender": {"data": 1_067_066, "EOF": 62}, "receiver": {"NAK": 180, "Finished": 54}},
+        "carried_file_bytes": 1_000_000,
+        "repeated_file_bytes": 1_000,
+        "first_data_ns": summary.first_packet_ns + 1_500_000,
+        "last_new_data_ns": summary.first_packet_ns + 850_000_000,
+        "termination": ["00:00:00.850000 IP 10.77.0.1.2501 > 10.77.0.2.2502: UDP, length 20  EOF: <whole>"],
+        "tcp": None,
+    }
+    keep(directory / "runs" / run_id / VIEW, ProtocolView(**told | changes))
+
+
+def write_captures(run_directory: Path, delay_ns: int = 25_000_000) -> None:
+    """The captures of ten packets of CFDP, one a data that is sent again, over a channel that only delays."""
+    frames = timed(CFDP_RUN, step_ns=100_000_000)
+    answers = RECEIVER_MAC.replace(":", "")
+    later = [(time_ns + (-delay_ns if frame[6:12].hex() == answers else delay_ns), frame) for time_ns, frame in frames]
+    for name, at_port in zip(CAPTURES, (frames, later), strict=True):
+        write_pcap(run_directory / name, at_port)
+
+
+def show_packets(directory: Path, run_id: str) -> None:
+    """Give a run captures of that sort, and the view of them."""
+    write_captures(directory / "runs" / run_id)
+    change_record(directory, run_id, session=SESSION.model_dump(mode="json"))
+    load_or_view(directory / "runs" / run_id, SESSION, CFDP)

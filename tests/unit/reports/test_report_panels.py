@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from reports.figures import draw
 from reports.load import Results, load_results
+from reports.metrics import MetricKind
 from reports.panels import BOXES_ACROSS, Figure, comparisons, portraits
 from reports.scales import Kind, scale_for, scales_of
 from tests.unit.reports.conftest import few, named, sweep, write_results
@@ -21,6 +22,9 @@ from tests.unit.reports.conftest import few, named, sweep, write_results
 @pytest.fixture(scope="module")
 def results(demo: Path) -> Results:
     return load_results(demo)
+
+
+COMPARED = ("goodput", "goodput-until-whole", "str", "rts", "total-data", "normalized-goodput")
 
 
 @pytest.fixture
@@ -40,9 +44,7 @@ def permutations_in(figure: Figure) -> list[Any]:
 
 def test_each_metric_is_compared_against_error_rate_and_against_file_size(results: Results) -> None:
     assert [figure.name for figure in comparisons(results)] == [
-        f"{metric}-against-{axis}-10Mbps"
-        for metric in ("goodput", "goodput-until-whole", "str", "rts")
-        for axis in ("error-rate", "file-size")
+        f"{metric}-against-{axis}-10Mbps" for metric in COMPARED for axis in ("error-rate", "file-size")
     ]
 
 
@@ -125,24 +127,30 @@ def test_a_sweep_without_a_single_value_has_figures_all_the_same(tmp_path: Path)
 
 
 def test_rates_on_a_linear_scale_begin_at_zero() -> None:
-    assert scale_for("linear", [9.1, 9.2], is_count=False).low == 0
+    assert scale_for("linear", [9.1, 9.2], "rate").low == 0
 
 
 def test_counts_that_lie_close_together_do_not_begin_at_zero() -> None:
-    assert scale_for("linear", [980, 994], is_count=True).low > 900
+    assert scale_for("linear", [980, 994], "count").low > 900
+
+
+def test_amounts_that_lie_close_together_do_not_either() -> None:
+    scale = scale_for("linear", [0.105, 0.108], "amount")
+
+    assert 0.1 < scale.low < scale.high < 0.11
 
 
 def test_a_logarithmic_scale_has_a_place_for_no_packets() -> None:
-    assert scale_for("log above 1", [0, 250], is_count=True).low < 0
+    assert scale_for("log above 1", [0, 250], "count").low < 0
 
 
 @given(
     st.sampled_from(["linear", "log", "log above 1"]),
     st.lists(st.floats(1e-6, 1e9), min_size=1, max_size=20),
-    st.booleans(),
+    st.sampled_from(get_args(MetricKind)),
 )
-def test_every_value_lies_within_its_scale(kind: Kind, values: list[float], is_count: bool) -> None:
-    scale = scale_for(kind, values, is_count)
+def test_every_value_lies_within_its_scale(kind: Kind, values: list[float], values_are: MetricKind) -> None:
+    scale = scale_for(kind, values, values_are)
 
     assert scale.low < min(values) <= max(values) < scale.high
 
@@ -155,7 +163,7 @@ def on_channels(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 def test_named_channels_are_the_rows_of_one_figure_a_metric(on_channels: Results) -> None:
     assert [figure.name for figure in comparisons(on_channels)] == [
-        f"{metric}-against-file-size-channels" for metric in ("goodput", "goodput-until-whole", "str", "rts")
+        f"{metric}-against-file-size-channels" for metric in COMPARED
     ]
 
 

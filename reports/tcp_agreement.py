@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.tcp import TcpCounts
-from orchestrator.record import HostTcp
+from reports.records import HostTcp
 
 
 def tcp_disagreement(sender: HostTcp, counts: TcpCounts) -> str:
@@ -11,9 +11,9 @@ def tcp_disagreement(sender: HostTcp, counts: TcpCounts) -> str:
 
     Also "" where the kernel's count may not be whole: no numbers, or a connection that went on after the run.
     """
-    if not sender.sockets or not all(socket["is_final"] for socket in sender.sockets):
+    if not sender.sockets or not all(socket.get("is_final") for socket in sender.sockets):
         return ""
-    by_kernel = sum(int(socket["total_retrans"] or 0) for socket in sender.sockets)
+    by_kernel = sum(int(socket.get("total_retrans") or 0) for socket in sender.sockets)
     if by_kernel == counts.sent_again:
         return ""
     return (

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from captures.tcp import TcpCounts
-from orchestrator.record import HostTcp
-from orchestrator.tcp_agreement import tcp_disagreement
+from reports.records import HostTcp
+from reports.tcp_agreement import tcp_disagreement
 
 
 def host(*total_retrans: int, is_final: bool = True) -> HostTcp:
-    return HostTcp(sockets=[{"is_final": is_final, "total_retrans": count} for count in total_retrans])
+    return HostTcp(sockets=tuple({"is_final": is_final, "total_retrans": count} for count in total_retrans))
 
 
 def packets(sent_again: int) -> TcpCounts:

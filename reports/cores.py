@@ -1,0 +1,26 @@
+"""Work shared among the processor's cores, where there is enough of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any
+
+Share = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""`map`, or its like over processes: functions, arguments and what comes of them are pickled."""
+WORTH_A_PROCESS = 8
+"""With fewer figures, starting processes takes longer than they save."""
+
+
+@contextmanager
+def shared(tasks: int) -> Iterator[Share]:
+    """A way to share so many tasks."""
+    cores = min(len(os.sched_getaffinity(0)), tasks // WORTH_A_PROCESS)
+    if cores < 2:
+        yield map
+        return
+    with ProcessPoolExecutor(cores, get_context("spawn")) as pool:
+        yield pool.map

@@ -1,0 +1,104 @@
+"""What the protocols said: of each implementation one run, its messages in numbers, its phases, how it ended.
+
+Counting is captures.view's; drawing these runs is left to session_figures.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from captures.view import ProtocolView
+from reports.load import Results, Run
+from reports.units import number_text
+
+UNKNOWN = "–"
+PHASES = {
+    "first data": "first_data_ns",
+    "last new data": "last_new_data_ns",
+    "file whole": "file_whole_at_ns",
+    "session end": "last_packet_ns",
+}
+
+
+@dataclass(frozen=True)
+class MessageRow:
+    """The messages of one name: how many each host sent, and how many bytes of frames they were; as texts."""
+
+    name: str
+    sender_count: str
+    sender_bytes: str
+    receiver_count: str
+    receiver_bytes: str
+
+
+@dataclass(frozen=True)
+class Said:
+    """The one run of an implementation whose messages are shown."""
+
+    name: str
+    run: Run
+    view: ProtocolView
+
+    @property
+    def phases(self) -> dict[str, str]:
+        """The phases in s since the session's first packet, in their order."""
+        summary = self.run.summary
+        if summary is None or summary.first_packet_ns is None:
+            return dict.fromkeys(PHASES, UNKNOWN)
+        times_ns = {
+            "first_data_ns": self.view.first_data_ns,
+            "last_new_data_ns": self.view.last_new_data_ns,
+            "file_whole_at_ns": self.run.record.file_whole_at_ns,
+            "last_packet_ns": summary.last_packet_ns,
+        }
+        first_ns = summary.first_packet_ns
+        return {
+            phase: UNKNOWN if (time_ns := times_ns[key]) is None else f"{(time_ns - first_ns) / 1e9:.3f}"
+            for phase, key in PHASES.items()
+        }
+
+    @property
+    def repeated(self) -> str:
+        """The bytes of the file that were sent again, as text."""
+        count = self.view.repeated_file_bytes
+        return UNKNOWN if count is None else number_text(count)
+
+    @property
+    def carried(self) -> str:
+        """The bytes of the file that were sent at least once, as text."""
+        count = self.view.carried_file_bytes
+        return UNKNOWN if count is None else number_text(count)
+
+    @property
+    def messages(self) -> list[MessageRow]:
+        """Those of the sender in the order of how many there are, then what only the receiver sent."""
+        counts, sizes = self.view.counts, self.view.wire_bytes
+        names = dict.fromkeys((*counts["sender"], *counts["receiver"]))
+
+        def text(values: dict[str, int], name: str) -> str:
+            return number_text(values[name]) if name in values else UNKNOWN
+
+        return [
+            MessageRow(name, *(text(values[host], name) for host in counts for values in (counts, sizes)))
+            for name in names
+        ]
+
+
+def said_of(results: Results) -> list[Said]:
+    """One run of each implementation of which one was looked at, in the order of the sweep.
+
+    The hardest one that completed, or of an implementation of which none did the hardest one: by packet error rate,
+    then by delay, then by file size.
+    """
+    found = ((name, _hardest(results, name)) for name in results.implementations)
+    return [Said(name, run, run.view) for name, run in found if run is not None and run.view is not None]
+
+
+def _hardest(results: Results, name: str) -> Run | None:
+    viewed = [run for run in results.runs if run.record.implementation == name and run.view is not None]
+    completed = [run for run in viewed if run.completed]
+    return max(completed or viewed, key=_hardness, default=None)
+
+
+def _hardness(run: Run) -> tuple[float, int, int]:
+    return run.record.packet_error_rate, run.record.delay_ns, run.record.file_size_bytes

@@ -1,0 +1,168 @@
+"""What is made of a run's captures, and what of it stays when they are cut or removed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from captures.cache import load_summary
+from captures.columns import read_columns
+from captures.view import VIEW, load_view
+from orchestrator.analysis import analyse_run, analyse_runs
+from orchestrator.plan import PLAN_NAME
+from orchestrator.record import Outcome, RunRecord, write_record
+from tests.conftest import require_command
+from tests.unit.captures.making import SESSION
+from tests.unit.captures.test_messages import CFDP, CFDP_RUN
+from tests.unit.reports.conftest import write_captures
+
+DISSECTORS = {"cfdp": list(CFDP)}
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Make:
+    """Makes the directory of a run of ten packets, not yet analysed."""
+    require_command("tshark")
+    require_command("editcap")
+
+    def make(run_id: str = "a_r1", repetition: int = 1, outcome: Outcome = Outcome.COMPLETED) -> Path:
+        directory = tmp_path / "runs" / run_id
+        directory.mkdir(parents=True)
+        write_captures(directory)
+        record = RunRecord(
+            run_id=run_id,
+            sweep="few",
+            implementation="cfdp",
+            title="CFDP",
+            protocol="CFDP",
+            file_size_bytes=2500,
+            delay_ns=25_000_000,
+            rate_bps=None,
+            packet_error_rate=0,
+            repetition=repetition,
+            order=1,
+            seed=1,
+            clock="exact",
+            rig="virtual",
+            outcome=outcome,
+            session=SESSION.model_dump(mode="json"),
+        )
+        write_record(record, directory)
+        return directory
+
+    return make
+
+
+def write_plan(results: Path, keep: str = "whole") -> Path:
+    builds = {name: {"dissector": dissector} for name, dissector in DISSECTORS.items()}
+    (results / PLAN_NAME).write_text(json.dumps({"sweep": {"keep_captures": keep}, "implementations": builds}))
+    return results
+
+
+def without_tshark(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    """A path on which editcap is, and tshark is not."""
+    directory.mkdir()
+    (directory / "editcap").symlink_to(shutil.which("editcap") or "")
+    monkeypatch.setenv("PATH", str(directory))
+
+
+def test_the_messages_of_a_first_repetition_are_looked_at_as_its_profile_says(make_run: Make) -> None:
+    run = make_run()
+
+    assert analyse_run(run, "whole", DISSECTORS) == ""
+
+    view = load_view(run)
+    assert view is not None
+    assert view.counts["receiver"] == {"ACK of EOF": 1, "NAK": 1, "Finished": 1}
+    assert view.repeated_file_bytes == 1000
+
+
+def test_those_of_a_second_one_are_not(make_run: Make) -> None:
+    run = make_run(repetition=2)
+
+    analyse_run(run, "whole", DISSECTORS)
+
+    assert load_view(run) is None
+    assert load_summary(run) is not None
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CORRUPT])
+def test_those_of_a_run_that_did_not_complete_are(make_run: Make, outcome: Outcome) -> None:
+    run = make_run(outcome=outcome)
+
+    analyse_run(run, "whole", DISSECTORS)
+
+    assert load_view(run) is not None
+
+
+def test_an_implementation_without_a_dissector_has_its_packets_counted(make_run: Make) -> None:
+    run = make_run()
+
+    analyse_run(run, "whole", {})
+
+    view = load_view(run)
+    assert view is not None
+    assert sum(view.counts["sender"].values()) + sum(view.counts["receiver"].values()) == len(CFDP_RUN)
+
+
+def test_what_whole_frames_said_stays_when_they_are_cut(make_run: Make) -> None:
+    run = make_run()
+    analyse_run(run, "headers", DISSECTORS)
+    made = (run / VIEW).read_bytes()
+
+    analyse_run(run, "headers", DISSECTORS)
+
+    columns = read_columns(run / "sender.pcap")
+    assert (columns.captured_bytes < columns.wire_bytes).any()
+    assert (run / VIEW).read_bytes() == made
+
+
+def test_what_captures_said_stays_when_they_are_removed(make_run: Make) -> None:
+    run = make_run()
+
+    analyse_run(run, "none", DISSECTORS)
+    analyse_run(run, "none", DISSECTORS)
+
+    assert not (run / "sender.pcap").exists()
+    assert load_view(run) is not None
+
+
+@pytest.mark.parametrize("keep", ["whole", "headers", "none"])
+def test_a_missing_tshark_is_told_once_and_costs_no_summary(
+    make_run: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, keep: str
+) -> None:
+    runs = [make_run("a_r1"), make_run("b_r1"), make_run("b_r2", repetition=2)]
+    without_tshark(monkeypatch, tmp_path / "bin")
+
+    (told,) = analyse_runs(write_plan(tmp_path, keep))
+
+    assert told.startswith("a_r1 and 1 more are without the protocol's messages: tshark: not found")
+    assert None not in map(load_summary, runs)
+
+
+def test_a_dissector_that_is_not_known_is_told_and_costs_no_summary(make_run: Make) -> None:
+    run = make_run()
+
+    assert "'-x'" in analyse_run(run, "whole", {"cfdp": ["-x", "y"]})
+    assert load_summary(run) is not None
+
+
+def test_a_run_that_cannot_be_summarised_is_told_by_its_name(make_run: Make, tmp_path: Path) -> None:
+    (make_run() / "sender.pcap").write_bytes(b"no capture")
+
+    (told,) = analyse_runs(write_plan(tmp_path))
+
+    assert told.startswith("a_r1 is not summarised: ")
+
+
+def test_runs_of_a_plan_that_names_no_implementation_are_analysed(make_run: Make, tmp_path: Path) -> None:
+    run = make_run()
+    (tmp_path / PLAN_NAME).write_text(json.dumps({"sweep": {"keep_captures": "whole"}}))
+
+    assert analyse_runs(tmp_path) == []
+    assert load_summary(run) is not None

@@ -1,0 +1,383 @@
+"""What the report says of packets and messages, held against the summaries and views that it is made of."""
+
+from __future__ import annotations
+
+import csv
+import filecmp
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from captures.cache import SUMMARY, load_summary
+from captures.headers import write_headers
+from captures.kept import keep
+from captures.tcp import TcpCounts
+from captures.traces import Link
+from reports.build import build_report
+from reports.ledgers import ledger_rows, shown_columns, unexplained
+from reports.load import Results, load_results
+from reports.metrics import FURTHER, MEASURES
+from reports.protocols import said_of
+from reports.records import WrittenChannel
+from reports.session_figures import link_of
+from reports.statistics import box_of
+from tests.conftest import require_command
+from tests.unit.reports.conftest import (
+    FAILED,
+    change_record,
+    few,
+    show_packets,
+    sweep,
+    write_results,
+    write_view,
+)
+from tests.unit.reports.test_report_page import Page
+from tests.unit.reports.test_tcp_table import told as told_by_kernel
+
+HARDEST = "cfdp_1MB_10Mbps_25ms_per0.01_r1"
+EASIER = "cfdp_1MB_10Mbps_25ms_per0_r1"
+ONE = few(implementations="cfdp", repetitions=1)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Two runs of CFDP, with and without errors."""
+    return write_results(tmp_path / "results", ONE)
+
+
+def change_ledger(directory: Path, run_id: str, way: str, **counts: int) -> None:
+    summary = load_summary(directory / "runs" / run_id)
+    assert summary is not None
+    changed = getattr(summary, way).model_copy(update=counts)
+    keep(directory / "runs" / run_id / SUMMARY, summary.model_copy(update={way: changed}))
+
+
+def page_of(directory: Path) -> Page:
+    return Page(build_report(directory).read_text())
+
+
+# The run that is shown
+
+
+def test_the_hardest_completed_run_whose_messages_were_looked_at_is_shown(results: Path) -> None:
+    for run_id in (EASIER, HARDEST):
+        write_view(results, run_id)
+
+    assert [said.run.record.run_id for said in said_of(load_results(results))] == [HARDEST]
+
+
+def test_a_harder_one_that_did_not_complete_is_not(results: Path) -> None:
+    for run_id in (EASIER, HARDEST):
+        write_view(results, run_id)
+    change_record(results, HARDEST, outcome="failed")
+
+    assert [said.run.record.run_id for said in said_of(load_results(results))] == [EASIER]
+
+
+def test_of_an_implementation_that_never_completed_a_run_is_shown_all_the_same(results: Path) -> None:
+    write_view(results, HARDEST)
+    change_record(results, HARDEST, outcome="timed_out")
+    page = page_of(results)
+
+    (row,) = [row for row in page.rows if row[0] == "cfdp" and "timed out" in " ".join(row)]
+    assert "#1 timed out" in row
+
+
+def test_delay_comes_before_file_size(tmp_path: Path) -> None:
+    asked = sweep(implementations="cfdp", repetitions=1, packet_error_rate=0)
+    write_results(tmp_path, asked)
+    small_and_far, big_and_near = "cfdp_100kB_10Mbps_1.25s_per0_r1", "cfdp_1MB_10Mbps_25ms_per0_r1"
+    for run_id in (small_and_far, big_and_near):
+        write_view(tmp_path, run_id)
+
+    assert [said.run.record.run_id for said in said_of(load_results(tmp_path))] == [small_and_far]
+
+
+# What is said of it
+
+
+def test_phases_are_times_since_the_first_packet(results: Path) -> None:
+    write_view(results, HARDEST)
+    summary = load_summary(results / "runs" / HARDEST)
+    assert summary is not None
+    assert summary.first_packet_ns is not None
+    change_record(results, HARDEST, file_whole_at_ns=summary.first_packet_ns + 1_234_567_890)
+    (said,) = said_of(load_results(results))
+
+    assert said.phases == {
+        "first data": "0.002",
+        "last new data": "0.850",
+        "file whole": "1.235",
+        "session end": f"{summary.session_s:.3f}",
+    }
+
+
+def test_what_a_protocol_does_not_tell_is_left_open(results: Path) -> None:
+    unknown = ("carried_file_bytes", "repeated_file_bytes", "first_data_ns", "last_new_data_ns")
+    write_view(results, HARDEST, **dict.fromkeys(unknown))
+    (said,) = said_of(load_results(results))
+
+    assert (said.carried, said.repeated, said.phases["first data"]) == ("–", "–", "–")
+
+
+def test_messages_are_counted_by_name_and_host(results: Path) -> None:
+    write_view(results, HARDEST)
+    page = page_of(results)
+
+    assert ["data", "1 001", "1 067 066", "–", "–"] in page.rows
+    assert ["NAK", "–", "–", "2", "180"] in page.rows
+
+
+def test_the_lines_of_the_end_are_text_and_no_markup(results: Path) -> None:
+    write_view(results, HARDEST)
+
+    assert "UDP, length 20  EOF: &lt;whole&gt;</pre>" in build_report(results).read_text()
+
+
+def test_the_shown_run_is_linked(results: Path) -> None:
+    write_view(results, HARDEST)
+    page = page_of(results)
+
+    assert f"#run-{HARDEST}" in page.addresses
+    assert f"../runs/{HARDEST}/protocol.json" in page.addresses
+
+
+def test_captures_that_were_not_kept_are_said_not_to_be_there(results: Path) -> None:
+    write_view(results, HARDEST)
+    (results / "runs" / HARDEST / "sender.pcap").unlink()
+
+    assert "No drawings: its captures were not kept" in page_of(results).text
+
+
+def test_captures_that_cannot_be_read_cost_the_drawings_alone(results: Path) -> None:
+    write_view(results, HARDEST)
+
+    assert "No drawings: its captures cannot be drawn: " in page_of(results).text  # they are empty files
+
+
+def test_where_no_messages_were_looked_at_the_page_says_so(reported: Path) -> None:
+    assert "The messages of no run were looked at" in (reported / "report" / "index.html").read_text()
+
+
+@pytest.fixture
+def shown(results: Path) -> Path:
+    """Results of which one run has captures."""
+    require_command("tshark")
+    show_packets(results, HARDEST)
+    return results
+
+
+def test_a_ladder_and_traces_are_drawn_beside_the_page(shown: Path) -> None:
+    page = page_of(shown)
+
+    assert {"figures/ladder-cfdp.svg", "figures/traces-cfdp.svg"} <= set(page.addresses)
+    assert [name for name in page.addresses if not (name[0] == "#" or (shown / "report" / name).exists())] == ["data:,"]
+
+
+def test_a_report_with_drawn_sessions_is_the_same_bytes_twice(shown: Path, tmp_path: Path) -> None:
+    report = build_report(shown).parent
+    report.rename(tmp_path / "first")
+    build_report(shown)
+    names = [str(path.relative_to(report)) for path in report.rglob("*") if path.is_file()]
+
+    assert filecmp.cmpfiles(report, tmp_path / "first", names, shallow=False) == (names, [], [])
+
+
+def test_frames_that_were_cut_are_said_not_to_show_all_damage(shown: Path) -> None:
+    require_command("editcap")
+    for name in ("sender.pcap", "receiver.pcap"):
+        whole = shown / "runs" / HARDEST / name
+        write_headers(whole, shown / name)
+        (shown / name).replace(whole)
+
+    assert "damage further behind is not seen" in page_of(shown).text
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        ({"delay": "25 ms", "rate": "10 Mbit/s"}, Link(25_000_000, 1e7)),
+        ({"delay": "1 s", "rate": "8 kbit/s", "overhead": "24 B", "queue": "10 packets"}, Link(10**9, 8e3, 24)),
+        ({"delay": "25 ms"}, None),
+        ({"delay": "25 ms", "rate": "unlimited"}, None),
+        ({"delay": "25 ms", "rate": "10 Mbit/s", "jitter": {"amount": "5 ms"}}, None),
+    ],
+)
+def test_a_queue_is_computed_for_a_channel_that_is_limited_and_steady(
+    link: dict[str, Any], expected: Link | None
+) -> None:
+    assert link_of(WrittenChannel(forward=link), "forward") == expected
+
+
+def test_no_queue_is_computed_for_a_channel_that_changes() -> None:
+    link = {"delay": "25 ms", "rate": "10 Mbit/s"}
+    channel = WrittenChannel.model_validate({"forward": link, "timeline": {"steps": [{"at": "1 s"}]}})
+
+    assert link_of(channel, "forward") is None
+
+
+# Measures
+
+
+def test_the_table_of_measures_has_the_medians_of_the_summaries(demo: Path) -> None:
+    results = load_results(demo)
+    for point, runs in results.by_permutation.items():
+        for metric in MEASURES:
+            values = [getattr(run.summary, metric.key) for run in runs if run.completed and run.summary]
+            box = box_of(results, point, metric)
+            assert box.numbers is not None
+            assert box.numbers.median * metric.per_unit == pytest.approx(median(values))
+
+
+def test_total_data_and_normalized_goodput_have_figures(reported: Path) -> None:
+    figures = {path.name for path in (reported / "report" / "figures").iterdir()}
+
+    assert {f"{metric.slug}-against-error-rate-10Mbps.svg" for metric in FURTHER} <= figures
+
+
+def test_statistics_csv_has_every_measure(reported: Path) -> None:
+    with (reported / "report" / "statistics.csv").open(newline="") as file:
+        found = {row["metric"] for row in csv.DictReader(file)}
+
+    assert {metric.slug for metric in MEASURES} <= found
+
+
+def test_runs_csv_has_what_the_messages_say_of_the_runs_that_were_looked_at(results: Path) -> None:
+    write_view(results, HARDEST)
+    build_report(results)
+    with (results / "report" / "runs.csv").open(newline="") as file:
+        rows = {row["run_id"]: row for row in csv.DictReader(file)}
+    view = json.loads((results / "runs" / HARDEST / "protocol.json").read_text())
+
+    assert rows[HARDEST]["repeated_file_bytes"] == "1000"
+    assert rows[HARDEST]["last_new_data_ns"] == str(view["last_new_data_ns"])
+    assert rows[EASIER]["repeated_file_bytes"] == ""
+
+
+# The ledger
+
+
+def test_a_ledger_is_the_sum_over_the_runs_of_a_permutation(demo: Path) -> None:
+    results = load_results(demo)
+    rows = {(row.permutation, row.arrow): row for row in ledger_rows(results)}
+
+    for point, runs in results.by_permutation.items():
+        summaries = [run.summary for run in runs if run.summary]
+        assert rows[point, "→"].counts["sent"] == sum(summary.str_sent for summary in summaries)
+        assert rows[point, "←"].counts["delivered"] == sum(summary.rts_delivered for summary in summaries)
+        assert rows[point, "→"].runs == len(summaries)
+
+
+def test_a_run_that_did_not_complete_is_in_the_ledger(reported: Path) -> None:
+    results = load_results(reported)
+    (point,) = {run.record.permutation for run in results.runs if run.record.run_id == FAILED}
+
+    assert {row.runs for row in ledger_rows(results) if row.permutation == point} == {3}
+
+
+def test_columns_of_a_ledger_without_anything_are_left_out(results: Path) -> None:
+    change_ledger(results, HARDEST, "ledger_forward", queue=3)
+
+    assert list(shown_columns(ledger_rows(load_results(results)))) == ["sent", "delivered", "queue", "unexplained"]
+
+
+def test_a_ledger_that_closes_says_so(results: Path) -> None:
+    assert "Every packet is accounted for" in page_of(results).text
+    assert unexplained(load_results(results)) == []
+
+
+def test_packets_that_nobody_explains_are_told_with_their_run(results: Path) -> None:
+    change_ledger(results, HARDEST, "ledger_reverse", unexplained_missing=1, unexplained_arrived=2)
+    page = page_of(results)
+
+    assert [HARDEST, "←", "1", "2"] in page.rows
+    assert "Every packet is accounted for" not in page.text
+
+
+def test_what_only_the_emulator_counted_behind_a_cut_is_told(results: Path) -> None:
+    change_ledger(results, HARDEST, "ledger_forward", corrupted=9, corrupted_unseen=7)
+
+    assert (
+        "Of 2 runs only the headers of packets were left to count from; "
+        "7 of the corrupted are known from the emulator’s counters alone"
+    ) in page_of(results).text
+
+
+# TCP
+
+
+@pytest.fixture
+def tcp_results(tmp_path: Path) -> Callable[..., Path]:
+    """Makes one run over TCP of which the kernels told this."""
+
+    def made(**tcp: Any) -> Path:
+        asked = few(implementations="tcp", repetitions=1, packet_error_rate=0)
+        directory = write_results(tmp_path, asked)
+        change_record(directory, TCP_RUN, tcp=told_by_kernel(1, 20, 2, is_final=True) | tcp)
+        return directory
+
+    return made
+
+
+TCP_RUN = "tcp_1MB_10Mbps_25ms_per0_r1"
+NONE = dict.fromkeys(TcpCounts.model_fields, 0)
+
+
+def only(results: Results) -> tuple[str, ...]:
+    (run,) = results.runs
+    return run.suspect
+
+
+def test_a_kernel_and_packets_that_disagree_make_a_run_suspect(tcp_results: Callable[..., Path]) -> None:
+    directory = tcp_results()
+    write_view(directory, TCP_RUN, tcp=TcpCounts(**NONE | {"sent_again": 20}))
+
+    (reason,) = only(load_results(directory))
+    assert "sent 21 segments again, and 20 came" in reason
+
+
+def test_a_kernel_and_packets_that_agree_do_not(tcp_results: Callable[..., Path]) -> None:
+    directory = tcp_results()
+    write_view(directory, TCP_RUN, tcp=TcpCounts(**NONE | {"sent_again": 21}))
+
+    assert only(load_results(directory)) == ()
+
+
+def test_a_sweep_over_tcp_has_its_table_in_the_page_and_as_a_file(tcp_results: Callable[..., Path]) -> None:
+    directory = tcp_results()
+    page = page_of(directory)
+
+    assert "#tcp" in page.addresses
+    assert "fast retransmit (%)" in [cell for row in page.rows for cell in row]
+    assert (directory / "report" / "tcp.csv").read_text().count(TCP_RUN) == 1
+
+
+def test_a_sweep_without_tcp_has_none(results: Path) -> None:
+    (results / "report").mkdir()
+    (results / "report" / "tcp.csv").write_text("of an earlier report")
+    page = page_of(results)
+
+    assert "#tcp" not in page.addresses
+    assert not (results / "report" / "tcp.csv").exists()
+
+
+def test_a_kernel_that_told_nothing_is_among_the_incidents(tcp_results: Callable[..., Path]) -> None:
+    page = page_of(tcp_results(sender={"problem": "the sampler ended with status 1"}))
+
+    assert [TCP_RUN, "sender: the sampler ended with status 1"] in page.rows
+
+
+def test_samples_of_the_window_are_linked_and_drawn(tcp_results: Callable[..., Path]) -> None:
+    directory = tcp_results()
+    write_view(directory, TCP_RUN)
+    head = "time_ns,socket,ca_state,cwnd_segments,ssthresh_segments,srtt_us,rttvar_us,bytes_acked\n"
+    rows = "".join(f"{number * 10**9},7,open,{10 + number},,50000,1000,{number}\n" for number in range(4))
+    (directory / "runs" / TCP_RUN / "tcp-sender.csv").write_text(head + rows)
+    page = page_of(directory)
+
+    assert "figures/window-tcp.svg" in page.addresses
+    assert f"../runs/{TCP_RUN}/tcp-sender.csv" in page.addresses
