@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
+from captures.accounting.suspicion import NOTHING_EXPECTED, Expected
 from captures.kept import CAPTURES, load, load_or_make
 from captures.session import Session
 from captures.summary import SCHEMA_VERSION, CaptureSummary, summarise
-from captures.suspicion import NOTHING_EXPECTED, Expected
 
 SUMMARY = "summary.json"
 

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 import numpy as np
 
-from captures.columns import Columns, Kind
+from captures.frames.columns import Columns, Kind
 from captures.session import Session
 
 Address = IPv4Address | IPv6Address

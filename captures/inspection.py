@@ -10,20 +10,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from captures.clocks import ClockRelation, relate_clocks
-from captures.columns import Columns
-from captures.ladder import Rung, rungs
-from captures.ledger import account
-from captures.matching import Delivery, match_captures
+from captures.accounting.ledger import account
+from captures.accounting.suspicion import NOTHING_EXPECTED, Expected
+from captures.frames.columns import Columns
+from captures.matches.clocks import ClockRelation, relate_clocks
+from captures.matches.matching import Delivery, match_captures
 from captures.packets import Table, joined, packet_rows
 from captures.plausibility import MORE_THAN_ALL, Claims, contradictions
+from captures.protocols.ladder import Rung, rungs
+from captures.protocols.tcp_counts import NoTshark
+from captures.protocols.tshark import NoDissection
+from captures.protocols.view import Heard, ProtocolView, hear, view
 from captures.session import Session
 from captures.summary import CaptureSummary, conclude
-from captures.suspicion import NOTHING_EXPECTED, Expected
-from captures.tcp import NoTshark
 from captures.traces import Link, Traces, trace_run
-from captures.tshark import NoDissection
-from captures.view import Heard, ProtocolView, hear, view
 
 COMPLETED = "completed"
 _OF_THE_FILE = ("goodput_bps", "goodput_until_whole_bps", "normalized_goodput_bps", "efficiency", "data_ratio")

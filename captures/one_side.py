@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from captures.columns import Columns
-from captures.measures import rate_over
+from captures.accounting.measures import rate_over
+from captures.frames.columns import Columns
 from captures.plausibility import too_fast, too_few_bytes
 from captures.session import Host, Session, sent_by
 

@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.columns import Columns
-from captures.ledger import Account
-from captures.matching import INTACT, Delivery
+from captures.accounting.ledger import Account
+from captures.frames.columns import Columns
+from captures.matches.matching import INTACT, Delivery
 from captures.session import Host
 
 Table = Mapping[str, NDArray[np.generic]]

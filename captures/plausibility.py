@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.clocks import ClockRelation
-from captures.columns import Columns
-from captures.matching import Delivery
-from captures.measures import rate_over
+from captures.accounting.measures import rate_over
+from captures.frames.columns import Columns
+from captures.matches.clocks import ClockRelation
+from captures.matches.matching import Delivery
 
 MORE_THAN_ALL = 1.02
 """A link's rate as people know it is true to about that."""

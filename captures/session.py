@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from captures.columns import Columns, Kind
+from captures.frames.columns import Columns, Kind
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Literal["sender", "receiver"]

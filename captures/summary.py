@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict
 
-from captures.background import count_background
-from captures.columns import Columns, read_columns
-from captures.delays import DelaySummary, summarise_delays
+from captures.accounting.delays import DelaySummary, summarise_delays
+from captures.accounting.ledger import Ledger, account
+from captures.accounting.measures import Amounts, Measures, measure
+from captures.accounting.suspicion import NOTHING_EXPECTED, Expected, suspect_capture
+from captures.files.pcap import read_header
+from captures.frames.background import count_background
+from captures.frames.columns import Columns, read_columns
 from captures.kept import Kept
-from captures.ledger import Ledger, account
-from captures.matching import Delivery, match_captures, without
-from captures.measures import Amounts, Measures, measure
-from captures.pcap import read_header
+from captures.matches.matching import Delivery, match_captures, without
 from captures.session import Session
-from captures.suspicion import NOTHING_EXPECTED, Expected, suspect_capture
 
 SCHEMA_VERSION = 3
 """Raised whenever a field or the meaning of one changes, for those who read the JSON."""

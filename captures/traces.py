@@ -7,18 +7,18 @@ one clock. Which packet is which is matching.py's, what protocols write into the
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.columns import Columns
-from captures.matching import INTACT, Delivery
+from captures.frames.columns import Columns
+from captures.matches.matching import INTACT, Delivery
 
 if TYPE_CHECKING:
-    from captures.messages import Message
+    from captures.protocols.messages import Message
 
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.float64]
@@ -318,15 +318,6 @@ def trace_rows(traces: Traces, interval_ns: int | None = None) -> dict[str, Tabl
             }
         tables[f"losses_{name}"] = _losses_table(way)
     return tables
-
-
-def csv_text(table: Mapping[str, NDArray[np.generic]]) -> str:
-    """The table as CSV (RFC 4180, with line feeds): a line of names, then the rows; seconds to the nanosecond."""
-    columns = [
-        [f"{value:.9f}" for value in column.tolist()] if name.endswith("_s") else map(str, column.tolist())
-        for name, column in table.items()
-    ]
-    return "".join(",".join(row) + "\n" for row in [tuple(table), *zip(*columns, strict=True)])
 
 
 def _throughput_table(counted: Throughput) -> Table:

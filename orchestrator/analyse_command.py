@@ -16,7 +16,7 @@ from rich.table import Table
 from orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from captures.columns import Columns
+    from captures.frames.columns import Columns
     from captures.inspection import Case, Inspection
     from captures.session import Host
     from orchestrator.cases import Told
@@ -60,7 +60,7 @@ def analyse(
     Of captures that owlt did not make, hosts and ports are proposed from the packets, and told; options correct them.
     With one capture the round trip is added to the session, as far as it is known, and that is said.
     """
-    from captures.pcap import NotACapture
+    from captures.files.pcap import NotACapture
     from orchestrator.cases import Told, is_run
 
     _check("--at", at, ("", *HOSTS))
@@ -208,11 +208,11 @@ def _tell(title: str, found: Inspection, case: Case, tables: str, place: Path, a
 
 
 def _analyse_one(capture: Path, said: Told, at: str, tables: str, directory: Path | None) -> None:
-    from captures.columns import read_columns
-    from captures.messages import carried_file_bytes, message_counts, messages
+    from captures.frames.columns import read_columns
     from captures.one_side import one_side
-    from captures.termination import termination_lines
-    from captures.tshark import NoDissection
+    from captures.protocols.messages import carried_file_bytes, message_counts, messages
+    from captures.protocols.termination import termination_lines
+    from captures.protocols.tshark import NoDissection
     from orchestrator.cases import case_of_captures
     from reports.run_page import build_one_side_page, clear_earlier, one_side_rows
 

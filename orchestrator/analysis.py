@@ -13,18 +13,18 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from captures.blocks import NotACapture
+from captures.accounting.stages import counted
+from captures.accounting.suspicion import Expected
 from captures.cache import load_or_summarise
-from captures.headers import HEADER_BYTES, keep_only_headers
+from captures.files.blocks import NotACapture
+from captures.files.cutting import HEADER_BYTES, keep_only_headers
+from captures.files.pcap import read_header
+from captures.files.tcpdump import CaptureCounters
 from captures.kept import CAPTURES
-from captures.pcap import read_header
+from captures.protocols.tcp_counts import NoTshark
+from captures.protocols.tshark import NoDissection
+from captures.protocols.view import VIEW, ProtocolView, load_or_view
 from captures.session import Session
-from captures.stages import counted
-from captures.suspicion import Expected
-from captures.tcp import NoTshark
-from captures.tcpdump import CaptureCounters
-from captures.tshark import NoDissection
-from captures.view import VIEW, ProtocolView, load_or_view
 from orchestrator.plan import PLAN_NAME
 from orchestrator.record import RECORD_NAME, Outcome, RunRecord, read_record
 
@@ -34,7 +34,7 @@ WORTH_A_PROCESS = 20
 VIEWED_REPETITION = 1
 
 Dissectors = Mapping[str, Sequence[str]]
-"""By implementation, what its profile says of its packets (captures.dissector)."""
+"""By implementation, what its profile says of its packets (captures.protocols.dissector)."""
 
 
 def analyse_run(directory: Path, keep: str, dissectors: Dissectors) -> str:

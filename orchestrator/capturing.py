@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from captures.tcpdump import READY_LINE, CaptureCounters, capture_command, parse_counters
+from captures.files.tcpdump import READY_LINE, CaptureCounters, capture_command, parse_counters
 from orchestrator.findings import Ended, Findings
 from orchestrator.plan import Run
 from orchestrator.program import Program

@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from agents.load import load_implementation
-from captures.columns import Columns
 from captures.conversations import (
     MOST_TALKS,
     Known,
@@ -25,6 +24,7 @@ from captures.conversations import (
     talks_in,
     there_is,
 )
+from captures.frames.columns import Columns
 from captures.inspection import Case
 from captures.kept import CAPTURES
 from captures.session import Host, Session, sent_by

@@ -17,6 +17,7 @@ from rich.table import Table
 from orchestrator.analyse_command import analyse
 from orchestrator.builds_command import builds_app
 from orchestrator.channel_command import channel_app, channel_certify
+from orchestrator.dissect_command import dissect
 from orchestrator.errors import OwltError
 from orchestrator.implementations_command import implementations_app
 
@@ -36,6 +37,7 @@ app.add_typer(channel_app, name="channel")
 app.add_typer(implementations_app, name="implementations")
 app.add_typer(builds_app, name="builds")
 app.command()(analyse)
+app.command()(dissect)
 app.command("certify", help="The same as 'owlt channel certify'.")(channel_certify)
 
 out = Console(highlight=False, soft_wrap=True)

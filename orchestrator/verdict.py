@@ -10,7 +10,7 @@ from typing import Literal
 
 from agents.contract import ROLES, Implementation
 from captures.cache import load_summary
-from captures.columns import Kind, read_columns
+from captures.frames.columns import Kind, read_columns
 from captures.summary import CaptureSummary
 from emulator.quantities import format_rate
 from orchestrator.proving import CLEAN, DEAD, LOSSY

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
-from captures.ladder import Kind, LeftOut, Rung, Step
+from captures.protocols.ladder import Kind, LeftOut, Rung, Step
 from captures.session import Host
 from reports.figures import FULL_WIDTH
 from reports.looks import INK, MUTED, RULE, SERIES, STYLE

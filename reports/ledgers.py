@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from captures.ledger import Ledger
+from captures.accounting.ledger import Ledger
 from reports.load import Results, Run
 from reports.records import Permutation
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from captures.cache import load_summary
+from captures.protocols.view import ProtocolView, load_view
 from captures.summary import CaptureSummary
-from captures.view import ProtocolView, load_view
 from reports.records import (
     Certificate,
     Event,

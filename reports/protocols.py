@@ -1,13 +1,13 @@
 """What the protocols said: of each implementation one run, its messages in numbers, its phases, how it ended.
 
-Counting is captures.view's; drawing these runs is left to session_figures.py.
+Counting is captures.protocols.view's; drawing these runs is left to session_figures.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from captures.view import ProtocolView
+from captures.protocols.view import ProtocolView
 from reports.load import Results, Run
 from reports.units import number_text
 

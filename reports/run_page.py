@@ -15,12 +15,12 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from numpy.typing import NDArray
 
+from captures.accounting.ledger import Ledger
 from captures.inspection import Case, Inspection
-from captures.ladder import ending
-from captures.ledger import Ledger
-from captures.messages import Message, message_bytes, message_counts
 from captures.one_side import OneSide
 from captures.packets import Table, write_table
+from captures.protocols.ladder import ending
+from captures.protocols.messages import Message, message_bytes, message_counts
 from captures.session import Host, Session
 from captures.traces import trace_rows
 from reports.channel_figure import save_channel

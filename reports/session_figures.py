@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from captures.blocks import NotACapture
+from captures.files.blocks import NotACapture
 from captures.inspection import Case, inspect
 from captures.kept import CAPTURES
-from captures.ladder import ending
+from captures.protocols.ladder import ending
 from captures.session import Session
 from captures.summary import read_both
 from captures.traces import Link

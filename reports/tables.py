@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from captures.ledger import Ledger
+from captures.accounting.ledger import Ledger
+from captures.protocols.view import ProtocolView
 from captures.summary import CaptureSummary
-from captures.view import ProtocolView
 from reports.load import Results, Run
 from reports.metrics import MEASURES, METRICS
 from reports.records import Permutation

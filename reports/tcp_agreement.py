@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.tcp import TcpCounts
+from captures.protocols.tcp_counts import TcpCounts
 from reports.records import HostTcp
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from captures.cache import CAPTURES, load_summary
-from captures.columns import read_columns
+from captures.frames.columns import read_columns
 from captures.session import Host, Session, summary_filter
 from tests.conftest import require_command
 from tests.tshark_frames import Frame, differences, frames_of, read_with_tshark

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from captures.columns import Columns, Kind
+from captures.frames.columns import Columns, Kind
 from tests.conftest import require_command
 
 _FIELDS = {

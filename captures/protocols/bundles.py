@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from captures.protocols.reading import CUT, Packet, Reader, Said, Unreadable, several, span
 
 if TYPE_CHECKING:  # scapy is slow to load, and most captures hold no bundle
-    from captures.custody_layer import AggregateCustodySignal, CustodySignal, PayloadBlock, PrimaryBlock
+    from captures.protocols.custody_layer import AggregateCustodySignal, CustodySignal, PayloadBlock, PrimaryBlock
 
 _REDUNDANT = 3
 """The reason of a signal that refuses custody because the bundle had come before."""
@@ -54,7 +54,7 @@ class Custody:
 
     def begin(self, octets: bytes, missing_octets: int) -> Begun:
         """What a bundle is by its first octets, behind which so many were not captured. Raises Unreadable."""
-        from captures import custody_layer as layer
+        from captures.protocols import custody_layer as layer
 
         try:
             bundle = layer.dissect(octets)
@@ -67,7 +67,7 @@ class Custody:
         return self._data(octets, bundle, missing_octets > 0)
 
     def _data(self, octets: bytes, bundle: PrimaryBlock, is_cut: bool) -> Begun:
-        from captures import custody_layer as layer
+        from captures.protocols import custody_layer as layer
 
         if layer.PayloadBlock not in bundle:
             if not is_cut:
@@ -88,7 +88,7 @@ class Custody:
 
     def _record(self, octets: bytes, missing_octets: int) -> Said:
         """An administrative record. Of one that is cut, what was captured: the rest is filled up with zeros."""
-        from captures import custody_layer as layer
+        from captures.protocols import custody_layer as layer
 
         filled_up = octets + bytes(min(missing_octets, _MOST_RECORD_OCTETS))
         bundle = layer.dissect(filled_up)
@@ -113,7 +113,7 @@ class Custody:
         return Said(layer.RECORDS.get(kind, "administrative bundle"), "" if is_whole else CUT)
 
     def _signal(self, signal: CustodySignal, captured: int, is_whole: bool) -> Said:
-        from captures import custody_layer as layer
+        from captures.protocols import custody_layer as layer
 
         if not signal.succeeded and signal.reason != _REDUNDANT:
             return Said("custody signal", f"refused: {layer.REASONS.get(signal.reason, signal.reason)}")
@@ -131,7 +131,7 @@ class Custody:
         return Said("custody signal", f"bundle {signal.created_s}.{signal.sequence}", acknowledged_bytes=known)
 
     def _aggregate(self, record: AggregateCustodySignal, is_whole: bool) -> Said:
-        from captures import custody_layer as layer
+        from captures.protocols import custody_layer as layer
 
         name = "aggregate custody signal"
         if not is_whole:

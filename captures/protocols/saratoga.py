@@ -13,7 +13,7 @@ class Saratoga(Reader):
 
     def read(self, packet: Packet) -> Said:
         """What a packet says."""
-        from captures import saratoga_layer as layer
+        from captures.protocols import saratoga_layer as layer
 
         kind = layer.Saratoga.dispatch_hook(packet.payload)
         if kind is layer.Saratoga:
@@ -39,7 +39,7 @@ class Saratoga(Reader):
 
 def _status(packet: Packet, seen: object) -> Said:
     """All before `in_response_to` has come but the holes; of a list that does not end here, all before `progress`."""
-    from captures import saratoga_layer as layer
+    from captures.protocols import saratoga_layer as layer
 
     assert isinstance(seen, layer.SaratogaStatus | layer.Saratoga0HolesToFill)
     error = getattr(seen, "error", 0)

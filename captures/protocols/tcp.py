@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from captures.coverage import Coverage
+from captures.protocols.coverage import Coverage
 from captures.protocols.reading import Packet, Reader, Said, Unreadable, span
 from captures.session import Host
 

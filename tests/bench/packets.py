@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from captures.columns import read_columns
+from captures.frames.columns import read_columns
 from captures.summary import summarise
 from tests.bench import packets_memory, packets_runs
 from tests.bench.packets_captures import DATA_BYTES, SESSION, Fate, write_session, write_tcp

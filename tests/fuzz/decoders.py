@@ -156,7 +156,7 @@ def _saratoga_packets(version: int) -> list[bytes]:
 
 
 def _custody_layer() -> Target:
-    from captures.custody_layer import NotABundle, dissect
+    from captures.protocols.custody_layer import NotABundle, dissect
 
     return Target(lambda octets: dissect(octets).show2(dump=True), (NotABundle,), _bundle_blocks().seeds)
 
@@ -165,7 +165,7 @@ def _saratoga_layer() -> Target:
     """A UDP datagram as scapy shows it; scapy itself shows as raw what a layer refuses."""
     from scapy.layers.inet import UDP
 
-    from captures.saratoga_layer import VERSION_1_PORT, Saratoga
+    from captures.protocols.saratoga_layer import VERSION_1_PORT, Saratoga
 
     def read(octets: bytes) -> None:
         header = VERSION_1_PORT.to_bytes(2) * 2 + (8 + len(octets)).to_bytes(2) + bytes(2)
@@ -308,9 +308,9 @@ def _first_frames() -> bytes:
 
 def _captures() -> Target:
     """Captures of both formats, with frames for the slow way too."""
-    from captures.background import count_background
-    from captures.columns import read_columns
-    from captures.pcap import NotACapture
+    from captures.files.pcap import NotACapture
+    from captures.frames.background import count_background
+    from captures.frames.columns import read_columns
 
     path = Path(tempfile.mkdtemp(prefix="owlt-fuzz-")) / "x.pcap"
 

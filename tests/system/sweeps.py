@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from captures.columns import read_columns
+from captures.frames.columns import read_columns
 
 PROJECT = Path(__file__).parents[2]
 BUILDS = Path(__file__).parent / "builds"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.columns import Kind, read_columns
-from captures.tcpdump import WHOLE_FRAMES, parse_counters
+from captures.files.tcpdump import WHOLE_FRAMES, parse_counters
+from captures.frames.columns import Kind, read_columns
 from tests.conftest import require, require_command
 
 PACKETS = 1000
@@ -18,7 +18,7 @@ PACKET_BYTES = 1000
 
 SEND_AND_STOP = f"""
 import signal, socket, subprocess, sys, time
-from captures.tcpdump import READY_LINE, capture_command, parse_counters
+from captures.files.tcpdump import READY_LINE, capture_command, parse_counters
 
 for command in (
     "ip link add test0 type veth peer name port",

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from captures.columns import read_columns
-from captures.ledger import Account, account
-from captures.matching import match_captures
+from captures.accounting.ledger import Account, account
+from captures.accounting.stages import counted
+from captures.frames.columns import read_columns
+from captures.matches.matching import match_captures
 from captures.session import Session
-from captures.stages import counted
 from tests.conftest import require_command
 from tests.system.sweeps import perform, records
 

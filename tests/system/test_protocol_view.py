@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from captures.columns import read_columns
-from captures.ladder import Rung, ending, read_rungs
-from captures.matching import INTACT, match_captures
-from captures.messages import Message, carried_file_bytes, message_counts, messages, repeated_file_bytes
+from captures.frames.columns import read_columns
+from captures.inspection import Case, inspect
+from captures.matches.matching import INTACT, match_captures
+from captures.protocols.ladder import Rung, ending
+from captures.protocols.messages import Message, carried_file_bytes, message_counts, messages, repeated_file_bytes
+from captures.protocols.termination import termination_lines
 from captures.session import Host, Session
-from captures.termination import termination_lines
+from captures.summary import read_both
 from tests.conftest import require_command
 from tests.system.sweeps import PROJECT, perform, records
 
@@ -209,7 +211,8 @@ def test_data_that_were_sent_again_are_those_that_cfdp_says(results: Path) -> No
 def test_the_end_of_the_session_is_printed_and_climbed(results: Path, implementation: str) -> None:
     run = Run(results, implementation)
     lines = termination_lines(read_columns(run.capture("sender")), run.messages("sender"))
-    steps = ending(read_rungs(run.capture("sender"), run.capture("receiver"), run.session, run.dissector))
+    both = read_both(run.capture("sender"), run.capture("receiver"))
+    steps = ending(inspect(*both, Case(run.session, run.dissector)).climbed)
     rungs = [step for step in steps if isinstance(step, Rung)]
 
     assert len(lines) > 3

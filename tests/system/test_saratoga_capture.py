@@ -12,7 +12,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.packet import Packet, Padding, Raw
 from scapy.utils import rdpcap
 
-from captures import saratoga_layer as layer
+from captures.protocols import saratoga_layer as layer
 from tests.system.sweeps import perform, records
 
 SENDER, RECEIVER = "10.77.0.1", "10.77.0.2"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from captures.protocols.tcp_counts import TcpCounts, count_tcp
 from captures.session import Session
-from captures.tcp import TcpCounts, count_tcp
 from orchestrator.tcp_sampling import SAMPLES_NAME
 from reports.load import load_results
 from reports.tcp_figure import read_connection

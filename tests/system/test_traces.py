@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from captures.columns import read_columns
-from captures.matching import match_captures
+from captures.frames.columns import read_columns
+from captures.matches.matching import match_captures
 from captures.session import Session
 from captures.traces import Link, Traces, trace_run
 from tests.system.sweeps import perform, records

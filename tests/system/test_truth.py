@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from captures.columns import read_columns
-from captures.matching import match_captures
+from captures.frames.columns import read_columns
+from captures.matches.matching import match_captures
 from captures.session import Session, summary_filter
 from tests.conftest import require_command
 from tests.system.sweeps import differences, perform, records

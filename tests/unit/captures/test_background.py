@@ -22,8 +22,8 @@ from scapy.layers.inet6 import (
 from scapy.layers.l2 import ARP, GRE, LLC, SNAP, STP, Dot1Q, Dot3, Ether
 from scapy.packet import Packet, Raw
 
-from captures.background import background_name, count_background, name_background
-from captures.columns import Kind, read_columns
+from captures.frames.background import count_background, name_background
+from captures.frames.columns import Kind, read_columns
 from tests.unit.captures.making import DATA, ethernet, timed, write_pcap
 
 ROUTER_ALERT = IPv6ExtHdrHopByHop(options=[RouterAlert()])
@@ -66,7 +66,7 @@ ROUTER_ALERT = IPv6ExtHdrHopByHop(options=[RouterAlert()])
 )
 def test_a_frame_has_the_name_that_a_person_knows(tmp_path: Path, packet: Packet, name: str) -> None:
     columns = read_columns(write_pcap(tmp_path / "x.pcap", timed([bytes(packet)])))
-    assert background_name(columns, 0) == name
+    assert name_background(columns, [0]) == [name]
 
 
 def test_names_are_counted_over_the_rows_that_are_asked_for() -> None:

@@ -11,13 +11,13 @@ import pytest
 
 import captures.cache
 import captures.kept
+from captures.accounting.suspicion import Expected
 from captures.cache import SUMMARY, load_or_summarise, load_summary
-from captures.columns import read_columns
-from captures.headers import HEADER_BYTES, keep_only_headers, write_headers
-from captures.pcap import read_frames
+from captures.files.cutting import HEADER_BYTES, keep_only_headers, write_headers
+from captures.files.pcap import read_frames
+from captures.files.tcpdump import CaptureCounters
+from captures.frames.columns import read_columns
 from captures.summary import CaptureSummary, summarise
-from captures.suspicion import Expected
-from captures.tcpdump import CaptureCounters
 from tests.conftest import require_command
 from tests.unit.captures.making import DATA, SESSION, capinfos, timed, udp_frame, write_pcap
 

@@ -24,8 +24,8 @@ from scapy.layers.inet6 import (
 from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
 from scapy.packet import Raw
 
-from captures.columns import Columns, Kind, read_columns
-from captures.hashing import hash_spans
+from captures.frames.columns import Columns, Kind, read_columns
+from captures.frames.hashing import hash_spans
 from tests.tshark_frames import differences, frames_of, read_with_tshark
 from tests.unit.captures.making import DATA, RECEIVER, SENDER, ethernet, flip, timed, udp_frame, write_pcap
 

@@ -14,8 +14,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from captures.columns import read_columns
-from captures.matching import INTACT, Delivery, match_captures
+from captures.frames.columns import read_columns
+from captures.matches.matching import INTACT, Delivery, match_captures
 from captures.session import summary_filter
 from tests.unit.captures.making import (
     DATA,

@@ -23,7 +23,7 @@ from scapy.layers.inet6 import (
 from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
 from scapy.packet import Raw
 
-from captures.columns import read_columns
+from captures.frames.columns import read_columns
 from captures.session import Host, Session, sent_by, summary_filter
 from tests.unit.captures.making import (
     DATA,

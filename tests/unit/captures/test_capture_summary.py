@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from captures.columns import read_columns
-from captures.delays import DelaySummary, summarise_delays
-from captures.headers import write_headers
+from captures.accounting.delays import DelaySummary, summarise_delays
+from captures.accounting.stages import Counted, counted
+from captures.accounting.suspicion import NOTHING_EXPECTED, Expected
+from captures.files.cutting import write_headers
+from captures.files.tcpdump import CaptureCounters
+from captures.frames.columns import read_columns
 from captures.session import Host, summary_filter
-from captures.stages import Counted, counted
 from captures.summary import CaptureSummary, summarise
-from captures.suspicion import NOTHING_EXPECTED, Expected
-from captures.tcpdump import CaptureCounters
 from tests.conftest import require_command
 from tests.unit.captures.making import (
     DATA,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from captures.tcpdump import READY_LINE, CaptureCounters, capture_command, parse_counters
+from captures.files.tcpdump import READY_LINE, CaptureCounters, capture_command, parse_counters
 from tests.unit.captures.making import DATA
 
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from captures.clocks import ClockRelation, relate, relate_clocks
-from captures.columns import read_columns
-from captures.matching import match_captures
+from captures.frames.columns import read_columns
+from captures.matches.clocks import ClockRelation, relate, relate_clocks
+from captures.matches.matching import match_captures
 from captures.traces import Link
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, later, timed, udp_frame, write_pcap
 

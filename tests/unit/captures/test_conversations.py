@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.columns import Columns, read_columns
 from captures.conversations import MOST_PORTS, Known, NoTransfer, flows_of, other_talks, own_talks, propose_session
+from captures.frames.columns import Columns, read_columns
 from tests.unit.captures.making import GROUP, RECEIVER, SENDER, flip, tcp_frame, timed, udp_frame, write_pcap
 
 BULK, REPLY = bytes(1000), bytes(20)

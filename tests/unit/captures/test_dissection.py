@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from captures.details import packet_details
-from captures.dissector import parse_dissector
-from captures.messages import messages
+from captures.protocols.details import packet_details
+from captures.protocols.dissector import parse_dissector
+from captures.protocols.messages import messages
+from captures.protocols.tshark import NoDissection
 from captures.session import Session
-from captures.tshark import NoDissection
 from tests.conftest import require_command
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, timed, udp_frame, write_pcap
 from tests.unit.captures.test_messages import (

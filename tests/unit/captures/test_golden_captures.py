@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
-from captures.columns import Columns, read_columns
-from captures.pcap import read_frames
+from captures.files.pcap import read_frames
+from captures.frames.columns import Columns, read_columns
 from tests.conftest import require_command
 from tests.tshark_frames import NUMBERS, Frame, differences, frames_of, read_with_tshark
 from tests.unit.captures.golden.made import DAMAGED, MADE

@@ -11,11 +11,11 @@ import duckdb
 import numpy as np
 import pytest
 
+from captures.accounting.stages import counted
+from captures.accounting.suspicion import Expected
 from captures.inspection import Case, Inspection, inspect
 from captures.packets import write_table
-from captures.stages import counted
 from captures.summary import read_both
-from captures.suspicion import Expected
 from captures.traces import Link
 from tests.unit.captures.making import (
     RECEIVER,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from captures.ladder import LeftOut, Rung, ending, read_rungs, thin
-from captures.messages import messages
+from captures.inspection import Case, inspect
+from captures.protocols.ladder import LeftOut, Rung, ending, thin
+from captures.protocols.messages import messages
+from captures.summary import read_both
 from tests.unit.captures.making import SESSION, START_NS, Timed, flip, later, timed, write_pcap
 from tests.unit.captures.test_messages import ACK_OF_FINISHED, CFDP, CFDP_RUN, frame
 
@@ -34,7 +36,7 @@ def climb(
             (when, flip(octets, 8 * 44) if number in damaged else octets) for when, octets in copies
         ]
     paths = [write_pcap(tmp_path / f"{at_sender}.pcap", sorted(captures[at_sender])) for at_sender in (True, False)]
-    return read_rungs(paths[0], paths[1], SESSION, CFDP)
+    return inspect(*read_both(*paths), Case(SESSION, CFDP)).climbed
 
 
 def test_each_message_left_once_and_arrived_after_its_delay(tmp_path: Path) -> None:

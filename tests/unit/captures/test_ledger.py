@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scapy.layers.l2 import ARP
 
-from captures.columns import Columns, read_columns
-from captures.ledger import Account, Ledger, account
-from captures.matching import match_captures
-from captures.stages import Counted, counted
+from captures.accounting.ledger import Account, Ledger, account
+from captures.accounting.stages import Counted, counted
+from captures.frames.columns import Columns, read_columns
+from captures.matches.matching import match_captures
 from tests.unit.captures.making import (
     RECEIVER,
     SESSION,

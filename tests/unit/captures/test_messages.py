@@ -22,7 +22,7 @@ from agents.ltp.segments import Cancel, CancelAck, Checkpoint, Claim, DataSegmen
 from agents.ltp.segments import encode as ltp
 from agents.saratoga import version0, version1
 from agents.saratoga.packets import Data, Metadata, Request, Status
-from captures.messages import (
+from captures.protocols.messages import (
     Message,
     carried_file_bytes,
     message_bytes,

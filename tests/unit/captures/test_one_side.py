@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.columns import Columns, read_columns
+from captures.frames.columns import Columns, read_columns
 from captures.one_side import one_side
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, later, timed, udp_frame, write_pcap
 

@@ -17,7 +17,7 @@ from scapy.packet import Packet, Raw
 
 from agents.saratoga import version0, version1
 from agents.saratoga.packets import Data, Metadata, Request, Status, name_octets
-from captures import saratoga_layer as layer
+from captures.protocols import saratoga_layer as layer
 from tests.unit.agents.saratoga_channel import lose_at_random, transfer
 from tests.unit.agents.saratoga_examples import version_0_packets, version_1_packets
 
@@ -219,7 +219,7 @@ def test_holes_are_shown_as_ranges() -> None:
 
 
 def test_nobody_who_does_not_ask_for_it_loads_scapy() -> None:
-    code = "import captures.summary, captures.matching, captures.pcap, sys; print('scapy' in sys.modules)"
+    code = "import captures.summary, captures.matches.matching, captures.files.pcap, sys; print('scapy' in sys.modules)"
 
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 

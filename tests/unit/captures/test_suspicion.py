@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from captures.columns import Columns, read_columns
-from captures.suspicion import suspect_capture
-from captures.tcpdump import CaptureCounters
+from captures.accounting.suspicion import suspect_capture
+from captures.files.tcpdump import CaptureCounters
+from captures.frames.columns import Columns, read_columns
 from tests.unit.captures.making import timed, udp_frame, write_pcap
 
 

@@ -14,8 +14,8 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
+from captures.protocols.tcp_counts import NoTshark, TcpCounts, count_tcp
 from captures.session import Session
-from captures.tcp import NoTshark, TcpCounts, count_tcp
 from tests.conftest import require_command
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, ethernet
 

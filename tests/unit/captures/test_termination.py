@@ -9,10 +9,10 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.columns import read_columns
-from captures.coverage import Coverage
-from captures.messages import Message, messages
-from captures.termination import last_new_data, left_out_text, termination_lines, termination_start, thinned
+from captures.frames.columns import read_columns
+from captures.protocols.coverage import Coverage
+from captures.protocols.messages import Message, messages
+from captures.protocols.termination import last_new_data, left_out_text, termination_lines, termination_start, thinned
 from tests.unit.captures.making import SESSION, timed, write_pcap
 from tests.unit.captures.test_messages import CFDP, CFDP_RUN
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from captures.cache import load_summary
-from captures.columns import read_columns
-from captures.view import VIEW, load_view
+from captures.frames.columns import read_columns
+from captures.protocols.view import VIEW, load_view
 from orchestrator.analysis import analyse_run, analyse_runs
 from orchestrator.plan import PLAN_NAME
 from orchestrator.record import Outcome, RunRecord, write_record

@@ -10,7 +10,7 @@ import pytest
 
 from agents.contract import Implementation, KnownLimit
 from agents.side import Stop
-from captures.delays import DelaySummary
+from captures.accounting.delays import DelaySummary
 from captures.summary import CaptureSummary
 from orchestrator import builds_table, verdict
 from orchestrator.builds_table import Row

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
+from captures.accounting.ledger import Ledger
+from captures.accounting.measures import Amounts, measure
 from captures.cache import SUMMARY, load_summary
 from captures.kept import CAPTURES, keep
-from captures.ledger import Ledger
-from captures.measures import Amounts, measure
+from captures.protocols.view import VIEW, ProtocolView, load_or_view
 from captures.summary import CaptureSummary
-from captures.view import VIEW, ProtocolView, load_or_view
 from emulator.certification.certificate import Certificate, Check
 from emulator.channel import ChannelSpec
 from orchestrator.catalogue import implementations_of

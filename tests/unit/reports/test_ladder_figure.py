@@ -12,8 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from captures.ladder import Kind, Rung, Step, thin
-from captures.messages import Message
+from captures.protocols.ladder import Kind, Rung, Step, thin
+from captures.protocols.messages import Message
 from captures.session import Host
 from reports.figures import save
 from reports.ladder import draw_ladder

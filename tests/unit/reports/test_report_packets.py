@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from captures.cache import SUMMARY, load_summary
-from captures.headers import write_headers
+from captures.files.cutting import write_headers
 from captures.kept import keep
-from captures.tcp import TcpCounts
+from captures.protocols.tcp_counts import TcpCounts
 from captures.traces import Link
 from reports.build import build_report
 from reports.ledgers import ledger_rows, shown_columns, unexplained

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from captures.accounting.ledger import Ledger
 from captures.inspection import Case, Inspection, inspect
-from captures.ledger import Ledger
 from captures.summary import read_both
 from reports.run_page import (
     build_run_page,

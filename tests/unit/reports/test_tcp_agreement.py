@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from captures.tcp import TcpCounts
+from captures.protocols.tcp_counts import TcpCounts
 from reports.records import HostTcp
 from reports.tcp_agreement import tcp_disagreement
 

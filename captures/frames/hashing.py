@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.blocks import LONGEST_FRAME_BYTES, gather
+from captures.files.blocks import LONGEST_FRAME_BYTES, gather
 
 _WORD_BYTES = 8
 _WEIGHTS = np.random.Generator(np.random.PCG64(2014)).integers(

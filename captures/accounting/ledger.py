@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from captures.causes import Cause, explain
-from captures.columns import Columns
-from captures.crossing import Crossed
-from captures.matching import INTACT, Delivery
+from captures.accounting.causes import Cause, explain
+from captures.accounting.crossing import Crossed
+from captures.accounting.stages import Counted
+from captures.accounting.suspicion import suspect_arrivals, suspect_counts
+from captures.frames.columns import Columns
+from captures.matches.matching import INTACT, Delivery
 from captures.session import Host
-from captures.stages import Counted
-from captures.suspicion import suspect_arrivals, suspect_counts
 
 Rows = NDArray[np.int64]
 

@@ -5,7 +5,7 @@ paper, 4000. A frame of either is dissected by the version that it begins with. 
 takes a quarter of a second.
 
     from scapy.utils import rdpcap
-    from captures.saratoga_layer import SaratogaStatus
+    from captures.protocols.saratoga_layer import SaratogaStatus
     rdpcap("sender.pcap")[10][SaratogaStatus].holes      # [(1000, 2000)]
 
 Version 0 was never published: `agents.saratoga.version0` says what this layout was made of.

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.blocks import LONGEST_FRAME_BYTES, Block, NotACapture
-from captures.pcapng import MAGIC, read_pcapng_blocks, read_pcapng_snaplen
-from captures.savefile import read_pcap_blocks, read_pcap_header
+from captures.files.blocks import LONGEST_FRAME_BYTES, Block, NotACapture
+from captures.files.pcapng import MAGIC, read_pcapng_blocks, read_pcapng_snaplen
+from captures.files.savefile import read_pcap_blocks, read_pcap_header
 
 __all__ = [
     "LONGEST_FRAME_BYTES",

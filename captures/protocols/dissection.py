@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captures.columns import Columns, Kind
-from captures.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector, Transport
+from captures.frames.columns import Columns, Kind
 from captures.protocols.bundles import Bundles
 from captures.protocols.cfdp import Cfdp
+from captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector, Transport
 from captures.protocols.ltp import Ltp
 from captures.protocols.norm import Norm
 from captures.protocols.others import Datagrams, Udt, Uftp
@@ -18,8 +18,8 @@ from captures.protocols.quic import Quic
 from captures.protocols.reading import Packet, Reader
 from captures.protocols.saratoga import Saratoga
 from captures.protocols.tcp import Tcp
+from captures.protocols.tshark import NoDissection, ip_packets, told_fields
 from captures.session import Host, Session, sent_by
-from captures.tshark import NoDissection, ip_packets, told_fields
 
 _HOSTS: tuple[Host, ...] = ("sender", "receiver")
 _TCP = 6

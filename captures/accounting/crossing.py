@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.columns import Columns
-from captures.matching import INTACT, Delivery
-from captures.stages import Counted
+from captures.accounting.stages import Counted
+from captures.frames.columns import Columns
+from captures.matches.matching import INTACT, Delivery
 
 _SHORTEST_FRAME_BYTES = 60
 """Cards fill shorter frames up to this, and the filling is in no hash: a bit hit there is not seen."""

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from captures.columns import Columns
+from captures.frames.columns import Columns
 from captures.kept import CAPTURES, Kept, load, load_or_make
-from captures.matching import INTACT, Delivery, match_captures
-from captures.messages import (
+from captures.matches.matching import INTACT, Delivery, match_captures
+from captures.protocols.messages import (
     Message,
     carried_file_bytes,
     message_bytes,
@@ -22,11 +22,11 @@ from captures.messages import (
     messages,
     repeated_file_bytes,
 )
+from captures.protocols.tcp_counts import TcpCounts, count_tcp
+from captures.protocols.termination import last_new_data, termination_lines
+from captures.protocols.tshark import tshark_version
 from captures.session import Host, Session
 from captures.summary import read_both
-from captures.tcp import TcpCounts, count_tcp
-from captures.termination import last_new_data, termination_lines
-from captures.tshark import tshark_version
 
 VIEW = "protocol.json"
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from captures.columns import Columns, read_columns
-from captures.coverage import Coverage
-from captures.dissection import Dissected, dissect
-from captures.dissector import parse_dissector
+from captures.frames.columns import Columns, read_columns
+from captures.protocols.coverage import Coverage
+from captures.protocols.dissection import Dissected, dissect
+from captures.protocols.dissector import parse_dissector
 from captures.protocols.reading import Said, Unreadable
 from captures.session import Host, Session
 
@@ -61,10 +61,10 @@ def messages(
 ) -> list[Message]:
     """Every packet of the session in a capture (or in its columns), in the capture's order.
 
-    `dissector` are options for tshark, as a profile has them: captures.dissector says which. `damaged_rows`
-    are rows of the columns that are known from the other capture to be damaged (captures.matching): checksums are
-    looked at anyway, but in a capture that is cut there is nothing to compare them with. Raises ValueError where the
-    options are not known, NotACapture, OSError, NoDissection.
+    `dissector` are options for tshark, as a profile has them: captures.protocols.dissector says which. `damaged_rows`
+    are rows of the columns that are known from the other capture to be damaged (captures.matches.matching): checksums
+    are looked at anyway, but in a capture that is cut there is nothing to compare them with. Raises ValueError where
+    the options are not known, NotACapture, OSError, NoDissection.
     """
     columns = capture if isinstance(capture, Columns) else read_columns(capture)
     times_ns, wire_bytes = columns.time_ns.tolist(), columns.wire_bytes.tolist()

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.blocks import LINK_TYPES, LONGEST_FRAME_BYTES
-from captures.columns import Columns, Kind
-from captures.pcap import read_frames
+from captures.files.blocks import LINK_TYPES, LONGEST_FRAME_BYTES
+from captures.files.pcap import read_frames
+from captures.frames.columns import Columns, Kind
 
 _ICMPV6 = 58
 _IPV4_TYPE, _IPV6_TYPE = 0x0800, 0x86DD
@@ -121,11 +121,6 @@ def name_background(columns: Columns, rows: Iterable[int] | NDArray[np.int64]) -
     return names
 
 
-def background_name(columns: Columns, row: int) -> str:
-    """The name of one row."""
-    return name_background(columns, [row])[0]
-
-
 def count_background(columns: Columns, rows: NDArray[np.int64]) -> Counter[str]:
     """How many of the rows there are of each name."""
     return Counter(name_background(columns, rows))
@@ -141,7 +136,7 @@ def _name_by_port(columns: Columns, rows: NDArray[np.int64], names: list[str]) -
 
 def _name_of_frame(frame: bytes, link_type: int) -> str | None:
     """By what the link carries behind the tags, and of ICMPv6 by the message."""
-    from captures.slow_frames import FoundPacket, find_network, find_packet  # imports scapy
+    from captures.frames.slow_frames import FoundPacket, find_network, find_packet  # imports scapy
 
     if link_type not in LINK_TYPES:
         return None

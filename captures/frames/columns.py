@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.blocks import BLOCK_BYTES, ETHERNET, LONGEST_FRAME_BYTES, Block, gather
-from captures.growing import GrowingColumns
-from captures.hashing import hash_spans
-from captures.pcap import read_blocks
+from captures.files.blocks import BLOCK_BYTES, ETHERNET, LONGEST_FRAME_BYTES, Block, gather
+from captures.files.growing import GrowingColumns
+from captures.files.pcap import read_blocks
+from captures.frames.hashing import hash_spans
 
 if TYPE_CHECKING:
-    from captures.slow_frames import FoundPacket
+    from captures.frames.slow_frames import FoundPacket
 
 ETHERNET_BYTES = 14
 _IPV4_BYTES = 20
@@ -122,7 +122,7 @@ class Columns:
     only as far as captured, and within the first `hashed_bytes` of the frame: equal payloads have equal hashes in
     any two captures where as many bytes of them are within that; of whole frames, whatever their headers.
 
-    `link_type` is that of all frames (a number of `captures.blocks.LINK_TYPES`), 0 if they have several.
+    `link_type` is that of all frames (a number of `captures.files.blocks.LINK_TYPES`), 0 if they have several.
     `slow_frames` were read one by one, for their headers are not Ethernet and IPv4. `comments` are the file's own,
     `dropped` is how many packets it says the capture missed, None where it says nothing. `damage` says why the
     file could not be read to its end, and is empty when it could.
@@ -323,7 +323,7 @@ def _find_others(block: Block, packets: _Packets, ethernet_type: NDArray[np.int6
         packets.kind[others[(ethernet_type[others] == number) & is_ethernet[others]]] = kind
     slow = others[np.isin(ethernet_type[others], _SLOW_TYPES) | ~is_ethernet[others]]
     if len(slow):
-        from captures.slow_frames import FoundPacket, find_packet  # imports scapy, which takes half a second
+        from captures.frames.slow_frames import FoundPacket, find_packet  # imports scapy, which takes half a second
 
         starts, ends = block.starts[slow], block.starts[slow] + block.captured_bytes[slow]
         for row, start, end in zip(slow.tolist(), starts.tolist(), ends.tolist(), strict=True):

@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.columns import Columns
-from captures.crossing import Crossed
-from captures.matching import Delivery, without
-from captures.pairing import DelayAround
-from captures.stages import Counted
+from captures.accounting.crossing import Crossed
+from captures.accounting.stages import Counted
+from captures.frames.columns import Columns
+from captures.matches.matching import Delivery, without
+from captures.matches.pairing import DelayAround
 
 Rows = NDArray[np.int64]
 Cause = Literal["queue", "mtu", "lost", "in_flight", "undetermined"]

@@ -10,9 +10,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from captures.dissector import NOT_TSHARKS, Dissector, parse_dissector
+from captures.protocols.dissector import NOT_TSHARKS, Dissector, parse_dissector
+from captures.protocols.tshark import NoDissection
 from captures.session import Session
-from captures.tshark import NoDissection
 
 _DETAILS_S = 120
 """How long the child may take."""
@@ -65,7 +65,7 @@ def _layers(packet: Any, dissector: Dissector) -> dict[str, Any]:
 
 
 def _saratoga(payload: bytes) -> dict[str, str]:
-    from captures.saratoga_layer import Saratoga as SaratogaLayer
+    from captures.protocols.saratoga_layer import Saratoga as SaratogaLayer
 
     try:
         seen = SaratogaLayer(payload)

@@ -14,12 +14,12 @@ from ipaddress import IPv6Address
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.bitflips import Flip, find_few_bits_away, find_one_bit_away
-from captures.columns import ETHERNET_BYTES, Columns
-from captures.directions import Bound, ByHost, bound_by_host, told
-from captures.heads import read_heads
-from captures.pairing import DelayAround, pair_by_key
-from captures.pcap import LONGEST_FRAME_BYTES, read_frames
+from captures.files.heads import read_heads
+from captures.files.pcap import LONGEST_FRAME_BYTES, read_frames
+from captures.frames.columns import ETHERNET_BYTES, Columns
+from captures.matches.bitflips import Flip, find_few_bits_away, find_one_bit_away
+from captures.matches.directions import Bound, ByHost, bound_by_host, told
+from captures.matches.pairing import DelayAround, pair_by_key
 from captures.session import Session
 
 Rows = NDArray[np.int64]

@@ -20,10 +20,10 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.blocks import ETHERNET, RAW_IP
-from captures.columns import ETHERNET_BYTES, Columns
-from captures.pcap import read_frames
-from captures.slow_frames import find_network
+from captures.files.blocks import ETHERNET, RAW_IP
+from captures.files.pcap import read_frames
+from captures.frames.columns import ETHERNET_BYTES, Columns
+from captures.frames.slow_frames import find_network
 
 Rows = NDArray[np.int64]
 

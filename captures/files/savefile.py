@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.blocks import (
+from captures.files.blocks import (
     BLOCK_BYTES,
     LONGEST_FRAME_BYTES,
     MARGIN_BYTES,

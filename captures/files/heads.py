@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.columns import Columns
+from captures.frames.columns import Columns
 
 
 def read_heads(capture: Columns, rows: NDArray[np.int64], width: int) -> NDArray[np.uint8]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.columns import Columns
-from captures.heads import read_heads
+from captures.files.heads import read_heads
+from captures.frames.columns import Columns
 from captures.session import Host, Session, sent_by
 
 Rows = NDArray[np.int64]

@@ -4,7 +4,7 @@ The primary block with whatever blocks follow it, the Custody Transfer Enhanceme
 records by which custody is signalled. A fill of an aggregate begins so many custody ids behind the last of the fill
 before, as the annex's figure has it and as ION writes it; `fills` holds the custody ids themselves.
 
-    from captures.custody_layer import AggregateCustodySignal, dissect
+    from captures.protocols.custody_layer import AggregateCustodySignal, dissect
     dissect(udp_payload)[AggregateCustodySignal].fills      # [(1, 40), (42, 3)]: first id, how many
 
 Who imports this module waits for scapy, which takes a quarter of a second.

@@ -19,7 +19,7 @@ from scapy.layers.inet6 import (
 from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Dot3, Ether
 from scapy.packet import Packet
 
-from captures.blocks import ETHERNET, LINUX_COOKED, LINUX_COOKED_2, RAW_IP, RAW_IPV6
+from captures.files.blocks import ETHERNET, LINUX_COOKED, LINUX_COOKED_2, RAW_IP, RAW_IPV6
 
 _IPV4_TYPE, _IPV6_TYPE = 0x0800, 0x86DD
 _LINKS = {

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from captures.columns import Columns
-from captures.matching import Delivery
+from captures.frames.columns import Columns
+from captures.matches.matching import Delivery
 from captures.traces import Link
 
 Times = NDArray[np.int64]

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from itertools import pairwise
 
-from captures.columns import Columns
-from captures.coverage import Coverage
-from captures.messages import Message
+from captures.frames.columns import Columns
+from captures.protocols.coverage import Coverage
+from captures.protocols.messages import Message
 
 LEAD = 3
 """So many messages before the last new data are shown too."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captures.columns import ETHERNET_BYTES, Columns
-from captures.crossing import Crossed
-from captures.matching import Delivery
+from captures.accounting.crossing import Crossed
+from captures.accounting.stages import Counted
+from captures.files.tcpdump import CaptureCounters
+from captures.frames.columns import ETHERNET_BYTES, Columns
+from captures.matches.matching import Delivery
 from captures.session import Host
-from captures.stages import Counted
-from captures.tcpdump import CaptureCounters
 
 _TAGS_BYTES = 8
 """Two VLAN tags, which any frame may have where some are not plain Ethernet."""

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from captures.columns import Columns, read_columns
-from captures.coverage import Coverage
-from captures.matching import INTACT, Delivery, match_captures
-from captures.messages import Message, messages
-from captures.pcap import read_header
-from captures.session import Host, Session
-from captures.termination import ALIKE, LEAD, MOST, left_out_text, termination_start, thinned
+from captures.frames.columns import Columns
+from captures.matches.matching import INTACT, Delivery
+from captures.protocols.coverage import Coverage
+from captures.protocols.messages import Message
+from captures.protocols.termination import ALIKE, LEAD, MOST, left_out_text, termination_start, thinned
+from captures.session import Host
 
 Kind = Literal["new data", "data again", "of the sender", "of the receiver"]
 
@@ -47,19 +45,6 @@ class LeftOut:
 
 
 Step = Rung | LeftOut
-
-
-def read_rungs(sender_pcap: Path, receiver_pcap: Path, session: Session, dissector: Sequence[str]) -> list[Rung]:
-    """All messages of a run as rungs, in the order in which they left.
-
-    Raises what captures.messages.messages does.
-    """
-    hashed_bytes = min(read_header(pcap).snaplen_bytes for pcap in (sender_pcap, receiver_pcap))
-    at_sender, at_receiver = (read_columns(pcap, hashed_bytes) for pcap in (sender_pcap, receiver_pcap))
-    forward, reverse = match_captures(at_sender, at_receiver, session)
-    sent = [message for message in messages(at_sender, session, dissector) if message.host == "sender"]
-    answered = [message for message in messages(at_receiver, session, dissector) if message.host == "receiver"]
-    return rungs(sent, at_receiver, forward, answered, at_sender, reverse)
 
 
 def rungs(
@@ -104,7 +89,7 @@ def _kind(message: Message, coverage: Coverage) -> Kind:
 
 
 def ending(climbed: Sequence[Rung], lead: int = LEAD, alike: int = ALIKE, most: int = MOST) -> list[Step]:
-    """The termination phase of a ladder, thinned out: captures.termination says how."""
+    """The termination phase of a ladder, thinned out: captures.protocols.termination says how."""
     start = termination_start([rung.message for rung in climbed], lead)
     return thin(climbed[start:], alike, most)
 

@@ -1,0 +1,1 @@
+"""The frames of a capture as columns, and what those are that belong to nobody."""
