@@ -73,8 +73,10 @@ def sent_by(host: str, frames: list[Packet]) -> list[Packet]:
 
 
 def undamaged(frames: list[Packet]) -> list[Packet]:
-    """Those that a host takes: both checksums are right."""
-    return [frame for frame in frames if _has_right_checksums(frame)]
+    """Those that a host takes: sent to its card, and both checksums are right."""
+    by_count = Counter((frame[IP].dst, frame.dst) for frame in frames).most_common()
+    cards = dict(pair for pair, _ in reversed(by_count))
+    return [frame for frame in frames if frame.dst == cards[frame[IP].dst] and _has_right_checksums(frame)]
 
 
 def _has_right_checksums(frame: Packet) -> bool:
