@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from captures.accounting.ledger import account
 from captures.accounting.suspicion import NOTHING_EXPECTED, Expected
 from captures.frames.columns import Columns
 from captures.matches.clocks import ClockRelation, relate_clocks
@@ -22,16 +21,12 @@ from captures.protocols.tcp_counts import NoTshark
 from captures.protocols.tshark import NoDissection
 from captures.protocols.view import Heard, ProtocolView, hear, view
 from captures.session import Session
-from captures.summary import CaptureSummary, conclude
+from captures.summary import CaptureSummary, account_both, conclude
 from captures.traces import Link, Traces, trace_run
 
 COMPLETED = "completed"
 _OF_THE_FILE = ("goodput_bps", "goodput_until_whole_bps", "normalized_goodput_bps", "efficiency", "data_ratio")
 """What says nothing unless the whole file came."""
-_ROUNDED = 0.999
-"""A delay as people write it is true to about that."""
-_CLOCKS_NS = 4_000
-"""What four timestamps of a microsecond may take from a round trip."""
 
 
 @dataclass(frozen=True)
@@ -121,13 +116,9 @@ def inspect(at_sender: Columns, at_receiver: Columns, case: Case, kept: CaptureS
         notes.append(f"the file's size is taken to be what the messages carry of it, {size_bytes} bytes")
     elif size_bytes is None:
         notes.append("the file's size is not known, so there is no goodput; give it with --file-size")
-    forward, reverse = deliveries
-    told = (
-        account(at_sender, at_receiver, forward, "sender", case.expected.forward),
-        account(at_receiver, at_sender, reverse, "receiver", case.expected.reverse),
-    )
+    accounts = account_both(at_sender, at_receiver, deliveries, case.expected)
     summary = conclude(
-        at_sender, at_receiver, deliveries, size_bytes, case.file_whole_at_ns, case.expected, case.rate_bps
+        at_sender, at_receiver, deliveries, accounts, size_bytes, case.file_whole_at_ns, case.expected, case.rate_bps
     )
     if summary.headers_only and kept is not None and not kept.headers_only:
         summary = kept
@@ -136,7 +127,6 @@ def inspect(at_sender: Columns, at_receiver: Columns, case: Case, kept: CaptureS
         notes.append("frames are cut in the captures: bits that were flipped behind the cut are not seen")
     carried = seen.carried_file_bytes if seen is not None else None
     wrong = contradictions(at_sender, at_receiver, deliveries, case.claims, carried, clocks)
-    wrong += _too_early(clocks, case) if clocks is not None else []
     if not wrong and summary.utilisation is not None and summary.utilisation > MORE_THAN_ALL:
         notes.append("the session ended at the sender before all had arrived, so utilisation is above 1")
     left_out = _left_out(case, wrong)
@@ -148,8 +138,8 @@ def inspect(at_sender: Columns, at_receiver: Columns, case: Case, kept: CaptureS
         at_receiver=at_receiver,
         summary=summary,
         packets=joined(
-            packet_rows(at_sender, at_receiver, forward, told[0], "sender"),
-            packet_rows(at_receiver, at_sender, reverse, told[1], "receiver"),
+            packet_rows(at_sender, at_receiver, deliveries[0], accounts[0], "sender"),
+            packet_rows(at_receiver, at_sender, deliveries[1], accounts[1], "receiver"),
         ),
         traces=trace_run(
             at_sender,
@@ -185,12 +175,7 @@ def _relate(
     at_sender: Columns, at_receiver: Columns, deliveries: tuple[Delivery, Delivery], case: Case
 ) -> ClockRelation | None:
     links = (case.forward_link, case.reverse_link) if case.forward_link and case.reverse_link else None
-    return relate_clocks(at_sender, at_receiver, *deliveries, least_delays_ns=_told_delays_ns(case), links=links)
-
-
-def _told_delays_ns(case: Case) -> tuple[float, float] | None:
-    there, back = case.claims.forward_delay_ns, case.claims.reverse_delay_ns
-    return None if there is None or back is None else (float(there), float(back))
+    return relate_clocks(at_sender, at_receiver, *deliveries, least_delays_ns=case.claims.delays_ns, links=links)
 
 
 def _clock_note(clocks: ClockRelation, case: Case) -> str:
@@ -206,7 +191,7 @@ def _clock_note(clocks: ClockRelation, case: Case) -> str:
         off = f"{off_ms:.{_decimals(off_ms)}f} ms"
     by_what = (
         f"by the delay that is given, true to within {off}"
-        if _told_delays_ns(case)
+        if case.claims.delays_ns
         else f"if both ways take equally long; otherwise off by up to {off}"
     )
     return (
@@ -220,20 +205,5 @@ def _decimals(uncertainty: float) -> int:
     return int(np.clip(1 - np.floor(np.log10(max(uncertainty, 1e-6))), 0, 6))
 
 
-def _too_early(clocks: ClockRelation, case: Case) -> list[str]:
-    """Where packets took less than the delays that are told: of there and back together the clocks' offset is none."""
-    told_ns, found_ns = _told_delays_ns(case), clocks.least_round_trip_ns
-    if told_ns is None or found_ns is None or found_ns < 0:
-        return []
-    if found_ns >= _ROUNDED * sum(told_ns) - _CLOCKS_NS:
-        return []
-    return [
-        f"by the corrected clocks the way there and back takes {found_ns / 1e6:.3f} ms at least, of a channel with "
-        f"{sum(told_ns) / 1e6:g} ms: its delay is another, or a clock was set while the captures were taken"
-    ]
-
-
 def _climb(heard: Heard, at_sender: Columns, at_receiver: Columns, deliveries: tuple[Delivery, Delivery]) -> list[Rung]:
-    sent = [message for message in heard.at_sender if message.host == "sender"]
-    answered = [message for message in heard.at_receiver if message.host == "receiver"]
-    return rungs(sent, at_receiver, deliveries[0], answered, at_sender, deliveries[1])
+    return rungs(heard.of_sender, at_receiver, deliveries[0], heard.of_receiver, at_sender, deliveries[1])

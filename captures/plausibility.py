@@ -36,6 +36,12 @@ class Claims:
     forward_delay_ns: int | None = None
     reverse_delay_ns: int | None = None
 
+    @property
+    def delays_ns(self) -> tuple[float, float] | None:
+        """Both delays; None unless both are said."""
+        there, back = self.forward_delay_ns, self.reverse_delay_ns
+        return None if there is None or back is None else (float(there), float(back))
+
 
 def contradictions(
     at_sender: Columns,
@@ -54,6 +60,7 @@ def contradictions(
         *too_fast(at_receiver, forward.far, claims.rate_bps),
         *_missing_sessions(at_sender, at_receiver, deliveries),
         *_wrong_order(at_sender, at_receiver, deliveries, claims, clocks),
+        *(_too_early(clocks, claims) if clocks is not None else ()),
     ]
 
 
@@ -145,3 +152,15 @@ def _wrong_order(
                     f"the least one-way delay {name} is {way.min() / 1e6:.3f} ms, of a channel with {told_ns / 1e6:g} "
                     f"ms: its delay is another, or the captures were taken on two clocks (say --clocks two)"
                 )
+
+
+def _too_early(clocks: ClockRelation, claims: Claims) -> Iterator[str]:
+    """Where packets took less than the delays that are told: of there and back together the clocks' offset is none."""
+    told_ns, found_ns = claims.delays_ns, clocks.least_round_trip_ns
+    if told_ns is None or found_ns is None or found_ns < 0:
+        return
+    if found_ns < _ROUNDED * sum(told_ns) - 2 * _CLOCK_NS:
+        yield (
+            f"by the corrected clocks the way there and back takes {found_ns / 1e6:.3f} ms at least, of a channel with "
+            f"{sum(told_ns) / 1e6:g} ms: its delay is another, or a clock was set while the captures were taken"
+        )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict
 
 from captures.accounting.delays import DelaySummary, summarise_delays
-from captures.accounting.ledger import Ledger, account
+from captures.accounting.ledger import Account, Ledger, account
 from captures.accounting.measures import Amounts, Measures, measure
 from captures.accounting.suspicion import NOTHING_EXPECTED, Expected, suspect_capture
 from captures.files.pcap import read_header
@@ -75,7 +75,8 @@ def summarise(
     """The summary of the two captures. Arguments as for `conclude`. Raises NotACapture, OSError."""
     at_sender, at_receiver = read_both(sender_pcap, receiver_pcap)
     deliveries = match_captures(at_sender, at_receiver, session)
-    return conclude(at_sender, at_receiver, deliveries, file_size_bytes, file_whole_at_ns, expected, rate_bps)
+    accounts = account_both(at_sender, at_receiver, deliveries, expected)
+    return conclude(at_sender, at_receiver, deliveries, accounts, file_size_bytes, file_whole_at_ns, expected, rate_bps)
 
 
 def read_both(sender_pcap: Path, receiver_pcap: Path) -> tuple[Columns, Columns]:
@@ -90,26 +91,35 @@ def read_both(sender_pcap: Path, receiver_pcap: Path) -> tuple[Columns, Columns]
 
 def _kept_bytes(capture: Columns) -> int:
     """How much of each frame is there at most, where frames are cut: more than the file's header may say."""
-    is_cut = capture.captured_bytes < capture.wire_bytes
-    return int(capture.captured_bytes[is_cut].max(initial=0)) or capture.hashed_bytes
+    return int(capture.captured_bytes[capture.is_cut].max(initial=0)) or capture.hashed_bytes
+
+
+def account_both(
+    at_sender: Columns, at_receiver: Columns, deliveries: tuple[Delivery, Delivery], expected: Expected
+) -> tuple[Account, Account]:
+    """What became of the packets of the sender, and of those of the receiver."""
+    forward, reverse = deliveries
+    return (
+        account(at_sender, at_receiver, forward, "sender", expected.forward),
+        account(at_receiver, at_sender, reverse, "receiver", expected.reverse),
+    )
 
 
 def conclude(
     at_sender: Columns,
     at_receiver: Columns,
     deliveries: tuple[Delivery, Delivery],
+    accounts: tuple[Account, Account],
     file_size_bytes: int | None,
     file_whole_at_ns: int | None,
     expected: Expected = NOTHING_EXPECTED,
     rate_bps: float | None = None,
 ) -> CaptureSummary:
-    """The summary of captures whose packets were found; `expected` only serves to find what is suspect.
+    """The summary of captures whose packets were found and accounted for; of `expected` only what is suspect comes.
 
     `file_whole_at_ns` is of the captures' clock. `rate_bps` is the forward channel's; None: unlimited, or not known.
     """
-    forward, reverse = deliveries
-    of_sender = account(at_sender, at_receiver, forward, "sender", expected.forward)
-    of_receiver = account(at_receiver, at_sender, reverse, "receiver", expected.reverse)
+    (forward, reverse), (of_sender, of_receiver) = deliveries, accounts
     times_ns = at_sender.time_ns[np.concatenate([forward.near, reverse.far])]
     first_ns, last_ns = (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (None, None)
     amounts = Amounts(
@@ -146,7 +156,7 @@ def conclude(
             + _background(at_receiver, reverse.near, forward.far, forward.delivered)
         ),
         slow_frames=at_sender.slow_frames + at_receiver.slow_frames,
-        headers_only=_is_cut(at_sender) or _is_cut(at_receiver),
+        headers_only=bool(at_sender.is_cut.any() or at_receiver.is_cut.any()),
         suspect=suspect,
     )
 
@@ -158,7 +168,3 @@ def _bytes(capture: Columns, rows: NDArray[np.int64]) -> int:
 def _background(capture: Columns, *session_rows: NDArray[np.int64]) -> Counter[str]:
     """How many frames of each name are in none of the session's rows."""
     return count_background(capture, without(np.arange(len(capture)), np.concatenate(session_rows)))
-
-
-def _is_cut(capture: Columns) -> bool:
-    return bool((capture.captured_bytes < capture.wire_bytes).any())

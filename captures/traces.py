@@ -6,7 +6,6 @@ one clock. Which packet is which is matching.py's, what protocols write into the
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from captures.frames.columns import Columns
 from captures.matches.matching import INTACT, Delivery
+from captures.protocols.coverage import Coverage
 
 if TYPE_CHECKING:
     from captures.protocols.messages import Message
@@ -395,7 +395,7 @@ def _way(near: Columns, far: Columns, delivery: Delivery, link: Link | None, fir
         delays=delays,
         queue=None if link is None else _queue(near, sent, first_sent, delays.delay_ns, link, first_ns),
         link=link,
-        cut=_is_cut(near, sent) or _is_cut(far, delivered),
+        cut=bool(near.is_cut[sent].any() or far.is_cut[delivered].any()),
     )
 
 
@@ -405,10 +405,6 @@ def _by_time(capture: Columns, rows: Integers) -> Integers:
 
 def _lengths(capture: Columns, rows: Integers) -> Integers:
     return capture.wire_bytes[rows].astype(np.int64)
-
-
-def _is_cut(capture: Columns, rows: Integers) -> bool:
-    return bool((capture.captured_bytes[rows] < capture.wire_bytes[rows]).any())
 
 
 def _queue(near: Columns, sent: Integers, arrived: Integers, delay_ns: Integers, link: Link, first_ns: int) -> Queue:
@@ -547,15 +543,7 @@ def _file_data(rows: Integers | Sequence[Integers], unplaced_frames: int = 0) ->
 
 def _new_bytes(first_byte: Integers, byte_count: Integers) -> Integers:
     """How many bytes of each part are in none of the parts before it."""
-    starts: list[int] = []
-    ends: list[int] = []
-    new = np.zeros(len(first_byte), np.int64)
-    for part, (start, count) in enumerate(zip(first_byte.tolist(), byte_count.tolist(), strict=True)):
-        end = start + count
-        low, high = bisect_left(ends, start), bisect_right(starts, end)
-        known = zip(starts[low:high], ends[low:high], strict=True)
-        new[part] = count - sum(min(its_end, end) - max(its_start, start) for its_start, its_end in known)
-        if low < high:
-            start, end = min(start, starts[low]), max(end, ends[high - 1])
-        starts[low:high], ends[low:high] = [start], [end]
-    return new
+    coverage = Coverage()
+    begin = first_byte - min(int(first_byte.min(initial=0)), 0)
+    parts = zip(begin.tolist(), (begin + byte_count).tolist(), strict=True)
+    return np.array([coverage.add(first, end) for first, end in parts], np.int64)

@@ -229,10 +229,10 @@ def _refuse_mixed(told: dict[str, Any]) -> None:
     for option, address in (("--sender", sender), ("--receiver", receiver)):
         if address and address.is_multicast:
             raise OwltError(f"{option}: got the group {address}, wanted a host's address; groups are for --group")
-    for group in groups or ():
-        if not (group := _address("--group", str(group))).is_multicast:
-            raise OwltError(f"--group: got {group}, wanted a multicast group: an address in 224.0.0.0/4 or ff00::/8")
     named = [_address("--group", str(group)) for group in groups or ()]
+    for group in named:
+        if not group.is_multicast:
+            raise OwltError(f"--group: got {group}, wanted a multicast group: an address in 224.0.0.0/4 or ff00::/8")
     if len({address.version for address in (sender, receiver, *named) if address}) > 1:
         raise OwltError("--sender, --receiver, --group: got IPv4 and IPv6 addresses, wanted one kind")
 

@@ -117,8 +117,7 @@ def _corrupted_unseen(far: Columns, delivery: Delivery, crossed: Crossed, counte
     if counters is None or crossed.duplicated:
         return 0
     least, most = counters.corrupted_copies
-    is_cut = far.captured_bytes[delivery.delivered] < far.wire_bytes[delivery.delivered]
-    seem_intact = int(np.count_nonzero(is_cut & (delivery.flipped_bit == INTACT)))
+    seem_intact = int(np.count_nonzero(far.is_cut[delivery.delivered] & (delivery.flipped_bit == INTACT)))
     return min(max(least - crossed.corrupted, 0), seem_intact) if least == most else 0
 
 

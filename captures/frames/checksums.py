@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-ETHERNET_BYTES = 14
+from captures.frames.columns import ETHERNET_BYTES
+
 _IPV4 = b"\x08\x00"
 _CHECKSUM_AT = {6: 16, 17: 6}
 """Where in a TCP and in a UDP header the checksum is."""

@@ -161,6 +161,11 @@ class Columns:
     def __len__(self) -> int:
         return len(self.time_ns)
 
+    @property
+    def is_cut(self) -> NDArray[np.bool_]:
+        """Of which frames less was captured than was sent."""
+        return self.captured_bytes < self.wire_bytes
+
 
 _DTYPES = {
     name: np.dtype(dtype)

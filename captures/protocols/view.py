@@ -1,6 +1,6 @@
 """The protocol view of a run: its messages in numbers, the times of its phases, how it ended; kept as protocol.json.
 
-The messages themselves are messages.py's, what TCP's segments say tcp.py's.
+The messages themselves are messages.py's, what TCP's segments say tcp_counts.py's.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ from captures.session import Host, Session
 from captures.summary import read_both
 
 VIEW = "protocol.json"
-
-
 SCHEMA_VERSION = 1
 """Raised whenever a field or the meaning of one changes, for those who read the JSON."""
 
@@ -65,10 +63,19 @@ class Heard:
     at_receiver: list[Message]
 
     @property
+    def of_sender(self) -> list[Message]:
+        """The sender's messages, at its own port."""
+        return [message for message in self.at_sender if message.host == "sender"]
+
+    @property
+    def of_receiver(self) -> list[Message]:
+        """The receiver's messages, at its own port."""
+        return [message for message in self.at_receiver if message.host == "receiver"]
+
+    @property
     def sent(self) -> list[Message]:
         """The messages of both hosts, each at the port of its host."""
-        by_sender = [message for message in self.at_sender if message.host == "sender"]
-        return by_sender + [message for message in self.at_receiver if message.host == "receiver"]
+        return self.of_sender + self.of_receiver
 
 
 def hear(
@@ -96,14 +103,15 @@ def _damaged(delivery: Delivery) -> list[int]:
 def view(heard: Heard, at_sender: Columns, session: Session, dissector: Sequence[str]) -> ProtocolView:
     """The view of what was heard. Raises NoTshark, OSError."""
     sent = heard.sent
-    data = [message for message in heard.at_sender if message.host == "sender" and message.byte_count]
-    are_placed = carried_file_bytes(sent) is not None
+    data = [message for message in heard.of_sender if message.byte_count]
+    carried_bytes = carried_file_bytes(sent)
+    are_placed = carried_bytes is not None
     last = last_new_data(data)
     return ProtocolView(
         dissector=list(dissector),
         counts=message_counts(sent),
         wire_bytes=message_bytes(sent),
-        carried_file_bytes=carried_file_bytes(sent),
+        carried_file_bytes=carried_bytes,
         repeated_file_bytes=repeated_file_bytes(sent),
         first_data_ns=data[0].time_ns if data and are_placed else None,
         last_new_data_ns=data[last].time_ns if last is not None and are_placed else None,

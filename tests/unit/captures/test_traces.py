@@ -62,7 +62,7 @@ def columns(rows: list[tuple[int, Sent]], forward: set[int], *, tcp: bool) -> Co
     class Capture:
         time_ns = START_NS + np.array([time for time, _ in rows], np.int64)
         wire_bytes = np.array([sent.wire_bytes for _, sent in rows], np.uint32)
-        captured_bytes = wire_bytes
+        is_cut = np.zeros(len(rows), np.bool_)
         protocol = np.full(len(rows), 6 if tcp else 17, np.uint8)
         payload_bytes = np.array([sent.payload_bytes for _, sent in rows], np.uint32)
         sequence = np.array([sent.sequence % 2**32 for _, sent in rows], np.uint32)
