@@ -99,7 +99,7 @@ class _Damaged(Exception):
 
 
 def read_pcapng_blocks(path: Path) -> Iterator[Block]:
-    """The packets of the file in blocks of two megabytes: at least one block, which may be empty.
+    """The packets of the file in blocks of at most `BLOCK_BYTES`: at least one block, which may be empty.
 
     Raises NotACapture, OSError.
     """
@@ -156,11 +156,11 @@ class _Reader:
         is wrong there. Blocks that are no packets are read."""
         view, head = data.data, self._head()
         runs: list[NDArray[np.int64]] = []
-        position, damage = 0, ""
+        position, steps, damage = 0, STEPS, ""
         try:
             while True:
                 starts: list[int] = []
-                for _ in range(STEPS):
+                for _ in range(steps):
                     kind, length = head(view, position)
                     following = position + length
                     if kind != _PACKET or length < _LEAST_BYTES[_PACKET] or following > filled:
@@ -171,6 +171,7 @@ class _Reader:
                     count = count_alike(data, starts, position, filled, 0)
                     runs += [np.array(starts, np.int64), position + length * np.arange(count)]
                     position += length * count
+                    steps = STEPS if count >= STEPS else 2 * steps
                     continue
                 runs.append(np.array(starts, np.int64))
                 if filled - position < _FRAME_BYTES:

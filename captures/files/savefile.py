@@ -69,7 +69,7 @@ def read_pcap_header(path: Path) -> PcapHeader:
 
 
 def read_pcap_blocks(path: Path) -> Iterator[Block]:
-    """The records of the file in blocks of two megabytes: at least one block, which may be empty."""
+    """The records of the file in blocks of at most `BLOCK_BYTES`: at least one block, which may be empty."""
     header = read_pcap_header(path)
     buffer = np.zeros(BLOCK_BYTES + MARGIN_BYTES, np.uint8)
     view = buffer.data
@@ -111,10 +111,10 @@ def _walk(data: NDArray[np.uint8], filled: int, byte_order: str) -> tuple[NDArra
     captured_bytes = struct.Struct(byte_order + "8xI").unpack_from
     view = data.data
     runs: list[NDArray[np.int64]] = []
-    position, length, following = 0, 0, 0
+    position, length, following, steps = 0, 0, 0, STEPS
     while following <= filled:
         starts: list[int] = []
-        for _ in range(STEPS):
+        for _ in range(steps):
             (length,) = captured_bytes(view, position)
             following = position + RECORD_HEADER_BYTES + length
             if following > filled:
@@ -124,6 +124,7 @@ def _walk(data: NDArray[np.uint8], filled: int, byte_order: str) -> tuple[NDArra
         count = count_alike(data, starts, position, filled, _LENGTH_AT)
         runs += [np.array(starts, np.int64), position + (length + RECORD_HEADER_BYTES) * np.arange(count)]
         position += (length + RECORD_HEADER_BYTES) * count
+        steps = STEPS if count >= STEPS else 2 * steps
     records = np.concatenate(runs)
     lengths = np.diff(records, append=position) - RECORD_HEADER_BYTES
     if lengths.max(initial=0) > LONGEST_FRAME_BYTES:

@@ -17,8 +17,9 @@ _WEIGHTS = np.random.Generator(np.random.PCG64(2014)).integers(
 ) | np.uint64(1)
 _KEPT = np.array([2**64 - 1] + [2 ** (8 * n) - 1 for n in range(1, _WORD_BYTES)], np.uint64)
 """By length modulo 8: the mask that keeps the span's own bytes of its last little-endian word."""
-_MIXED_WORDS = 1 << 15
-"""At once: for larger arrays the C library asks the kernel for new memory each time."""
+_WORDS_AT_ONCE = 1 << 15
+"""What is computed from them stays in the processor's cache; for larger arrays the C library asks the kernel for new
+memory each time."""
 _WIDTHS = np.unique(np.append(np.arange(9), 2.0 ** np.arange(3, 15.2, 0.25))).astype(np.int64)
 """Numbers of words: spans from one of them to the next, a fifth longer at most, are hashed together."""
 
@@ -45,14 +46,17 @@ def _hash_rows(
 ) -> NDArray[np.uint64]:
     """The weighted sums of spans of about the same, not zero, number of words."""
     least, most = int(words.min()), int(words.max())
-    spans = gather(data, starts, most * _WORD_BYTES).view("<u8")
-    rest = lengths % _WORD_BYTES
-    if rest.any():
-        spans[np.arange(len(spans)), words - 1] &= _KEPT[rest]
-    if least < most:
-        spans[:, least:] *= np.arange(least, most) < words[:, None]
-    step = max(_MIXED_WORDS // most, 1)
-    for part in (spans[first : first + step] for first in range(0, len(spans), step)):
-        part ^= part >> np.uint64(32)  # the low bits of a product know nothing of the word's high bits
-    sums: NDArray[np.uint64] = np.einsum("ij,j->i", spans, _WEIGHTS[:most])
+    sums: NDArray[np.uint64] = np.empty(len(starts), np.uint64)
+    step = max(_WORDS_AT_ONCE // most, 1)
+    for first in range(0, len(starts), step):
+        part = slice(first, first + step)
+        spans = gather(data, starts[part], most * _WORD_BYTES).view("<u8")
+        rest = lengths[part] % _WORD_BYTES
+        if least == most:
+            spans[:, -1] &= _KEPT[rest]
+        else:
+            spans[np.arange(len(spans)), words[part] - 1] &= _KEPT[rest]
+            spans[:, least:] *= np.arange(least, most) < words[part, None]
+        spans ^= spans >> np.uint64(32)  # the low bits of a product know nothing of the word's high bits
+        np.einsum("ij,j->i", spans, _WEIGHTS[:most], out=sums[part])
     return sums
