@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,7 +24,9 @@ from captures.files.blocks import (
     STEPS,
     Block,
     NotACapture,
+    ReadLength,
     count_alike,
+    follow,
     gather,
     refuse_link_type,
 )
@@ -154,50 +156,57 @@ class _Reader:
     ) -> tuple[NDArray[np.int64], int, str]:
         """Where the packets begin, where the last whole block ends (a skipped one maybe behind the buffer), and what
         is wrong there. Blocks that are no packets are read."""
-        view, head = data.data, self._head()
+        view = data.data[:filled]
         runs: list[NDArray[np.int64]] = []
         position, steps, damage = 0, STEPS, ""
         try:
             while True:
-                starts: list[int] = []
-                for _ in range(steps):
-                    kind, length = head(view, position)
-                    following = position + length
-                    if kind != _PACKET or length < _LEAST_BYTES[_PACKET] or following > filled:
-                        break
-                    starts.append(position)
-                    position = following
-                else:
-                    count = count_alike(data, starts, position, filled, 0)
-                    runs += [np.array(starts, np.int64), position + length * np.arange(count)]
-                    position += length * count
+                ends = self._follow_packets(data, view, position, steps)
+                runs.append(np.array(ends[:-1], np.int64))
+                position = ends[-1]
+                if len(ends) > steps:
+                    if count := count_alike(data, ends, filled, 0):
+                        length = position - ends[-2]
+                        runs.append(position + length * np.arange(count))
+                        position += length * count
                     steps = STEPS if count >= STEPS else 2 * steps
                     continue
-                runs.append(np.array(starts, np.int64))
                 if filled - position < _FRAME_BYTES:
                     break
-                following = self._end_of_block(view, position, offset)
+                kind, following = self._head(view, position)[0], self._end_of_block(view, position, offset)
                 if following > (filled if kind in _LEAST_BYTES else file_bytes - offset):
                     break
                 if kind in _PACKETS:
                     runs.append(np.array([position]))
                 elif kind in _LEAST_BYTES:
                     self._read_block(view, position, offset)
-                    head = self._head()
-                position = following
+                position, steps = following, STEPS
         except _Damaged as error:
             damage = str(error)
         return np.concatenate([np.zeros(0, np.int64), *runs]), position, damage
 
-    def _head(self) -> Callable[[memoryview, int], tuple[int, int]]:
-        """Reads type and total length of a block."""
-        order = self._sections[-1].byte_order if self._sections else "<"
-        read: Callable[[memoryview, int], tuple[int, int]] = struct.Struct(order + "II").unpack_from
-        return read
+    def _follow_packets(self, data: NDArray[np.uint8], view: memoryview, start: int, most: int) -> list[int]:
+        """`start` and the ends of up to `most` whole packets that follow each other from there on."""
+        read_length: ReadLength = struct.Struct(self._byte_order + "4xI").unpack_from
+        ends = follow(view, start, read_length, 0, most)
+        if len(ends) > 1 and ends[-1] > len(view):
+            ends.pop()
+        kind, length = gather(data, np.array(ends[:-1], np.int64), 8).view(self._byte_order + "u4").T
+        is_packet = (kind == _PACKET) & (length >= _LEAST_BYTES[_PACKET])
+        return ends if is_packet.all() else ends[: 1 + int(is_packet.argmin())]
+
+    @property
+    def _byte_order(self) -> str:
+        return self._sections[-1].byte_order if self._sections else "<"
+
+    def _head(self, view: memoryview, position: int) -> tuple[int, int]:
+        """Type and total length of a block."""
+        head: tuple[int, int] = struct.unpack_from(self._byte_order + "II", view, position)
+        return head
 
     def _end_of_block(self, view: memoryview, position: int, offset: int) -> int:
         """Where a block ends, if its length can be true."""
-        kind, length = self._head()(view, position)
+        kind, length = self._head(view, position)
         if kind == _SECTION:
             order = _BYTE_ORDER.get(bytes(view[position + 8 : position + 12]), "")
             if not order:
@@ -217,7 +226,7 @@ class _Reader:
 
     def _read_block(self, view: memoryview, position: int, offset: int) -> None:
         """Take in a section header, an interface description or interface statistics."""
-        kind = self._head()(view, position)[0]
+        kind = self._head(view, position)[0]
         if kind == _SECTION:
             order = _BYTE_ORDER[bytes(view[position + 8 : position + 12])]
             self._sections.append(_Section(offset + position, order, len(self.interfaces)))

@@ -20,7 +20,9 @@ from captures.files.blocks import (
     STEPS,
     Block,
     NotACapture,
+    ReadLength,
     count_alike,
+    follow,
     gather,
     refuse_link_type,
 )
@@ -72,12 +74,11 @@ def read_pcap_blocks(path: Path) -> Iterator[Block]:
     """The records of the file in blocks of at most `BLOCK_BYTES`: at least one block, which may be empty."""
     header = read_pcap_header(path)
     buffer = np.zeros(BLOCK_BYTES + MARGIN_BYTES, np.uint8)
-    view = buffer.data
     offset, filled = FILE_HEADER_BYTES, 0
     with path.open("rb", buffering=0) as file:
         file.seek(offset)
         while True:
-            filled += (got := file.readinto(view[filled:BLOCK_BYTES]) or 0)
+            filled += (got := file.readinto(buffer.data[filled:BLOCK_BYTES]) or 0)
             records, end, implausible = _walk(buffer, filled, header.byte_order)
             at_end = got == 0 or implausible is not None
             damage = _damage(offset + end, filled - end, implausible) if at_end else ""
@@ -108,30 +109,31 @@ def _block(
 
 def _walk(data: NDArray[np.uint8], filled: int, byte_order: str) -> tuple[NDArray[np.int64], int, int | None]:
     """Where the whole records begin, where the last one ends, and the length that cannot be true, if any."""
-    captured_bytes = struct.Struct(byte_order + "8xI").unpack_from
-    view = data.data
+    read_length: ReadLength = struct.Struct(byte_order + "8xI").unpack_from
+    view = data.data[:filled]
     runs: list[NDArray[np.int64]] = []
-    position, length, following, steps = 0, 0, 0, STEPS
-    while following <= filled:
-        starts: list[int] = []
-        for _ in range(steps):
-            (length,) = captured_bytes(view, position)
-            following = position + RECORD_HEADER_BYTES + length
-            if following > filled:
-                break
-            starts.append(position)
-            position = following
-        count = count_alike(data, starts, position, filled, _LENGTH_AT)
-        runs += [np.array(starts, np.int64), position + (length + RECORD_HEADER_BYTES) * np.arange(count)]
-        position += (length + RECORD_HEADER_BYTES) * count
+    position, steps, is_end = 0, STEPS, False
+    while not is_end:
+        ends = follow(view, position, read_length, RECORD_HEADER_BYTES, steps)
+        is_end = len(ends) <= steps or ends[-1] > filled
+        if ends[-1] > filled:
+            ends.pop()
+        count = count_alike(data, ends, filled, _LENGTH_AT)
+        runs.append(np.array(ends[:-1], np.int64))
+        position = ends[-1]
+        if count:
+            step = position - ends[-2]
+            runs.append(position + step * np.arange(count))
+            position += step * count
         steps = STEPS if count >= STEPS else 2 * steps
     records = np.concatenate(runs)
     lengths = np.diff(records, append=position) - RECORD_HEADER_BYTES
     if lengths.max(initial=0) > LONGEST_FRAME_BYTES:
         first = int((lengths > LONGEST_FRAME_BYTES).argmax())
         return records[:first], int(records[first]), int(lengths[first])
-    claims_too_much = filled - position >= RECORD_HEADER_BYTES and length > LONGEST_FRAME_BYTES
-    return records, position, length if claims_too_much else None
+    if filled - position >= RECORD_HEADER_BYTES and (length := read_length(view, position)[0]) > LONGEST_FRAME_BYTES:
+        return records, position, length
+    return records, position, None
 
 
 def _damage(file_offset: int, left_bytes: int, implausible: int | None) -> str:

@@ -16,7 +16,7 @@ from captures.frames.columns import Columns, read_columns
 from tests.bench.packets_captures import PORT
 
 SCAPY_PACKETS, PYSHARK_PACKETS, TSHARK_PACKETS = 20_000, 2_000, 100_000
-REPETITIONS = 7
+REPETITIONS = 3
 """The least is taken: what else the machine does can only add."""
 SHARED = 1.25
 """When it took this much longer than its CPU time, it had to share a core."""
