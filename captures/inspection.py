@@ -22,7 +22,8 @@ from captures.protocols.tshark import NoDissection
 from captures.protocols.view import Heard, ProtocolView, hear, view
 from captures.session import Session
 from captures.summary import CaptureSummary, account_both, conclude
-from captures.traces import Link, Traces, trace_run
+from captures.traces.bottleneck import Link
+from captures.traces.tracing import Traces, trace_run
 
 COMPLETED = "completed"
 _OF_THE_FILE = ("goodput_bps", "goodput_until_whole_bps", "normalized_goodput_bps", "efficiency", "data_ratio")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from captures.accounting.measures import rate_over
+from captures.accounting.suspicion import NOTHING_EXPECTED, suspect_capture
 from captures.frames.columns import Columns
 from captures.plausibility import too_fast, too_few_bytes
 from captures.session import Host, Session, sent_by
@@ -24,7 +25,8 @@ class OneSide(BaseModel):
     seen there with `round_trip_added_s`, which is right where the sender spoke first and the receiver last, and too
     much by up to that otherwise; None where the round trip is not known. `goodput_bps` is of it, `goodput_seen_bps` of
     the time that was seen; `efficiency` is the former over the channel's rate. They are None where no time passed or
-    the size of the file is not known, and where `suspect` has reasons not to believe what is told of the transfer.
+    the size of the file is not known, and where `contradicted` says what cannot be true of what is told of the
+    transfer. `suspect` says that, and what is wrong with the capture.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,6 +44,7 @@ class OneSide(BaseModel):
     goodput_seen_bps: float | None
     goodput_bps: float | None
     efficiency: float | None
+    contradicted: list[str]
     suspect: list[str]
     background_packets: int
     notes: list[str]
@@ -65,10 +68,10 @@ def one_side(
     end_ns = None if last_ns is None or added_ns is None else last_ns + added_ns
     str_bytes = int(capture.wire_bytes[from_sender].sum())
     passed = "the sender sent" if seen_at == "sender" else "of the sender's there arrived"
-    suspect = list(too_few_bytes(file_size_bytes, carried_file_bytes, str_bytes, passed))
+    wrong = list(too_few_bytes(file_size_bytes, carried_file_bytes, str_bytes, passed))
     if seen_at == "receiver":
-        suspect += too_fast(capture, np.flatnonzero(from_sender), rate_bps)
-    goodput_bps = None if suspect else _goodput(file_size_bytes, first_ns, end_ns)
+        wrong += too_fast(capture, np.flatnonzero(from_sender), rate_bps)
+    goodput_bps = None if wrong else _goodput(file_size_bytes, first_ns, end_ns)
     return OneSide(
         seen_at=seen_at,
         str_packets=int(from_sender.sum()),
@@ -80,10 +83,11 @@ def one_side(
         session_seen_s=_seconds(first_ns, last_ns),
         round_trip_added_s=None if added_ns is None else added_ns / 1e9,
         session_s=_seconds(first_ns, end_ns),
-        goodput_seen_bps=None if suspect else _goodput(file_size_bytes, first_ns, last_ns),
+        goodput_seen_bps=None if wrong else _goodput(file_size_bytes, first_ns, last_ns),
         goodput_bps=goodput_bps,
         efficiency=None if goodput_bps is None or rate_bps is None else goodput_bps / rate_bps,
-        suspect=suspect,
+        contradicted=wrong,
+        suspect=[*wrong, *suspect_capture(capture, None, NOTHING_EXPECTED.mtu_bytes)],
         background_packets=int(np.count_nonzero(~(from_sender | from_receiver))),
         notes=_notes(seen_at, added_ns, capture, from_sender, times_ns),
     )
@@ -97,8 +101,6 @@ def _notes(
     times_ns: NDArray[np.int64],
 ) -> list[str]:
     notes = ["one capture: what was lost, late or damaged on the way is not to be seen"]
-    if capture.damage:
-        notes.append(f"{capture.path.name}: {capture.damage}")
     if not len(times_ns):
         notes.append("no packet of the session: are its ports and addresses right?")
     elif seen_at == "receiver" and added_ns is None:

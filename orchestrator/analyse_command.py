@@ -213,6 +213,7 @@ def _analyse_one(capture: Path, said: Told, at: str, tables: str, directory: Pat
     from captures.protocols.messages import carried_file_bytes, message_counts, messages
     from captures.protocols.termination import termination_lines
     from captures.protocols.tshark import NoDissection
+    from captures.traces.tracing import trace_one_side
     from orchestrator.cases import case_of_captures
     from reports.run_page import build_one_side_page, clear_earlier, one_side_rows
 
@@ -239,7 +240,8 @@ def _analyse_one(capture: Path, said: Told, at: str, tables: str, directory: Pat
     _make(place)
     replaced = clear_earlier(place)
     ending = termination_lines(columns, heard)
-    page = build_one_side_page(capture.name, found, heard, ending, case, place, tables)
+    traces = trace_one_side(columns, case.session, seen_at, heard)
+    page = build_one_side_page(capture.name, found, heard, traces, ending, case, place, tables)
     out.print(escape(capture.name), style="bold")
     _print_suspect(found.suspect)
     _print_rows(one_side_rows(found, case))

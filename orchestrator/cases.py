@@ -28,7 +28,7 @@ from captures.frames.columns import Columns
 from captures.inspection import Case
 from captures.kept import CAPTURES
 from captures.session import Host, Session, sent_by
-from captures.traces import Link
+from captures.traces.bottleneck import Link
 from emulator.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
 from orchestrator.analysis import expected_of, steady_rate_bps
 from orchestrator.catalogue import find_implementation, implementation_files

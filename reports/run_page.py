@@ -22,7 +22,8 @@ from captures.packets import Table, write_table
 from captures.protocols.ladder import ending
 from captures.protocols.messages import Message, message_bytes, message_counts
 from captures.session import Host, Session
-from captures.traces import trace_rows
+from captures.traces.tables import trace_rows
+from captures.traces.tracing import Traces
 from reports.channel_figure import save_channel
 from reports.ladder import draw_ladder
 from reports.trace_figure import draw_traces
@@ -76,9 +77,16 @@ def build_run_page(
 
 
 def build_one_side_page(
-    title: str, found: OneSide, heard: list[Message], ending_lines: list[str], case: Case, directory: Path, tables: str
+    title: str,
+    found: OneSide,
+    heard: list[Message],
+    traces: Traces,
+    ending_lines: list[str],
+    case: Case,
+    directory: Path,
+    tables: str,
 ) -> Path:
-    """The same of a single capture: there are no figures, for traces and ladders need both. Raises OSError."""
+    """The same of a single capture, without what needs both: packets, ledger, ladder. Raises OSError."""
     counts = message_counts(heard)
     told = {
         "title": title,
@@ -91,7 +99,14 @@ def build_one_side_page(
         "suspect": found.suspect,
     }
     write_json(told, directory)
-    files = [write_table(_message_table(heard), directory / f"messages.{tables}").name] if heard else []
+    written = {"messages": _message_table(heard)} if heard else {}
+    if found.session_seen_s:
+        written |= _trace_tables(traces)
+    files = [write_table(table, directory / f"{name}.{tables}").name for name, table in written.items()]
+    figures = {}
+    if found.str_packets or found.rts_packets:
+        save_channel(draw_traces(traces, f"{title}, at the {found.seen_at}'s port"), directory / "traces.svg")
+        figures["traces"] = f"Throughput, offset and acknowledgements over time, as seen at the {found.seen_at}'s port."
     return _render(
         directory,
         title=title,
@@ -101,7 +116,7 @@ def build_one_side_page(
         suspect=found.suspect,
         notes=found.notes,
         rows=one_side_rows(found, case),
-        figures={},
+        figures=figures,
         messages=message_rows(counts, message_bytes(heard)),
         termination=ending_lines,
         ledger=[],
@@ -235,7 +250,7 @@ def one_side_rows(found: OneSide, case: Case) -> Rows:
     """The numbers of a single capture."""
     as_seen = ("sent", "arrived")
     of_sender, of_receiver = as_seen if found.seen_at == "sender" else as_seen[::-1]
-    goodput = "left out: the transfer is suspect" if found.suspect and case.file_size_bytes is not None else None
+    goodput = "left out: the transfer is suspect" if found.contradicted and case.file_size_bytes is not None else None
     values: list[tuple[str, str | None]] = [
         ("session", session_text(case.session)),
         ("file", None if case.file_size_bytes is None else size_text(case.file_size_bytes)),
@@ -269,8 +284,11 @@ def _tables(found: Inspection) -> dict[str, Table]:
     tables = {"packets": found.packets}
     if found.heard is not None:
         tables["messages"] = _message_table(found.heard.sent)
-    traces = trace_rows(found.traces) if found.summary.session_s else {}
-    return tables | {f"trace-{name.replace('_', '-')}": table for name, table in traces.items()}
+    return tables | (_trace_tables(found.traces) if found.summary.session_s else {})
+
+
+def _trace_tables(traces: Traces) -> dict[str, Table]:
+    return {f"trace-{name.replace('_', '-')}": table for name, table in trace_rows(traces).items()}
 
 
 def _message_table(sent: list[Message]) -> Table:

@@ -17,7 +17,7 @@ from captures.kept import CAPTURES
 from captures.protocols.ladder import ending
 from captures.session import Session
 from captures.summary import read_both
-from captures.traces import Link
+from captures.traces.bottleneck import Link
 from reports.channels import channel_head
 from reports.cores import Share
 from reports.figures import save

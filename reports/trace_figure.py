@@ -1,7 +1,7 @@
 """A run drawn over time: throughput each way, offsets and acknowledgements, one-way delay, queue; one axis of time.
 
 Where nearly all of a session is silence, light under way, the silences are left out and the axis shows where. What is
-drawn is thinned to what print can show; captures.traces has the values, and their CSV.
+drawn is thinned to what print can show; captures.traces has the values, and their tables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import Transform
 from numpy.typing import NDArray
 
-from captures.traces import Traces, Way, choose_interval_ns, shortest_interval_ns, throughput
+from captures.traces.throughput import choose_interval_ns, shortest_interval_ns, throughput
+from captures.traces.tracing import Traces, Way
 from reports.looks import INK, MUTED, RULE, SERIES, STYLE
 from reports.units import delay_text, moment_text, number_text
 
@@ -204,7 +205,8 @@ def _panels(traces: Traces, interval_ns: int) -> list[Panel]:
     panels = [*_throughput_panels(traces, interval_ns)]
     if traces.data is not None:
         panels.append(_offset_panel(traces))
-    panels.append(_delay_panel(traces))
+    if any(way.seen_departing and way.seen_arriving for way in (traces.forward, traces.reverse)):
+        panels.append(_delay_panel(traces))
     if any(way.queue is not None for way in (traces.forward, traces.reverse)):
         panels.append(_queue_panel(traces))
     return panels
@@ -254,45 +256,37 @@ def _throughput_panels(traces: Traces, interval_ns: int) -> Iterator[Panel]:
         curves = [Curve(label, edges_s, np.append(bps, 0.0) / one, **looks) for label, bps, looks in there]
         return Panel(title, unit, height, curves, way.lost_ns / 1e9, way.damaged_ns / 1e9, way.cut)
 
-    yield panel(
-        "Throughput from the sender",
-        1.15,
-        traces.forward,
-        [
-            ("sent", counted.forward_sent_bytes, _AS_A_WHOLE | {"colour": FROM_SENDER})
-            if counted.new_bytes is None
-            else (
-                _name_of_all("all sent", counted.forward_sent_bytes, counted.new_bytes, counted.again_bytes),
-                counted.forward_sent_bytes,
-                _BEHIND_ITS_PARTS,
-            ),
-            ("new data", counted.new_bytes, _AS_A_WHOLE | {"colour": FROM_SENDER}),
-            ("sent again", counted.again_bytes, _AS_A_WHOLE | {"colour": AGAIN}),
-            ("delivered", counted.forward_delivered_bytes, _AT_THE_OTHER_END),
-        ],
-    )
-    yield panel(
-        "Throughput from the receiver",
-        0.85,
-        traces.reverse,
-        [
-            ("sent", counted.reverse_sent_bytes, _AT_THE_OTHER_END),
-            ("arriving", counted.reverse_delivered_bytes, _AS_A_WHOLE | {"colour": FROM_RECEIVER})
-            if counted.acknowledging_bytes is None
-            else (
-                _name_of_all("all arriving", counted.reverse_delivered_bytes, counted.acknowledging_bytes),
-                counted.reverse_delivered_bytes,
-                _BEHIND_ITS_PARTS,
-            ),
-            ("acknowledgements arriving", counted.acknowledging_bytes, _AS_A_WHOLE | {"colour": FROM_RECEIVER}),
-        ],
-    )
+    sent, delivered = counted.forward_sent_bytes, counted.forward_delivered_bytes
+    how, seen = ("arriving", delivered) if sent is None else ("sent", sent)
+    flows: list[_Flow] = [
+        _whole(how, seen, FROM_SENDER, counted.new_bytes, counted.again_bytes),
+        ("new data", counted.new_bytes, _AS_A_WHOLE | {"colour": FROM_SENDER}),
+        (_again(traces), counted.again_bytes, _AS_A_WHOLE | {"colour": AGAIN}),
+        ("delivered", None if sent is None else delivered, _AT_THE_OTHER_END),
+    ]
+    yield panel("Throughput from the sender", 1.15, traces.forward, flows)
+    sent, delivered, said = counted.reverse_sent_bytes, counted.reverse_delivered_bytes, counted.acknowledging_bytes
+    how, seen = ("sent", sent) if delivered is None else ("arriving", delivered)
+    flows = [
+        ("sent", None if delivered is None else sent, _AT_THE_OTHER_END),
+        _whole(how, seen, FROM_RECEIVER, said),
+        (f"acknowledgements {how}", said, _AS_A_WHOLE | {"colour": FROM_RECEIVER}),
+    ]
+    yield panel("Throughput from the receiver", 0.85, traces.reverse, flows)
 
 
-def _name_of_all(name: str, all_bytes: NDArray[np.int64], *parts: NDArray[np.int64] | None) -> str:
-    """The name of all bytes, "" where the parts that have names of their own leave nearly none."""
+def _whole(name: str, seen: NDArray[np.int64] | None, colour: str, *parts: NDArray[np.int64] | None) -> _Flow:
+    """All bytes seen; behind the parts of which they are made, if these are known, and then without a name where the
+    parts leave nearly none."""
+    if seen is None or parts[0] is None:
+        return name, seen, _AS_A_WHOLE | {"colour": colour}
     named = sum(int(part.sum()) for part in parts if part is not None)
-    return name if named < 0.98 * int(all_bytes.sum()) else ""
+    return (f"all {name}" if named < 0.98 * int(seen.sum()) else ""), seen, _BEHIND_ITS_PARTS
+
+
+def _again(traces: Traces) -> str:
+    """What data is called of which all was seen before."""
+    return "sent again" if traces.forward.seen_departing else "come again"
 
 
 def _offset_panel(traces: Traces) -> Panel:
@@ -302,7 +296,7 @@ def _offset_panel(traces: Traces) -> Panel:
     time_s, end, again = data.sent_ns / 1e9, data.end_byte / one, data.again
     curves = [
         Curve("new data", time_s[~again], end[~again], FROM_SENDER, dots=True, width=1.8),
-        Curve("sent again", time_s[again], end[again], AGAIN, dots=True, width=2.2),
+        Curve(_again(traces), time_s[again], end[again], AGAIN, dots=True, width=2.2),
     ]
     if said is not None:
         width = 1.4 if len(said.arrived_ns) > 100 else 3.0

@@ -53,6 +53,11 @@ def read_blocks(path: Path) -> Iterator[Block]:
 
 
 def _is_pcapng(path: Path) -> bool:
+    if path.is_fifo() or path.is_char_device() or path.is_socket():
+        raise NotACapture(
+            f"{path}: got a pipe or a device, wanted a file, for it is read several times; "
+            f"save it first: cat {path} > FILE.pcap"
+        )
     with path.open("rb") as file:
         head = file.read(5)
     for magic, command in _COMPRESSED.items():

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from captures.frames.columns import Columns
 from captures.matches.matching import Delivery
-from captures.traces import Link
+from captures.traces.bottleneck import Link
 
 Times = NDArray[np.int64]
 Numbers = NDArray[np.float64]

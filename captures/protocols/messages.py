@@ -19,7 +19,7 @@ from captures.protocols.dissector import parse_dissector
 from captures.protocols.reading import Said, Unreadable
 from captures.session import Host, Session
 
-_MALFORMED = "malformed "
+_MALFORMED, _DAMAGED = "malformed ", "damaged "
 _MOST_WRONG = 20
 """To each checksum that is right. One in 65,536 is so by chance where a card fills them in."""
 _LOOKED_AHEAD = 1000
@@ -55,6 +55,11 @@ class Message:
     acknowledged_bytes: int | None = None
     unplaced: bool = False
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether it did not come as it was sent."""
+        return self.name.startswith(_DAMAGED)
+
 
 def messages(
     capture: Path | Columns, session: Session, dissector: Sequence[str], damaged_rows: Collection[int] = ()
@@ -72,7 +77,7 @@ def messages(
     for seen, said, is_damaged in _read(dissect(columns, session, parse_dissector(dissector)), set(damaged_rows)):
         if said.unit is not None and (said.unplaced or said.first_byte is not None):
             units.add(said.unit)
-        name = f"damaged {said.name.removeprefix(_MALFORMED)}" if is_damaged else said.name
+        name = f"{_DAMAGED}{said.name.removeprefix(_MALFORMED)}" if is_damaged else said.name
         found.append(
             Message(
                 frame=seen.row + 1,

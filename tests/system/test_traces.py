@@ -11,7 +11,8 @@ import pytest
 from captures.frames.columns import read_columns
 from captures.matches.matching import match_captures
 from captures.session import Session
-from captures.traces import Link, Traces, trace_run
+from captures.traces.bottleneck import Link
+from captures.traces.tracing import Traces, trace_run
 from tests.system.sweeps import perform, records
 
 LIMIT, FILE_BYTES = 20, 500_000

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from captures.frames.columns import read_columns
 from captures.matches.clocks import ClockRelation, relate, relate_clocks
 from captures.matches.matching import match_captures
-from captures.traces import Link
+from captures.traces.bottleneck import Link
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, later, timed, udp_frame, write_pcap
 
 DELAY_NS = 40_000_000

@@ -16,7 +16,7 @@ from captures.accounting.suspicion import Expected
 from captures.inspection import Case, Inspection, inspect
 from captures.packets import write_table
 from captures.summary import read_both
-from captures.traces import Link
+from captures.traces.bottleneck import Link
 from tests.unit.captures.making import (
     RECEIVER,
     SENDER,

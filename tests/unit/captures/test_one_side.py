@@ -71,7 +71,15 @@ def test_a_capture_without_the_session_has_no_times_and_says_so(tmp_path: Path) 
 def test_damage_is_told(tmp_path: Path) -> None:
     path = write_pcap(tmp_path / "cut.pcap", DATA)
     path.write_bytes(path.read_bytes()[:-1])
-    assert "is cut short" in one_side(read_columns(path), SESSION, "sender", None, None).notes[1]
+    found = one_side(read_columns(path), SESSION, "sender", 10_000, None)
+    assert "is cut short" in found.suspect[0]
+    assert found.goodput_bps is not None
+
+
+def test_frames_that_no_link_carries_are_told(tmp_path: Path) -> None:
+    found = one_side(captured(tmp_path, *timed([udp_frame(bytes(1473))])), SESSION, "sender", None, None)
+    assert "is segmentation offload on?" in found.suspect[0]
+    assert one_side(captured(tmp_path, *DATA), SESSION, "sender", None, None).suspect == []
 
 
 def test_a_file_that_is_larger_than_what_was_sent_is_suspect_and_has_no_goodput(tmp_path: Path) -> None:

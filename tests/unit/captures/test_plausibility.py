@@ -9,7 +9,7 @@ import pytest
 
 from captures.inspection import Case, Inspection, inspect
 from captures.summary import read_both
-from captures.traces import Link
+from captures.traces.bottleneck import Link
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, later, timed, udp_frame, write_pcap
 
 OWD_NS = 25_000_000

@@ -19,15 +19,10 @@ from captures.frames.columns import Columns, read_columns
 from captures.matches.matching import INTACT, Delivery, match_captures
 from captures.protocols.messages import Message
 from captures.session import Host
-from captures.traces import (
-    Link,
-    Queue,
-    Traces,
-    choose_interval_ns,
-    throughput,
-    trace_rows,
-    trace_run,
-)
+from captures.traces.bottleneck import Link, Queue
+from captures.traces.tables import trace_rows
+from captures.traces.throughput import choose_interval_ns, throughput
+from captures.traces.tracing import Traces, trace_run
 from tests.conftest import require_command
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, ethernet, later, timed, write_pcap
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -110,7 +111,8 @@ def test_whose_packets_they_may_be_is_told_where_nobody_says(tmp_path: Path) -> 
 
 def test_one_capture_has_a_page_and_its_messages(tmp_path: Path) -> None:
     analyse(GOLDEN / "run-cfdp.pcap", "--at", "sender", "--implementation", "cfdp", "--out", tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"index.html", "analysis.json", "messages.csv"}
+    tables = {"messages.csv", "trace-throughput.csv", "trace-data.csv", "trace-acknowledgements.csv"}
+    assert {path.name for path in tmp_path.iterdir()} == {"index.html", "analysis.json", "traces.svg", *tables}
     html = (tmp_path / "index.html").read_text()
     assert "metadata" in html
     assert "As tcpdump would print it" in html
@@ -194,6 +196,12 @@ def test_one_capture_at_the_receiver_has_the_round_trip_added(tmp_path: Path) ->
     found = read(tmp_path)["one_side"]
     assert found["session_s"] == pytest.approx(found["session_seen_s"] + 0.05)
     assert "round trip of 0.05 s was added" in said
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    said = refusal(tmp_path / "pipe", "--at", "sender", "--out", tmp_path / "out")
+    assert "got a pipe or a device, wanted a file" in said
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from captures.cache import SUMMARY, load_summary
 from captures.files.cutting import write_headers
 from captures.kept import keep
 from captures.protocols.tcp_counts import TcpCounts
-from captures.traces import Link
+from captures.traces.bottleneck import Link
 from reports.build import build_report
 from reports.ledgers import ledger_rows, shown_columns, unexplained
 from reports.load import Results, load_results

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from captures.traces import Acknowledgements, Delays, FileData, Link, Queue, Traces, Way
+from captures.traces.bottleneck import Link, Queue
+from captures.traces.offsets import Acknowledgements, FileData
+from captures.traces.tracing import Delays, Traces, Way
 from reports.figures import save
 from reports.inline import inlined
 from reports.trace_figure import Stretch, draw_traces, drawn_stretches, stepped, thinned_dots
@@ -131,6 +133,32 @@ def test_what_is_not_known_has_no_panel() -> None:
     assert "One-way delay" in words
     assert not [word for word in words if word.startswith(("Queue", "Offset"))]
     assert {"sent", "arriving"} <= set(words)
+
+
+def at_one_port(way: Way, *, departing: bool) -> Way:
+    none = ints([])
+    unseen = {"delivered_ns": none, "delivered_bytes": none} if departing else {"sent_ns": none, "sent_bytes": none}
+    nothing = {"delays": Delays(none, none, none, None), "queue": None, "link": None}
+    return replace(way, **unseen, **nothing, seen_departing=departing, seen_arriving=not departing)
+
+
+def test_of_one_capture_each_flow_is_named_as_that_port_saw_it() -> None:
+    both = run(PACED, PACED)
+    there, back = both.forward, both.reverse
+    seen = {
+        host: texts(
+            replace(
+                both,
+                forward=at_one_port(there, departing=host == "sender"),
+                reverse=at_one_port(back, departing=host == "receiver"),
+            )
+        )
+        for host in ("sender", "receiver")
+    }
+
+    assert {"sent again", "acknowledgements arriving"} <= set(seen["sender"])
+    assert {"come again", "acknowledgements sent"} <= set(seen["receiver"])
+    assert not [word for words in seen.values() for word in words if word.startswith(("One-way", "Queue", "delivered"))]
 
 
 def test_lost_and_damaged_packets_are_counted() -> None:

@@ -1,0 +1,1 @@
+"""Traces of a transfer: what was sent, delivered, waiting, lost and acknowledged at each moment."""

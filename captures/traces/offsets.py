@@ -1,0 +1,171 @@
+"""Where in the file, or in the TCP stream that carries it, each packet's data belongs; what is acknowledged when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.frames.columns import Columns
+from captures.protocols.coverage import Coverage
+
+if TYPE_CHECKING:
+    from captures.protocols.messages import Message
+
+Integers = NDArray[np.int64]
+
+_TCP, _SYN, _ACK = 6, 0x02, 0x10  # RFC 9293, section 3.1
+
+
+@dataclass(frozen=True, eq=False)
+class FileData:
+    """The parts of the file, or of the TCP stream that carries it, in the order in which the sender sent them.
+
+    In a capture at the receiver's port alone: as they came there, which "sent" then stands for.
+    A row is `byte_count` bytes from `first_byte` on, of which `new_bytes` had not been sent before. `frame` is the
+    number of the packet in the sender's capture, from 1; a packet that carries several parts has several rows.
+    `unplaced_frames` carry data, or may, of which the packets do not say where it belongs; they are not among the rows.
+    """
+
+    sent_ns: Integers
+    frame: Integers
+    wire_bytes: Integers
+    first_byte: Integers
+    byte_count: Integers
+    new_bytes: Integers
+    unplaced_frames: int = 0
+
+    @property
+    def again(self) -> NDArray[np.bool_]:
+        """The parts of which every byte had been sent before."""
+        again: NDArray[np.bool_] = self.new_bytes == 0
+        return again
+
+    @property
+    def end_byte(self) -> Integers:
+        """The first byte behind each part."""
+        return self.first_byte + self.byte_count
+
+
+@dataclass(frozen=True, eq=False)
+class Acknowledgements:
+    """The receiver's messages that say what has arrived, when they arrived at the sender; in a capture at the
+    receiver's port alone, when they left it.
+
+    `acknowledged_bytes` is what each message says by itself: all that has arrived (TCP, Saratoga), or what it claims
+    (an LTP report, a custody signal).
+    """
+
+    arrived_ns: Integers
+    frame: Integers
+    wire_bytes: Integers
+    acknowledged_bytes: Integers
+
+
+def offsets_of(
+    capture: Columns, from_sender: Integers, from_receiver: Integers, messages: Iterable[Message], first_ns: int
+) -> tuple[FileData | None, Acknowledgements | None]:
+    """Of the rows of one capture that each host's packets are, at the times of that capture since `first_ns`.
+
+    Where most of the sender's payload went over TCP, those of its connection with most data (RFC 9293), and `messages`
+    are not asked; else those of the messages.
+    """
+    payload_bytes, is_tcp = capture.payload_bytes[from_sender].astype(np.int64), capture.protocol[from_sender] == _TCP
+    if payload_bytes[is_tcp].sum() > payload_bytes[~is_tcp].sum():
+        return _of_tcp(capture, from_sender[is_tcp], from_receiver, first_ns)
+    return _of_messages(messages, first_ns)
+
+
+def _of_tcp(
+    capture: Columns, from_sender: Integers, from_receiver: Integers, first_ns: int
+) -> tuple[FileData, Acknowledgements]:
+    """Offsets and cumulative acknowledgements of the connection that carried most; the first data byte is byte 0."""
+    sent = _by_time(capture, from_sender)
+    ports, payload_bytes = _ports(capture, sent), capture.payload_bytes[sent].astype(np.int64)
+    connections, which = np.unique(ports, return_inverse=True)
+    fullest = int(np.argmax(np.bincount(which, payload_bytes)))
+    sent, payload_bytes = sent[which == fullest], payload_bytes[which == fullest]
+    is_syn = capture.tcp_flags[sent] & _SYN > 0
+    has_data = payload_bytes > 0
+    first_rows = sent[is_syn] if is_syn.any() else sent[has_data]
+    base = int(capture.sequence[first_rows[0]]) + int(is_syn.any())
+    rows = sent[has_data]
+    first_byte = _unwrapped(capture.sequence[rows] + is_syn[has_data].astype(np.uint32), base)
+    earlier = 0 if is_syn.any() else min(int(first_byte.min()), 0)
+    data = _file_data(
+        [
+            capture.time_ns[rows] - first_ns,
+            rows + 1,
+            capture.wire_bytes[rows].astype(np.int64),
+            first_byte - earlier,
+            payload_bytes[has_data],
+        ]
+    )
+
+    source, destination = divmod(int(connections[fullest]), 1 << 16)
+    said = _by_time(capture, from_receiver)
+    acknowledges = (
+        (capture.protocol[said] == _TCP)
+        & (_ports(capture, said) == destination << 16 | source)
+        & (capture.tcp_flags[said] & _ACK > 0)
+    )
+    said = said[acknowledges]
+    numbers = _unwrapped(capture.acknowledgment[said], base) - earlier
+    behind_the_last = int(data.end_byte.max(initial=0))
+    return data, Acknowledgements(
+        capture.time_ns[said] - first_ns,
+        said + 1,
+        capture.wire_bytes[said].astype(np.int64),
+        np.clip(numbers, 0, behind_the_last),
+    )
+
+
+def _by_time(capture: Columns, rows: Integers) -> Integers:
+    return rows[np.argsort(capture.time_ns[rows], kind="stable")]
+
+
+def _ports(capture: Columns, rows: Integers) -> Integers:
+    return capture.source_port[rows].astype(np.int64) << 16 | capture.destination_port[rows]
+
+
+def _unwrapped(numbers: NDArray[np.uint32], base: int) -> Integers:
+    """Sequence numbers of 32 bits as distances from `base`: each is within 2^31 of the one before (RFC 9293, 3.4)."""
+    distances: Integers = numbers.astype(np.int64) - base
+    steps = distances - np.concatenate([[0], distances[:-1]])
+    return np.cumsum((steps + 2**31) % 2**32 - 2**31)
+
+
+def _of_messages(messages: Iterable[Message], first_ns: int) -> tuple[FileData | None, Acknowledgements | None]:
+    ordered = sorted(messages, key=lambda message: message.time_ns)
+    parts = [
+        (message.time_ns - first_ns, message.frame, message.wire_bytes, message.first_byte, message.byte_count)
+        for message in ordered
+        if message.host == "sender" and message.first_byte is not None and message.byte_count > 0
+    ]
+    said = [
+        (message.time_ns - first_ns, message.frame, message.wire_bytes, message.acknowledged_bytes)
+        for message in ordered
+        if message.host == "receiver" and message.acknowledged_bytes is not None
+    ]
+    unplaced = {message.frame for message in ordered if message.host == "sender" and message.unplaced}
+    return (
+        _file_data(np.array(parts, np.int64).T, len(unplaced)) if parts else None,
+        Acknowledgements(*np.array(said, np.int64).T) if said else None,
+    )
+
+
+def _file_data(rows: Integers | Sequence[Integers], unplaced_frames: int = 0) -> FileData:
+    sent_ns, frame, wire_bytes, first_byte, byte_count = rows
+    new_bytes = _new_bytes(first_byte, byte_count)
+    return FileData(sent_ns, frame, wire_bytes, first_byte, byte_count, new_bytes, unplaced_frames)
+
+
+def _new_bytes(first_byte: Integers, byte_count: Integers) -> Integers:
+    """How many bytes of each part are in none of the parts before it."""
+    coverage = Coverage()
+    begin = first_byte - min(int(first_byte.min(initial=0)), 0)
+    parts = zip(begin.tolist(), (begin + byte_count).tolist(), strict=True)
+    return np.array([coverage.add(first, end) for first, end in parts], np.int64)
