@@ -143,10 +143,14 @@ def _analyse_run(run: Path, tables: str, directory: Path | None) -> None:
     from captures.kept import CAPTURES
     from captures.summary import read_both
     from orchestrator.cases import case_of_run, refuse_foreign_session
+    from reports.links import link_of
+    from reports.records import WrittenChannel
     from reports.run_page import outcome_text
 
     place = _place(directory, run / "analysis")
     record, case = case_of_run(run)
+    channel = WrittenChannel.model_validate(record.channel or {})
+    case = replace(case, forward_link=link_of(channel, "forward"), reverse_link=link_of(channel, "reverse"))
     both = read_both(*(run / name for name in CAPTURES))
     try:
         refuse_foreign_session(both, case.session)

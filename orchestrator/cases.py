@@ -38,8 +38,6 @@ from orchestrator.record import RECORD_NAME, RunRecord, read_record
 from orchestrator.variants import base_name
 
 HOSTS: tuple[Host, ...] = ("sender", "receiver")
-_STEADY = {"delay", "rate", "overhead", "packet_error_rate", "seed"}
-"""Of a written link, what leaves the delay of a packet that waits for none the same for all."""
 
 
 def is_run(path: Path) -> bool:
@@ -48,7 +46,8 @@ def is_run(path: Path) -> bool:
 
 
 def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
-    """The record of a run and what it says of its captures. Raises OwltError where there is nothing to look at."""
+    """The record of a run and what it says of its captures, but for its channel's links. Raises OwltError where there
+    is nothing to look at."""
     record = read_record(directory)
     missing = [name for name in CAPTURES if not (directory / name).is_file()]
     if missing or not record.session:
@@ -60,8 +59,6 @@ def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
         file_size_bytes=record.file_size_bytes,
         file_whole_at_ns=record.file_whole_at_ns,
         rate_bps=steady_rate_bps(record),
-        forward_link=_link(record.channel, "forward"),
-        reverse_link=_link(record.channel, "reverse"),
         expected=expected_of(record),
         outcome=record.outcome.value,
         reason=record.reason,
@@ -74,18 +71,6 @@ def _dissector(directory: Path, record: RunRecord) -> Sequence[str]:
     plan = json.loads(path.read_bytes()) if path.is_file() else {}
     planned: list[str] = plan.get("implementations", {}).get(record.implementation, {}).get("dissector", [])
     return planned or find_implementation(base_name(record.implementation)).dissector
-
-
-def _link(channel: dict[str, Any] | None, way: str) -> Link | None:
-    """A direction of a channel as it was applied; None where it changes, varies or has no limit."""
-    written = None if channel is None or "timeline" in channel else channel.get(way)
-    if not written or not {"delay", "rate"} <= set(written) <= _STEADY:
-        return None
-    return Link(
-        parse_delay_ns(written["delay"]),
-        parse_rate_bps(written["rate"]),
-        parse_size_bytes(written["overhead"]) if "overhead" in written else 0,
-    )
 
 
 @dataclass(frozen=True)

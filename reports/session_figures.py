@@ -22,18 +22,17 @@ from reports.channels import channel_head
 from reports.cores import Share
 from reports.figures import save
 from reports.ladder import draw_ladder
+from reports.links import link_of
 from reports.load import Results
 from reports.panels import file_text
 from reports.protocols import Said
-from reports.records import ReportError, WrittenChannel
+from reports.records import ReportError
 from reports.tcp_figure import SAMPLES_NAME, draw_connection, read_connection
 from reports.trace_figure import draw_traces
-from reports.units import probability_text, size_text, written_delay_ns, written_rate_bps, written_size_bytes
+from reports.units import probability_text, size_text
 
 MOST_DRAWN = 40
 """Implementations of which a run is drawn: it takes some seconds each."""
-_VARYING = {"jitter", "reordering", "up", "while_down"}
-"""What makes that packets which waited for nothing were under way for different times."""
 
 
 @dataclass(frozen=True)
@@ -88,19 +87,6 @@ def _task(results: Results, said: Said) -> _Task:
         title=results.implementations[said.name],
         where=f"{size_text(record.file_size_bytes)}, {named}{channel_head(channel)}, "
         f"packet error rate {probability_text(record.packet_error_rate)}",
-    )
-
-
-def link_of(channel: WrittenChannel, way: str) -> Link | None:
-    """A direction of a channel that does not change, as its queue is computed from it; None of any other."""
-    written = channel.forward if way == "forward" else channel.reverse
-    rate = written.get("rate", "unlimited")
-    if channel.bypass or channel.timeline or rate in ("unlimited", "none") or _VARYING & set(written):
-        return None
-    return Link(
-        written_delay_ns(written.get("delay", "0 s")),
-        written_rate_bps(rate),
-        written_size_bytes(written.get("overhead", "0 B")),
     )
 
 

@@ -19,11 +19,11 @@ from captures.protocols.tcp_counts import TcpCounts
 from captures.traces.bottleneck import Link
 from reports.build import build_report
 from reports.ledgers import ledger_rows, shown_columns, unexplained
+from reports.links import link_of
 from reports.load import Results, load_results
 from reports.metrics import FURTHER, MEASURES
 from reports.protocols import said_of
 from reports.records import WrittenChannel
-from reports.session_figures import link_of
 from reports.statistics import box_of
 from tests.conftest import require_command
 from tests.unit.reports.conftest import (
