@@ -12,7 +12,8 @@ from ipaddress import IPv4Address, IPv6Address
 
 import numpy as np
 
-from captures.frames.columns import Columns, Kind
+from captures.frames.columns import TCP, UDP, Columns, Kind
+from captures.frames.hashing import ODD_1, ODD_2
 from captures.session import Session
 
 Address = IPv4Address | IPv6Address
@@ -24,9 +25,6 @@ MOST_TALKS = 8
 """So many are named."""
 _MOST_FOUND = 1_000
 _FEW_PACKETS, _FEW_BITS = 5, 2
-
-_TCP, _UDP = 6, 17
-_ODD_1, _ODD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 class NoTransfer(ValueError):
@@ -59,7 +57,7 @@ def flows_of(columns: Columns) -> list[Flow]:
     ports = [getattr(columns, name)[rows].astype(np.uint64) for name in ("source_port", "destination_port")]
     of_hosts = wide[0] << np.uint64(32) | wide[1]
     of_ports = kinds[0] << np.uint64(40) | kinds[1] << np.uint64(32) | ports[0] << np.uint64(16) | ports[1]
-    _, first, frames = np.unique(of_hosts * _ODD_1 + of_ports * _ODD_2, return_index=True, return_counts=True)
+    _, first, frames = np.unique(of_hosts * ODD_1 + of_ports * ODD_2, return_index=True, return_counts=True)
     return [
         Flow(
             _address(columns, int(columns.source[row]), row),
@@ -260,17 +258,17 @@ def talks_in(captures: Sequence[Sequence[Flow]]) -> list[Talk]:
 
 def _bytes_by_talk(columns: Columns) -> Counter[tuple[Address, Address, bool]]:
     """The bytes of frames from one address to another by UDP or by TCP, fragments included."""
-    rows = np.flatnonzero((columns.network > 0) & np.isin(columns.protocol, (_TCP, _UDP)))
+    rows = np.flatnonzero((columns.network > 0) & np.isin(columns.protocol, (TCP, UDP)))
     hosts = columns.source[rows].astype(np.uint64) << np.uint64(32) | columns.destination[rows]
     kinds = columns.network[rows].astype(np.uint64) << np.uint64(8) | columns.protocol[rows]
-    _, first, talk = np.unique(hosts * _ODD_1 + kinds * _ODD_2, return_index=True, return_inverse=True)
+    _, first, talk = np.unique(hosts * ODD_1 + kinds * ODD_2, return_index=True, return_inverse=True)
     amounts = np.bincount(talk, columns.wire_bytes[rows], len(first)).astype(np.int64)
     found: Counter[tuple[Address, Address, bool]] = Counter()
     for row, amount in zip(rows[first].tolist(), amounts.tolist(), strict=True):
         source, destination = (
             _address(columns, int(column[row]), row) for column in (columns.source, columns.destination)
         )
-        found[source, destination, bool(columns.protocol[row] == _TCP)] += amount
+        found[source, destination, bool(columns.protocol[row] == TCP)] += amount
     return found
 
 

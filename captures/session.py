@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from captures.frames.columns import Columns, Kind
+from captures.frames.columns import TCP, UDP, Columns, Kind
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Literal["sender", "receiver"]
 Address = IPv4Address | IPv6Address
 
-_UDP, _TCP = 17, 6
 _LINK = "^(((eth|sll):ethertype(:(vlan|ieee8021ad):ethertype)*|raw):)?"
 _EXTENSIONS = "(:ipv6[.](hopopts|routing|dstopts))*"
 
@@ -78,7 +77,7 @@ def sent_by(columns: Columns, session: Session, host: Host) -> NDArray[np.bool_]
     is_between = is_from & np.isin(columns.destination, _numbers(columns, session.destinations(host)))
     is_between &= columns.network == session.network
     belongs: NDArray[np.bool_] = np.zeros(len(columns), np.bool_)
-    for kind, number, ports in ((Kind.UDP, _UDP, session.udp_ports), (Kind.TCP, _TCP, session.tcp_ports)):
+    for kind, number, ports in ((Kind.UDP, UDP, session.udp_ports), (Kind.TCP, TCP, session.tcp_ports)):
         if ports:
             has_port = np.isin(columns.source_port, ports) | np.isin(columns.destination_port, ports)
             is_fragment = (columns.kind == Kind.FRAGMENT) & (columns.protocol == number)
@@ -112,7 +111,7 @@ def summary_filter(session: Session, host: Host | None = None) -> str:
     ]
     protocols = [
         (_ipv4_filter if session.network == 4 else _ipv6_filter)(transport, number, ports)
-        for transport, number, ports in (("udp", _UDP, session.udp_ports), ("tcp", _TCP, session.tcp_ports))
+        for transport, number, ports in (("udp", UDP, session.udp_ports), ("tcp", TCP, session.tcp_ports))
         if ports
     ]
     return f"{_layers(name)} && ({' || '.join(between)}) && ({' || '.join(protocols)})"

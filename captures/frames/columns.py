@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 ETHERNET_BYTES = 14
 _IPV4_BYTES = 20
 _PORTS_BYTES, _UDP_LENGTH_BYTES, _UDP_BYTES, _TCP_BYTES = 4, 6, 8, 20
-_ICMP, _IGMP, _TCP, _UDP = 1, 2, 6, 17
+TCP, UDP = 6, 17
+_ICMP, _IGMP = 1, 2
+"""Numbers of protocols (IANA)."""
 
 _HEADERS = np.dtype(  # IEEE 802.3, RFC 791
     [
@@ -96,7 +98,7 @@ _ETHERNET_KINDS = {
     **dict.fromkeys(_TAG_TYPES, Kind.VLAN),
 }
 _IPV4_KINDS = np.full(256, Kind.OTHER_IPV4, np.uint8)
-_IPV4_KINDS[[_UDP, _TCP, _ICMP, _IGMP]] = Kind.UDP, Kind.TCP, Kind.ICMP, Kind.IGMP
+_IPV4_KINDS[[UDP, TCP, _ICMP, _IGMP]] = Kind.UDP, Kind.TCP, Kind.ICMP, Kind.IGMP
 _HEAD_FACTOR = np.uint64(0xD6E8FEB86659FD93)
 _HEAD_BYTES = 8
 """Of a body, hashed apart from the rest: the length of UDP's header, so that the rest is its payload."""
@@ -419,7 +421,7 @@ def _hashes(
     hashed_end = np.minimum(np.minimum(packets.end, block.captured_bytes), hashed_bytes)
     body_bytes = np.maximum(hashed_end - body, 0)
     head_bytes = np.minimum(body_bytes, _HEAD_BYTES)
-    is_tcp = packets.protocol == _TCP
+    is_tcp = packets.protocol == TCP
     if is_tcp.any():
         header_bytes = _tcp_header_bytes(segments)
         is_tcp &= (body_bytes >= _TCP_BYTES) & (header_bytes >= _TCP_BYTES) & (header_bytes <= body_bytes)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from captures.files.heads import read_heads
 from captures.files.pcap import LONGEST_FRAME_BYTES, read_frames
 from captures.frames.columns import ETHERNET_BYTES, Columns
+from captures.frames.hashing import ODD_1, ODD_2
 from captures.matches.bitflips import Flip, find_few_bits_away, find_one_bit_away
 from captures.matches.directions import Bound, ByHost, bound_by_host, told
 from captures.matches.pairing import DelayAround, pair_by_key
@@ -27,7 +28,6 @@ INTACT = -1
 
 _HEADERS_BYTES = ETHERNET_BYTES + 60
 """Ethernet and the longest IPv4 header."""
-_ODD_1, _ODD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 """Any large odd factors do that share no structure with what they are multiplied by."""
 
 _MOST_AT_ONCE = 16_384
@@ -231,7 +231,7 @@ def _content_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
         _address_key(capture, numbers[rows], rows) for numbers in (capture.source, capture.destination)
     )
     packet = capture.identification[rows].astype(np.uint64) << np.uint64(8) | capture.protocol[rows]
-    key: NDArray[np.uint64] = capture.body_hash[rows] + (source * _ODD_2 + destination) * _ODD_1 + packet * _ODD_2
+    key: NDArray[np.uint64] = capture.body_hash[rows] + (source * ODD_2 + destination) * ODD_1 + packet * ODD_2
     return key
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captures.frames.columns import Columns, Kind
+from captures.frames.columns import TCP, Columns, Kind
 from captures.protocols.bundles import Bundles
 from captures.protocols.cfdp import Cfdp
 from captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector, Transport
@@ -22,7 +22,6 @@ from captures.protocols.tshark import NoDissection, ip_packets, told_fields
 from captures.session import Host, Session, sent_by
 
 _HOSTS: tuple[Host, ...] = ("sender", "receiver")
-_TCP = 6
 
 _READERS: dict[str, Callable[[], Reader]] = {
     "cfdp": Cfdp,
@@ -105,7 +104,7 @@ def dissect(columns: Columns, session: Session, dissector: Dissector) -> Iterato
         for row, (octets, wire_bytes), values in zip(some.tolist(), ip_packets(columns, some), lines, strict=False):
             host: Host = "sender" if hosts["sender"][row] else "receiver"
             told = dict(zip(fields, values, strict=True))
-            transport: Transport = "tcp" if columns.protocol[row] == _TCP else "udp"
+            transport: Transport = "tcp" if columns.protocol[row] == TCP else "udp"
             if columns.network[row] == 6 and columns.kind[row] == Kind.FRAGMENT:
                 yield _fragment_of_ipv6(row, host, octets, told, readers)
             else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.frames.columns import Columns
+from captures.frames.columns import TCP, Columns
 from captures.protocols.coverage import Coverage
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 
-_TCP, _SYN, _ACK = 6, 0x02, 0x10  # RFC 9293, section 3.1
+_SYN, _ACK = 0x02, 0x10  # RFC 9293, section 3.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ def offsets_of(
     Where most of the sender's payload went over TCP, those of its connection with most data (RFC 9293), and `messages`
     are not asked; else those of the messages.
     """
-    payload_bytes, is_tcp = capture.payload_bytes[from_sender].astype(np.int64), capture.protocol[from_sender] == _TCP
+    payload_bytes, is_tcp = capture.payload_bytes[from_sender].astype(np.int64), capture.protocol[from_sender] == TCP
     if payload_bytes[is_tcp].sum() > payload_bytes[~is_tcp].sum():
         return _of_tcp(capture, from_sender[is_tcp], from_receiver, first_ns)
     return _of_messages(messages, first_ns)
@@ -108,7 +108,7 @@ def _of_tcp(
     source, destination = divmod(int(connections[fullest]), 1 << 16)
     said = _by_time(capture, from_receiver)
     acknowledges = (
-        (capture.protocol[said] == _TCP)
+        (capture.protocol[said] == TCP)
         & (_ports(capture, said) == destination << 16 | source)
         & (capture.tcp_flags[said] & _ACK > 0)
     )
