@@ -61,7 +61,7 @@ def again(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_same_sweep_again_gives_the_same_records_and_packets(results: Path, again: Path) -> None:
-    """Times to a few reads of the clock, for CFDP. libnorm starts with a loop that waits, which the host's real time
+    """Times to a tenth of a packet, for CFDP. libnorm starts with a loop that waits, which the host's real time
     ends."""
     of_cfdp = sorted((results / "runs").glob("cfdp_*"))
     assert len(of_cfdp) == 4
