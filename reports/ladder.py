@@ -19,13 +19,13 @@ from matplotlib.patches import FancyArrowPatch
 from captures.protocols.ladder import Kind, LeftOut, Rung, Step
 from captures.session import Host
 from reports.figures import FULL_WIDTH
-from reports.looks import INK, MUTED, RULE, SERIES, STYLE
+from reports.looks import AGAIN, BESIDE_DATA, FROM_RECEIVER, FROM_SENDER, INK, MUTED, RULE, STYLE
 
 COLOURS: dict[Kind, str] = {
-    "new data": SERIES[0],
-    "data again": SERIES[1],
-    "of the sender": SERIES[2],
-    "of the receiver": SERIES[3],
+    "new data": FROM_SENDER,
+    "data again": AGAIN,
+    "of the sender": BESIDE_DATA,
+    "of the receiver": FROM_RECEIVER,
 }
 MEANINGS: dict[Kind, str] = {
     "new data": "new data",

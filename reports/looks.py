@@ -11,6 +11,9 @@ from reports.units import listed
 INK, MUTED, RULE, PAPER = "#1f2328", "#59636e", "#d9dee3", "#ffffff"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#56b4e9", "#882255", "#6b6b6b")
 """Colours that eyes of all kinds can tell apart (after Okabe and Ito; Tol), in the order of the sweep."""
+FROM_SENDER, FROM_RECEIVER, BESIDE_DATA, AGAIN, DAMAGED = SERIES[:5]
+"""What colours mean in the figures of one session: the sender's (new) data, the receiver's packets, the sender's other
+packets, data that is sent again, packets that came damaged."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 NAMED = 6
 """So many implementations are named one by one in a sentence, and stand side by side in the table of medians."""

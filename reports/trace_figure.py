@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from captures.traces.throughput import choose_interval_ns, shortest_interval_ns, throughput
 from captures.traces.tracing import Traces, Way
-from reports.looks import INK, MUTED, RULE, SERIES, STYLE
+from reports.looks import AGAIN, DAMAGED, FROM_RECEIVER, FROM_SENDER, INK, MUTED, RULE, STYLE
 from reports.units import delay_text, moment_text, number_text
 
 Numbers = NDArray[np.float64]
@@ -33,7 +33,6 @@ Indices = NDArray[np.int64]
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 7.0, 0.62, 0.20, 0.56, 0.50
 PANEL_GAP, BREAK_GAP, LABEL, TICK_ROOM = 0.40, 0.13, 0.45, 0.52
 """Inches."""
-FROM_SENDER, FROM_RECEIVER, AGAIN, DAMAGED = SERIES[0], SERIES[1], SERIES[3], SERIES[4]
 
 COLUMNS_AN_INCH = 72
 _BAND_COLUMNS = 3
