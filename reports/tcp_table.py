@@ -38,7 +38,7 @@ CAPTION = (
     "Means over the runs of what the sender's kernel counted, as shares of the packets that the sender sent (STR): "
     "retransmission timeouts (RTO), with those of a SYN; segments sent again in fast recovery, upon duplicate or "
     "selective acknowledgements; segments that the receiver reported as having come twice (DSACK), so needless, where "
-    "it reports them."
+    "it reports them. After ≤ the count may hold segments of another connection of the sender's host."
 )
 UNKNOWN = "–"
 COUNTERS = (
@@ -78,6 +78,8 @@ class TcpRun:
     timeouts: int
     fast_retransmissions: int
     spurious: int | None
+    at_most: frozenset[str]
+    """Which counts are of all the host's connections, of which another one sent segments again too."""
 
     @property
     def timeout_percent(self) -> float:
@@ -121,6 +123,7 @@ def tcp_of(run: Run) -> TcpRun | None:
         return None
     reported = receiver.dsack and all(socket.get("sack") for socket in sender.sockets)
     timeouts = _sum(sender, "total_rto")
+    of_the_host = {"fast_retransmissions"} | ({"timeouts"} if timeouts is None else set())
     return TcpRun(
         packets_sent=run.summary.str_sent,
         goodput=GOODPUT.of(run),
@@ -128,6 +131,7 @@ def tcp_of(run: Run) -> TcpRun | None:
         timeouts=sender.counters.get("TcpExtTCPTimeouts", 0) if timeouts is None else timeouts,
         fast_retransmissions=sender.counters.get("TcpExtTCPFastRetrans", 0),
         spurious=_sum(sender, "dsack_dups") if reported else None,
+        at_most=frozenset(of_the_host if sender.others_retransmitted else ()),
     )
 
 
@@ -172,8 +176,8 @@ def _cells(results: Results, row: TcpRow) -> tuple[str, ...]:
         row.n_text,
         UNKNOWN if goodput is None else measured_text(goodput),
         tick_text(round(fmean(run.packets_sent for run in runs), 1)),
-        _percent_text(fmean(run.timeout_percent for run in runs)),
-        _percent_text(fmean(run.fast_percent for run in runs)),
+        _at_most("timeouts", runs) + _percent_text(fmean(run.timeout_percent for run in runs)),
+        _at_most("fast_retransmissions", runs) + _percent_text(fmean(run.fast_percent for run in runs)),
         UNKNOWN if row.spurious_percent is None else _percent_text(row.spurious_percent),
     )
 
@@ -181,6 +185,10 @@ def _cells(results: Results, row: TcpRow) -> tuple[str, ...]:
 def _mean_if_known(values: Iterable[float | None]) -> float | None:
     known = list(values)
     return None if None in known else fmean(value for value in known if value is not None)
+
+
+def _at_most(count: str, runs: Iterable[TcpRun]) -> str:
+    return "≤ " if any(count in run.at_most for run in runs) else ""
 
 
 def _percent_text(value: float) -> str:

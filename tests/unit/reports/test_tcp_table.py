@@ -81,6 +81,19 @@ def test_a_kernel_that_counts_no_timeouts_of_a_socket_has_those_of_its_host(tmp_
     assert numbers.timeouts == 6
 
 
+@pytest.mark.parametrize(("total_rto", "marked"), [(1, [False, True]), (None, [True, True])])
+def test_what_another_connection_may_have_added_to_is_marked(
+    tmp_path: Path, total_rto: int | None, marked: list[bool]
+) -> None:
+    alone, beside = told(1, 2, 3, total_rto=total_rto), told(1, 2, 3, total_rto=total_rto)
+    beside["sender"]["others_retransmitted"] = 1
+    timeouts, fast = (HEADS.index(head) for head in ("RTO (%)", "fast retransmit (%)"))
+
+    cells = tcp_cells(made(tmp_path / "beside", alone, beside))[0]
+    assert [cells[place].startswith("≤ ") for place in (timeouts, fast)] == marked
+    assert not [cell for cell in tcp_cells(made(tmp_path / "alone", alone, alone))[0] if "≤" in cell]
+
+
 def test_a_run_without_samples_is_in_no_mean_and_its_reason_in_the_file(tmp_path: Path) -> None:
     problem = {"sender": {"problem": "the sampler ended with status 1"}, "receiver": {"problem": ""}}
     results = made(tmp_path, told(1, 2, 3), problem, told(1, 2, 3))
