@@ -17,7 +17,6 @@ from captures.matches.matching import Delivery, match_captures
 from captures.packets import Table, joined, packet_rows
 from captures.plausibility import MORE_THAN_ALL, Claims, contradictions
 from captures.protocols.ladder import Rung, rungs
-from captures.protocols.tcp_counts import NoTshark
 from captures.protocols.tshark import NoDissection
 from captures.protocols.view import Heard, ProtocolView, hear, view
 from captures.session import Session
@@ -109,7 +108,7 @@ def inspect(at_sender: Columns, at_receiver: Columns, case: Case, kept: CaptureS
     try:
         heard = hear(at_sender, at_receiver, deliveries, case.session, case.dissector)
         seen = view(heard, at_sender, case.session, case.dissector)
-    except (NoDissection, NoTshark) as problem:
+    except NoDissection as problem:
         notes.append(f"the protocol was not looked at: {problem}")
     size_bytes = case.file_size_bytes
     if size_bytes is None and seen is not None and seen.carried_file_bytes:

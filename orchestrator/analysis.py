@@ -21,7 +21,6 @@ from captures.files.cutting import HEADER_BYTES, keep_only_headers
 from captures.files.pcap import read_header
 from captures.files.tcpdump import CaptureCounters
 from captures.kept import CAPTURES
-from captures.protocols.tcp_counts import NoTshark
 from captures.protocols.tshark import NoDissection
 from captures.protocols.view import VIEW, ProtocolView, load_or_view
 from captures.session import Session
@@ -61,7 +60,7 @@ def analyse_run(directory: Path, keep: str, dissectors: Dissectors) -> str:
     if record.repetition == VIEWED_REPETITION:
         try:
             load_or_view(directory, session, dissectors.get(record.implementation, ()))
-        except (NoDissection, NoTshark, ValueError, OSError) as problem:
+        except (NoDissection, ValueError, OSError) as problem:
             viewless = str(problem)
     if keep == "headers" and any(read_header(path).snaplen_bytes > HEADER_BYTES for path in captures):
         keep_only_headers(directory, {VIEW: ProtocolView})

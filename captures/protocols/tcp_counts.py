@@ -6,18 +6,17 @@ retransmissions are not counted here.
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from itertools import zip_longest
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryFile
 from typing import IO
 
 from pydantic import BaseModel, ConfigDict
 
+from captures.protocols.tshark import NoDissection, default_settings, find_tshark
 from captures.session import Host, Session, summary_filter
 
 _LABELS = {
@@ -34,10 +33,6 @@ _CUT_SHORT = "cut short in the middle of a packet"
 _SHORTEST_RECORD_BYTES, _LEAST_PACKETS_PER_S = 70, 1_000
 """For how long tshark may take: a TCP packet without data has 54 bytes, a record's header 16."""
 _STARTING_S = 60.0
-
-
-class NoTshark(RuntimeError):
-    """tshark is not on this machine, gave no end or cannot read a capture; the text says what to do."""
 
 
 class TcpCounts(BaseModel):
@@ -69,15 +64,24 @@ class TcpCounts(BaseModel):
 def count_tcp(sender_pcap: Path, session: Session) -> TcpCounts:
     """What tshark says of the session's TCP packets; the file may be cut to headers, or short at its end.
 
-    Raises NoTshark, also where it cannot read the file, OSError.
+    Raises NoDissection, also where tshark cannot read the file, OSError.
     """
-    tshark = shutil.which("tshark")
-    if tshark is None:
-        raise NoTshark("tshark is not installed, and counts what TCP sent again; apt-get install tshark")
     chosen = f"tcp && ({summary_filter(session)})"
     options = [argument for option in _OPTIONS for argument in ("-o", option)]
     fields = [argument for field in _FIELDS for argument in ("-e", field)]
-    command = [tshark, "-n", "-r", str(sender_pcap), *options, "-Y", chosen, "-T", "fields", "-E", "occurrence=f"]
+    command = [
+        find_tshark(),
+        "-n",
+        "-r",
+        str(sender_pcap),
+        *options,
+        "-Y",
+        chosen,
+        "-T",
+        "fields",
+        "-E",
+        "occurrence=f",
+    ]
     with TemporaryFile("w+", errors="replace") as told:
         _run([*command, *fields], told, sender_pcap)
         told.seek(0)
@@ -87,7 +91,7 @@ def count_tcp(sender_pcap: Path, session: Session) -> TcpCounts:
 def _run(command: list[str], output: IO[str], pcap: Path) -> None:
     limit_s = _STARTING_S + pcap.stat().st_size / _SHORTEST_RECORD_BYTES / _LEAST_PACKETS_PER_S
     try:
-        with TemporaryDirectory() as settings:
+        with default_settings() as environment:
             done = subprocess.run(
                 command,
                 stdout=output,
@@ -96,12 +100,12 @@ def _run(command: list[str], output: IO[str], pcap: Path) -> None:
                 errors="replace",
                 timeout=limit_s,
                 check=False,
-                env=os.environ | {"WIRESHARK_CONFIG_DIR": settings},  # not the user's, which change what is told
+                env=environment,
             )
     except subprocess.TimeoutExpired as problem:
-        raise NoTshark(f"tshark gave no end within {limit_s:.0f} s of {pcap}") from problem
+        raise NoDissection(f"tshark gave no end within {limit_s:.0f} s of {pcap}") from problem
     if done.returncode != 0 and _CUT_SHORT not in done.stderr:
-        raise NoTshark(f"{pcap}: tshark cannot read it: {done.stderr.strip()[-300:]}")
+        raise NoDissection(f"{pcap}: tshark cannot read it: {done.stderr.strip()[-300:]}")
 
 
 def _count(lines: Iterable[str], session: Session) -> TcpCounts:

@@ -13,6 +13,7 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from threading import Thread, Timer
 from typing import IO
@@ -51,10 +52,9 @@ def told_fields(columns: Columns, rows: Rows, options: Sequence[str], fields: Se
     Raises NoDissection where tshark is missing or does not tell of all of them, OSError where the capture cannot be
     read.
     """
-    command = [_tshark(), "-n", "-r", "-", *_OPTIONS, *options, "-T", "fields", "-E", "separator=/t"]
+    command = [find_tshark(), "-n", "-r", "-", *_OPTIONS, *options, "-T", "fields", "-E", "separator=/t"]
     command += [part for field in fields for part in ("-e", field)]
-    with tempfile.TemporaryDirectory() as settings, tempfile.TemporaryFile() as complaints:
-        environment = os.environ | {"WIRESHARK_CONFIG_DIR": settings}  # not the user's: they would change what is read
+    with default_settings() as environment, tempfile.TemporaryFile() as complaints:
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, env=environment
         ) as tshark:
@@ -117,14 +117,22 @@ def ip_packets(columns: Columns, rows: Rows) -> list[tuple[bytes, int]]:
     return packets
 
 
+@contextmanager
+def default_settings() -> Iterator[dict[str, str]]:
+    """An environment in which tshark finds none of the user's settings, which would change what is read."""
+    with tempfile.TemporaryDirectory() as settings:
+        yield os.environ | {"WIRESHARK_CONFIG_DIR": settings}
+
+
 @cache
 def tshark_version() -> str:
     """The first line that tshark says of itself. Raises NoDissection where there is none."""
-    told = subprocess.run([_tshark(), "--version"], capture_output=True, text=True, check=False, timeout=_SECONDS)
+    told = subprocess.run([find_tshark(), "--version"], capture_output=True, text=True, check=False, timeout=_SECONDS)
     return told.stdout.partition("\n")[0]
 
 
-def _tshark() -> str:
+def find_tshark() -> str:
+    """Where the program is. Raises NoDissection where there is none."""
     path = shutil.which("tshark")
     if path is None:
         raise NoDissection("tshark: not found on PATH; install it: apt-get install tshark")

@@ -101,7 +101,7 @@ def _damaged(delivery: Delivery) -> list[int]:
 
 
 def view(heard: Heard, at_sender: Columns, session: Session, dissector: Sequence[str]) -> ProtocolView:
-    """The view of what was heard. Raises NoTshark, OSError."""
+    """The view of what was heard. Raises NoDissection, OSError."""
     sent = heard.sent
     data = [message for message in heard.of_sender if message.byte_count]
     carried_bytes = carried_file_bytes(sent)

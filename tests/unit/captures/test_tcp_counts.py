@@ -14,7 +14,8 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from captures.protocols.tcp_counts import NoTshark, TcpCounts, count_tcp
+from captures.protocols.tcp_counts import TcpCounts, count_tcp
+from captures.protocols.tshark import NoDissection
 from captures.session import Session
 from tests.conftest import require_command
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, ethernet
@@ -139,14 +140,14 @@ def test_what_is_no_capture_is_refused_with_its_path(tmp_path: Path) -> None:
     path = tmp_path / "sender.pcap"
     path.write_bytes(b"nothing of the sort" * 10)
 
-    with pytest.raises(NoTshark, match=r"sender\.pcap"):
+    with pytest.raises(NoDissection, match=r"sender\.pcap"):
         count_tcp(path, SESSION)
 
 
 def test_without_tshark_it_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(NoTshark, match="apt-get install tshark"):
+    with pytest.raises(NoDissection, match="apt-get install tshark"):
         count(tmp_path, segment(FIRST))
 
 
