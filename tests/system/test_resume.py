@@ -64,6 +64,7 @@ def test_a_sweep_killed_in_the_middle_goes_on_and_records_every_run_once(tmp_pat
     assert 2 <= len(before) < RUNS, "the kill came too late to prove anything"
     assert Counter(path.parent.name for path in torn.glob("runs/*/record.json")) == Counter(records(whole).keys())
     assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert owlt("report", torn).returncode == 0, "it looks once more at runs whose captures the kill left half analysed"
     for run in (whole / "runs").iterdir():
         assert differences(run, torn / "runs" / run.name) == [], run.name
 
