@@ -91,9 +91,10 @@ def follow(view: memoryview, start: int, read_length: ReadLength, header_bytes: 
     return ends
 
 
-def count_alike(data: NDArray[np.uint8], ends: list[int], filled: int, field_at: int) -> int:
-    """How many records behind the last of `ends` are like the one that ends there: as long, and with the same 8 bytes
-    `field_at` bytes behind their start; these must include the length. All are before `filled`.
+def follow_alike(data: NDArray[np.uint8], ends: list[int], filled: int, field_at: int) -> tuple[Starts, int]:
+    """Where the records behind the last of `ends` begin that are like the one that ends there, and where they end:
+    as long, and with the same 8 bytes `field_at` bytes behind their start; these must include the length. All are
+    before `filled`.
 
     They are only looked for where the last ones of `ends` are equally far apart.
     """
@@ -101,7 +102,13 @@ def count_alike(data: NDArray[np.uint8], ends: list[int], filled: int, field_at:
     step = end - ends[-2] if len(ends) > _ALIKE else 0
     most = (filled - end) // step if step else 0
     if not most or end - ends[-1 - _ALIKE] != _ALIKE * step:
-        return 0
+        return np.zeros(0, np.int64), end
     fields = gather(data, end + field_at + step * np.arange(-1, most), 8).view(np.uint64)[:, 0]
     alike = fields[1:] == fields[0]
-    return most if alike.all() else int(alike.argmin())
+    count = most if alike.all() else int(alike.argmin())
+    return end + step * np.arange(count), end + step * count
+
+
+def next_steps(steps: int, alike: int) -> int:
+    """How many records to walk before the next look, after one behind `steps` that found so many alike."""
+    return STEPS if alike >= STEPS else 2 * steps

@@ -25,9 +25,10 @@ from captures.files.blocks import (
     Block,
     NotACapture,
     ReadLength,
-    count_alike,
     follow,
+    follow_alike,
     gather,
+    next_steps,
     refuse_link_type,
 )
 
@@ -165,11 +166,9 @@ class _Reader:
                 runs.append(np.array(ends[:-1], np.int64))
                 position = ends[-1]
                 if len(ends) > steps:
-                    if count := count_alike(data, ends, filled, 0):
-                        length = position - ends[-2]
-                        runs.append(position + length * np.arange(count))
-                        position += length * count
-                    steps = STEPS if count >= STEPS else 2 * steps
+                    alike, position = follow_alike(data, ends, filled, 0)
+                    runs.append(alike)
+                    steps = next_steps(steps, len(alike))
                     continue
                 if filled - position < _FRAME_BYTES:
                     break

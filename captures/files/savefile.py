@@ -21,9 +21,10 @@ from captures.files.blocks import (
     Block,
     NotACapture,
     ReadLength,
-    count_alike,
     follow,
+    follow_alike,
     gather,
+    next_steps,
     refuse_link_type,
 )
 
@@ -118,14 +119,9 @@ def _walk(data: NDArray[np.uint8], filled: int, byte_order: str) -> tuple[NDArra
         is_end = len(ends) <= steps or ends[-1] > filled
         if ends[-1] > filled:
             ends.pop()
-        count = count_alike(data, ends, filled, _LENGTH_AT)
-        runs.append(np.array(ends[:-1], np.int64))
-        position = ends[-1]
-        if count:
-            step = position - ends[-2]
-            runs.append(position + step * np.arange(count))
-            position += step * count
-        steps = STEPS if count >= STEPS else 2 * steps
+        alike, position = follow_alike(data, ends, filled, _LENGTH_AT)
+        runs += [np.array(ends[:-1], np.int64), alike]
+        steps = next_steps(steps, len(alike))
     records = np.concatenate(runs)
     lengths = np.diff(records, append=position) - RECORD_HEADER_BYTES
     if lengths.max(initial=0) > LONGEST_FRAME_BYTES:

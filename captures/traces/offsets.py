@@ -83,7 +83,7 @@ def _of_tcp(
     capture: Columns, from_sender: Integers, from_receiver: Integers, first_ns: int
 ) -> tuple[FileData, Acknowledgements]:
     """Offsets and cumulative acknowledgements of the connection that carried most; the first data byte is byte 0."""
-    sent = _by_time(capture, from_sender)
+    sent = by_time(capture, from_sender)
     ports, payload_bytes = _ports(capture, sent), capture.payload_bytes[sent].astype(np.int64)
     connections, which = np.unique(ports, return_inverse=True)
     fullest = int(np.argmax(np.bincount(which, payload_bytes)))
@@ -106,7 +106,7 @@ def _of_tcp(
     )
 
     source, destination = divmod(int(connections[fullest]), 1 << 16)
-    said = _by_time(capture, from_receiver)
+    said = by_time(capture, from_receiver)
     acknowledges = (
         (capture.protocol[said] == TCP)
         & (_ports(capture, said) == destination << 16 | source)
@@ -123,7 +123,8 @@ def _of_tcp(
     )
 
 
-def _by_time(capture: Columns, rows: Integers) -> Integers:
+def by_time(capture: Columns, rows: Integers) -> Integers:
+    """The rows in the order in which they were captured."""
     return rows[np.argsort(capture.time_ns[rows], kind="stable")]
 
 

@@ -17,7 +17,7 @@ from captures.frames.columns import Columns
 from captures.matches.matching import INTACT, Delivery
 from captures.session import Host, Session, sent_by
 from captures.traces.bottleneck import Link, Queue, queue_of
-from captures.traces.offsets import Acknowledgements, FileData, offsets_of
+from captures.traces.offsets import Acknowledgements, FileData, by_time, offsets_of
 
 if TYPE_CHECKING:
     from captures.protocols.messages import Message
@@ -95,7 +95,7 @@ def trace_run(
             *(at_receiver.time_ns[rows] for rows in (reverse.near, forward.far)),
         ]
     )
-    first_ns, last_ns = (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (0, 0)
+    first_ns, last_ns = _first_and_last(times_ns)
     came_intact = reverse.delivered[reverse.flipped_bit == INTACT]
     data, acknowledgements = offsets_of(at_sender, forward.near, came_intact, messages, first_ns)
     return Traces(
@@ -115,7 +115,7 @@ def trace_one_side(capture: Columns, session: Session, seen_at: Host, messages: 
     whole[damaged] = False
     of_sender, of_receiver = (sent_by(capture, session, host) for host in ("sender", "receiver"))
     times_ns = capture.time_ns[of_sender | of_receiver]
-    first_ns, last_ns = (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (0, 0)
+    first_ns, last_ns = _first_and_last(times_ns)
     data, acknowledgements = offsets_of(
         capture, np.flatnonzero(of_sender & whole), np.flatnonzero(of_receiver & whole), messages, first_ns
     )
@@ -130,7 +130,7 @@ def trace_one_side(capture: Columns, session: Session, seen_at: Host, messages: 
 
 
 def _way_at_one_port(capture: Columns, rows: Integers, is_departing: bool, first_ns: int) -> Way:
-    rows, none = _by_time(capture, rows), np.zeros(0, np.int64)
+    rows, none = by_time(capture, rows), np.zeros(0, np.int64)
     seen = capture.time_ns[rows] - first_ns, _lengths(capture, rows)
     sent_ns, sent_bytes = seen if is_departing else (none, none)
     delivered_ns, delivered_bytes = (none, none) if is_departing else seen
@@ -151,7 +151,7 @@ def _way_at_one_port(capture: Columns, rows: Integers, is_departing: bool, first
 
 
 def _way(near: Columns, far: Columns, delivery: Delivery, link: Link | None, first_ns: int) -> Way:
-    sent, delivered = _by_time(near, delivery.near), _by_time(far, delivery.far)
+    sent, delivered = by_time(near, delivery.near), by_time(far, delivery.far)
     firsts = delivery.first_copies
     firsts = firsts[np.argsort(near.time_ns[delivery.sent[firsts]], kind="stable")]
     first_sent = delivery.sent[firsts]
@@ -178,8 +178,8 @@ def _way(near: Columns, far: Columns, delivery: Delivery, link: Link | None, fir
     )
 
 
-def _by_time(capture: Columns, rows: Integers) -> Integers:
-    return rows[np.argsort(capture.time_ns[rows], kind="stable")]
+def _first_and_last(times_ns: Integers) -> tuple[int, int]:
+    return (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (0, 0)
 
 
 def _lengths(capture: Columns, rows: Integers) -> Integers:

@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 
 from orchestrator.cli import app
 from orchestrator.errors import OwltError
-from orchestrator.record import Outcome, RunRecord, write_record
+from orchestrator.record import Outcome, write_record
 from tests.conftest import require_command
 from tests.unit.captures.making import DATA
+from tests.unit.orchestrator.making import record
 
 GOLDEN = DATA.parent / "golden"
 SENDER, RECEIVER = DATA / "netem-tcp-sender.pcap", DATA / "netem-tcp-receiver.pcap"
@@ -129,26 +130,10 @@ def run_of_owlt(directory: Path, outcome: Outcome, reason: str = "") -> Path:
     directory.mkdir()
     for capture, name in ((SENDER, "sender.pcap"), (RECEIVER, "receiver.pcap")):
         shutil.copy(capture, directory / name)
-    record = RunRecord(
-        run_id="tcp_r1",
-        sweep="s",
-        implementation="tcp",
-        title="TCP",
-        protocol="TCP",
-        file_size_bytes=10_000,
-        delay_ns=25_000_000,
-        rate_bps=None,
-        packet_error_rate=0,
-        repetition=1,
-        order=0,
-        seed=1,
-        clock="real",
-        rig="r",
-        outcome=outcome,
-        reason=reason,
-        session={"sender_address": "10.77.0.1", "receiver_address": "10.77.0.2", "tcp_ports": [5223]},
-    )
-    write_record(record, directory)
+    session = {"sender_address": "10.77.0.1", "receiver_address": "10.77.0.2", "tcp_ports": [5223]}
+    build = {"run_id": "tcp_r1", "implementation": "tcp", "title": "TCP", "protocol": "TCP"}
+    ended = {"outcome": outcome, "reason": reason}
+    write_record(record(**build, **ended, session=session, file_size_bytes=10_000, clock="real"), directory)
     return directory
 
 

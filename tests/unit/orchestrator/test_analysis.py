@@ -14,10 +14,11 @@ from captures.frames.columns import read_columns
 from captures.protocols.view import VIEW, load_view
 from orchestrator.analysis import analyse_run, analyse_runs
 from orchestrator.plan import PLAN_NAME
-from orchestrator.record import Outcome, RunRecord, write_record
+from orchestrator.record import Outcome, write_record
 from tests.conftest import require_command
 from tests.unit.captures.making import SESSION
 from tests.unit.captures.test_messages import CFDP, CFDP_RUN
+from tests.unit.orchestrator.making import record
 from tests.unit.reports.conftest import write_captures
 
 DISSECTORS = {"cfdp": list(CFDP)}
@@ -34,25 +35,8 @@ def make_run(tmp_path: Path) -> Make:
         directory = tmp_path / "runs" / run_id
         directory.mkdir(parents=True)
         write_captures(directory)
-        record = RunRecord(
-            run_id=run_id,
-            sweep="few",
-            implementation="cfdp",
-            title="CFDP",
-            protocol="CFDP",
-            file_size_bytes=2500,
-            delay_ns=25_000_000,
-            rate_bps=None,
-            packet_error_rate=0,
-            repetition=repetition,
-            order=1,
-            seed=1,
-            clock="exact",
-            rig="virtual",
-            outcome=outcome,
-            session=SESSION.model_dump(mode="json"),
-        )
-        write_record(record, directory)
+        said = {"run_id": run_id, "repetition": repetition, "outcome": outcome, "file_size_bytes": 2500}
+        write_record(record(**said, session=SESSION.model_dump(mode="json")), directory)
         return directory
 
     return make

@@ -8,26 +8,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ResultsConflict
-from orchestrator.record import Outcome, RunRecord, read_record, write_record
+from orchestrator.record import Outcome, read_record, write_record
+from tests.unit.orchestrator.making import record
 
-RECORD = RunRecord(
-    run_id="cfdp_1MB_r1",
-    sweep="small",
-    implementation="cfdp",
-    title="CFDP",
-    protocol="CFDP",
-    file_size_bytes=10**6,
-    delay_ns=25_000_000,
-    rate_bps=1e7,
-    packet_error_rate=0.01,
-    repetition=1,
-    order=1,
-    seed=5,
-    clock="exact",
-    rig="virtual",
-    outcome=Outcome.FAILED,
-    reason="the sender ended with status 1",
-)
+RECORD = record(outcome=Outcome.FAILED, reason="the sender ended with status 1", rate_bps=1e7, packet_error_rate=0.01)
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
