@@ -8,6 +8,7 @@ import time
 from itertools import islice
 from typing import Protocol
 
+from agents.ending import Failed
 from agents.pacing import Pacer
 from agents.udp import Endpoint
 
@@ -36,9 +37,28 @@ class Party(Protocol):
     def next_datagram(self, now_s: float) -> bytes:
         """What to send next. Asked for only when the pacer lets it go."""
 
+    def facts(self) -> str:
+        """What the party counted, in one line."""
 
-def converse(party: Party, endpoint: Endpoint, pacer: Pacer) -> None:
-    """Run one side to its end."""
+
+def converse(party: Party, endpoint: Endpoint, pacer: Pacer) -> str:
+    """Run one side to its end. Returns the facts of the party and of its endpoint, in one line.
+
+    Raises:
+        Failed: as the party does, with the facts of the endpoint behind its reason.
+    """
+    try:
+        _run(party, endpoint, pacer)
+    except Failed as failure:
+        raise Failed(f"{failure} {_facts(endpoint)}") from failure
+    return f"{party.facts()} {_facts(endpoint)}"
+
+
+def _facts(endpoint: Endpoint) -> str:
+    return f"from_other_addresses={endpoint.from_other_addresses}"
+
+
+def _run(party: Party, endpoint: Endpoint, pacer: Pacer) -> None:
     unsent: bytes | None = None
     while True:
         now_s = time.monotonic()

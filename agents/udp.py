@@ -33,10 +33,15 @@ class Address(NamedTuple):
 
 
 class Endpoint:
-    """A bound socket and its peer. Not connected: the kernel would turn a peer's absence into errors."""
+    """A bound socket and its peer. Not connected: the kernel would turn a peer's absence into errors.
+
+    The peer is known by its IPv4 address. It may send from any port; what is sent to it goes to the configured one.
+    """
 
     def __init__(self, local: Address, peer: Address) -> None:
         self._peer = peer
+        self.from_other_addresses = 0
+        """Datagrams that were dropped because the peer did not send them."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
@@ -67,11 +72,13 @@ class Endpoint:
         return bool(readable)
 
     def received(self) -> Iterator[bytes]:
-        """Every datagram from the peer that has come so far. Others are dropped."""
+        """Every datagram from the peer's address that has come so far. Others are counted and dropped."""
         while True:
             try:
-                payload, source = self._socket.recvfrom(LARGEST_PAYLOAD_BYTES)
+                payload, (host, _) = self._socket.recvfrom(LARGEST_PAYLOAD_BYTES)
             except BlockingIOError:
                 return
-            if source == self._peer:
+            if host == self._peer.host:
                 yield payload
+            else:
+                self.from_other_addresses += 1

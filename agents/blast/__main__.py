@@ -43,8 +43,7 @@ def _receive(
     )
     with Endpoint(local, peer) as endpoint, Receiving(output, pieces, patience, time.monotonic()) as party:
         print(f"listening on {local}", flush=True)
-        converse(party, endpoint, Pacer(0))
-        return party.facts()
+        return converse(party, endpoint, Pacer(0))
 
 
 def _parser() -> argparse.ArgumentParser:

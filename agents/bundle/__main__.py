@@ -31,14 +31,11 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
     clock = DtnClock(time.time() - UNIX_S_OF_DTN_EPOCH - now_s)
     if side == "send":
         with path.open("rb") as file, Endpoint(local, peer) as endpoint:
-            sending = Sending(file, settings, clock, now_s)
-            converse(sending, endpoint, Pacer(settings.rate_bps))
-            return sending.facts()
+            return converse(Sending(file, settings, clock, now_s), endpoint, Pacer(settings.rate_bps))
     with IncomingFile(path) as incoming, Endpoint(local, peer) as endpoint:
         receiving = Receiving(incoming, settings, clock, now_s)
         print(f"listening on {local}", flush=True)
-        converse(receiving, endpoint, Pacer(settings.signal_rate_bps))
-        return receiving.facts()
+        return converse(receiving, endpoint, Pacer(settings.signal_rate_bps))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -35,8 +35,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
             party = Receiving(path, settings, time.monotonic())
             print(f"listening on {local}", flush=True)
         with closing(party):
-            converse(party, endpoint, Pacer(settings.rate_bps))
-    return party.facts()
+            return converse(party, endpoint, Pacer(settings.rate_bps))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -30,13 +30,10 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, file_bytes: 
     settings = Settings(**choices)
     if side == "send":
         with Endpoint(local, peer) as endpoint:
-            sending = Sending(path, settings)
-            converse(sending, endpoint, Pacer(settings.rate_bps))
-            return sending.facts()
+            return converse(Sending(path, settings), endpoint, Pacer(settings.rate_bps))
     with Endpoint(local, peer) as endpoint, Receiving(path, settings, time.monotonic(), file_bytes or None) as party:
         print(f"listening on {local}", flush=True)
-        converse(party, endpoint, Pacer(settings.report_rate_bps))
-        return party.facts()
+        return converse(party, endpoint, Pacer(settings.report_rate_bps))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -34,14 +34,12 @@ def _transfer(
         if side == "send":
             with path.open("rb") as file:
                 party = Sending(file, settings, sender_configuration(settings, logs), time.monotonic())
-                converse(party, endpoint, Pacer(0))
-        else:
-            with path.with_name(path.name + ".part").open("wb") as store:
-                configuration = receiver_configuration(settings, logs)
-                party = Receiving(path, store, settings, configuration, time.monotonic())
-                print(f"listening on {local}", flush=True)
-                converse(party, endpoint, Pacer(0))
-    return party.facts()
+                return converse(party, endpoint, Pacer(0))
+        with path.with_name(path.name + ".part").open("wb") as store:
+            configuration = receiver_configuration(settings, logs)
+            party = Receiving(path, store, settings, configuration, time.monotonic())
+            print(f"listening on {local}", flush=True)
+            return converse(party, endpoint, Pacer(0))
 
 
 def _parser() -> argparse.ArgumentParser:

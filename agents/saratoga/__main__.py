@@ -30,8 +30,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, wanted: str 
     settings = Settings(**choices)
     with Endpoint(local, peer) as endpoint, _party(side, path, settings, wanted) as party:
         print(f"listening on {local}", flush=True)
-        converse(party, endpoint, Pacer(settings.rate_bps))
-        return party.facts()
+        return converse(party, endpoint, Pacer(settings.rate_bps))
 
 
 def _party(side: str, path: Path, settings: Settings, wanted: str | None) -> Sending | Receiving:

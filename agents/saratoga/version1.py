@@ -9,6 +9,7 @@ from agents.saratoga.checksums import CODES, DIGEST_BYTES
 from agents.saratoga.fields import Fields
 from agents.saratoga.packets import (
     TIMESTAMP_BYTES,
+    Action,
     Beacon,
     Data,
     Metadata,
@@ -40,6 +41,12 @@ _ASKS = _VOLUNTARY = _bit(15)
 _ENDS = _bit(16)
 _FREE_SPACE = _bit(17)
 
+_WILLING: dict[int, int] = {Action.PUT: _bit(12) | _bit(13), Action.GET: _bit(14) | _bit(15)}
+"""Of a REQUEST, as of a BEACON: bits 12-13 say whether its author sends, 14-15 whether it receives; 3 is capable and
+willing, 0 not capable. A build of one of the draft's authors (charlesetsmith/saratoga, May 2024) refuses a get that is
+not willing to receive and a put that is not willing to send. Here they are ignored in what is received, since the
+request itself says what its author will do, and an older build may leave them zero."""
+
 _ENTRY = 1 << 15
 """Bit 0 of the 16 flags of a directory entry, always set. Bits 6-7: 0 is a file. Bits 8-9: descriptor of its size."""
 
@@ -54,7 +61,8 @@ def pack(packet: Request | Metadata | Data | Status) -> bytes:
         return _pack_status(packet)
     if isinstance(packet, Metadata):
         return _pack_metadata(packet)
-    return _begin(packet, PacketType.REQUEST, packet.action) + name_octets(packet.name) + b"\0"
+    flags = _WILLING.get(packet.action, 0) | packet.action
+    return _begin(packet, PacketType.REQUEST, flags) + name_octets(packet.name) + b"\0"
 
 
 def _begin(packet: Request | Metadata | Data | Status, kind: PacketType, flags: int) -> bytes:

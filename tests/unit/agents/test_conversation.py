@@ -37,6 +37,9 @@ class Talker:
     def next_datagram(self, now_s: float) -> bytes:
         return self.messages.pop(0)
 
+    def facts(self) -> str:
+        return f"heard={len(self.heard)}"
+
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
@@ -78,13 +81,49 @@ def test_what_the_peer_sends_is_heard_in_order(endpoint: Endpoint) -> None:
     assert talker.heard == [bytes([number]) for number in range(10)]
 
 
-def test_what_a_stranger_sends_is_not_heard(endpoint: Endpoint) -> None:
-    with Endpoint(Address("127.0.0.1", 25022), HERE) as stranger:
-        stranger.send(b"hello")
+def test_the_peer_is_heard_from_any_of_its_ports(endpoint: Endpoint) -> None:
+    """ION sends from another port than the one that it listens on."""
+    with Endpoint(Address("127.0.0.1", 25022), HERE) as other_port:
+        other_port.send(b"hello")
         talker = Talker([], time.monotonic() + 0.1)
-        converse(talker, endpoint, Pacer(0))
+        facts = converse(talker, endpoint, Pacer(0))
 
-    assert talker.heard == []
+    assert talker.heard == [b"hello"]
+    assert facts == "heard=1 from_other_addresses=0"
+
+
+def test_the_peer_is_answered_on_its_configured_port_whatever_port_it_sends_from(endpoint: Endpoint) -> None:
+    with Endpoint(THERE, HERE) as listens, Endpoint(Address("127.0.0.1", 25022), HERE) as sends:
+        sends.send(b"question")
+        converse(Talker([b"answer"], time.monotonic() + 0.1), endpoint, Pacer(0))
+
+        assert list(listens.received()) == [b"answer"]
+        assert list(sends.received()) == []
+
+
+def test_datagrams_from_other_addresses_are_dropped_and_counted(endpoint: Endpoint) -> None:
+    with Endpoint(Address("127.0.0.2", THERE.port), HERE) as stranger, Endpoint(THERE, HERE) as peer:
+        for _ in range(3):
+            stranger.send(b"not yours")
+        peer.send(b"yours")
+        talker = Talker([], time.monotonic() + 0.1)
+        facts = converse(talker, endpoint, Pacer(0))
+
+    assert talker.heard == [b"yours"]
+    assert facts == "heard=1 from_other_addresses=3"
+
+
+def test_a_failure_says_how_many_datagrams_came_from_other_addresses(endpoint: Endpoint) -> None:
+    class Failing(Talker):
+        def advance(self, now_s: float) -> None:
+            super().advance(now_s)
+            if self.ended:
+                raise Failed("the peer was silent")
+
+    with Endpoint(Address("127.0.0.2", THERE.port), HERE) as stranger:
+        stranger.send(b"not yours")
+        with pytest.raises(Failed, match=r"^the peer was silent from_other_addresses=1$"):
+            converse(Failing([], time.monotonic() + 0.1), endpoint, Pacer(0))
 
 
 def test_an_absent_peer_is_no_error(endpoint: Endpoint) -> None:

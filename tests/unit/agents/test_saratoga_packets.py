@@ -43,8 +43,22 @@ def test_what_version_0_packs_it_reads(packet: Request | Metadata | Data | Statu
 def test_a_request_has_the_bits_of_the_draft() -> None:
     request = Request(session=0xA1B2C3D4, action=2, name="f", descriptor_bits=64)
 
-    # 001 version, 00001 type, 10 descriptor, request type 2 in bits 24-31
-    assert version1.pack(request) == bytes.fromhex("21 80 00 02 A1B2C3D4 66 00")
+    # 001 version, 00001 type, 10 descriptor, 12-13 willing to send, request type 2 in bits 24-31
+    assert version1.pack(request) == bytes.fromhex("21 8C 00 02 A1B2C3D4 66 00")
+
+
+def test_a_request_to_get_says_that_its_author_is_willing_to_receive() -> None:
+    request = Request(session=0xA1B2C3D4, action=1, name="f", descriptor_bits=64)
+
+    assert version1.pack(request) == bytes.fromhex("21 83 00 01 A1B2C3D4 66 00")
+
+
+@pytest.mark.parametrize("willing", range(16))
+def test_a_request_is_read_whatever_it_says_of_willingness(willing: int) -> None:
+    datagram = bytes.fromhex("2180 0001 A1B2C3D4 6600")
+    datagram = bytes([datagram[0], datagram[1] | willing, *datagram[2:]])
+
+    assert version1.read(datagram) == Request(session=0xA1B2C3D4, action=1, name="f", descriptor_bits=64)
 
 
 def test_metadata_have_the_bits_of_the_draft() -> None:

@@ -51,7 +51,14 @@ def built(draw: st.DrawFn) -> Packet:
             free_space=draw(offset),
             endpoint=draw(NAMES),
         ),
-        layer.SaratogaRequest(**common, descriptor=of, request=draw(st.integers(0, 255)), file_name=draw(NAMES)),
+        layer.SaratogaRequest(
+            **common,
+            descriptor=of,
+            sends=draw(st.integers(0, 3)),
+            receives=draw(st.integers(0, 3)),
+            request=draw(st.integers(0, 255)),
+            file_name=draw(NAMES),
+        ),
         layer.SaratogaMetadata(
             **common,
             transfer=draw(st.integers(0, 3)),
@@ -133,6 +140,8 @@ def assert_same_values(packet: Request | Metadata | Data | Status, seen: Packet)
             assert seen.entry_descriptor == seen.descriptor
     else:
         assert (seen.request, seen.file_name) == (packet.action, name_octets(packet.name))
+        if seen.version == 1:
+            assert (seen.sends, seen.receives) == {1: (0, 3), 2: (3, 0)}.get(packet.action, (0, 0))
 
 
 @modest
