@@ -64,11 +64,12 @@ def _add_common(side: argparse.ArgumentParser) -> None:
     add("--block-bytes", type=count, help="file data in a session; 0: all (0)")
     add("--first-session", type=count, help="number of the first block's session; a single block may have any (1)")
     add("--sender-engine", type=count, help="engine id of the sender (1)")
-    add("--client-service", type=count, help="client service id of the data (2)")
+    add("--client-service", type=count, help="client service id of the data (4)")
     add("--timer-margin-s", type=not_negative, help="beyond the round trip (0.1)")
     add("--checkpoint-limit", type=count, help="repeats of a checkpoint without a report (20)")
     add("--report-limit", type=count, help="repeats of a report without an acknowledgement (20)")
     add("--cancel-limit", type=count, help="repeats of a cancellation without an acknowledgement (5)")
+    add("--cycle-limit", type=count, help="times in a row that data sent again may be reported missing again (100)")
     add("--idle-limit-s", type=not_negative, help="silence of the peer that ends a run (30 and 27 timers)")
     add("--seed", type=count, help="of the first serial numbers; left out: random")
 

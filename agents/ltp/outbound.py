@@ -8,6 +8,7 @@ from agents.ltp.segments import Checkpoint, DataSegment, Report, SessionId
 from agents.ltp.settings import Settings, Stretch
 
 REPORTS_REMEMBERED = 1 << 16
+BURSTS_REMEMBERED = 1 << 10
 
 
 class Piece(NamedTuple):
@@ -16,6 +17,14 @@ class Piece(NamedTuple):
     offset: int
     end: int
     checkpoint: Checkpoint | None
+
+
+class _Burst(NamedTuple):
+    """Data that are sent again because of one report. `cycle` counts the bursts that led to it, each by a report on the
+    one before, and itself."""
+
+    data: Intervals
+    cycle: int
 
 
 class OutboundBlock:
@@ -37,6 +46,9 @@ class OutboundBlock:
         self._claimed = Intervals()
         self._reports_seen: dict[int, None] = {}
         self._unanswered: dict[int, int] = {}
+        self._bursts: dict[int, _Burst] = {}
+        self.cycles = 0
+        """How many times in a row a report on data that were sent again showed that some were missing still."""
 
     @property
     def is_sent(self) -> bool:
@@ -68,22 +80,37 @@ class OutboundBlock:
         return report.upper_bound <= min(self._sent_to, self._red_length)
 
     def hear(self, report: Report) -> list[Piece]:
-        """What a report shows to be missing; the last piece asks for the next report."""
+        """What a report shows to be missing and is not sent again already; the last piece asks for the next report."""
         if report.serial in self._reports_seen:
             return []
         self._remember(report)
         lower = report.lower_bound
         for offset, length in report.claims:
             self._claimed.add(lower + offset, lower + offset + length)
+        missing = Intervals(self._claimed.gaps(lower, report.upper_bound))
+        for start, end in self._sent_again_since(report):
+            missing.remove(start, end)
         size = self._settings.segment_bytes
-        pieces = [
-            Piece(at, min(at + size, end), None)
-            for start, end in self._claimed.gaps(lower, report.upper_bound)
-            for at in range(start, end, size)
-        ]
+        pieces = [Piece(at, min(at + size, end), None) for start, end in missing for at in range(start, end, size)]
         if pieces:
-            pieces[-1] = pieces[-1]._replace(checkpoint=self._new_checkpoint(report.serial))
+            checkpoint = self._new_checkpoint(report.serial)
+            pieces[-1] = pieces[-1]._replace(checkpoint=checkpoint)
+            self._begin_burst(checkpoint, report, missing)
         return pieces
+
+    def _sent_again_since(self, report: Report) -> list[tuple[int, int]]:
+        """Data that were sent again, or wait to be, behind the checkpoint that a report answers: it cannot know of
+        them. The checkpoint at their own end will tell. A report that answers no checkpoint knows of none."""
+        asked = report.checkpoint_serial if report.checkpoint_serial < self._next_serial else 0
+        return [stretch for serial, burst in self._bursts.items() if serial > asked for stretch in burst.data]
+
+    def _begin_burst(self, checkpoint: Checkpoint, report: Report, data: Intervals) -> None:
+        cause = self._bursts.get(report.checkpoint_serial)
+        burst = _Burst(data, cause.cycle + 1 if cause else 1)
+        self._bursts[checkpoint.serial] = burst
+        self.cycles = max(self.cycles, burst.cycle)
+        if len(self._bursts) > BURSTS_REMEMBERED:
+            del self._bursts[next(iter(self._bursts))]
 
     def answered_by(self, report: Report) -> list[int]:
         """The checkpoints that need no report any more, by serial number.

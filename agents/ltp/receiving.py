@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from random import Random
 from typing import Self
 
 from agents.ending import Failed
@@ -29,7 +28,7 @@ class Receiving(Side):
         super().__init__(settings, sends_block=False)
         self._file = IncomingFile(output)
         self._layout = Layout(file_bytes, settings.block_bytes, settings.first_session)
-        self._random = Random(settings.seed)
+        self._random = settings.first_serials(sends_block=False)
         self._blocks: dict[int, InboundBlock] = {}
         self._whole_blocks = 0
         self._reports: Repeats[tuple[int, int], Report] = Repeats(settings.timer_s, settings.report_limit)
@@ -80,7 +79,7 @@ class Receiving(Side):
             self._give_up(segment.session, Reason.MISCOLORED, "red data behind green data")
         else:
             if segment.checkpoint is not None:
-                self._report(block, segment, segment.checkpoint, now_s)
+                self._report(block, segment, segment.checkpoint)
 
     def _block(self, session: SessionId) -> InboundBlock | None:
         """The block of a session, open from its first segment on; None for a session that is not of the file."""
@@ -105,12 +104,12 @@ class Receiving(Side):
             if self._is_whole:
                 self._file.finish()
 
-    def _report(self, block: InboundBlock, segment: DataSegment, checkpoint: Checkpoint, now_s: float) -> None:
+    def _report(self, block: InboundBlock, segment: DataSegment, checkpoint: Checkpoint) -> None:
         """Reports on a checkpoint; one that comes again is answered by the same reports (section 6.8)."""
         number = segment.session.number
         known = block.answer_to(checkpoint)
         if known:
-            again = (self._reports.hasten((number, serial), now_s) for serial in known)
+            again = (self._reports.hasten((number, serial)) for serial in known)
             self._urgent.extend(report for report in again if report is not None)
         elif len(self._reports) < CHECKPOINTS_REMEMBERED:
             largest_bytes = max(SMALLEST_REPORT_BYTES, self._settings.segment_bytes)

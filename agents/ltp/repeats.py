@@ -75,11 +75,10 @@ class Repeats(Generic[Key, Kind]):
             taken.append(self._segments[key])
         return taken
 
-    def hasten(self, key: Key, now_s: float) -> Kind | None:
-        """A segment that the peer has asked for again, unless it left less than half the interval ago: then it is on
-        its way."""
-        due_s = self._due_s.get(key, math.inf)
-        if due_s - now_s > self._interval_s / 2 or self._times_left[key] > self._limit:
+    def hasten(self, key: Key) -> Kind | None:
+        """A segment that the peer has asked for again, to be sent again now. None where it is about to be sent anyway,
+        is answered, or was repeated as often as it may be."""
+        if key not in self._due_s or self._times_left[key] > self._limit:
             return None
         del self._due_s[key]
         return self._segments[key]

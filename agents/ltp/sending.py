@@ -4,12 +4,11 @@ import math
 import mmap
 from collections import deque
 from pathlib import Path
-from random import Random
 
 from agents.ending import Unsupported
 from agents.ltp.outbound import OutboundBlock, Piece
 from agents.ltp.repeats import Repeats
-from agents.ltp.segments import DataSegment, Report, ReportAck, Segment, SessionId
+from agents.ltp.segments import DataSegment, Reason, Report, ReportAck, Segment, SessionId
 from agents.ltp.settings import LARGEST_FILE_BYTES, Layout, Settings
 from agents.ltp.side import LINGER_TIMERS, Side
 
@@ -33,7 +32,7 @@ class Sending(Side):
         with file.open("rb") as opened:
             self._file = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
         self._layout = Layout(size_bytes, settings.block_bytes, settings.first_session)
-        self._random = Random(settings.seed)
+        self._random = settings.first_serials(sends_block=True)
         self._opened = 0
         self._open: dict[int, OutboundBlock] = {}
         self._filling: OutboundBlock | None = None
@@ -87,16 +86,15 @@ class Sending(Side):
         return block
 
     def _hear(self, segment: Segment, now_s: float) -> None:
-        number = segment.session.number
-        if not isinstance(segment, Report) or not 0 <= number - self._settings.first_session < self._opened:
+        if not isinstance(segment, Report) or len(self._gaps) > MOST_GAPS:
             self._tally.count("refused")
             return
-        block = self._open.get(number)
-        if block is not None and (not block.fits(segment) or len(self._gaps) > MOST_GAPS):
+        self._urgent.append(ReportAck(segment.session, segment.serial))  # whatever it says (section 6.13)
+        block = self._open.get(segment.session.number)
+        was_opened = 0 <= segment.session.number - self._settings.first_session < self._opened
+        if not was_opened or (block is not None and not block.fits(segment)):
             self._tally.count("refused")
-            return
-        self._urgent.append(ReportAck(segment.session, segment.serial))
-        if block is not None:
+        elif block is not None:
             self._hear_report(block, segment)
 
     def _hear_report(self, block: OutboundBlock, report: Report) -> None:
@@ -105,6 +103,9 @@ class Sending(Side):
             if self._checkpoints.answered((number, serial)):
                 self._unqueue(number, serial)
         self._gaps.extend((block, piece) for piece in block.hear(report))
+        if block.cycles > self._settings.cycle_limit:
+            why = f"data were still missing when sent again {self._settings.cycle_limit} times"
+            self._give_up(block.session, Reason.RXMTCYCEXC, why)
         self._close_if_complete(block)
 
     def _unqueue(self, number: int, serial: int) -> None:

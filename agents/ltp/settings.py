@@ -1,6 +1,7 @@
 """What a user can choose about an LTP transfer, and what follows from it for both engines."""
 
 from dataclasses import dataclass
+from random import Random
 from typing import NamedTuple
 
 from agents.ending import Unsupported
@@ -32,11 +33,12 @@ class Settings:
     sessions: int = 1
     sender_engine: int = 1
     first_session: int = 1
-    client_service: int = 2
+    client_service: int = 4
     timer_margin_s: float = 0.1
     checkpoint_limit: int = 20
     report_limit: int = 20
     cancel_limit: int = 5
+    cycle_limit: int = 100
     idle_limit_s: float | None = None
     seed: int | None = None
 
@@ -48,6 +50,12 @@ class Settings:
         for what in ("sender_engine", "first_session", "client_service"):
             if getattr(self, what) > LARGEST:
                 raise Unsupported(f"{what} {getattr(self, what)}; numbers have 64 bits")
+
+    def first_serials(self, *, sends_block: bool) -> Random:
+        """What a side draws its first serial numbers from (RFC 5326, section 3.2.1): the two sides draw apart."""
+        if self.seed is None:
+            return Random()
+        return Random(f"{self.seed} {'checkpoints' if sends_block else 'reports'}")
 
     @property
     def timer_s(self) -> float:

@@ -21,6 +21,7 @@ from agents.ltp.segments import (
     Cancel,
     CancelAck,
     Checkpoint,
+    Claim,
     DataSegment,
     Report,
     ReportAck,
@@ -202,6 +203,102 @@ def decoded(report: bytes) -> int:
     return segment.checkpoint_serial
 
 
+def sent_by(sender: Sending, now_s: float) -> list[Segment]:
+    """All that a sender has to send now."""
+    segments = []
+    sender.advance(now_s)
+    while sender.has_datagram():
+        segments.append(decode(sender.next_datagram(now_s)))
+    return segments
+
+
+def offsets_again(sender: Sending, *reports: Report) -> list[int]:
+    """Where the data begin that a sender sends after these reports."""
+    for report in reports:
+        sender.hear(encode(report), 1002.0)
+    return [segment.offset for segment in sent_by(sender, 1002.0) if isinstance(segment, DataSegment)]
+
+
+def checkpoints(segments: list[Segment]) -> list[int]:
+    """Serial numbers of the checkpoints among them."""
+    return [
+        segment.checkpoint.serial for segment in segments if isinstance(segment, DataSegment) and segment.checkpoint
+    ]
+
+
+def test_reports_that_overlap_have_missing_data_sent_once(tmp_path: Path) -> None:
+    sender = Transfer(tmp_path, checkpoint_every=10).sender
+    first, second, _ = checkpoints(sent_by(sender, 1000.0))
+    one = Report(SessionId(1, 1), 7, first, 10_000, 0, (Claim(0, 3000), Claim(4000, 6000)))
+    both = Report(SessionId(1, 1), 8, second, 20_000, 0, (Claim(0, 3000), Claim(4000, 8000), Claim(13_000, 7000)))
+
+    assert offsets_again(sender, one, both) == [3000, 12_000]
+
+
+def test_a_report_made_before_data_went_again_does_not_have_them_sent_a_third_time(tmp_path: Path) -> None:
+    sender = Transfer(tmp_path, checkpoint_every=10).sender
+    first, second, _ = checkpoints(sent_by(sender, 1000.0))
+    one = Report(SessionId(1, 1), 7, first, 10_000, 0, (Claim(0, 3000), Claim(4000, 6000)))
+    both = Report(SessionId(1, 1), 8, second, 20_000, 0, (Claim(0, 3000), Claim(4000, 16_000)))
+
+    assert offsets_again(sender, one) == [3000]
+    assert offsets_again(sender, both) == []
+
+
+def test_a_report_on_data_that_went_again_has_them_sent_a_third_time(tmp_path: Path) -> None:
+    sender = Transfer(tmp_path).sender
+    (first,) = checkpoints(sent_by(sender, 1000.0))
+    gaps = (Claim(0, 3000), Claim(5000, 25_000))
+    sender.hear(encode(Report(SessionId(1, 1), 7, first, 30_000, 0, gaps)), 1002.0)
+    (again,) = checkpoints(sent_by(sender, 1002.0))
+
+    assert offsets_again(sender, Report(SessionId(1, 1), 8, again, 5000, 0, (Claim(0, 3000), Claim(4000, 1000)))) == [
+        3000
+    ]
+
+
+@pytest.mark.parametrize("session", [1, 9], ids=["of the transfer", "unknown"])
+def test_a_report_that_does_not_fit_is_acknowledged_and_refused(session: int, tmp_path: Path) -> None:
+    """RFC 5326, section 6.13: first, an acknowledgement is issued."""
+    sender = Transfer(tmp_path).sender
+    sent_by(sender, 1000.0)
+    sender.hear(encode(Report(SessionId(1, session), 5, 5, 40_000, 0, (Claim(0, 40_000),))), 1001.0)
+
+    assert sent_by(sender, 1001.0) == [ReportAck(SessionId(1, session), 5)]
+    assert " refused=1 " in sender.facts()
+
+
+def test_a_checkpoint_that_comes_again_is_answered_at_once(tmp_path: Path) -> None:
+    """RFC 5326, section 6.8. A sender whose timer is shorter than ours may have missed the report."""
+    receiver = Transfer(tmp_path, file_bytes=3).receiver
+    checkpoint = encode(DataSegment(SessionId(1, 1), 4, 0, b"red", True, Checkpoint(9, 0), True, True))
+    answers = []
+    for now_s in (1000.0, 1000.1, 1000.2):
+        receiver.hear(checkpoint, now_s)
+        receiver.advance(now_s)
+        while receiver.has_datagram():
+            answers.append(receiver.next_datagram(now_s))
+
+    assert len(answers) == 3
+    assert len(set(answers)) == 1
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_both_sides_draw_their_first_serial_numbers_apart(seed: int) -> None:
+    choice = Settings(**{**TOLD, "seed": seed})
+
+    drawn = [[choice.first_serials(sends_block=side).random() for _ in range(2)] for side in (True, False)]
+
+    assert drawn[0] != drawn[1]
+
+
+def test_the_serial_numbers_of_checkpoints_and_of_reports_differ(tmp_path: Path) -> None:
+    transfer = Transfer(tmp_path).run()
+
+    (report,) = transfer.sent(Report)
+    assert report.serial != report.checkpoint_serial
+
+
 def test_no_more_sessions_are_open_than_allowed(tmp_path: Path) -> None:
     transfer = Transfer(tmp_path, block_bytes=5_000, sessions=2).run()
 
@@ -251,9 +348,18 @@ def test_a_sender_cancels_after_its_last_repetition(tmp_path: Path) -> None:
     assert (counts[SegmentType.RED_END_OF_BLOCK], counts[SegmentType.CANCEL_BY_SENDER]) == (4, 3)
 
 
+def test_a_sender_cancels_data_that_are_missing_however_often_they_go_again(tmp_path: Path) -> None:
+    """Each report is an answer, so that no checkpoint is ever repeated as often as it may be."""
+    lossy = Transfer(tmp_path, lambda _, datagram: segment_type(datagram) == SegmentType.RED, cycle_limit=6)
+
+    with pytest.raises(Failed, match="missing when sent again 6 times: cancelled with RXMTCYCEXC"):
+        lossy.run()
+    assert lossy.counts()[SegmentType.REPORT] == 7
+
+
 def test_a_receiver_that_hears_a_cancellation_acknowledges_each_and_fails(tmp_path: Path) -> None:
     transfer = Transfer(tmp_path)
-    transfer.receiver.hear(encode(DataSegment(SessionId(1, 1), 2, 0, b"red", True)), 1000.0)
+    transfer.receiver.hear(encode(DataSegment(SessionId(1, 1), 4, 0, b"red", True)), 1000.0)
     for _ in range(2):
         transfer.receiver.hear(encode(Cancel(SessionId(1, 1), True, 0)), 1000.0)
 
@@ -278,15 +384,15 @@ def test_a_sender_that_hears_a_cancellation_acknowledges_it_and_fails(tmp_path: 
         ([DataSegment(SessionId(1, 1), 9, 0, b"red", True)], "UNREACH"),
         (
             [
-                DataSegment(SessionId(1, 1), 2, 50, b"green", False),
-                DataSegment(SessionId(1, 1), 2, 60, b"red", True),
+                DataSegment(SessionId(1, 1), 4, 50, b"green", False),
+                DataSegment(SessionId(1, 1), 4, 60, b"red", True),
             ],
             "MISCOLORED",
         ),
         (
             [
-                DataSegment(SessionId(1, 1), 2, 60, b"red", True),
-                DataSegment(SessionId(1, 1), 2, 50, b"green", False),
+                DataSegment(SessionId(1, 1), 4, 60, b"red", True),
+                DataSegment(SessionId(1, 1), 4, 50, b"green", False),
             ],
             "MISCOLORED",
         ),
@@ -329,12 +435,12 @@ def test_a_receiver_with_the_whole_file_ends_when_nobody_acknowledges_its_report
 
 
 HOSTILE: list[Segment] = [
-    DataSegment(SessionId(1, 9), 2, 0, b"another session", True),
-    DataSegment(SessionId(2, 1), 2, 0, b"another engine", True),
-    DataSegment(SessionId(1, 1), 2, 14_999, b"beyond the block", True),
-    DataSegment(SessionId(1, 1), 2, 2**63, b"far beyond the block", True),
-    DataSegment(SessionId(1, 1), 2, 100, b"a wrong end", True, Checkpoint(5, 0), True, True),
-    DataSegment(SessionId(1, 1), 2, 100, b"", True, Checkpoint(6, 0)),
+    DataSegment(SessionId(1, 9), 4, 0, b"another session", True),
+    DataSegment(SessionId(2, 1), 4, 0, b"another engine", True),
+    DataSegment(SessionId(1, 1), 4, 14_999, b"beyond the block", True),
+    DataSegment(SessionId(1, 1), 4, 2**63, b"far beyond the block", True),
+    DataSegment(SessionId(1, 1), 4, 100, b"a wrong end", True, Checkpoint(5, 0), True, True),
+    DataSegment(SessionId(1, 1), 4, 100, b"", True, Checkpoint(6, 0)),
     ReportAck(SessionId(1, 1), 99),
     Report(SessionId(1, 1), 5, 5, 40_000, 0, ()),
     Report(SessionId(1, 1), 5, 5, 2**64 - 1, 2**64 - 2, ()),
@@ -384,10 +490,10 @@ def heard_twice(hear: Callable[[bytes, float], None]) -> Callable[[bytes, float]
 SMALL = st.integers(0, 40_000)
 SESSIONS = st.builds(SessionId, st.just(1), st.integers(0, 3))
 ANY_SEGMENT: st.SearchStrategy[Segment] = st.one_of(
-    st.builds(DataSegment, SESSIONS, st.just(2), SMALL, st.binary(max_size=9), st.just(True)),
+    st.builds(DataSegment, SESSIONS, st.just(4), SMALL, st.binary(max_size=9), st.just(True)),
     st.builds(
         lambda session, at, serial, answers, ends: DataSegment(
-            session, 2, at, b"red", True, Checkpoint(serial, answers), ends, ends
+            session, 4, at, b"red", True, Checkpoint(serial, answers), ends, ends
         ),
         SESSIONS,
         SMALL,
