@@ -1,4 +1,4 @@
-"""Notes when a file was last changed, on the host that has it: `python -I -S watch.py DIRECTORY NAME [SHA256]`.
+"""Notes when a file was last changed, on the host that has it: `python -I -S watch.py DIRECTORY NAME [SHA256 BYTES]`.
 
 A file's own time will not do: Linux stamps it with the clock of its last tick, 10 ms or more ago (inode(7),
 "multigrain timestamps"). This is woken by every change (inotify(7)) and reads the clock itself. A file that is
@@ -10,6 +10,7 @@ import hashlib
 import os
 import select
 import signal
+import stat
 import struct
 import sys
 import threading
@@ -26,16 +27,16 @@ class _Ended(BaseException):
     """SIGTERM came. Not an Exception: nobody is to catch it but who waits for it."""
 
 
-def main(directory: str, name: str, sha256: str = "") -> int:
-    """Print "watching", "whole" once the file has the hash, and at the end "last change NANOSECONDS" since 1970, or
-    "no change"."""
+def main(directory: str, name: str, sha256: str = "", size_bytes: str = "0") -> int:
+    """Print "watching", then "whole" once the file has the size and the hash, and at the end "last change NANOSECONDS"
+    since 1970, or "no change"."""
     libc = ctypes.CDLL(None, use_errno=True)
     changes = libc.inotify_init()
     wanted = IN_MODIFY | IN_MOVED_TO | IN_CREATE | IN_CLOSE_WRITE
     if libc.inotify_add_watch(changes, os.fsencode(directory), wanted) < 0:
         print(f"cannot watch {directory}: {os.strerror(ctypes.get_errno())}", file=sys.stderr)
         return 1
-    comparison = Comparison(Path(directory, name), sha256)
+    comparison = Comparison(Path(directory, name), sha256, int(size_bytes))
     last_ns: int | None = None
     try:
         signal.signal(signal.SIGTERM, _end)
@@ -61,12 +62,14 @@ def main(directory: str, name: str, sha256: str = "") -> int:
 class Comparison:
     """Of the file with the hash, beside the watch, which would come late to a change; readable once it has an answer.
 
-    It prints "whole" when they are the same, and is over then.
+    It prints "whole" when they are the same, and is over then. Only a regular file of the right size is read: a
+    build may have made a FIFO, which is never ready, or a sparse file without end.
     """
 
-    def __init__(self, path: Path, sha256: str) -> None:
+    def __init__(self, path: Path, sha256: str, size_bytes: int) -> None:
         self._path = path
         self._sha256 = sha256
+        self._size_bytes = size_bytes
         self._answers, self._answer = os.pipe()
         self._goes_on = False
         self._due_s: float | None = None
@@ -98,11 +101,22 @@ class Comparison:
 
     def _compare(self) -> None:
         try:
-            with self._path.open("rb") as file:
-                same = hashlib.file_digest(file, "sha256").hexdigest() == self._sha256
+            with open(self._path, "rb", opener=_open_at_once) as file:
+                is_comparable = _is_regular(file.fileno(), self._size_bytes)
+                same = is_comparable and hashlib.file_digest(file, "sha256").hexdigest() == self._sha256
         except OSError:
             same = False
         os.write(self._answer, b"y" if same else b"n")
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Follow no link, and wait for nobody: a FIFO opens without a writer."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _is_regular(file: int, size_bytes: int) -> bool:
+    status = os.fstat(file)
+    return stat.S_ISREG(status.st_mode) and status.st_size == size_bytes
 
 
 def _end(_number: int, _frame: object) -> None:

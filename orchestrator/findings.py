@@ -9,17 +9,18 @@ from typing import Any
 from agents.contract import Role
 from agents.side import Side
 from orchestrator import record
+from orchestrator.printable import printable
 from orchestrator.program import Program
 from orchestrator.record import Outcome
 
 
 class Ended(Exception):
-    """A run that ended early, with the outcome and the reason that its record will give."""
+    """A run that ended early, with the outcome and the reason that its record will give: one line that prints."""
 
     def __init__(self, outcome: Outcome, reason: str) -> None:
-        super().__init__(reason)
         self.outcome = outcome
-        self.reason = reason
+        self.reason = printable(reason)
+        super().__init__(self.reason)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from orchestrator.host import Host
 from orchestrator.launching import complain_of_failures
 from orchestrator.plan import Run
 from orchestrator.program import Program
+from orchestrator.received_file import ReceivedFile, look_at
 from orchestrator.record import Outcome
 from orchestrator.setting import Setting
 from orchestrator.staging import Staged, file_content, sha256_of
@@ -21,7 +22,9 @@ MOST_FILES_NAMED = 8
 def judge(run: Run, setting: Setting, staged: Staged, watch: Program, found: Findings) -> None:
     """Compare what arrived with what was sent; raises Ended unless they are the same."""
     host = setting.rig.receiver.host
-    if not compare(host, staged.received, found):
+    if not compare(host, staged, found):
+        if fault := fault_of_file(host, staged):
+            raise Ended(Outcome.FAILED, fault)
         if "received_sha256" in found.facts:
             content = file_content(setting.sweep.seed, run.permutation.file_size_bytes)
             raise Ended(Outcome.CORRUPT, _difference(host, staged.received, content))
@@ -36,12 +39,26 @@ def judge(run: Run, setting: Setting, staged: Staged, watch: Program, found: Fin
         found.suspect.append("it was not seen when the received file was whole")
 
 
-def compare(host: Host, received: str, found: Findings) -> bool:
-    """Whether the receiver's file is the sender's, noting its hash; False where there is none."""
-    sha256 = sha256_of(host, received)
+def compare(host: Host, staged: Staged, found: Findings) -> bool:
+    """Whether the receiver's file is the sender's, noting its hash; False where there is none that can be read."""
+    file = _received(host, staged)
+    if file is None or file.fault:
+        return False
+    sha256 = sha256_of(host, staged.received)
     if sha256 is not None:
         found.facts["received_sha256"] = sha256
     return bool(sha256 == found.facts["file_sha256"])
+
+
+def fault_of_file(host: Host, staged: Staged) -> str:
+    """Why the receiver's file cannot be compared, as a sentence; "" where it can, or where there is none."""
+    file = _received(host, staged)
+    name = _name_in(staged.paths["receiver"], staged.received)
+    return f"the receiver's file {name} {file.fault}" if file and file.fault else ""
+
+
+def _received(host: Host, staged: Staged) -> ReceivedFile | None:
+    return look_at(host, staged.received, staged.paths["receiver"], staged.space_bytes)
 
 
 def _difference(host: Host, received: str, content: bytes) -> str:

@@ -18,10 +18,11 @@ from orchestrator.applying import apply_channel, begin_counting, close_channel, 
 from orchestrator.capturing import drain_channel, fetch_captures, start_captures, stop_captures
 from orchestrator.findings import Ended, Findings
 from orchestrator.host import HostError
-from orchestrator.judging import compare, judge
+from orchestrator.judging import compare, fault_of_file, judge
 from orchestrator.launching import launch, stop_programs, wait_for_end
 from orchestrator.plan import Run
 from orchestrator.preparing import is_full
+from orchestrator.printable import printable
 from orchestrator.record import UNKNOWN, Outcome, RunRecord, write_record
 from orchestrator.setting import Setting
 from orchestrator.staging import Staged, stage
@@ -45,7 +46,7 @@ def perform(run: Run, setting: Setting, directory: Path, observe: Observe) -> Ru
     except Ended as end:
         outcome, reason = end.outcome, end.reason
     except (HostError, EmulatorError, OSError, EOFError) as problem:
-        outcome, reason = Outcome.ABORTED, f"the rig failed: {problem}"
+        outcome, reason = Outcome.ABORTED, printable(f"the rig failed: {problem}")
     record = _record(run, setting, findings, outcome, reason)
     write_record(record, directory)
     return record
@@ -62,8 +63,9 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
         captures = start_captures(rig, staged.paths["emulator"], directory, undo)
         begin_counting(setting, found)
         observe("launch")
-        awaited_sha256 = found.facts["file_sha256"] if implementation.done == "file_whole" else ""
-        watch = start_watch(rig, staged.received, awaited_sha256, directory, found.news, undo)
+        content = (found.facts["file_sha256"], run.permutation.file_size_bytes)
+        awaited = content if implementation.done == "file_whole" else None
+        watch = start_watch(rig, staged.received, awaited, directory, found.news, undo)
         samplers = start_sampling(run, rig, found, staged.paths, directory, undo)
         found.facts["started_at_ns"] = time.time_ns()
         try:
@@ -89,10 +91,14 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
 
 def _with_what_is_left(end: Ended, setting: Setting, staged: Staged, found: Findings) -> Ended:
     """The same end, saying whether the file had come all the same, and which run directories have no room left."""
-    came = end.outcome is Outcome.TIMED_OUT and compare(setting.rig.receiver.host, staged.received, found)
-    hosts = (setting.rig.sender.host, setting.rig.receiver.host)
+    receiver = setting.rig.receiver.host
+    came = end.outcome is Outcome.TIMED_OUT and compare(receiver, staged, found)
+    fault = fault_of_file(receiver, staged)
+    hosts = (setting.rig.sender.host, receiver)
     full = [host.role for host in hosts if is_full(host, staged.paths[host.role])]
     more = "".join(f"; the {role}'s run directory is full (see run_directory in the profile)" for role in full)
+    if fault and fault not in end.reason:
+        more += f"; {fault}"
     return Ended(end.outcome, end.reason + more + ("; the receiver's file was whole" if came else ""))
 
 

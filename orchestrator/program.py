@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 START_LIMIT_S = 60.0
 TERM_GRACE_S = 2.0
 LINE_CHARACTERS = 300
+LONGEST_LINE_BYTES = 65536
+"""A line that is longer is searched in its last so many bytes only."""
 OUTPUT_LIMIT_BYTES = 32_000_000
 """Of each stream. A program that writes more is not read any further: it blocks, until it is stopped."""
 
@@ -69,14 +71,20 @@ class Output:
         return self._line_at(self._found[pattern])
 
     def _line_at(self, place: int) -> str:
-        begin = self._bytes.rfind(b"\n", 0, place) + 1
-        end = self._bytes.find(b"\n", place)
-        return self._bytes[begin : end if end >= 0 else None].decode(errors="replace").strip()[:LINE_CHARACTERS]
+        nearest = max(place - LONGEST_LINE_BYTES, 0)
+        begin = max(self._bytes.rfind(b"\n", nearest, place) + 1, nearest)
+        end = self._bytes.find(b"\n", place, place + LONGEST_LINE_BYTES)
+        return (
+            self._bytes[begin : end if end >= 0 else place + LONGEST_LINE_BYTES]
+            .decode(errors="replace")
+            .strip()[:LINE_CHARACTERS]
+        )
 
     @property
     def begin_of_last(self) -> int:
-        """Where the last line begins, ended or not."""
-        return self._bytes.rfind(b"\n", 0, max(len(self._bytes) - 1, 0)) + 1
+        """Where the last line begins, ended or not; of a line longer than LONGEST_LINE_BYTES, where its tail does."""
+        nearest = max(len(self._bytes) - LONGEST_LINE_BYTES, 0)
+        return max(self._bytes.rfind(b"\n", nearest, max(len(self._bytes) - 1, 0)) + 1, nearest)
 
     @property
     def text(self) -> str:
@@ -176,10 +184,14 @@ class Program:
     def expect(self, pattern: str, deadline_s: float) -> bool:
         """Whether it printed something that matches after what was expected last, a prompt without an end included."""
         wanted, out = _on_bytes(pattern), self._streams["out"]
+        place = self._answered_to
 
         def seen() -> bool:
-            end = out.find(wanted, self._answered_to)
+            nonlocal place
+            printed_bytes = len(out)
+            end = out.find(wanted, place)
             if end is None:
+                place = max(place, printed_bytes - LONGEST_LINE_BYTES)
                 return False
             self._answered_to = end
             return True

@@ -32,10 +32,11 @@ HASHING_S = 600.0
 
 @dataclass(frozen=True)
 class Staged:
-    """A run that can be launched. `paths` are the run directories by role of the host."""
+    """A run that can be launched. `paths` are the run directories by role of the host; a side's holds `space_bytes`."""
 
     paths: dict[str, str]
     received: str
+    space_bytes: int
     builds: dict[Role, Implementation]
 
 
@@ -51,7 +52,8 @@ def stage(run: Run, setting: Setting, found: Findings, undo: ExitStack) -> Stage
     found.facts["session"] = session_of(builds["sender"], rig)
     prepare("sender", builds["sender"].sender, rig.sender, rig.receiver.address, paths["sender"], found, undo)
     prepare("receiver", builds["receiver"].receiver, rig.receiver, rig.sender.address, paths["receiver"], found, undo)
-    return Staged(paths, received, builds)
+    space_bytes = implementation.run_directory.bytes_for(run.permutation.file_size_bytes)
+    return Staged(paths, received, space_bytes, builds)
 
 
 def session_of(implementation: Implementation, rig: Rig) -> dict[str, Any]:

@@ -17,11 +17,17 @@ WHOLE = "^whole$"
 
 
 def start_watch(
-    rig: Rig, received: str, sha256: str, directory: Path, news: threading.Condition, undo: ExitStack
+    rig: Rig,
+    received: str,
+    content: tuple[str, int] | None,
+    directory: Path,
+    news: threading.Condition,
+    undo: ExitStack,
 ) -> Program:
-    """Note on the receiver when its file changes last, and tell once it has the hash, unless that is ""."""
+    """Note on the receiver when its file changes last, and say once it has `content`: a SHA-256 and a size in bytes."""
     place = PurePath(received)
-    command = [rig.python, "-I", "-S", rig.watch, str(place.parent), place.name, *([sha256] if sha256 else [])]
+    awaited = [str(each) for each in content or ()]
+    command = [rig.python, "-I", "-S", rig.watch, str(place.parent), place.name, *awaited]
     watch = rig.receiver.host.start(command, str(place.parent), directory / "watch", news=news)
     undo.callback(watch.stop)
     if not watch.wait_for_line("^watching$", WATCHING_S):

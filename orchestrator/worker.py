@@ -30,6 +30,7 @@ from orchestrator.findings import Ended
 from orchestrator.host import LATE, Host, HostError, last_line
 from orchestrator.perform import perform
 from orchestrator.plan import Channel, Run
+from orchestrator.printable import printable
 from orchestrator.record import UNKNOWN
 from orchestrator.rigs import namespaces
 from orchestrator.rigs.rig import Rig
@@ -157,10 +158,10 @@ def _told_version(command: list[str], host: Host) -> str:
     said = host.run_foreign(command, VERSION_S)
     if said.exit_status == LATE:
         return f"{UNKNOWN}: the version_command gave no end within {VERSION_S:g} s"
-    told = said.stdout.decode(errors="replace").strip() or last_line(said)
+    last = printable(last_line(said))
     if said.exit_status != 0 or not (said.stdout or said.stderr):
-        return f"{UNKNOWN}: the version_command ended with status {said.exit_status}: {last_line(said)}"
-    return told
+        return f"{UNKNOWN}: the version_command ended with status {said.exit_status}: {last}"
+    return "\n".join(map(printable, said.stdout.decode(errors="replace").strip().splitlines())) or last
 
 
 def _digest(programs: dict[str, str], rig: Rig) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import select
 import signal
 import subprocess
@@ -21,8 +22,8 @@ CONTENT = bytes(range(256)) * 40
 class Watch:
     """One that runs, for the file `x` of a directory."""
 
-    def __init__(self, directory: Path, sha256: str) -> None:
-        command = [sys.executable, "-I", "-S", watch.__file__, str(directory), "x", *([sha256] if sha256 else [])]
+    def __init__(self, directory: Path, sha256: str, size_bytes: int = len(CONTENT)) -> None:
+        command = [sys.executable, "-I", "-S", watch.__file__, str(directory), "x", sha256, str(size_bytes)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.line() == "watching"
 
@@ -81,9 +82,37 @@ def test_what_is_written_beside_the_file_puts_nothing_off(tmp_path: Path, watchi
     assert watching.line() == "whole"
 
 
-def test_it_ends_when_told_while_it_compares(tmp_path: Path, watching: Watch) -> None:
+def test_it_ends_when_asked_while_it_compares(tmp_path: Path) -> None:
+    comparing = Watch(tmp_path, "0" * 64, 1_000_000_000)
     with (tmp_path / "x").open("wb") as file:
         file.truncate(1_000_000_000)
     time.sleep(2 * watch.QUIET_S)
 
-    assert watching.end().startswith("last change ")
+    assert comparing.end().startswith("last change ")
+
+
+def test_a_fifo_in_place_of_the_file_is_not_waited_for(tmp_path: Path, watching: Watch) -> None:
+    os.mkfifo(tmp_path / "x")
+    time.sleep(4 * watch.QUIET_S)
+    (tmp_path / "x").unlink()
+    (tmp_path / "x").write_bytes(CONTENT)
+
+    assert watching.line() == "whole"
+
+
+def test_a_symbolic_link_to_the_same_content_is_not_the_file(tmp_path: Path, watching: Watch) -> None:
+    (tmp_path / "y").write_bytes(CONTENT)
+    (tmp_path / "x").symlink_to(tmp_path / "y")
+    time.sleep(4 * watch.QUIET_S)
+
+    assert "whole" not in watching.end()
+
+
+def test_a_file_of_another_size_is_not_read(tmp_path: Path, watching: Watch) -> None:
+    with (tmp_path / "x").open("wb") as file:
+        file.truncate(1_000_000_000_000)
+    time.sleep(4 * watch.QUIET_S)
+    with (tmp_path / "x").open("wb") as file:
+        file.write(CONTENT)
+
+    assert watching.line() == "whole"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,25 @@ def test_last_words_are_the_programs_and_not_ours(tmp_path: Path) -> None:
     written = f"last words\n{LEFT}sleep 5\n".encode()
 
     assert drained(tmp_path, written).last_line == "last words"
+
+
+def test_a_flood_without_line_ends_is_searched_in_a_moment(tmp_path: Path) -> None:
+    """32 MB in pieces of 64 kB, searched after each: from the begin of the line every time that would be 8 GB."""
+    output = Output(tmp_path / "log")
+    news = threading.Condition()
+    began_s = time.process_time()
+
+    for _ in range(488):
+        output.drain(io.BytesIO(b"x" * 65_536).read, news)
+        assert output.line_like("^ready") is None
+
+    assert time.process_time() - began_s < 2.0
+
+
+def test_a_line_behind_a_very_long_one_is_found(tmp_path: Path) -> None:
+    output = drained(tmp_path, b"x" * 1_000_000)
+    assert output.line_like("^ready") is None
+
+    output.drain(io.BytesIO(b"x\nready\n").read, threading.Condition())
+
+    assert output.line_like("^ready") == "ready"

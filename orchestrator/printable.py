@@ -1,0 +1,11 @@
+"""Text that a build chose (its last words, file names, commands), as it can be shown on a terminal or a page."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    r"""The text with everything that does not print as itself (controls, escapes, line ends) written as \x1b or \u202e.
+
+    A backslash stays as it is: what is shown is for reading, not for parsing.
+    """
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
