@@ -23,7 +23,8 @@ from orchestrator.doctor import lacks_for
 from orchestrator.errors import Missing, OwltError, ProfileError, SweepMistake
 from orchestrator.load import load_sweep, placed
 from orchestrator.plan import Plan, plan_sweep, write_plan
-from orchestrator.record import read_record
+from orchestrator.record import Outcome
+from orchestrator.recorded import Recorded, read_recorded, standing
 from orchestrator.rigs import guest, namespaces
 from orchestrator.supervisor import (
     Event,
@@ -31,7 +32,6 @@ from orchestrator.supervisor import (
     LocalWorkers,
     VirtualWorkers,
     WorkerFailed,
-    runs_done,
     supervise,
 )
 from orchestrator.variants import base_name
@@ -48,6 +48,8 @@ class Performed:
     interrupted: bool
     recorded: int
     """Runs that have a record now."""
+    is_complete: bool = True
+    """Whether every run has a record, and none blames the rig."""
     interrupted_again: bool = False
     """Whoever interrupted it did so a second time, before all workers had ended."""
 
@@ -104,15 +106,16 @@ def perform_sweep(
 def perform_plan(
     plan: Plan, directory: Path, guests: int | None, observe: Callable[[Plan, set[str]], Observe], again: str
 ) -> Performed:
-    """Perform every run that has no record yet and analyse each as it comes; `again` is the command that goes on.
+    """Perform every run without a record that stands and analyse each as it comes; `again` is the command that resumes.
 
     `observe` is given the plan and the runs done before, and returns what is told every event, and at once of an
     interrupt. A plan without runs left needs nothing of this machine.
     Raises OwltError when something is missing or wrong before the first run; then nothing was changed.
     """
-    if {run.run_id for run in plan.runs} <= runs_done(directory):
+    done = standing(_recorded(plan, directory))
+    if {run.run_id for run in plan.runs} <= done:
         write_plan(plan, directory)
-        observe(plan, runs_done(directory))
+        observe(plan, done)
         return _performed(plan, directory, again, 0)
     if lacks := lacks_of(plan):
         raise Missing("\n".join(lacks))
@@ -120,7 +123,7 @@ def perform_plan(
     launch = _launcher(plan, cpus)
     slots = len(cpus) if plan.sweep.rig == "virtual" else 1
     write_plan(plan, directory)
-    told = observe(plan, runs_done(directory))
+    told = observe(plan, done)
     dissectors = {name: build.dissector for name, build in plan.implementations.items()}
     with _Interrupts(told) as interrupts:
         try:
@@ -195,11 +198,17 @@ class _Interrupts:
             raise KeyboardInterrupt
 
 
+def _recorded(plan: Plan, results: Path) -> Recorded:
+    return read_recorded(results, {run.run_id for run in plan.runs})
+
+
 def _performed(plan: Plan, results: Path, again: str, interrupts: int) -> Performed:
-    records = [read_record(path) for path in sorted((results / "runs").iterdir())]
-    outcomes = Counter(str(record.outcome) for record in records)
-    told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
-    missing = len(plan.runs) - len(records)
-    more = f"; {missing} still to do: run '{again}' again" if missing else ""
-    summary = f"{len(records)} of {len(plan.runs)} runs recorded in {results}: {told or 'none'}{more}"
-    return Performed(results, summary, interrupts > 0, len(records), interrupts > 1)
+    records = _recorded(plan, results).records
+    outcomes = Counter(str(record.outcome) for record in records.values())
+    counted = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    aborted, missing = outcomes[Outcome.ABORTED], len(plan.runs) - len(records)
+    to_do = [f"{missing} still to do"] if missing else []
+    to_do += [f"{aborted} aborted by a fault of the rig, to be tried again"] if aborted else []
+    more = f"; {', '.join(to_do)}: run '{again}' again" if to_do else ""
+    summary = f"{len(records)} of {len(plan.runs)} runs recorded in {results}: {counted or 'none'}{more}"
+    return Performed(results, summary, interrupts > 0, len(records), not to_do, interrupts > 1)

@@ -58,7 +58,10 @@ def run(
 ) -> None:
     """Perform every run of a sweep that has no record yet, then make the report.
 
-    On a results directory that exists it goes on where it stopped.
+    On a results directory that exists it resumes where it stopped, and tries again what a fault of the rig aborted.
+
+    Exit status: 0 when every run has a record and none is aborted; 1 when runs are aborted or missing; 2 for a
+    mistake, or something that is missing here; 130 after an interrupt.
     """
     from orchestrator.campaign import perform_sweep
     from orchestrator.progress import SweepProgress
@@ -71,6 +74,8 @@ def run(
         _report_of(done)
     if done.interrupted:
         raise typer.Exit(130)
+    if not done.is_complete:
+        raise typer.Exit(1)
 
 
 def _as_typed(sweep_file: Path, results: Path | None, guests: int | None, report: bool) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -63,15 +65,16 @@ class SweepProgress:
                 self._console.print(self._interrupted(event.facts["times"], recorded, total), markup=False)
             if event.name == "certified" and event.facts["verdict"] == "failed":
                 self._console.print(f"channel {event.facts['channel']} is not as asked: its runs will be suspect")
+            if event.name == "retry":
+                self._console.print(_described(event.facts) + "; it is tried again", markup=False)
+            if event.name == "lost":
+                self._console.print(f"a guest was lost ({event.facts['reason']}); another is started", markup=False)
             if event.name != "published":
                 return
             recorded += 1
             self._bar.advance(task)
             if event.facts["outcome"] != Outcome.COMPLETED:
-                self._console.print(
-                    f"{event.facts['run_id']}: {event.facts['outcome']}: {event.facts['reason']}",
-                    markup=False,
-                )
+                self._console.print(_described(event.facts), markup=False)
 
         return observe
 
@@ -80,3 +83,9 @@ class SweepProgress:
             return "interrupted again: ending the workers" + ("; the report is left out" if self._report else "")
         report = "making the report of these; Ctrl-C again leaves it out; " if self._report and recorded else ""
         return f"interrupted: {recorded} of {total} runs are recorded; {report}go on with: {self._again}"
+
+
+def _described(facts: dict[str, Any]) -> str:
+    """How a run ended, in a line."""
+    attempt = f" (attempt {facts['attempt']})" if facts.get("attempt", 1) > 1 else ""
+    return f"{facts['run_id']}: {facts['outcome']}: {facts['reason']}{attempt}"

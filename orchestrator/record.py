@@ -6,6 +6,7 @@ Numbers read from packets are not here but in the capture summary.
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,13 @@ class RunRecord(BaseModel):
     rig: str
     outcome: Outcome
     reason: str = ""
+    attempt: int = 1
+    """Counts from 1; runs are repeated by the rules in `orchestrator.retries`."""
+    earlier_attempts: list[str] = []
+    """Why each earlier attempt was repeated, oldest first; what they left is in `attempts/RUN/N/`."""
+    alone: bool = False
+    """Performed in a guest of its own, booted with the run's seed, because the guest that the plan gives it was
+    interrupted repeatedly: its packets are repeatable, but not those of a sweep without interruptions."""
     suspect: list[str] = []
     started_at_ns: int | None = None
     ended_at_ns: int | None = None
@@ -137,13 +145,42 @@ def write_record(record: RunRecord, directory: Path) -> Path:
     return write_whole(directory / RECORD_NAME, record.model_dump_json(indent=2) + "\n")
 
 
+class DamagedRecord(ResultsConflict):
+    """A record that cannot be read, whichever version of owlt wrote it."""
+
+
 def read_record(directory: Path) -> RunRecord:
-    """The record in a run's directory. Raises ResultsConflict when another version of owlt wrote it."""
+    """The record in a run's directory.
+
+    Raises DamagedRecord when it cannot be read, ResultsConflict when another version of owlt wrote it,
+    FileNotFoundError when there is none.
+    """
     path = directory / RECORD_NAME
     try:
-        return RunRecord.model_validate_json(path.read_text())
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as problem:
+        raise DamagedRecord(f"{path}: damaged ({problem.strerror})") from problem
+    try:
+        return RunRecord.model_validate_json(content)
     except ValidationError as problem:
-        raise ResultsConflict(
-            f"{path}: is not a record of schema version {SCHEMA_VERSION}: {problem.errors()[0]['msg']}; "
-            "read it with the version of owlt that wrote it, or move the results directory away"
-        ) from problem
+        errors = problem.errors()
+        where = ".".join(map(str, errors[0]["loc"]))
+        wrong = f"{f'{where}: ' if where else ''}{errors[0]['msg']}"
+        is_newer = all(error["type"] == "extra_forbidden" for error in errors)
+        if is_newer or _written_version(content) not in (None, SCHEMA_VERSION):
+            raise ResultsConflict(
+                f"{path}: is not a record of schema version {SCHEMA_VERSION}: {wrong}; "
+                "read it with the version of owlt that wrote it, or move the results directory away"
+            ) from problem
+        raise DamagedRecord(f"{path}: damaged ({wrong})") from problem
+
+
+def _written_version(content: bytes) -> int | None:
+    """The schema version that a file names; None where it is damaged before that."""
+    try:
+        version = json.loads(content)["schema_version"]
+    except (ValueError, LookupError, TypeError):
+        return None
+    return version if isinstance(version, int) else None

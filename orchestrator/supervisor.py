@@ -17,19 +17,25 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from orchestrator.attempts import number_record, set_aside
 from orchestrator.builds.places import builds_directory
 from orchestrator.certification import DIRECTORY_NAME, Certified, certified
 from orchestrator.clock import Clock
+from orchestrator.journal import JOURNAL_NAME, batches_without_progress, read_journal
 from orchestrator.kernel import Kernel
+from orchestrator.next_runs import next_runs
 from orchestrator.own_version import own_version
 from orchestrator.plan import Batch, Plan, Run
-from orchestrator.record import RECORD_NAME, Outcome, RunRecord, write_record
+from orchestrator.record import Outcome, RunRecord, write_record
+from orchestrator.recorded import RUNS, read_recorded, standing
+from orchestrator.retries import is_repeated_now
 from orchestrator.rigs import guest
 from orchestrator.rigs.rig import CARD_RATE_BPS
 from orchestrator.worker import ALIVE, BATCH_NAME, EVENT_MARK, Task
@@ -41,6 +47,8 @@ CERTIFYING_HANG_S = {"exact": 600.0, "skip": 600.0, "real": 3600.0}
 """A worker that tells nothing for this long, in wall time, hangs: so much and so much more a megabyte of file."""
 
 END_GRACE_S = 20.0
+GUESTS_PER_START = 3
+"""So many guests of a batch may be lost outside of runs that it has yet to perform before that is no accident."""
 POWER_OFF = re.compile(r"sysrq: Power Off|reboot: Power down")
 
 
@@ -81,7 +89,7 @@ class VirtualWorkers:
             kernel=self.kernel.path,
             clock=self.plan.sweep.clock,
             cpu=self.cpus[slot],
-            memory_mb=guest_memory_mb(batch.runs),
+            memory_mb=guest_memory_mb(planned_runs(self.plan, batch)),
             seed=batch.seed,
             seccomp=self.kernel.seccomp,
         )
@@ -140,6 +148,12 @@ def worker_command(rig_directory: str) -> list[str]:
     return [sys.executable, "-m", "orchestrator.worker", rig_directory]
 
 
+def planned_runs(plan: Plan, batch: Batch) -> list[Run]:
+    """All runs that the plan has in a batch: a guest that is given fewer of them is booted no differently, since its
+    memory size is in its command line, which the kernel mixes into its randomness."""
+    return next((each.runs for each in plan.batches if each.index == batch.index), [])
+
+
 def guest_memory_mb(runs: list[Run]) -> int:
     """What a guest needs: its programs, the files and captures in tmpfs, and what is in flight (an skb's true
     size is two to three times its packet's). Certifying sends little at a time."""
@@ -148,34 +162,45 @@ def guest_memory_mb(runs: list[Run]) -> int:
     return 512 + int((3 * 2 * in_flight + 8 * files) / 1e6)
 
 
-def runs_done(results: Path) -> set[str]:
-    """The runs that have a record: what a resumed sweep need not do again."""
-    return {path.parent.name for path in (results / "runs").glob(f"*/{RECORD_NAME}")}
-
-
 def supervise(
     plan: Plan, results: Path, launch: Launcher, slots: int, observe: Observe, analyse: Callable[[Path], object]
 ) -> None:
-    """Certify the plan's channels and perform every run that has no record yet, on `slots` workers side by side.
+    """Certify the plan's channels and perform every run without a record that stands, on `slots` workers side by side.
 
     `observe` is told every event of every worker, and `analyse` is given the directory of every new run, from
     that worker's thread. An interrupt ends the workers and leaves what is published. Raises WorkerFailed when
     a rig does not come up.
     """
-    done = runs_done(results)
+    recorded = read_recorded(results, {run.run_id for run in plan.runs})
+    done = standing(recorded)
     undone = [batch for batch in plan.batches if any(run.run_id not in done for run in batch.runs)]
-    needed = set().union(*(channel_keys(batch) for batch in undone))
-    uncertified = needed - set(certified(results, needed))
-    (results / "runs").mkdir(parents=True, exist_ok=True)
+    certifications = _uncertified(plan, results)
+    (results / RUNS).mkdir(parents=True, exist_ok=True)
     (results / DIRECTORY_NAME).mkdir(exist_ok=True)
     shutil.rmtree(results / "workers", ignore_errors=True)
-    with (results / "journal.jsonl").open("a", buffering=1) as journal:
-        desk = _Desk(plan, results, launch, done, observe, analyse, journal.write)
-        _staff(desk, [batch for batch in plan.certifications if uncertified & set(batch.certify)], slots)
+    for run_id in sorted({*recorded.records, *recorded.damaged} - done):
+        set_aside(results, results / RUNS / run_id)
+    is_exact = plan.sweep.clock == "exact"
+    split = batches_without_progress(read_journal(results)) if is_exact else set()
+    with (results / JOURNAL_NAME).open("a", buffering=1) as journal:
+        desk = _Desk(plan, results, launch, done, split, observe, analyse, journal.write)
+        _staff(desk, certifications, slots)
         _staff(desk, undone, slots)
     if desk.problems:
         raise desk.problems[0]
     shutil.rmtree(results / "workers", ignore_errors=True)
+
+
+def _uncertified(plan: Plan, results: Path) -> list[Batch]:
+    """The plan's certifications, each with the channels that have no readable certificate."""
+    keys = {key for batch in plan.certifications for key in batch.certify}
+    missing = keys - set(certified(results, keys))
+    left = [[key for key in batch.certify if key in missing] for batch in plan.certifications]
+    return [
+        batch.model_copy(update={"certify": keys})
+        for batch, keys in zip(plan.certifications, left, strict=True)
+        if keys
+    ]
 
 
 def _staff(desk: _Desk, batches: list[Batch], slots: int) -> None:
@@ -203,7 +228,7 @@ class _Shift:
     """What is known of one worker while it works: the runs and the channels that it has yet to do."""
 
     waiting: dict[str, Run]
-    uncertified: set[str]
+    uncertified: list[str]
     current: str | None = None
     phase: str = ""
     console: list[str] = field(default_factory=list)
@@ -220,6 +245,7 @@ class _Desk:
         results: Path,
         launch: Launcher,
         done: set[str],
+        split: set[int],
         observe: Observe,
         analyse: Callable[[Path], object],
         write: Callable[[str], object],
@@ -228,6 +254,14 @@ class _Desk:
         self._results = results
         self._launch = launch
         self._done = done
+        """Runs that are not performed again: their record stands, or their attempts in this start are used up."""
+        self._split = split
+        """Batches whose runs get a guest each."""
+        self._passed_over: set[str] = set()
+        """Runs that cost their guest: the next guest begins behind them."""
+        self._attempts: Counter[str] = Counter()
+        self._lost_in: Counter[str] = Counter()
+        self._rigs_lost: Counter[int] = Counter()
         self._observe = observe
         self._analyse = analyse
         self._write = write
@@ -257,27 +291,26 @@ class _Desk:
                 self.close()
 
     def _perform(self, batch: Batch, slot: int) -> None:
-        """Perform a batch; after a run that hung, what is left of it, in a new guest.
+        """Perform a batch until each of its runs has a record that stands, or its attempts are used up.
 
-        On the exact clock a batch is performed from its start even when only some of its runs are missing: so
-        the missing ones are what they would have been, number for number. Elsewhere that would buy nothing.
+        On the exact clock every guest begins with the batch's first run, also when only a later one is missing: so
+        the missing one is what it would have been, number for number. Elsewhere that would buy nothing.
         """
-        if batch.certify:
-            self._work(batch, slot)
-            return
-        runs = batch.runs
-        if self._plan.sweep.clock != "exact":
-            runs = [run for run in runs if run.run_id not in self._done]
-        while runs and not self._closed and any(run.run_id not in self._done for run in runs):
-            runs = self._work(batch.model_copy(update={"runs": runs}), slot)
+        certify = list(batch.certify)
+        while certify and not self._closed:
+            certify = self._work(batch.model_copy(update={"certify": certify}), slot)
+        is_exact, is_split = self._plan.sweep.clock == "exact", batch.index in self._split
+        while not self._closed and (runs := next_runs(batch.runs, self._done, self._passed_over, is_exact, is_split)):
+            seed = runs[0].seed if is_split else batch.seed
+            self._work(batch.model_copy(update={"runs": runs, "seed": seed}), slot)
 
-    def _work(self, batch: Batch, slot: int) -> list[Run]:
-        """One worker's life. Returns the runs that it did not come to because it was lost in one of them."""
+    def _work(self, batch: Batch, slot: int) -> list[str]:
+        """One worker's life. Returns the channels that it did not certify because it was lost."""
         directory = self._results / "workers" / f"{batch.index}-{slot}"
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         self._note(Event(time.time(), batch.index, "boot", {"slot": slot}))
-        shift = _Shift({run.run_id: run for run in batch.runs}, set(batch.certify))
+        shift = _Shift({run.run_id: run for run in batch.runs}, list(batch.certify))
         with self._worker(batch, directory, slot) as worker:
             try:
                 for line in _lines(worker, hang_limit_s(batch, self._plan.sweep.clock)):
@@ -285,9 +318,9 @@ class _Desk:
             except WorkerHung as hang:
                 shift.hung = str(hang)
         (directory / "console.log").write_text("".join(shift.console))
-        if self._closed or not (shift.waiting or shift.uncertified):
-            return []
-        return self._lost(batch, shift, directory)
+        if not self._closed and (shift.waiting or shift.uncertified):
+            self._lost(batch, shift, directory)
+        return shift.uncertified
 
     def _hear(self, line: str, shift: _Shift, batch: int, directory: Path) -> None:
         """Take in one line of a worker: an event, or something that its console said."""
@@ -314,16 +347,18 @@ class _Desk:
         elif event.name == "failed":
             shift.said = facts["reason"]
 
-    def _lost(self, batch: Batch, shift: _Shift, directory: Path) -> list[Run]:
-        """Give the run that a worker was lost in a record; without one, the rig itself did not come up."""
+    def _lost(self, batch: Batch, shift: _Shift, directory: Path) -> None:
+        """Give the run that a worker was lost in a record; without one, the rig itself was lost."""
         reason = shift.hung or shift.said or f"the worker ended: {_last_line(shift.console)}"
         if shift.uncertified or shift.current is None:
-            log = shutil.copy(directory / "console.log", self._results / f"failed-batch-{batch.index}.log")
-            rig = f"the rig of batch {batch.index} did not come up"
-            raise WorkerFailed(
-                f"{'a channel could not be certified' if shift.uncertified else rig}: {reason}; see {log}"
-            )
-        run = shift.waiting.pop(shift.current)
+            self._rig_lost(batch, shift, directory, reason)
+            return
+        run = shift.waiting[shift.current]
+        if run.run_id in self._done:
+            self._lost_in[run.run_id] += 1
+            if shift.hung or self._lost_in[run.run_id] >= GUESTS_PER_START:
+                self._passed_over.add(run.run_id)
+            return
         builds_hung = shift.hung and shift.phase in ("launch", "transfer")
         record = self._record_of_lost(run, Outcome.TIMED_OUT if builds_hung else Outcome.ABORTED, reason)
         run_directory = directory / "runs" / run.run_id
@@ -332,7 +367,18 @@ class _Desk:
         write_record(record, run_directory)
         facts = {"run_id": run.run_id, "outcome": record.outcome, "reason": record.reason}
         self._publish(run_directory, Event(time.time(), batch.index, "done", facts))
-        return list(shift.waiting.values())
+        if run.run_id in self._done:
+            self._passed_over.add(run.run_id)
+
+    def _rig_lost(self, batch: Batch, shift: _Shift, directory: Path, reason: str) -> None:
+        """Let another guest follow one that ended without a word; raises WorkerFailed where that was no accident."""
+        self._rigs_lost[batch.index] += 1
+        if not (shift.hung or shift.said) and self._rigs_lost[batch.index] < GUESTS_PER_START:
+            self._note(Event(time.time(), batch.index, "lost", {"reason": reason}))
+            return
+        log = shutil.copy(directory / "console.log", self._results / f"failed-batch-{batch.index}.log")
+        rig = f"the rig of batch {batch.index} did not come up"
+        raise WorkerFailed(f"{'a channel could not be certified' if shift.uncertified else rig}: {reason}; see {log}")
 
     def _record_of_lost(self, run: Run, outcome: Outcome, reason: str) -> RunRecord:
         build = self._plan.implementations[run.permutation.implementation]
@@ -357,17 +403,28 @@ class _Desk:
         )
 
     def _publish(self, run_directory: Path, event: Event) -> None:
-        """Move a run to where it counts. One that was only performed again, on the way to others, is dropped."""
-        if run_directory.name in self._done:
+        """Move a run to where it counts, or aside where it is tried again.
+
+        One that was only performed again, on the way to others, is dropped.
+        """
+        run_id = run_directory.name
+        if run_id in self._done:
             shutil.rmtree(run_directory)
             return
-        target = self._results / "runs" / run_directory.name
+        record = number_record(self._results, run_directory, alone=event.batch in self._split)
+        self._attempts[run_id] += 1
+        facts = {"run_id": run_id, "outcome": record.outcome, "reason": record.reason, "attempt": record.attempt}
+        if is_repeated_now(record, self._attempts[run_id]):
+            set_aside(self._results, run_directory)
+            self._note(Event(time.time(), event.batch, "retry", facts))
+            return
+        target = self._results / RUNS / run_id
         shutil.rmtree(target, ignore_errors=True)
         run_directory.rename(target)
         with self._lock:
-            self._done.add(run_directory.name)
+            self._done.add(run_id)
         self._analyse(target)
-        self._note(replace(event, at_s=time.time(), name="published"))
+        self._note(Event(time.time(), event.batch, "published", facts))
 
     def _note(self, event: Event) -> None:
         with self._lock:

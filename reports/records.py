@@ -263,6 +263,12 @@ class Record(Permutation):
     rig: str
     outcome: Outcome
     reason: str = ""
+    attempt: int = 1
+    """Counts from 1."""
+    earlier_attempts: tuple[str, ...] = ()
+    """Why each earlier attempt was repeated, oldest first."""
+    alone: bool = False
+    """Performed in a guest of its own, because the batch was interrupted repeatedly."""
     suspect: tuple[str, ...] = ()
     started_at_ns: int | None = None
     ended_at_ns: int | None = None

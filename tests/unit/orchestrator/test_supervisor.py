@@ -13,7 +13,7 @@ from orchestrator.catalogue import implementations_of
 from orchestrator.certification import Certified
 from orchestrator.plan import Batch, Plan, plan_sweep
 from orchestrator.record import Outcome, read_record
-from orchestrator.supervisor import Event, WorkerFailed, guest_memory_mb, runs_done, supervise, write_task
+from orchestrator.supervisor import Event, WorkerFailed, guest_memory_mb, supervise, write_task
 from orchestrator.sweep import Sweep
 
 WORKER = """\
@@ -34,17 +34,19 @@ for key in task.certify:
     tell("certified", channel=key, verdict="failed")
 for run in task.runs:
     tell("run", run_id=run.run_id)
+    outcome, guest = "completed", len(Path("../../journal.jsonl").read_text().split('"boot"')) - 1
     BEHAVIOUR
     directory = Path("runs", run.run_id)
     directory.mkdir(parents=True)
     record = RunRecord(
         run_id=run.run_id, sweep="small", implementation="cfdp", title="", protocol="", repetition=run.repetition,
-        order=run.order, seed=run.seed, clock="exact", rig="virtual", outcome="completed",
+        order=run.order, seed=run.seed, clock="exact", rig="virtual", outcome=outcome,
+        reason="" if outcome == "completed" else "no SSH",
         suspect=[told for found in task.certificates.values() for told in found.suspicion],
         **run.permutation.model_dump(exclude={"implementation"}),
     )
     write_record(record, directory)
-    tell("done", run_id=run.run_id, outcome="completed", reason="")
+    tell("done", run_id=run.run_id, outcome=record.outcome, reason=record.reason)
 tell("end")
 """
 
@@ -73,6 +75,10 @@ class Workers:
         return subprocess.Popen(
             command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
+
+
+def runs_done(results: Path) -> set[str]:
+    return {path.parent.name for path in results.glob("runs/*/record.json")}
 
 
 def go(workers: Workers, results: Path, slots: int = 1) -> list[Event]:
@@ -115,7 +121,7 @@ def test_a_resumed_sweep_certifies_only_channels_without_a_certificate(tmp_path:
 
     go(again, tmp_path)
 
-    assert again.asked == [[run.run_id for run in plan.batches[0].runs]]
+    assert again.asked == [[plan.runs[0].run_id]]
 
 
 def test_a_channel_that_cannot_be_certified_stops_the_sweep(tmp_path: Path) -> None:
@@ -135,7 +141,7 @@ def test_a_finished_sweep_starts_no_worker(tmp_path: Path) -> None:
     assert again.asked == []
 
 
-def test_on_the_exact_clock_a_batch_with_a_missing_run_is_performed_whole(tmp_path: Path) -> None:
+def test_on_the_exact_clock_a_batch_is_performed_from_its_start_up_to_the_missing_run(tmp_path: Path) -> None:
     plan = small_plan()
     go(Workers(plan), tmp_path)
     first, second = plan.batches[0].runs[0].run_id, plan.batches[0].runs[1].run_id
@@ -145,7 +151,7 @@ def test_on_the_exact_clock_a_batch_with_a_missing_run_is_performed_whole(tmp_pa
 
     go(again, tmp_path)
 
-    assert again.asked == [[run.run_id for run in plan.batches[0].runs]]
+    assert again.asked == [[first, second]]
     assert (tmp_path / "runs" / first / "record.json").stat().st_mtime_ns == kept
 
 
@@ -161,7 +167,9 @@ def test_on_another_clock_only_the_missing_run_is_performed(tmp_path: Path) -> N
     assert again.asked == [[missing]]
 
 
-def test_a_run_in_which_the_worker_ends_is_aborted_with_its_last_words_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_run_in_which_the_worker_ends_every_time_is_aborted_with_its_last_words_and_the_others_are_performed(
+    tmp_path: Path,
+) -> None:
     plan = small_plan()
     victim = plan.batches[0].runs[1].run_id
     go(Workers(plan, f"if run.run_id == {victim!r}: sys.exit('the bridge fell down')"), tmp_path)
@@ -170,6 +178,80 @@ def test_a_run_in_which_the_worker_ends_is_aborted_with_its_last_words_and_the_o
     assert record.outcome is Outcome.ABORTED
     assert "the bridge fell down" in record.reason
     assert len(runs_done(tmp_path)) == len(plan.runs)
+
+
+def test_a_run_whose_guest_was_lost_is_performed_again_behind_the_same_runs_and_names_the_earlier_attempt(
+    tmp_path: Path,
+) -> None:
+    plan = small_plan()
+    first, victim, last = (run.run_id for run in plan.batches[0].runs)
+    workers = Workers(plan, f"if run.run_id == {victim!r} and guest == 1: sys.exit('the bridge fell down')")
+
+    go(workers, tmp_path)
+
+    record = read_record(tmp_path / "runs" / victim)
+    assert (record.outcome, record.attempt) == (Outcome.COMPLETED, 2)
+    assert record.earlier_attempts == ["aborted: the worker ended: the bridge fell down"]
+    assert workers.asked[:2] == [[first, victim, last], [first, victim, last]]
+
+
+def test_a_run_that_its_worker_calls_aborted_is_performed_again(tmp_path: Path) -> None:
+    plan = small_plan("real")
+    victim = plan.batches[0].runs[1].run_id
+    workers = Workers(plan, f"if run.run_id == {victim!r} and guest == 1: outcome = 'aborted'")
+
+    go(workers, tmp_path)
+
+    record = read_record(tmp_path / "runs" / victim)
+    assert (record.outcome, record.attempt, record.earlier_attempts) == (Outcome.COMPLETED, 2, ["aborted: no SSH"])
+    assert workers.asked[1] == [victim]
+
+
+def test_the_journal_has_every_attempt_with_its_reason(tmp_path: Path) -> None:
+    plan = small_plan()
+    victim = plan.batches[0].runs[0].run_id
+
+    heard = go(Workers(plan, f"if run.run_id == {victim!r} and guest < 3: outcome = 'aborted'"), tmp_path)
+
+    facts = [event.facts for event in heard if event.facts.get("run_id") == victim and "attempt" in event.facts]
+    assert [(fact["attempt"], fact["outcome"]) for fact in facts] == [(1, "aborted"), (2, "aborted"), (3, "completed")]
+    assert '"event": "retry"' in (tmp_path / "journal.jsonl").read_text()
+
+
+def test_one_start_performs_an_aborted_run_three_times_and_a_later_start_tries_again(tmp_path: Path) -> None:
+    plan = small_plan()
+    victim = plan.batches[0].runs[0].run_id
+    first = Workers(plan, f"if run.run_id == {victim!r}: outcome = 'aborted'")
+    go(first, tmp_path)
+    given_up = read_record(tmp_path / "runs" / victim)
+
+    go(Workers(plan), tmp_path)
+
+    record = read_record(tmp_path / "runs" / victim)
+    assert (given_up.outcome, given_up.attempt) == (Outcome.ABORTED, 3)
+    assert sum(victim in asked for asked in first.asked) == 3
+    assert (record.outcome, record.attempt, len(record.earlier_attempts)) == (Outcome.COMPLETED, 4, 3)
+
+
+def test_what_an_aborted_attempt_left_is_kept_without_its_captures(tmp_path: Path) -> None:
+    plan = small_plan()
+    victim = plan.batches[0].runs[1].run_id
+    lost = "Path('runs', run.run_id).mkdir(parents=True); Path('runs', run.run_id, 'sender.pcap').touch(); sys.exit()"
+    go(Workers(plan, f"if run.run_id == {victim!r} and guest == 1: {lost}"), tmp_path)
+
+    assert sorted(path.name for path in (tmp_path / "attempts" / victim / "1").iterdir()) == [
+        "console.log",
+        "record.json",
+    ]
+
+
+def test_a_guest_that_is_lost_before_its_first_run_is_followed_by_another(tmp_path: Path) -> None:
+    workers = Workers(small_plan())
+    workers.program = f"boots = len(open('../../journal.jsonl').readlines())\nif boots < 3: exit()\n{workers.program}"
+
+    go(workers, tmp_path)
+
+    assert len(runs_done(tmp_path)) == len(workers.plan.runs)
 
 
 def test_a_run_in_which_the_worker_falls_silent_has_timed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
