@@ -23,6 +23,13 @@ class Ended(Exception):
         super().__init__(self.reason)
 
 
+class GaveUp(Ended):
+    """A run in which a side ended badly, or said that it failed: failed, unless something of the file came."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(Outcome.FAILED, reason)
+
+
 @dataclass
 class Findings:
     """What a run has come to know so far: the record in the making."""

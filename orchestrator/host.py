@@ -22,14 +22,13 @@ sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
 import paramiko  # noqa: E402
 
 from orchestrator.confinement import LEFT, confined  # noqa: E402
+from orchestrator.exit_status import BY_SIGNAL, how_ended  # noqa: E402
 from orchestrator.program import GROUP_COMMAND, Program  # noqa: E402
 
 COMMAND_LIMIT_S = 60.0
 ANSWER_BYTES = 16_000_000
 LATE = 124
 """The exit status of timeout(1)."""
-BY_SIGNAL = -1
-"""What SSH gives for the exit status of what a signal ended."""
 
 TERMINAL = ("dumb", 500, 50)
 """What a program that is typed to is told of its terminal: kind, columns, lines. No line of a dialogue is so long."""
@@ -160,7 +159,7 @@ class Host:
         done = self.run(command, deadline_s)
         if done.exit_status != 0:
             said = (done.stderr or done.stdout).decode(errors="replace").strip()
-            raise HostError(f"{self.role}: {shlex.join(command)!r} ended with status {done.exit_status}: {said}")
+            raise HostError(f"{self.role}: {shlex.join(command)!r} {how_ended(done.exit_status)}: {said}")
         return done.stdout
 
     def start(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+from orchestrator.comparing import Comparison, compare
 from orchestrator.findings import Ended, Findings
 from orchestrator.host import Host
-from orchestrator.launching import complain_of_failures
+from orchestrator.launching import complain_of_failures, how_both_ended
 from orchestrator.plan import Run
 from orchestrator.program import Program
 from orchestrator.received_file import ReceivedFile, look_at
@@ -15,39 +16,50 @@ from orchestrator.setting import Setting
 from orchestrator.staging import Staged, file_content, sha256_of
 from orchestrator.watching import last_change_ns
 
-COMPARED_BYTES = 1 << 20
 MOST_FILES_NAMED = 8
 
 
 def judge(run: Run, setting: Setting, staged: Staged, watch: Program, found: Findings) -> None:
     """Compare what arrived with what was sent; raises Ended unless they are the same."""
     host = setting.rig.receiver.host
-    if not compare(host, staged, found):
+    received = what_came(run, setting, staged, found)
+    if received is None or not received.is_complete:
         if fault := fault_of_file(host, staged):
             raise Ended(Outcome.FAILED, fault)
-        if "received_sha256" in found.facts:
-            content = file_content(setting.sweep.seed, run.permutation.file_size_bytes)
-            raise Ended(Outcome.CORRUPT, _difference(host, staged.received, content))
+        if end := end_of_undelivered(received, found):
+            raise end
         complain_of_failures(found)
-        there = _files_in(host, staged.paths["receiver"])
-        missing = f"wanted {_name_in(staged.paths['receiver'], staged.received)}; in its run directory: {there}"
-        raise Ended(
-            Outcome.FAILED, f"the session ended well, but the receiver has no file: {missing}{_all_words(found)}"
-        )
+        raise Ended(Outcome.FAILED, _nothing_came(host, staged, received) + _all_words(found))
     found.facts["file_whole_at_ns"] = last_change_ns(watch)
     if found.facts["file_whole_at_ns"] is None:
         found.suspect.append("it was not seen when the received file was whole")
 
 
-def compare(host: Host, staged: Staged, found: Findings) -> bool:
-    """Whether the receiver's file is the sender's, noting its hash; False where there is none that can be read."""
-    file = _received(host, staged)
-    if file is None or file.fault:
-        return False
+def end_of_undelivered(received: Comparison | None, found: Findings) -> Ended | None:
+    """The end of a run whose receiver has a part of the file, or another one; None where it has all or nothing."""
+    if received is None or not (received.is_part or received.first_wrong is not None):
+        return None
+    outcome = Outcome.INCOMPLETE if received.is_part else Outcome.CORRUPT
+    return Ended(outcome, f"{received.text}; {how_both_ended(found)}")
+
+
+def what_came(run: Run, setting: Setting, staged: Staged, found: Findings) -> Comparison | None:
+    """The receiver's file beside the one that was sent, noting its hash; None where there is none that can be read."""
+    host, sent_bytes = setting.rig.receiver.host, run.permutation.file_size_bytes
+    there = _received(host, staged)
+    if there is None or there.fault:
+        return None
     sha256 = sha256_of(host, staged.received)
-    if sha256 is not None:
-        found.facts["received_sha256"] = sha256
-    return bool(sha256 == found.facts["file_sha256"])
+    if sha256 is None:
+        return None
+    found.facts["received_sha256"] = sha256
+    if sha256 == found.facts["file_sha256"]:
+        return Comparison(sent_bytes, sent_bytes, sent_bytes, last_present=sent_bytes - 1)
+    with host.files.open(staged.received, "rb") as file:
+        size_bytes = file.stat().st_size or 0
+        file.prefetch(min(size_bytes, sent_bytes))
+        content = file.read(sent_bytes)
+    return compare(content, file_content(setting.sweep.seed, sent_bytes), size_bytes)
 
 
 def fault_of_file(host: Host, staged: Staged) -> str:
@@ -61,26 +73,12 @@ def _received(host: Host, staged: Staged) -> ReceivedFile | None:
     return look_at(host, staged.received, staged.paths["receiver"], staged.space_bytes)
 
 
-def _difference(host: Host, received: str, content: bytes) -> str:
-    """How a received file differs from what was sent, in words."""
-    place = 0
-    with host.files.open(received, "rb") as file:
-        size_bytes = file.stat().st_size
-        file.prefetch(size_bytes)
-        while block := file.read(COMPARED_BYTES):
-            wanted = content[place : place + len(block)]
-            if block != wanted:
-                place += _first_difference(block, wanted)
-                break
-            place += len(block)
-    where = f"it has {size_bytes} bytes of {len(content)}, and the first that differs is at {place}"
-    return f"the received file is not the one that was sent: {where}"
-
-
-def _first_difference(one: bytes, other: bytes) -> int:
-    """The place of the first byte that differs; where the shorter ends, if it is the longer one's beginning."""
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
+def _nothing_came(host: Host, staged: Staged, received: Comparison | None) -> str:
+    if received is not None:
+        return f"the session ended well, but {received.text}"
+    there = _files_in(host, staged.paths["receiver"])
+    missing = f"wanted {_name_in(staged.paths['receiver'], staged.received)}; in its run directory: {there}"
+    return f"the session ended well, but the receiver has no file: {missing}"
 
 
 def _files_in(host: Host, directory: str) -> str:

@@ -6,7 +6,6 @@ Whether what they did was right is judged elsewhere, by the file alone.
 from __future__ import annotations
 
 import re
-import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,7 +15,8 @@ from typing import NoReturn
 from agents.contract import ROLES, Implementation, Role
 from agents.side import Exchange, Ready
 from orchestrator.confinement import NO_SUCH_PROGRAM, confined, left_running
-from orchestrator.findings import Ended, Findings
+from orchestrator.exit_status import how_ended
+from orchestrator.findings import Ended, Findings, GaveUp
 from orchestrator.host import Host
 from orchestrator.plan import Run
 from orchestrator.program import OUTPUT_LIMIT_BYTES, Program
@@ -201,26 +201,34 @@ def how_it_ended(role: Role, program: Program) -> str:
     status = program.wait(0)
     if status == NO_SUCH_PROGRAM:
         return f"the {role} was not started{program.last_words}"
-    by = f", by {_signal_name(status - 128)}" if status is not None and status > 128 else ""
-    return f"the {role} ended with status {status}{by}{program.last_words}"
+    return f"the {role} {'had not ended' if status is None else how_ended(status)}{program.last_words}"
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def how_both_ended(found: Findings) -> str:
+    """The sender's end, and the receiver's where it was not a good one."""
+    ends = []
+    for role, program in found.programs.items():
+        status, line = program.wait(0), found.failure_line(role)
+        if line is not None:
+            ends.append(f"the {role} says that it failed: {line!r}")
+        elif role in found.stopped:
+            ends += [f"the {role} had not ended"] if role == "sender" else []
+        elif status not in (None, 0):
+            ends.append(how_it_ended(role, program))
+        elif role == "sender":
+            ends.append("the sender ended with status 0")
+    return "; ".join(ends)
 
 
 def complain_of_failures(found: Findings) -> None:
-    """Raise Ended for a program that says that it failed, or has ended of itself with another status than 0."""
+    """Raise GaveUp for a program that says that it failed, or has ended of itself with another status than 0."""
     _complain_of_floods(found)
     for role, program in found.programs.items():
         line = found.failure_line(role)
         if line is not None:
-            raise Ended(Outcome.FAILED, f"the {role} says that it failed: {line!r}")
+            raise GaveUp(f"the {role} says that it failed: {line!r}")
         if role not in found.stopped and program.wait(0) not in (None, 0):
-            raise Ended(Outcome.FAILED, how_it_ended(role, program))
+            raise GaveUp(how_it_ended(role, program))
 
 
 def stop_programs(found: Findings) -> None:

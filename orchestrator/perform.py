@@ -16,9 +16,9 @@ from pathlib import Path
 from emulator.faults import EmulatorError
 from orchestrator.applying import apply_channel, begin_counting, close_channel, start_timeline
 from orchestrator.capturing import drain_channel, fetch_captures, start_captures, stop_captures
-from orchestrator.findings import Ended, Findings
+from orchestrator.findings import Ended, Findings, GaveUp
 from orchestrator.host import HostError
-from orchestrator.judging import compare, fault_of_file, judge
+from orchestrator.judging import end_of_undelivered, fault_of_file, judge, what_came
 from orchestrator.launching import launch, stop_programs, wait_for_end
 from orchestrator.plan import Run
 from orchestrator.preparing import is_full
@@ -86,20 +86,26 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
                 fetch_captures(rig, staged.paths["emulator"], directory)
         judge(run, setting, staged, watch, found)
     except Ended as end:
-        raise _with_what_is_left(end, setting, staged, found) from end
+        raise _with_what_is_left(end, run, setting, staged, found) from end
 
 
-def _with_what_is_left(end: Ended, setting: Setting, staged: Staged, found: Findings) -> Ended:
-    """The same end, saying whether the file had come all the same, and which run directories have no room left."""
-    receiver = setting.rig.receiver.host
-    came = end.outcome is Outcome.TIMED_OUT and compare(receiver, staged, found)
-    fault = fault_of_file(receiver, staged)
-    hosts = (setting.rig.sender.host, receiver)
+def _with_what_is_left(end: Ended, run: Run, setting: Setting, staged: Staged, found: Findings) -> Ended:
+    """The same end, saying which run directories have no room left, and what had come when it was not over in time.
+
+    Where a side gave up, what the receiver then has decides the outcome.
+    """
+    came = ""
+    if isinstance(end, GaveUp) or end.outcome is Outcome.TIMED_OUT:
+        received = what_came(run, setting, staged, found)
+        judged = end_of_undelivered(received, found) if isinstance(end, GaveUp) else None
+        came = f"; {received.text}" if received is not None and judged is None else ""
+        end = judged or end
+    fault = fault_of_file(setting.rig.receiver.host, staged)
+    came += f"; {fault}" if fault and fault not in end.reason else ""
+    hosts = (setting.rig.sender.host, setting.rig.receiver.host)
     full = [host.role for host in hosts if is_full(host, staged.paths[host.role])]
     more = "".join(f"; the {role}'s run directory is full (see run_directory in the profile)" for role in full)
-    if fault and fault not in end.reason:
-        more += f"; {fault}"
-    return Ended(end.outcome, end.reason + more + ("; the receiver's file was whole" if came else ""))
+    return Ended(end.outcome, end.reason + came + more)
 
 
 def _record(run: Run, setting: Setting, found: Findings, outcome: Outcome, reason: str) -> RunRecord:

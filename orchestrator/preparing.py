@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from agents.contract import Role
 from agents.side import Side
 from orchestrator.confinement import left_running
+from orchestrator.exit_status import how_ended
 from orchestrator.findings import Ended, Findings
 from orchestrator.host import LATE, Completed, Host, last_line
 from orchestrator.record import Outcome
@@ -85,5 +86,5 @@ def _accept(role: Role, command: list[str], done: Completed, otherwise: Outcome)
     if done.exit_status != 0:
         last = last_line(done)
         is_late = done.exit_status == LATE
-        ended = f"gave no end within {PREPARING_S:g} s" if is_late else f"ended with status {done.exit_status}"
+        ended = f"gave no end within {PREPARING_S:g} s" if is_late else how_ended(done.exit_status)
         raise Ended(otherwise, f"the {role}'s host: {' '.join(command)} {ended}: {last}")

@@ -27,16 +27,22 @@ class Outcome(StrEnum):
 
     COMPLETED = "completed"
     """The receiver's file has the hash of the sender's."""
+    INCOMPLETE = "incomplete"
+    """The receiver has a part of the file and nothing else: what is missing is behind its end, or zeros."""
     CORRUPT = "corrupt"
-    """A file was received, and it is not the one that was sent."""
+    """The receiver's file has bytes that were not sent so, or more than were sent."""
     UNSUPPORTED = "unsupported"
     """The build said that it cannot do this permutation (exit 127)."""
     FAILED = "failed"
-    """A program ended and no file came."""
+    """A side did not come up or gave up, and nothing of the file came; or it flooded its output."""
     TIMED_OUT = "timed_out"
     """The deadline passed, in the time of the rig's clock, or the guest hung."""
     ABORTED = "aborted"
     """The rig, not the build, was at fault: host lost, channel refused, capture failed."""
+
+
+NOT_DELIVERED = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.INCOMPLETE, Outcome.CORRUPT)
+"""Outcomes that a build can be known for; the others but COMPLETED are the rig's, or the profile's."""
 
 
 class Side(BaseModel):

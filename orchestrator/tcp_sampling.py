@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agents.contract import ROLES, Role
+from orchestrator.exit_status import how_ended
 from orchestrator.findings import Findings
 from orchestrator.plan import Run
 from orchestrator.program import Program
@@ -57,7 +58,8 @@ def _result(sampler: Program, logs: Path, directory: Path) -> HostTcp:
     try:
         result = HostTcp.model_validate_json(counted)
     except ValidationError:
-        return HostTcp(problem=f"the sampler ended with status {status}{sampler.last_words}")
+        ended = "did not end" if status is None else how_ended(status)
+        return HostTcp(problem=f"the sampler {ended}{sampler.last_words}")
     if result.period_ns:
         (directory / SAMPLES_NAME).write_text(samples)
     for suffix in (".out", ".err"):

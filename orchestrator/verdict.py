@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,12 +14,13 @@ from captures.cache import load_summary
 from captures.frames.columns import Kind, read_columns
 from captures.summary import CaptureSummary
 from emulator.quantities import format_rate
+from orchestrator.exit_status import BY_SIGNAL, SHELL_BASE, how_ended
 from orchestrator.proving import CLEAN, DEAD, LOSSY
-from orchestrator.record import UNKNOWN, Outcome, RunRecord, read_record
+from orchestrator.record import NOT_DELIVERED, UNKNOWN, Outcome, RunRecord, read_record
 
 Weight = Literal["ok", "note", "bad"]
 LOG_LINES = 6
-KILLED = (-1, 137)
+KILLED = (BY_SIGNAL, SHELL_BASE + signal.SIGKILL)
 """The exit status that a program has which SIGKILL ended."""
 STRAY = {"UDP": Kind.UDP, "TCP": Kind.TCP, "fragment": Kind.FRAGMENT, "other IPv4": Kind.OTHER_IPV4}
 """Frames of the background that a build makes: outside its session they are on ports that its profile does not name."""
@@ -55,13 +57,9 @@ def is_fit(found: list[Finding]) -> bool:
     return all(finding.weight != "bad" for finding in found)
 
 
-BUILDS_OWN = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CORRUPT)
-"""Outcomes that a build can be known for; the others are the rig's, or the profile's."""
-
-
 def explanation(build: Implementation, record: RunRecord) -> str | None:
     """Why the build is known to fail where this run is; None where that is not known."""
-    if record.outcome not in BUILDS_OWN:
+    if record.outcome not in NOT_DELIVERED:
         return None
     at = (record.file_size_bytes, record.delay_ns / 1e9, record.packet_error_rate)
     return next((limit.why for limit in build.known_limits if limit.covers(*at)), None)
@@ -117,7 +115,7 @@ def _honesty(record: RunRecord) -> Finding:
     status = record.sender.exit_status
     if status == 0 and not record.sender.stopped:
         return Finding(what, "note", "its sender ends with status 0 all the same; owlt goes by the receiver's file")
-    ended = "had to be ended" if record.sender.stopped else f"ends with status {status}"
+    ended = "had to be ended" if record.sender.stopped or status is None else how_ended(status)
     return Finding(what, "ok", f"{record.outcome}; its sender {ended}")
 
 
@@ -133,8 +131,8 @@ def _ends(build: Implementation, records: list[RunRecord]) -> Iterator[Finding]:
             yield Finding("end", "note", told)
         statuses = {side.exit_status for side in sides if not side.stopped and side.exit_status}
         if statuses:
-            told = ", ".join(map(str, sorted(statuses)))
-            yield Finding("end", "note", f"the {role} ends with status {told} though the file came")
+            told = ", or ".join(map(how_ended, sorted(statuses)))
+            yield Finding("end", "note", f"the {role} {told} although the file was delivered")
 
 
 def _limits(build: Implementation) -> list[Finding]:

@@ -26,6 +26,7 @@ from emulator.service.lease import LONGEST_LEASE_S
 from orchestrator.binaries import find_programs
 from orchestrator.certification import DIRECTORY_NAME, Certified, certify
 from orchestrator.errors import OwltError
+from orchestrator.exit_status import how_ended
 from orchestrator.findings import Ended
 from orchestrator.host import LATE, Host, HostError, last_line
 from orchestrator.perform import perform
@@ -160,7 +161,7 @@ def _told_version(command: list[str], host: Host) -> str:
         return f"{UNKNOWN}: the version_command gave no end within {VERSION_S:g} s"
     last = printable(last_line(said))
     if said.exit_status != 0 or not (said.stdout or said.stderr):
-        return f"{UNKNOWN}: the version_command ended with status {said.exit_status}: {last}"
+        return f"{UNKNOWN}: the version_command {how_ended(said.exit_status)}: {last}"
     return "\n".join(map(printable, said.stdout.decode(errors="replace").strip().splitlines())) or last
 
 

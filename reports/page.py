@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -24,6 +25,7 @@ from reports.looks import NAMED, SERIES, Looks
 from reports.metrics import FURTHER, MEASURES, METRICS, Metric
 from reports.panels import Figure
 from reports.protocols import PHASES, Said
+from reports.records import Outcome
 from reports.session_figures import Drawn, SessionFigure
 from reports.statistics import FEW, box_of, boxes_of
 from reports.tcp_table import CAPTION, HEADS, TEXT_HEADS, tcp_cells, tcp_problems
@@ -36,7 +38,7 @@ MANY_ROWS = 48
 """A table of a permutation a row that has more is folded."""
 
 TEMPLATES = Path(__file__).parent / "templates"
-OUTCOMES = ("completed", "corrupt", "unsupported", "failed", "timed_out", "aborted")
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
 COUNTED = {name: name.replace("_", " ") for name in OUTCOMES} | {
     "missing": "not yet run",
     "suspect": "suspect",

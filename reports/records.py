@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-Outcome = Literal["completed", "corrupt", "unsupported", "failed", "timed_out", "aborted"]
+Outcome = Literal["completed", "incomplete", "corrupt", "unsupported", "failed", "timed_out", "aborted"]
 
 
 class ReportError(Exception):
@@ -141,8 +141,8 @@ class Certificate(_FromFile):
     alpha: float
 
 
-BUILDS_OWN = ("failed", "timed_out", "corrupt")
-"""Outcomes that a build can be known for; the others are the rig's, or the profile's."""
+NOT_DELIVERED = ("failed", "timed_out", "incomplete", "corrupt")
+"""Outcomes that a build can be known for; the others but "completed" are the rig's, or the profile's."""
 
 
 class Limits(_FromFile):
@@ -181,7 +181,7 @@ class Profile(_FromFile):
     def known_failure(self, record: Record) -> str:
         """Why the build is known to fail as a run did; "" where it is not, or where it was not the build's failure."""
         point = record.permutation
-        if record.outcome not in BUILDS_OWN:
+        if record.outcome not in NOT_DELIVERED:
             return ""
         return next((limit.why for limit in self.known_limits if limit.covers(point)), "")
 

@@ -23,6 +23,7 @@ from orchestrator.builds.places import (
     only_one_installs,
     search_path,
 )
+from orchestrator.exit_status import how_ended
 
 Observe = Callable[[str], None]
 """Told what is done now, a short line each time."""
@@ -136,7 +137,7 @@ def _install_packages(build: Build, recipe: Debian, observe: Observe, output: Ob
     command = ["apt-get", *APT_OPTIONS, "install", "-y", "--no-install-recommends", *recipe.packages]
     status, told = _run([*as_root, "env", "DEBIAN_FRONTEND=noninteractive", *command], {}, log, output)
     if status != 0:
-        raise _Refused(f"apt-get ended with status {status}: {told[-1]}", f"see {log}; then {by_hand}")
+        raise _Refused(f"apt-get {how_ended(status)}: {told[-1]}", f"see {log}; then {by_hand}")
     if recipe.services and SYSTEMD.is_dir():
         _run([*as_root, "systemctl", "disable", "--now", *recipe.services], {}, log.with_name("services.log"), output)
     _complain_of_missing_programs(build, search_path(), log)
@@ -151,7 +152,7 @@ def _compile(build: Build, observe: Observe, output: Observe) -> None:
         if status == OURS_REFUSED and told[-1].startswith(NEXT):
             raise _Refused(told[0].removeprefix("owlt: "), told[-1].removeprefix(NEXT))
         if status != 0:
-            reason = f"{Path(command[0]).name} ended with status {status}: {told[-1]}"
+            reason = f"{Path(command[0]).name} {how_ended(status)}: {told[-1]}"
             raise _Refused(reason, f"see {kept_log}; then {how_to_install(build)}")
         shutil.rmtree(prefix / "target", ignore_errors=True)
         _complain_of_missing_programs(build, str(prefix / "bin"), kept_log)

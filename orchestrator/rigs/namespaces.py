@@ -20,6 +20,7 @@ from pathlib import Path
 
 from emulator.client import EmulatorClient
 from orchestrator.errors import Missing
+from orchestrator.exit_status import how_ended
 from orchestrator.host import Host, HostError, Login, wait_until_listening
 from orchestrator.rigs import rig
 from orchestrator.rigs.rig import Rig, TestHost
@@ -235,7 +236,7 @@ def _succeed(command: list[str], told: str) -> None:
     done = subprocess.run(command, input=told, text=True, capture_output=True, check=False)
     if done.returncode != 0:
         raise HostError(
-            f"{' '.join(command)} ended with status {done.returncode}: {done.stderr.strip()}; it was told:\n{told}"
+            f"{' '.join(command)} {how_ended(done.returncode)}: {done.stderr.strip()}; it was told:\n{told}"
         )
 
 

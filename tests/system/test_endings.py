@@ -9,7 +9,15 @@ import pytest
 
 from tests.system.sweeps import BUILDS, PROJECT, perform, records
 
-ENDINGS = ["exits-with-1", "hangs", "unsupported", "writes-to-etc"]
+ENDINGS = ["exits-with-1", "hangs", "unsupported", "writes-to-etc", "gives-up", "ends-as-told"]
+TOLD = {
+    "exit 255": "the sender ended with status 255;",
+    "exit 128": "the sender ended with status 128;",
+    "exit 200": "the sender ended with status 200;",
+    "kill -KILL $$": "the sender ended with status 137, by SIGKILL;",
+    "kill -SEGV $$": "the sender ended with status 139, by SIGSEGV;",
+}
+"""How a real sender ends, and how its record tells it."""
 
 
 @pytest.fixture(scope="module")
@@ -17,8 +25,18 @@ def ended(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> dic
     """Each hostile build once, and CFDP among them; the records by implementation."""
     directory = tmp_path_factory.mktemp("endings")
     builds = [str(BUILDS / f"{name}.yaml") for name in ENDINGS]
-    parameters = {"writes-to-etc": {"project": str(PROJECT)}}
-    done = perform(directory, directory / "results", implementations=[*builds, "cfdp"], parameters=parameters)
+    parameters = {
+        "writes-to-etc": {"project": str(PROJECT)},
+        "gives-up": {"project": str(PROJECT), "allocates": [0, 1], "stays": [0, 1]},
+        "ends-as-told": {"how": list(TOLD)},
+    }
+    done = perform(
+        directory,
+        directory / "results",
+        implementations=[*builds, "cfdp"],
+        parameters=parameters,
+        runs_per_guest=len(ENDINGS) + len(TOLD) + 4,
+    )
     assert done.returncode == 0, done.stderr
     return {record["implementation"]: record for record in records(directory / "results").values()}
 
@@ -44,6 +62,28 @@ def test_exit_status_127_is_unsupported_and_not_failed(ended: dict[str, dict[str
 
 def test_a_wrong_file_is_corrupt(ended: dict[str, dict[str, Any]]) -> None:
     assert ended["writes-to-etc"]["outcome"] == "corrupt"
+
+
+@pytest.mark.parametrize(
+    ("variant", "has"),
+    [
+        ("gives-up+allocates=0+stays=0", "the receiver has the first 61,440 of 100,000 bytes"),
+        ("gives-up+allocates=1+stays=0", "the receiver has the first 61,440 of 100,000 bytes; zeros follow"),
+        ("gives-up+allocates=0+stays=1", "the receiver has the first 61,440 of 100,000 bytes"),
+    ],
+)
+def test_a_transfer_that_gave_up_is_incomplete_with_the_end_of_its_sender(
+    ended: dict[str, dict[str, Any]], variant: str, has: str
+) -> None:
+    assert ended[variant]["outcome"] == "incomplete"
+    assert ended[variant]["reason"] == f"{has}; the sender ended with status 3; its last line: 'gave up after 61440'"
+
+
+@pytest.mark.parametrize("told", TOLD.values())
+def test_every_end_of_a_program_is_told_as_it_was(ended: dict[str, dict[str, Any]], told: str) -> None:
+    reasons = [record["reason"] for name, record in ended.items() if name.startswith("ends-as-told+")]
+
+    assert len([reason for reason in reasons if reason.startswith(told)]) == 1
 
 
 def test_the_sweep_goes_on_after_builds_that_fail(ended: dict[str, dict[str, Any]]) -> None:

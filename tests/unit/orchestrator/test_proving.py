@@ -177,7 +177,7 @@ def test_a_side_that_ends_badly_though_the_file_came_is_noted(
 ) -> None:
     found = checked(cfdp, tmp_path, monkeypatch, **{CLEAN: {"sender": Side(command=["send"], exit_status=1)}})
 
-    assert found["end"] == Finding("end", "note", "the sender ends with status 1 though the file came")
+    assert found["end"] == Finding("end", "note", "the sender ended with status 1 although the file was delivered")
 
 
 def test_a_run_beyond_the_profiles_limits_makes_nothing_unfit(

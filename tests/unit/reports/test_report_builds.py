@@ -124,7 +124,9 @@ def test_a_known_limit_covers_what_exceeds_all_of_its_bounds(bounds: dict[str, f
     assert KnownLimit(why="why", **bounds).covers(HERE) == is_there
 
 
-@pytest.mark.parametrize(("outcome", "why"), [("failed", "errors"), ("corrupt", "errors"), ("aborted", "")])
+@pytest.mark.parametrize(
+    ("outcome", "why"), [("failed", "errors"), ("corrupt", "errors"), ("incomplete", "errors"), ("aborted", "")]
+)
 def test_the_first_known_limit_that_covers_a_point_explains_what_the_build_did(
     tmp_path: Path, outcome: str, why: str
 ) -> None:
