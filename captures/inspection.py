@@ -98,11 +98,11 @@ def inspect(at_sender: Columns, at_receiver: Columns, case: Case, kept: CaptureS
     the dissector's options are not known, OSError.
     """
     notes: list[str] = []
-    deliveries = match_captures(at_sender, at_receiver, case.session)
+    deliveries = match_captures(at_sender, at_receiver, case.session, one_clock=not case.two_clocks)
     clocks = _relate(at_sender, at_receiver, deliveries, case) if case.two_clocks else None
     if clocks is not None:
         at_receiver = replace(at_receiver, time_ns=clocks.to_sender_clock(at_receiver.time_ns))
-        deliveries = match_captures(at_sender, at_receiver, case.session)
+        deliveries = match_captures(at_sender, at_receiver, case.session, one_clock=not case.two_clocks)
         notes.append(_clock_note(clocks, case))
     heard, seen = None, None
     try:

@@ -20,7 +20,7 @@ _SEGMENTS = (slice(0, 34), slice(34, 42), slice(42, 98), slice(98, None))
 """Ethernet and IPv4 header; UDP header, or TCP ports and sequence number; start and rest of the payload.
 Protocols number their packets near the start, which tells apart those that carry the same further on."""
 
-_NEIGHBOURS = 64
+NEIGHBOURS = 64
 """How many candidates on either side of the wanted time are compared, should that many be alike."""
 
 _FEW = 1 / 32
@@ -28,7 +28,8 @@ _FEW = 1 / 32
 about half of theirs."""
 
 MAY_CANCEL = 2
-"""So many flips leave the Internet checksum right one time in 32; more do hardly ever (RFC 1071: it is a sum)."""
+"""So many flips leave the Internet checksum right one time in 32; three or four do one time in 300 (RFC 1071: it is a
+sum), so of more flips than this a right checksum says first that the frame is another packet."""
 
 Flip = tuple[int, int, int]
 """Index of the packet, index of its copy, the first bit that was hit."""
@@ -50,12 +51,13 @@ def find_one_bit_away(
     copies: Sequence[bytes],
     arrival_times: Sequence[int],
     delays: Sequence[int],
+    least_delay: int | None = None,
 ) -> list[Flip]:
     """Each copy with one flipped bit and its packet; `sent_times` must be sorted.
 
     Where a copy could be of several packets it is given to the one sent nearest to its delay before it arrived; no
-    packet is given two copies. A single flip leaves all segments of a frame but one unhurt, so the packets are
-    looked up by what is left of them.
+    packet is given two copies, and none a copy that arrived less than `least_delay` after it was sent (None: any). A
+    single flip leaves all segments of a frame but one unhurt, so the packets are looked up by what is left of them.
     """
     alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for number, packet in enumerate(packets):
@@ -69,8 +71,10 @@ def find_one_bit_away(
         for key in _rests(copy):
             numbers = alike.get(key, [])
             place = bisect_left(numbers, wanted_time, key=sent_times.__getitem__)
-            candidates.update(numbers[max(place - _NEIGHBOURS, 0) : place + _NEIGHBOURS])
+            candidates.update(numbers[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS])
         for number in sorted(candidates, key=lambda n: abs(sent_times[n] - wanted_time)):
+            if least_delay is not None and arrival - sent_times[number] < least_delay:
+                continue
             bit = flipped_bit(packets[number], copy)
             if bit is not None:
                 found.append((number, copy_number, bit))
@@ -80,18 +84,35 @@ def find_one_bit_away(
     return found
 
 
+def differing_bits(packet: bytes, copy: bytes) -> int:
+    """In how many bits two frames of equal length differ."""
+    return _difference(packet, copy).bit_count()
+
+
+def is_unmistakable(packet: bytes, copy: bytes, others: Sequence[bytes]) -> bool:
+    """Whether the copy can hardly be of any other packet than this one, although its checksums are right.
+
+    Were it of one that was never seen as sent, that one would be less than half as far from this packet as any of the
+    `others` (frames of the same length, sent about then) is. False where all of these equal the packet.
+    """
+    apart = [bits for other in others if (bits := differing_bits(packet, other))]
+    return bool(apart) and 2 * differing_bits(packet, copy) < min(apart)
+
+
 def find_few_bits_away(
     packets: Sequence[bytes],
     sent_times: Sequence[int],
     copies: Sequence[bytes],
     arrival_times: Sequence[int],
     delays: Sequence[int],
+    least_delay: int | None = None,
     may_cancel: int = MAY_CANCEL,
 ) -> list[Flip]:
     """Each copy with few flipped bits and its packet; `sent_times` and `arrival_times` must be sorted.
 
     A copy is given to the packet that it is most like, of those of its length that no copy was found of yet and
-    that were sent about its delay ago: what `delays` has for it, or what the copy before it took. A frame whose
+    that were sent about its delay ago: what `delays` has for it, or what the copy before it took; and no less than
+    `least_delay` ago (None: at any time). A frame whose
     checksums are right, although it differs from that packet in more than `may_cancel` of the bits that they cover,
     is another packet, which was never seen as sent.
     """
@@ -104,7 +125,8 @@ def find_few_bits_away(
     delay_before: int | None = None
     for copy_number, (copy, arrival, delay) in enumerate(zip(copies, arrival_times, delays, strict=True)):
         wanted = [arrival - delay] if delay_before is None else [arrival - delay, arrival - delay_before]
-        number = by_length[len(copy)].take(copy, wanted, may_cancel)
+        latest = None if least_delay is None else arrival - least_delay
+        number = by_length[len(copy)].take(copy, wanted, latest, may_cancel)
         if number is not None:
             found.append((number, copy_number, _first_difference(packets[number], copy)))
             delay_before = arrival - sent_times[number]
@@ -120,9 +142,9 @@ class _Alike:
         self._rows = _as_rows(packets)
         self._taken = np.zeros(len(numbers), np.bool_)
 
-    def take(self, copy: bytes, wanted_times: Sequence[int], may_cancel: int) -> int | None:
+    def take(self, copy: bytes, wanted_times: Sequence[int], latest: int | None, may_cancel: int) -> int | None:
         """The number of the packet that the copy is of, which is taken by that, or None."""
-        around = self._around(wanted_times)
+        around = self._around(wanted_times, latest)
         if not len(around):
             return None
         distances = np.bitwise_count(self._rows[around] ^ _as_rows([copy])[0]).sum(axis=1, dtype=np.int64)
@@ -134,10 +156,12 @@ class _Alike:
         self._taken[place] = True
         return self._numbers[place]
 
-    def _around(self, wanted_times: Sequence[int]) -> NDArray[np.int64]:
+    def _around(self, wanted_times: Sequence[int], latest: int | None) -> NDArray[np.int64]:
         wanted = np.zeros(len(self._taken), np.bool_)
         for place in np.searchsorted(self._sent_times, np.array(wanted_times, np.int64)).tolist():
-            wanted[max(place - _NEIGHBOURS, 0) : place + _NEIGHBOURS] = True
+            wanted[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS] = True
+        if latest is not None:
+            wanted[np.searchsorted(self._sent_times, latest, "right") :] = False
         return np.flatnonzero(wanted & ~self._taken)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from ipaddress import IPv6Address
 
 import numpy as np
@@ -18,7 +18,13 @@ from captures.files.heads import read_heads
 from captures.files.pcap import LONGEST_FRAME_BYTES, read_frames
 from captures.frames.columns import ETHERNET_BYTES, Columns
 from captures.frames.hashing import ODD_1, ODD_2
-from captures.matches.bitflips import Flip, find_few_bits_away, find_one_bit_away
+from captures.matches.bitflips import (
+    NEIGHBOURS,
+    Flip,
+    find_few_bits_away,
+    find_one_bit_away,
+    is_unmistakable,
+)
 from captures.matches.directions import Bound, ByHost, bound_by_host, told
 from captures.matches.pairing import DelayAround, pair_by_key
 from captures.session import Session
@@ -38,7 +44,9 @@ _NEAR = 256
 _MOST_BYTES_AT_ONCE = 64 << 20
 
 _Key = Callable[[Columns, Rows], NDArray[np.uint64]]
-_Find = Callable[[Sequence[bytes], Sequence[int], Sequence[bytes], Sequence[int], Sequence[int]], list[Flip]]
+_Find = Callable[
+    [Sequence[bytes], Sequence[int], Sequence[bytes], Sequence[int], Sequence[int], int | None], list[Flip]
+]
 
 
 def without(rows: Rows, taken: Rows) -> Rows:
@@ -127,26 +135,56 @@ _NO_PAIRS = _Pairs(*np.empty((3, 0), np.int64))
 
 @dataclass(frozen=True, eq=False)
 class _Crossing:
-    """One direction of the channel: where its frames set out and where they arrive."""
+    """One direction of the channel: where its frames set out and where they arrive. `least_delay_ns` is 0 where one
+    clock took both captures, None where a frame may seem to arrive before it was sent."""
 
     near_capture: Columns
     far_capture: Columns
     near: Bound
     far: Bound
+    least_delay_ns: int | None
+
+    @cached_property
+    def kinds(self) -> Rows:
+        """For each row of the near capture a number that frames equal in every byte share; -1 for a frame that has no
+        equal in this direction."""
+        near = self.near.all
+        _, kinds, count = np.unique(_frame_key(self.near_capture, near), return_inverse=True, return_counts=True)
+        of_rows = np.full(len(self.near_capture), -1, np.int64)
+        of_rows[near] = np.where(count[kinds] > 1, kinds, -1)
+        return of_rows
+
+    def certain(self, pairs: _Pairs) -> _Pairs:
+        """The pairs whose packet has no equal, which cannot be another's; all of them where there are none."""
+        certain = self.kinds[pairs.sent] < 0
+        return pairs.only(certain) if certain.any() else pairs
+
+    def least_delay_of(self, known: _Pairs) -> int | None:
+        """The least delay that a pair may have, where the known ones show a lower one."""
+        if self.least_delay_ns is None:
+            return None
+        delays = self.far_capture.time_ns[known.delivered] - self.near_capture.time_ns[known.sent]
+        return int(delays.min(initial=self.least_delay_ns))
 
 
-def match_captures(sender_capture: Columns, receiver_capture: Columns, session: Session) -> tuple[Delivery, Delivery]:
+def match_captures(
+    sender_capture: Columns, receiver_capture: Columns, session: Session, one_clock: bool = True
+) -> tuple[Delivery, Delivery]:
     """What became of the packets of the sender, and of those of the receiver.
 
-    Both columns must be hashed over the same number of bytes a frame (`read_columns`). Raises OSError.
+    Both columns must be hashed over the same number of bytes a frame (`read_columns`). With `one_clock` no copy is
+    taken for one of a packet that was sent after it arrived, where there are several that it may be of. Raises OSError.
     """
+    least_delay_ns = 0 if one_clock else None
     at_sender, at_receiver = (bound_by_host(capture, session) for capture in (sender_capture, receiver_capture))
     at_sender, at_receiver = _told_by_time(sender_capture, receiver_capture, at_sender, at_receiver)
-    forward = _Crossing(sender_capture, receiver_capture, at_sender["sender"], at_receiver["sender"])
-    reverse = _Crossing(receiver_capture, sender_capture, at_receiver["receiver"], at_sender["receiver"])
+    forward = _Crossing(sender_capture, receiver_capture, at_sender["sender"], at_receiver["sender"], least_delay_ns)
+    reverse = _Crossing(
+        receiver_capture, sender_capture, at_receiver["receiver"], at_sender["receiver"], least_delay_ns
+    )
     forward_pairs, reverse_pairs = _pair_unhurt(forward), _pair_unhurt(reverse)
-    forward_pairs += _pair_damaged(forward, forward_pairs, np.concatenate([reverse_pairs.sent, reverse.near.session]))
-    reverse_pairs += _pair_damaged(reverse, reverse_pairs, np.concatenate([forward_pairs.sent, forward.near.session]))
+    forward_pairs = _with_damaged(forward, forward_pairs, np.concatenate([reverse_pairs.sent, reverse.near.session]))
+    reverse_pairs = _with_damaged(reverse, reverse_pairs, np.concatenate([forward_pairs.sent, forward.near.session]))
     unknown = without(at_sender[None].others, reverse_pairs.delivered)
     unknown_there = without(at_receiver[None].others, forward_pairs.delivered)
     return (
@@ -217,6 +255,7 @@ def _pair(crossing: _Crossing, near: Rows, far: Rows, key: _Key, known: _Pairs) 
         key(far_capture, far),
         far_capture.time_ns[far],
         known=(near_capture.time_ns[known.sent], far_capture.time_ns[known.delivered]),
+        least_delay_ns=crossing.least_delay_ns,
     )
     return near[sent], far[delivered]
 
@@ -265,10 +304,37 @@ def _header_bits(crossing: _Crossing, sent: Rows, delivered: Rows, is_routed: bo
     return bits
 
 
+def _with_damaged(crossing: _Crossing, pairs: _Pairs, explained: Rows) -> _Pairs:
+    """The pairs with those of damaged copies. Of packets equal in every byte an intact copy and a damaged one say the
+    same, so which is whose is found out once both are known."""
+    damaged = _pair_damaged(crossing, pairs, explained)
+    return _in_order(crossing, pairs + damaged) if len(damaged.sent) else pairs
+
+
+def _in_order(crossing: _Crossing, pairs: _Pairs) -> _Pairs:
+    """The pairs, where those of equal packets are made anew of all their copies."""
+    near_capture, far_capture = crossing.near_capture, crossing.far_capture
+    is_shared = crossing.kinds[pairs.sent] >= 0
+    shared, known = pairs.only(is_shared), pairs.only(~is_shared)
+    if not len(shared.sent):
+        return pairs
+    near = crossing.near.all[crossing.kinds[crossing.near.all] >= 0]
+    sent, copy = pair_by_key(
+        crossing.kinds[near].astype(np.uint64),
+        near_capture.time_ns[near],
+        crossing.kinds[shared.sent].astype(np.uint64),
+        far_capture.time_ns[shared.delivered],
+        known=(near_capture.time_ns[known.sent], far_capture.time_ns[known.delivered]),
+        least_delay_ns=crossing.least_delay_ns,
+    )
+    return known + _Pairs(near[sent], shared.delivered[copy], shared.flipped_bit[copy])
+
+
 def _pair_damaged(crossing: _Crossing, pairs: _Pairs, explained: Rows) -> _Pairs:
     """The damaged copies: sought among all frames of the far capture that are neither paired nor `explained`,
-    whatever they look like. First those with one bit hit, then those with few; at last second copies of packets that
-    have one, where headers alone would not do to tell packets that are alike."""
+    whatever they look like. First those with one bit hit, then those with few, then those of them whose checksums are
+    right; at last second copies of packets that have one, where headers alone would not do to tell packets that are
+    alike."""
     near, far_capture = crossing.near.all, crossing.far_capture
     lost = without(near, pairs.sent)
     others = without(without(np.arange(len(far_capture)), pairs.delivered), explained)
@@ -277,12 +343,33 @@ def _pair_damaged(crossing: _Crossing, pairs: _Pairs, explained: Rows) -> _Pairs
         crossing, without(lost, one.sent), without(others, one.delivered), pairs + one, find_few_bits_away, _MARGIN
     )
     found = one + few
+    lost, others = without(lost, found.sent), without(others, found.delivered)
+    found += _cancelling(crossing, lost, others, pairs + found)
     others = without(others, found.delivered)
     again = _flipped(crossing, near, others, pairs + found, find_one_bit_away, _NEAR)
     others = without(others, again.delivered)
     whole = others[far_capture.captured_bytes[others] == far_capture.wire_bytes[others]]
     found += again
     return found + _flipped(crossing, near, whole, pairs + found, partial(find_few_bits_away, may_cancel=0), _NEAR)
+
+
+def _cancelling(crossing: _Crossing, lost: Rows, others: Rows, known: _Pairs) -> _Pairs:
+    """Copies with few bits hit that left the checksums right, of packets that are like no other sent about then."""
+    any_may = partial(find_few_bits_away, may_cancel=8 * LONGEST_FRAME_BYTES)
+    pairs = _flipped(crossing, lost, others, known, any_may, _MARGIN)
+    if not len(pairs.sent):
+        return pairs
+    near_capture, far_capture = crossing.near_capture, crossing.far_capture
+    near = _by_time(near_capture, crossing.near.all)
+    places = np.searchsorted(near_capture.time_ns[near], near_capture.time_ns[pairs.sent])
+    kept = np.zeros(len(pairs.sent), np.bool_)
+    for number, (row, place) in enumerate(zip(pairs.sent.tolist(), places.tolist(), strict=True)):
+        around = near[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS]
+        around = around[near_capture.wire_bytes[around] == near_capture.wire_bytes[row]]
+        (packet,) = _frames(near_capture, pairs.sent[number : number + 1])
+        (copy,) = _frames(far_capture, pairs.delivered[number : number + 1])
+        kept[number] = is_unmistakable(packet, copy, _frames(near_capture, around))
+    return pairs.only(kept)
 
 
 def _flipped(crossing: _Crossing, packets: Rows, copies: Rows, known: _Pairs, find: _Find, margin: int) -> _Pairs:
@@ -292,6 +379,8 @@ def _flipped(crossing: _Crossing, packets: Rows, copies: Rows, known: _Pairs, fi
     if not len(copies):
         return _NO_PAIRS
     departures, arrivals = near_capture.time_ns[packets], far_capture.time_ns[copies]
+    known = crossing.certain(known)
+    least_delay_ns = crossing.least_delay_of(known)
     around = DelayAround(far_capture.time_ns[known.delivered], near_capture.time_ns[known.sent])
     delays = around.at(arrivals, otherwise=arrivals[0] - departures[0])
     places = np.searchsorted(departures, arrivals - delays)
@@ -308,6 +397,7 @@ def _flipped(crossing: _Crossing, packets: Rows, copies: Rows, known: _Pairs, fi
             _frames(far_capture, copies[some]),
             arrivals[some].tolist(),
             delays[some].tolist(),
+            least_delay_ns,
         )
         packet, copy, bit = np.array(flips, np.int64).reshape(-1, 3).T
         is_left[numbers[packet]] = False

@@ -1,8 +1,9 @@
 """Pairing things that are seen at two points by their keys, in the order of time, where keys may repeat.
 
 Packets of a protocol are often byte for byte the same (keep-alives, retransmissions with an IP
-identification of 0), so a key alone does not tell which of several a copy belongs to; the delay of the
-packets around it does. Where keys do not repeat, which is nearly everywhere, nothing is sorted.
+identification of 0), so a key alone does not tell which of several a copy belongs to. The delay of the packets
+around it does, and the order of the channel: copies of equal packets arrive in the order in which these were sent, and
+none before it was sent. Where keys do not repeat, which is nearly everywhere, nothing is sorted.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ Keys = NDArray[np.uint64]
 Times = NDArray[np.int64]
 
 _NO_TIMES = np.empty(0, np.int64)
+_NEVER = np.iinfo(np.int64).max
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: the high bits of a product with it depend on all bits of a key (Knuth, TAOCP 6.4)."""
 _SPARE_BITS = 2
 """A table of four times as many places as keys: one key in ten meets another one in its place."""
+_TRIED_DELAYS, _TRIED_GROUPS, _TRIED_ARRIVALS = 64, 64, 256
+"""Where no delay is known: how many are tried, on how many groups of equal packets and arrivals in them."""
 
 
 def pair_by_key(
@@ -29,6 +33,7 @@ def pair_by_key(
     far_keys: Keys,
     far_times: Times,
     known: tuple[Times, Times] = (_NO_TIMES, _NO_TIMES),
+    least_delay_ns: int | None = None,
 ) -> tuple[Indices, Indices]:
     """Pairs (index of the near one, index of the far one) of equal keys; each far one is in at most one pair.
 
@@ -36,6 +41,9 @@ def pair_by_key(
     the delay of those around them which belong together; where that does not tell, they are paired in their order,
     and one is taken as duplicated only if more far than near ones have the key. Times are in ns and need not be
     sorted. `known` are departures and arrivals of others that show the delay, too.
+
+    Of keys that repeat no pair has a delay below `least_delay_ns` (0 where one clock gave all times), unless keys that
+    do not repeat show such delays; a far one that could only have such a pair is in none. None: any delay may be.
     """
     if not len(near_keys) or not len(far_keys):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -48,8 +56,10 @@ def pair_by_key(
     if not len(groups.near_count):
         return near, far
     departures, arrivals = np.concatenate([known[0], near_times[near]]), np.concatenate([known[1], far_times[far]])
+    if least_delay_ns is not None:
+        least_delay_ns = min(least_delay_ns, int((arrivals - departures).min(initial=least_delay_ns)))
     around = DelayAround(arrivals, departures)
-    several_near, several_far = groups.assigned(near_times, far_times, around)
+    several_near, several_far = groups.assigned(near_times, far_times, around, least_delay_ns)
     return np.concatenate([near, several_near]), np.concatenate([far, several_far])
 
 
@@ -119,14 +129,20 @@ class _Groups:
             self.far_count[kept],
         )
 
-    def assigned(self, near_times: Times, far_times: Times, around: DelayAround) -> tuple[Indices, Indices]:
-        """The pairs within the groups: every far one with a near one."""
+    def assigned(
+        self, near_times: Times, far_times: Times, around: DelayAround, least_delay_ns: int | None
+    ) -> tuple[Indices, Indices]:
+        """The pairs within the groups: every far one with a near one, unless all near ones were sent too late."""
         near = self.near[_spans(self.near_first, self.near_count)]
         far = self.far[_spans(self.far_first, self.far_count)]
-        alone = far_times[self.far[self.far_first]] - near_times[self.near[self.near_first]]
-        wanted = far_times[far] - around.at(far_times[far], otherwise=np.repeat(alone, self.far_count))
-        chosen = assign_in_order(near_times[near], self.near_count, wanted, self.far_count)
-        return near[chosen], far
+        departures, arrivals = near_times[near], far_times[far]
+        delays = around.at(arrivals, otherwise=0)
+        if not around.is_known:
+            delays += _likely_delay(departures, self.near_count, arrivals, self.far_count, least_delay_ns)
+        latest = np.full(len(far), _NEVER) if least_delay_ns is None else arrivals - least_delay_ns
+        chosen = assign_in_order(departures, self.near_count, arrivals - delays, latest, self.far_count)
+        is_paired = chosen >= 0
+        return near[chosen[is_paired]], far[is_paired]
 
 
 def _spans(first: Indices, count: Indices) -> Indices:
@@ -144,54 +160,104 @@ class DelayAround:
         self._arrivals = arrival_times[order]
         self._delays = self._arrivals - departure_times[order]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the delay of any packet is known."""
+        return len(self._arrivals) > 0
+
     def at(self, times: Times, otherwise: Times | int) -> Times:
         """The delay at each of the times, or `otherwise` where no packet is known."""
-        if not len(self._arrivals):
-            return np.broadcast_to(np.asarray(otherwise, np.int64), times.shape)
+        if not self.is_known:
+            return np.full(times.shape, otherwise, np.int64)
         before = np.searchsorted(self._arrivals, times, "right") - 1
         return self._delays[np.maximum(before, 0)]
 
 
-def assign_in_order(departures: Times, near_count: Indices, wanted: Times, far_count: Indices) -> Indices:
-    """For each wanted time of a group the index of a departure of the same group.
+def assign_in_order(
+    departures: Times, near_count: Indices, wanted: Times, latest: Times, far_count: Indices
+) -> Indices:
+    """For each wanted time of a group the index of a departure of the same group that is not after its `latest` time;
+    -1 where there is none.
 
-    The groups lie one behind the other, `near_count` departures and `far_count` wanted times each; in a group both
+    The groups lie one behind the other, `near_count` departures and `far_count` wanted times each; in a group all
     are in the order of time. Where every wanted time of a group is unmistakable, less than a quarter of the
     shortest gap away from a departure, that departure is taken, perhaps more than once. Else it is the nearest one
-    that does not run backwards, and none is taken twice unless there are fewer of them than wanted times.
+    that does not run backwards, and none is taken twice unless some wanted time would be left without.
     """
     groups = np.arange(len(near_count))
     near_group, far_group = np.repeat(groups, near_count), np.repeat(groups, far_count)
-    near_first = np.cumsum(near_count) - near_count
+    near_first, far_first = np.cumsum(near_count) - near_count, np.cumsum(far_count) - far_count
     nearest = _nearest(departures, near_group, wanted, far_group, near_first)
     off = np.abs(wanted - departures[near_first[far_group] + nearest])
-    far_first = np.cumsum(far_count) - far_count
     clear = np.maximum.reduceat(off, far_first) < _shortest_gap(departures, near_group) // 4
 
+    last = _rank(departures, near_group, latest, far_group, near_first, counts_equal=True) - 1
     rank = np.arange(len(wanted)) - far_first[far_group]
-    spare = (near_count - far_count)[far_group]
-    once = np.minimum(_rising(nearest - rank, far_group) + rank, spare + rank)
-    chosen = np.where(clear[far_group], nearest, np.where(spare < 0, _rising(nearest, far_group), once))
-    return near_first[far_group] + chosen
+    most = rank - _rising((rank - last)[::-1], groups[-1] - far_group[::-1])[::-1]
+    has_one_each = np.minimum.reduceat(most, far_first) >= 0
+    once = np.minimum(_rising(nearest - rank, far_group) + rank, most)
+    again = np.minimum(np.where(clear[far_group], nearest, _rising(nearest, far_group)), last)
+    chosen = np.where((has_one_each & ~clear)[far_group], once, again)
+    return np.where(chosen >= 0, near_first[far_group] + chosen, -1)
 
 
 def _nearest(departures: Times, near_group: Indices, wanted: Times, far_group: Indices, near_first: Indices) -> Indices:
     """For each wanted time the rank of the nearest departure of its group."""
     inner = np.flatnonzero(near_group[:-1] == near_group[1:])
     middles = departures[inner] + (departures[inner + 1] - departures[inner]) // 2
-    times = np.concatenate([wanted, middles])
-    is_middle = np.arange(len(times)) >= len(wanted)
-    order = np.lexsort((is_middle, times, np.concatenate([far_group, near_group[inner]])))
-    middles_before = np.empty(len(times), np.int64)
-    middles_before[order] = np.cumsum(is_middle[order])
-    return middles_before[: len(wanted)] - (near_first - np.arange(len(near_first)))[far_group]
+    first_middle = near_first - np.arange(len(near_first))
+    return _rank(middles, near_group[inner], wanted, far_group, first_middle, counts_equal=False)
+
+
+def _rank(
+    marks: Times, mark_group: Indices, times: Times, time_group: Indices, first: Indices, counts_equal: bool
+) -> Indices:
+    """For each time how many marks of its group are before it, or equal to it if these are counted; `first` is the
+    index of each group's first mark."""
+    is_mark = np.arange(len(times) + len(marks)) >= len(times)
+    tie = ~is_mark if counts_equal else is_mark
+    order = np.lexsort((tie, np.concatenate([times, marks]), np.concatenate([time_group, mark_group])))
+    marks_before = np.empty(len(order), np.int64)
+    marks_before[order] = np.cumsum(is_mark[order])
+    return marks_before[: len(times)] - first[time_group]
+
+
+def _likely_delay(
+    departures: Times, near_count: Indices, arrivals: Times, far_count: Indices, least_delay_ns: int | None
+) -> int:
+    """The delay of a channel of which nothing is known but groups as those of `assign_in_order`: of the delays that the
+    first arrival of a small group may have had, the least one by which the arrivals of many groups come about as close
+    to departures as by any."""
+    groups = np.argsort(near_count * far_count, kind="stable")[:_TRIED_GROUPS]
+    near_first, far_first = np.cumsum(near_count) - near_count, np.cumsum(far_count) - far_count
+    first, count = near_first[groups[0]], min(int(near_count[groups[0]]), _TRIED_DELAYS)
+    possible = np.sort(arrivals[far_first[groups[0]]] - departures[first : first + count])
+    if least_delay_ns is not None:
+        possible = possible[possible >= least_delay_ns]
+    if not len(possible):
+        return int(arrivals[0] - departures[0])
+    near, far = _spans(near_first[groups], near_count[groups]), _spans(far_first[groups], far_count[groups])
+    near_group = np.repeat(np.arange(len(groups)), near_count[groups])
+    far_group = np.repeat(np.arange(len(groups)), far_count[groups])
+    far, far_group = far[:_TRIED_ARRIVALS], far_group[:_TRIED_ARRIVALS]
+    ranks = np.cumsum(near_count[groups]) - near_count[groups]
+    off = np.array(
+        [
+            np.abs(wanted - departures[near][ranks[far_group] + nearest]).sum()
+            for delay in possible.tolist()
+            for wanted in (arrivals[far] - delay,)
+            for nearest in (_nearest(departures[near], near_group, wanted, far_group, ranks),)
+        ]
+    )
+    slack = len(far) * (_shortest_gap(departures[near], near_group).min() // 4)
+    return int(possible[np.argmax(off <= off.min() + slack)])
 
 
 def _shortest_gap(departures: Times, group: Indices) -> Times:
     """Of each group the shortest time between two departures; as good as no end where there is only one."""
     gaps = np.diff(departures, append=departures[-1:])
     last = np.append(group[1:] != group[:-1], True)
-    gaps[last] = np.iinfo(np.int64).max
+    gaps[last] = _NEVER
     return np.minimum.reduceat(gaps, np.flatnonzero(np.append(True, last[:-1])))
 
 

@@ -35,6 +35,7 @@ from tests.unit.captures.making import (
 )
 
 OWD_NS = 25_000_000
+CHECKED = ("-o", "udp.check_checksum:TRUE")
 ARPS = [(time, bytes(Ether(type=0x0806) / Raw(bytes(46)))) for time, _ in timed([b""] * 3, step_ns=7_777_777)]
 
 
@@ -115,6 +116,95 @@ def test_of_packets_equal_in_every_byte_the_lost_one_is_named(tmp_path: Path) ->
     assert (delivery.delay_ns == OWD_NS).all()
 
 
+SOME_KINDS = st.lists(st.integers(0, 2), min_size=1, max_size=40)
+IN_ORDER = ("arrives", "arrives", "lost", "damaged")
+
+
+def equal_packets(kinds: list[int], first: list[bytes]) -> list[Timed]:
+    """A packet a millisecond, all of a kind equal in every byte, behind the `first` ones."""
+    return timed([*first, *(udp_frame(Random(kind).randbytes(60)) for kind in kinds)])
+
+
+def damaged(frame: bytes, chance: Random) -> bytes:
+    """With one to three bits flipped."""
+    for bit in chance.sample(range(8 * len(frame)), chance.randint(1, 3)):
+        frame = flip(frame, bit)
+    return frame
+
+
+def pairs_of(delivery: Delivery, folder: Path) -> list[tuple[int, int]]:
+    """When each packet was sent and when its copy arrived, in the order of arrival."""
+    near, far = (read_columns(folder / f"{side}.pcap").time_ns for side in ("sender", "receiver"))
+    return list(zip(near[delivery.sent].tolist(), far[delivery.delivered].tolist(), strict=True))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(
+    kinds=SOME_KINDS,
+    fates=st.lists(st.sampled_from(IN_ORDER), min_size=40, max_size=40),
+    is_delay_shown=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_of_equal_packets_intact_and_damaged_copies_in_order_are_each_found(
+    tmp_path: Path, kinds: list[int], fates: list[str], is_delay_shown: bool, seed: int
+) -> None:
+    """With losses, if a packet without an equal shows the delay; without losses, the order alone tells."""
+    chance = Random(seed)
+    if is_delay_shown:
+        sent, fates = equal_packets(kinds, [udp_frame(b"first")]), ["arrives", *fates]
+    else:
+        sent, fates = equal_packets(kinds, []), [fate.replace("lost", "damaged") for fate in fates]
+    history = list(zip(sent, fates, strict=False))
+    arrived = [(time, damaged(frame, chance) if fate == "damaged" else frame) for (time, frame), fate in history]
+    came = [packet for packet, (_, fate) in zip(arrived, history, strict=True) if fate != "lost"]
+    delivery = matched(tmp_path, sent, later(came, OWD_NS))
+    assert_accounted(delivery)
+    assert pairs_of(delivery, tmp_path) == [(time, time + OWD_NS) for time, _ in came]
+    assert np.count_nonzero(delivery.flipped_bit != INTACT) == [fate for _, fate in history].count("damaged")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(
+    kinds=SOME_KINDS,
+    fates=st.lists(st.sampled_from((*IN_ORDER, "doubled", "late")), min_size=40, max_size=40),
+    longest_ms=st.sampled_from([0, 1, 7, 60]),
+    seed=st.integers(0, 99),
+)
+def test_no_copy_of_equal_packets_is_taken_for_one_of_a_packet_sent_later(
+    tmp_path: Path, kinds: list[int], fates: list[str], longest_ms: int, seed: int
+) -> None:
+    """Whatever the channel does, and although no packet without an equal shows its delay."""
+    chance = Random(seed)
+    sent = equal_packets(kinds, [])
+    came: list[Timed] = []
+    for (time, frame), fate in zip(sent, fates, strict=False):
+        delays = [chance.randint(0, longest_ms * 1_000_000) for _ in range({"lost": 0, "doubled": 2}.get(fate, 1))]
+        came += [(time + delay + (3_000_000 if fate == "late" else 0), frame) for delay in delays]
+        if fate == "damaged":
+            came[-1] = (came[-1][0], damaged(frame, chance))
+    delivery = matched(tmp_path, sent, sorted(came))
+    assert (delivery.delay_ns >= 0).all()
+    assert len(delivery.delivered) == len(came)
+
+
+def test_of_equal_packets_paired_each_for_itself_some_would_come_before_they_were_sent() -> None:
+    """The control: intact copies by themselves in their order, and damaged ones with what is left."""
+    near, far = (read_columns(DATA / f"equal-nacks-{side}.pcap").time_ns for side in ("receiver", "sender"))
+    sent, intact, hit = near[[121, 124]], far[[124]], far[[121]]
+    assert intact[0] - sent[0] > 10 * 10**9
+    assert hit[0] - sent[1] < 0
+
+
+def test_an_equal_packet_of_which_the_first_copy_was_damaged_keeps_its_delay() -> None:
+    session = SESSION.model_copy(update={"udp_ports": (12347,), "tcp_ports": ()})
+    captures = [read_columns(DATA / f"equal-nacks-{side}.pcap") for side in ("sender", "receiver")]
+    _, reverse = match_captures(*captures, session)
+    rows = [(106, 106), (109, 109), (121, 121), (124, 124), (128, 128), (130, 130), (132, 132)]
+    assert list(zip(reverse.sent.tolist(), reverse.delivered.tolist(), strict=True)) == rows
+    assert (reverse.flipped_bit != INTACT).tolist() == [True, False, True, False, True, True, False]
+    assert {round(delay_ns / 1e9, 3) for delay_ns in reverse.delay_ns.tolist()} == {1.251}
+
+
 def test_a_packet_that_waited_in_a_queue_keeps_its_own_delay(tmp_path: Path) -> None:
     sent = numbered(10)
     delivered = [(time + OWD_NS + 1_000_000 * n, frame) for n, (time, frame) in enumerate(sent)]
@@ -155,6 +245,66 @@ def test_a_frame_that_differs_in_few_bits_and_is_right_is_another_packet(tmp_pat
     sent = timed([udp_frame(bytes(800) + bytes([n])) for n in range(20)])
     delivery = matched(tmp_path, sent[:7] + sent[8:], later(sent[:8] + sent[9:], OWD_NS))
     assert len(delivery.unexplained) == 1
+    assert len(delivery.lost) == 1
+
+
+def cancelling_bits(frame: bytes) -> tuple[int, int, int]:
+    """Three bits behind the UDP header whose flips leave the checksum right: two rise in one column of its 16-bit words
+    and one falls in the column above."""
+    bits = "".join(f"{byte:08b}" for byte in frame)
+    behind = range(8 * 42, 8 * len(frame))
+    rising = [bit for bit in behind if bit % 16 == 9 and bits[bit] == "0"]
+    falling = [bit for bit in behind if bit % 16 == 8 and bits[bit] == "1"]
+    return rising[0], rising[1], falling[0]
+
+
+def hit_in_the_seventh(frames: list[bytes], bits: tuple[int, ...]) -> tuple[list[Timed], list[Timed]]:
+    """The frames as sent, and as they arrive where the seventh has these bits flipped."""
+    sent = timed(frames)
+    hit = frames[7]
+    for bit in bits:
+        hit = flip(hit, bit)
+    return sent, later([*sent[:7], (sent[7][0], hit), *sent[8:]], OWD_NS)
+
+
+def test_a_copy_whose_flips_leave_its_checksums_right_is_found(tmp_path: Path) -> None:
+    chance = Random(2)
+    frames = [udp_frame(chance.randbytes(400)) for _ in range(20)]
+    bits = cancelling_bits(frames[7])
+    sent, delivered = hit_in_the_seventh(frames, bits)
+    assert tshark_rows(write_pcap(tmp_path / "hit.pcap", delivered), "udp.checksum.status == 0", *CHECKED) == []
+    delivery = matched(tmp_path, sent, delivered)
+    assert_accounted(delivery)
+    assert delivery.flipped_bit.max() == min(bits)
+
+
+def test_where_packets_are_as_near_to_each_other_such_a_copy_is_left_unexplained(tmp_path: Path) -> None:
+    """It may as well be of a packet that the near capture missed."""
+    frames = [udp_frame(Random(1).randbytes(400) + bytes([n])) for n in range(20)]
+    sent, delivered = hit_in_the_seventh(frames, cancelling_bits(frames[7]))
+    delivery = matched(tmp_path, sent, delivered)
+    assert (len(delivery.lost), len(delivery.unexplained)) == (1, 1)
+
+
+@pytest.mark.parametrize("payload_bytes", [26, 400, 1458])
+def test_a_copy_is_recognised_up_to_one_bit_in_32_wherever_they_are(tmp_path: Path, payload_bytes: int) -> None:
+    chance = Random(payload_bytes)
+    frames = [udp_frame(chance.randbytes(payload_bytes)) for _ in range(60)]
+    most = 8 * len(frames[0]) // 32
+    copies = frames.copy()
+    for number in range(len(frames)):
+        for bit in chance.sample(range(8 * len(frames[0])), 1 + number * (most - 1) // (len(frames) - 1)):
+            copies[number] = flip(copies[number], bit)
+    delivery = matched(tmp_path, timed(frames), later(timed(copies), OWD_NS))
+    assert_accounted(delivery)
+    assert (delivery.delay_ns == OWD_NS).all()
+
+
+def test_a_copy_with_more_than_one_bit_in_32_hit_is_not_recognised(tmp_path: Path) -> None:
+    chance = Random(4)
+    frames = [udp_frame(chance.randbytes(400)) for _ in range(20)]
+    bits = chance.sample(range(8 * len(frames[0])), 8 * len(frames[0]) // 32 + 1)
+    delivery = matched(tmp_path, *hit_in_the_seventh(frames, tuple(bits)))
     assert len(delivery.lost) == 1
 
 

@@ -11,7 +11,9 @@ from captures.matches.pairing import assign_in_order, pair_by_key
 DELAY = 25
 
 
-def pairs(near: list[tuple[int, int]], far: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def pairs(
+    near: list[tuple[int, int]], far: list[tuple[int, int]], least_delay_ns: int | None = 0
+) -> list[tuple[int, int]]:
     """Of (key, time) at both points: the pairs of indices, sorted."""
     near_columns = np.array(near, np.int64).reshape(-1, 2)
     far_columns = np.array(far, np.int64).reshape(-1, 2)
@@ -20,14 +22,19 @@ def pairs(near: list[tuple[int, int]], far: list[tuple[int, int]]) -> list[tuple
         near_columns[:, 1],
         far_columns[:, 0].astype(np.uint64),
         far_columns[:, 1],
+        least_delay_ns=least_delay_ns,
     )
     return sorted(zip(first.tolist(), second.tolist(), strict=True))
 
 
-def assigned(departures: list[int], wanted: list[int]) -> list[int]:
-    """What one group is assigned."""
+NEVER = 10**6
+
+
+def assigned(departures: list[int], wanted: list[int], latest: list[int] | None = None) -> list[int]:
+    """What one group is assigned; no departure after the `latest`, where there are some."""
     counts = np.array([len(departures)]), np.array([len(wanted)])
-    return assign_in_order(np.array(departures), counts[0], np.array(wanted), counts[1]).tolist()
+    last = np.array(latest or [NEVER] * len(wanted))
+    return assign_in_order(np.array(departures), counts[0], np.array(wanted), last, counts[1]).tolist()
 
 
 def test_single_keys_are_paired_whatever_their_order() -> None:
@@ -73,7 +80,46 @@ def test_a_departure_that_is_unmistakable_is_taken_twice() -> None:
 def test_groups_are_assigned_each_for_itself() -> None:
     departures, wanted = np.array([0, 10, 5, 3, 7]), np.array([9, 5, 5, 4])
     counts = np.array([2, 1, 2]), np.array([1, 2, 1])
-    assert assign_in_order(departures, counts[0], wanted, counts[1]).tolist() == [1, 2, 2, 3]
+    latest = np.full(4, NEVER)
+    assert assign_in_order(departures, counts[0], wanted, latest, counts[1]).tolist() == [1, 2, 2, 3]
+
+
+def test_a_departure_after_the_latest_time_is_not_taken_although_it_is_nearer() -> None:
+    assert assigned([0, 100], [90], latest=[95]) == [0]
+
+
+def test_an_assignment_leaves_room_for_those_before_which_less_was_sent() -> None:
+    assert assigned([0, 10, 20], [12, 18], latest=[50, 15]) == [0, 1]
+
+
+def test_a_departure_is_taken_twice_where_another_would_have_to_be_after_the_arrival() -> None:
+    assert assigned([0, 100], [40, 60], latest=[45, 65]) == [0, 0]
+
+
+def test_what_arrived_before_all_departures_is_assigned_none() -> None:
+    assert assigned([10, 20], [0, 12], latest=[5, 25]) == [-1, 0]
+
+
+def test_equal_packets_alone_of_which_one_was_lost_show_a_delay_that_fits_all() -> None:
+    near = [(7, 0), (7, 1000), (8, 1100), (8, 1300), (9, 1350), (9, 1430)]
+    far = [(7, 1000 + DELAY), (8, 1100 + DELAY), (9, 1350 + DELAY), (9, 1430 + DELAY)]
+    assert pairs(near, far) == [(1, 0), (2, 1), (4, 2), (5, 3)]
+
+
+def test_of_delays_that_fit_alike_the_least_is_taken() -> None:
+    assert pairs([(7, 0), (7, 100), (7, 200)], [(7, 100 + DELAY), (7, 200 + DELAY)]) == [(1, 0), (2, 1)]
+
+
+def test_a_copy_that_came_before_all_equal_packets_were_sent_is_in_no_pair() -> None:
+    assert pairs([(1, 0), (7, 50), (7, 90)], [(1, DELAY), (7, 40)]) == [(0, 0)]
+
+
+def test_on_two_clocks_a_copy_may_come_before_its_packet() -> None:
+    assert pairs([(7, 50), (7, 90)], [(7, 10), (7, 50)], least_delay_ns=None) == [(0, 0), (1, 1)]
+
+
+def test_delays_below_zero_that_keys_which_do_not_repeat_show_are_those_of_the_others() -> None:
+    assert pairs([(1, 50), (7, 60), (7, 90)], [(1, 10), (7, 20), (7, 50)]) == [(0, 0), (1, 1), (2, 2)]
 
 
 @given(
