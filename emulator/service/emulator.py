@@ -7,7 +7,9 @@ import hashlib
 import logging
 import platform
 import secrets
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +26,7 @@ from emulator.kernel.stages import Stages, differences, kept, link_of, stages_of
 from emulator.kernel.survey import NOTHING, Survey, survey
 from emulator.link import LinkSpec
 from emulator.service.ownership import take
-from emulator.service.player import Moment, Player
+from emulator.service.player import Moment, Player, Position
 from emulator.written import LARGEST_SEED
 
 API = 2
@@ -40,6 +42,17 @@ _NO_TIMELINE: dict[str, Any] = {
 }
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Remembered:
+    """All that makes a channel what it is at a moment. Without `described` there was none in the kernel."""
+
+    described: dict[str, Any] | None
+    asked: ChannelSpec
+    links: dict[str, LinkSpec]
+    drawn_seeds: dict[str, int]
+    position: Position | None
 
 
 class Emulator:
@@ -63,6 +76,8 @@ class Emulator:
         self._spare = Spare()
         self._capabilities: dict[str, Any] = {}
         self._player: Player | None = None
+        self._last_moment: Moment | None = None
+        """The last step of the player's timeline that was applied."""
         self._configurations = 0
         """Counts up with whatever changes or clears the channel."""
         self._stopped = False
@@ -85,14 +100,8 @@ class Emulator:
         asked = ChannelSpec.from_wire(channel)
         asked.refuse_to_begin_held()
         with self._lock, open_rtnetlink() as netlink:
-            self._refuse_if_stopped()
-            found = survey(netlink)
-            directions = self._directions(found, residents(netlink))
-            self._refuse_what_lacks(netlink, asked)
-            self._clear(netlink, found)
-            self._make(directions)
-            self._asked = asked
-            return self._become(netlink, NOTHING, asked.states[0])
+            found, directions = self._ready_for(netlink, asked)
+            return self._replace(netlink, found, directions, asked)
 
     def change(self, direction: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Change some fields of one link ("forward" or "reverse") and nothing else; return what the kernel has.
@@ -141,35 +150,45 @@ class Emulator:
     def certify(self, channel: object, options: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
         """Apply a channel, measure with probes whether it is as asked, and return what was found.
 
-        Afterwards the channel from before is applied anew, its timeline not begun.
+        Afterwards the channel from before is there again as `describe` returned it, whether it was configured, changed
+        or left by a step of its timeline. A timeline that was running resumes where it was: the measurement takes none
+        of its time. What was in flight is lost, and counters begin anew. If what the kernel then has is not what it had
+        before (fault 1), nothing is left of the channel.
 
-        Nobody else may send meanwhile, nor change anything (fault 1). `options`: `alpha` (0.001: how often a channel
-        that is as asked may fail), `budget_s` (600: what would take the channel longer to send is not measured),
-        `packets` (as many probes for each share instead of enough for ten events), `tolerance_ns` (of delays: 200,000,
-        what a machine that is not too busy keeps to; 1000 on a clock that stands still while it computes).
+        No other traffic may pass meanwhile, and nothing be changed (fault 1). `options`: `alpha` (0.001: how often a
+        channel that is as asked may fail), `budget_s` (60: how long the channel may take to send the probes of one
+        measurement), `packets` (as many probes for each share instead of enough to catch a share that is wrong by a
+        factor of 1.5), `tolerance_ns` (of delays: 200,000, what a machine that is not too busy keeps to; 1000 on a
+        clock that stands still while it computes).
         Returns `verdict` ("ok", "failed", "incomplete") and `checks`, each with `direction`, `quantity`, `verdict`,
-        `asked`, `measured`, the interval `low` to `high`, `count` and `reason`, as far as there are any.
+        `asked`, `measured`, the interval `low` to `high`, `count` and `reason`, and what it would have caught
+        with `detection_probability`: a value of `detectable_low` or less, or of `detectable_high` or more; as far as
+        there are any.
         """
         from emulator.certification.certify import certify  # numpy: only who asks for a certificate waits for it
 
         wanted = _certify_options(options)
-        with self._lock:
-            before = self._asked
-        self.configure(channel)
-        with self._lock:
-            asked, measured = self._asked, self._configurations
+        asked = ChannelSpec.from_wire(channel)
+        asked.refuse_to_begin_held()
+        with self._lock, open_rtnetlink() as netlink:
+            found, directions = self._ready_for(netlink, asked)
+            before = self._remembered(netlink)
+            try:
+                self._replace(netlink, found, directions, asked)
+            except BaseException:
+                self._restore(netlink, before)
+                raise
+            measured = self._configurations
         try:
             certificate = certify(asked, self._port_names, **wanted)
         finally:
             with self._lock, open_rtnetlink() as netlink:
-                disturbed = self._configurations != measured
-                if not disturbed:
-                    self._clear(netlink, survey(netlink))
-            if disturbed:
-                raise ChannelRefused("certify: somebody changed or cleared the channel meanwhile; measure again, alone")
+                if self._configurations != measured:
+                    raise ChannelRefused(
+                        "certify: the channel was changed or cleared meanwhile; next: certify again, alone"
+                    )
+                self._restore(netlink, before)
         log.info("certified: %s", certificate.verdict)
-        if not before.unimpaired or before.bypass:
-            self.configure(before.to_wire())
         return certificate.to_wire()
 
     def timeline_start(self) -> dict[str, Any]:
@@ -249,6 +268,55 @@ class Emulator:
         if lacks := lacking(asked, self._probed(netlink)):
             raise NotCapable(f"this kernel lacks what the channel needs: {'; '.join(lacks)}")
 
+    def _ready_for(self, netlink: IPRoute, asked: ChannelSpec) -> tuple[Survey, dict[str, Direction]]:
+        """Return what is at the ports and the directions between them, or raise why the channel cannot be applied."""
+        self._refuse_if_stopped()
+        found = survey(netlink)
+        directions = self._directions(found, residents(netlink))
+        self._refuse_what_lacks(netlink, asked)
+        return found, directions
+
+    def _replace(
+        self, netlink: IPRoute, found: Survey, directions: Mapping[str, Direction], asked: ChannelSpec
+    ) -> dict[str, Any]:
+        """Apply a channel in place of the one before; return the one that the kernel has."""
+        self._clear(netlink, found)
+        self._make(directions)
+        self._asked = asked
+        return self._become(netlink, NOTHING, asked.states[0])
+
+    def _remembered(self, netlink: IPRoute) -> _Remembered:
+        return _Remembered(
+            self._described(netlink) if self._in_kernel else None,
+            self._asked,
+            self._links,
+            self._drawn_seeds,
+            self._player.position(self._last_moment) if self._player is not None else None,
+        )
+
+    def _restore(self, netlink: IPRoute, before: _Remembered) -> None:
+        """Make the channel what it was. Raises ChannelRefused, with nothing left of it, if that does not succeed."""
+        found = survey(netlink)
+        self._clear(netlink, found)
+        if before.described is None:
+            return
+        self._make(self._directions(found))
+        self._drawn_seeds = before.drawn_seeds
+        self._asked = before.asked
+        last = before.position.last if before.position else None
+        elapsed_ns = before.position.elapsed_ns if before.position else 0
+        holds = {} if last is None else _outage_ends(last, before.links, time.monotonic_ns() - elapsed_ns)
+        has = self._become(netlink, NOTHING, before.links, holds)
+        if has != before.described:
+            self._clear(netlink, survey(netlink))
+            raise ChannelRefused(
+                f"certify: the channel from before was not restored: got {has}, wanted {before.described}; the channel "
+                "was cleared; next: configure it again"
+            )
+        if before.position is not None:
+            self._last_moment = last
+            self._player = Player(before.asked, self._step, before.position)
+
     def _make(self, directions: Mapping[str, Direction]) -> None:
         self._in_kernel = {name: InKernel(direction, self._spare) for name, direction in directions.items()}
         self._drawn_seeds = {name: secrets.randbelow(LARGEST_SEED + 1) for name in DIRECTIONS}
@@ -325,15 +393,16 @@ class Emulator:
             changed = {name: link for name, link in moment.links.items() if link != before[name]}
             links = self._links | {name: _seeded_for(link, moment.number) for name, link in changed.items()}
             holds = {
-                name: player.started_ns + end_ns
-                for name, end_ns in moment.down_until_ns.items()
-                if end_ns is not None and _holds(links[name]) and not _holds(before[name])
+                name: end_ns
+                for name, end_ns in _outage_ends(moment, links, player.started_ns).items()
+                if not _holds(before[name])
             }
             self._become(netlink, survey(netlink, whose=False), links, holds)
+            self._last_moment = moment
 
     def _forget_player(self) -> None:
         """Whatever step it is at, it is no longer the one whose steps count."""
-        player, self._player = self._player, None
+        player, self._player, self._last_moment = self._player, None, None
         if player is not None:
             player.stop()
 
@@ -379,6 +448,15 @@ def _certify_options(options: object) -> dict[str, Any]:
     if any(value <= 0 for value in wanted.values()) or wanted.get("alpha", 0.5) >= 1:
         raise InvalidChannel(f"certify: got the options {options!r:.100}, wanted them above 0, and alpha below 1")
     return wanted
+
+
+def _outage_ends(moment: Moment, links: Mapping[str, LinkSpec], started_ns: int) -> dict[str, int]:
+    """When the outages of links that hold end, on the clock on which the timeline began at `started_ns`."""
+    return {
+        name: started_ns + end_ns
+        for name, end_ns in moment.down_until_ns.items()
+        if end_ns is not None and _holds(links[name])
+    }
 
 
 def _holds(link: LinkSpec) -> bool:

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, dropwhile
 from threading import Condition, Thread
 from typing import Any
 
@@ -67,24 +67,41 @@ def _all_ends(states: list[tuple[int, dict[str, LinkSpec]]]) -> list[dict[str, i
 Links = dict[str, LinkSpec]
 
 
+@dataclass(frozen=True)
+class Position:
+    """Where a timeline is: the time since its beginning, the last step applied, and how late its steps were."""
+
+    elapsed_ns: int = 0
+    last: Moment | None = None
+    late_ns: tuple[int, ...] = ()
+    latest_ns: int = 0
+
+
 class Player:
     """Plays a timeline in a thread of its own until it ends or `stop` is called.
 
     `apply` is called at each moment with the player, the moment, and the links as they were before it, without what
-    seeds have become of them. It began at `started_ns` of the monotonic clock.
+    seeds have become of them. Time 0 of the timeline is `started_ns` of the monotonic clock. A player resumes from the
+    `position` of an earlier one as if no time had passed since.
     """
 
-    def __init__(self, channel: ChannelSpec, apply: Callable[["Player", Moment, Links], None]) -> None:
-        self._moments = moments(channel)
-        self._before = channel.states[0]
+    def __init__(
+        self,
+        channel: ChannelSpec,
+        apply: Callable[["Player", Moment, Links], None],
+        position: Position = Position(),
+    ) -> None:
+        last = position.last
+        self._applied = last.number if last else 0
+        self._moments = dropwhile(lambda moment: moment.number <= self._applied, moments(channel))
+        self._before = last.links if last else channel.states[0]
         self._apply = apply
         self._changed = Condition()
         self._stopped = False
         self._failure = ""
-        self._late_ns: deque[int] = deque(maxlen=MOST_LATENESSES)
-        self._latest_ns = 0
-        self._applied = 0
-        self.started_ns = time.monotonic_ns()
+        self._late_ns: deque[int] = deque(position.late_ns, maxlen=MOST_LATENESSES)
+        self._latest_ns = position.latest_ns
+        self.started_ns = time.monotonic_ns() - position.elapsed_ns
         self._thread = Thread(target=self._play, name="timeline", daemon=True)
         self._thread.start()
 
@@ -97,6 +114,12 @@ class Player:
     def join(self) -> None:
         """Wait until it has ended."""
         self._thread.join()
+
+    def position(self, last: Moment | None) -> Position:
+        """Return where the timeline is now. `last` is the last step whose effect the links have."""
+        with self._changed:
+            elapsed_ns = time.monotonic_ns() - self.started_ns
+            return Position(elapsed_ns, last, tuple(self._late_ns), self._latest_ns)
 
     def status(self) -> dict[str, Any]:
         """Return whether it is running, how many steps were applied, and how late the last 1000 of them and
