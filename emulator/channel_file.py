@@ -26,6 +26,8 @@ Changes = Mapping[str, Mapping[str, Any]]
 
 _ABOUT = ("name", "title", "source")
 _TIMELINE_KEYS = ("steps", "loop_after", "trace", "contacts", "outside")
+CHANNEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+"""Runs, and so directories, are named after their channel."""
 _VALUE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What ruamel raises for a value that its tag or its shape does not let it make, such as `2001-99-99`."""
 
@@ -78,6 +80,11 @@ def parse_channel(
     places = _Places(file, node, changes or {})
     if wrong := [key for key, value in about.items() if not isinstance(value, str)]:
         raise InvalidChannel(f"{places.of(wrong[0])}: got {about[wrong[0]]!r:.60}, wanted text; next: quote it")
+    if about["name"] and not re.fullmatch(CHANNEL_NAME, about["name"]):
+        raise InvalidChannel(
+            f"{places.of('name')}: got {about['name']!r:.60}, wanted letters, digits, dots, hyphens and underscores, "
+            "a letter or digit first, such as geo-2"
+        )
     changed = _with_changes(document, changes or {})
     steps = _placed_steps(changed, places, trace_text)
     if steps is not None:

@@ -57,7 +57,7 @@ class EmulatorClient:
         return ChannelSpec.from_wire(self._call("configure", channel.to_wire()))
 
     def change(self, direction: str, /, **fields: Any) -> ChannelSpec:
-        """Change some values of the "forward" or "reverse" link, as written in a profile; return the whole channel.
+        """Change some values of the "forward" or "reverse" link or of "both", as in a profile; return the channel.
 
         What is in flight and every other value stay. Raises ChannelRefused.
         """

@@ -135,18 +135,29 @@ def channel_set(
 
 @channel_app.command("change")
 def channel_change(
-    direction: Annotated[str, typer.Argument(metavar="DIRECTION", help="forward or reverse")],
-    fields: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="As in a profile: delay=300ms.")],
+    direction: Annotated[
+        str | None, typer.Argument(metavar="DIRECTION", help="forward or reverse; leave it out with --both.")
+    ] = None,
+    fields: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="As in a profile: delay=300ms.")
+    ] = None,
+    both: Fields = None,
     emulator: Url = "",
     token_file: TokenFile = None,
     ca_file: CaFile = None,
 ) -> None:
-    """Change some values of one link; all others, and what is in flight, stay."""
-    if direction not in DIRECTIONS:
-        raise OwltError(f"direction: got {direction!r}, wanted {' or '.join(DIRECTIONS)}")
-    changes = fields_of(fields)
+    """Change some values of one link, or with --both of both; all others, and packets in flight, stay."""
+    if both and (direction or fields):
+        raise OwltError(f"--both: got {' '.join([direction or '', *(fields or [])])!r} too, wanted one or the other")
+    if not both and (direction not in DIRECTIONS or not fields):
+        given = " ".join([direction or "", *(fields or [])]).strip()
+        raise OwltError(
+            f"change: got {given!r}, wanted {' or '.join(DIRECTIONS)} and KEY=VALUE, or --both KEY=VALUE; "
+            "next: owlt channel change forward delay=300ms"
+        )
+    changes = fields_of(both or fields or [])
     with _talking(emulator, token_file, ca_file) as client:
-        has = client.change(direction, **changes)
+        has = client.change("both" if both else str(direction), **changes)
     out.print(f"the emulator at {client.url} has:")
     _print_channel(has)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from emulator.channel import ChannelSpec
+from emulator.channel_file import CHANNEL_NAME
 
 _TEXT = {"type": "string"}
 _TAKEN_AWAY = {"enum": ["none", "unlimited"], "description": "Takes away what was there before."}
@@ -33,7 +34,11 @@ def channel_schema() -> dict[str, Any]:
     timeline.pop("required")
     timeline["anyOf"] = [{"required": [name]} for name in ("steps", "trace", "contacts")]
     about = {
-        "name": _TEXT | {"description": "By which it is asked for; the file's name if it is left out."},
+        "name": _TEXT
+        | {
+            "pattern": CHANNEL_NAME,
+            "description": "Runs and figures are named after it; default: the file's name without its ending.",
+        },
         "title": _TEXT | {"description": "A line about it."},
         "source": _TEXT | {"description": "Where the figures come from."},
     }

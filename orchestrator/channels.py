@@ -31,22 +31,28 @@ def find_channel(name: str, changes: Changes | None = None) -> ChannelProfile:
 
 
 def channels_of(sweep: Sweep) -> dict[str, ChannelSpec]:
-    """The channels that a sweep names, by the names that it gives them.
+    """The channels of a sweep by their own names, in the order of the sweep.
 
     Raises SweepMistake for those that are not found or share a name, ProfileError for a file that is no channel.
     """
     found: dict[str, ChannelSpec] = {}
+    files: dict[str, Path] = {}
     mistakes = []
     for wanted in sweep.channel or []:
-        if twin := next((name for name in found if Path(name).stem == Path(wanted).stem), None):
-            mistakes.append(f"channel: {wanted!r} and {twin!r} are both named {Path(wanted).stem!r}; rename a file")
-            continue
         try:
-            found[wanted] = find_channel(wanted).channel
+            path = profile_path("channel", wanted)
+            profile = find_channel(wanted)
         except NotFound as problem:
             mistakes.append(f"channel: got {wanted!r}, wanted a name or the path of a file; {problem.next_step}")
         except NoSuchFile as problem:
             mistakes.append(f"channel: {problem}")
+        else:
+            if twin := files.get(profile.name):
+                mistakes.append(
+                    f"channel: {twin} and {path} are both named {profile.name!r}, wanted a name for each; "
+                    "change 'name:' in one of them"
+                )
+            found[profile.name], files[profile.name] = profile.channel, path
     if mistakes:
         raise SweepMistake("\n".join(mistakes))
     return found

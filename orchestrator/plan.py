@@ -112,7 +112,9 @@ class Plan(BaseModel):
 def plan_sweep(
     sweep: Sweep, implementations: dict[str, Implementation], profiles: Mapping[str, ChannelSpec] = MappingProxyType({})
 ) -> Plan:
-    """Every run of the sweep, shuffled by its seed, cut into batches; `profiles` has the channels that it names.
+    """Every run of the sweep, shuffled by its seed, cut into batches; `profiles` has its channels by their own names.
+
+    In the plan these names stand for the files that the sweep gives.
 
     Raises ProfileError where the sweep contradicts a profile, SweepMistake where it tells a build what no run is at.
     """
@@ -121,11 +123,10 @@ def plan_sweep(
         raise SweepMistake("\n".join(strangers))
     drawn = [(permutation, repetition) for permutation in points for repetition in range(1, sweep.repetitions + 1)]
     random.Random(sweep.seed).shuffle(drawn)
-    by_name = {Path(name).stem: profile for name, profile in profiles.items()}
     channels: dict[str, ChannelSpec] = {}
     runs = []
     for order, (permutation, repetition) in enumerate(drawn, start=1):
-        channel = channel_at(permutation, sweep, by_name.get(permutation.channel_name))
+        channel = channel_at(permutation, sweep, profiles.get(permutation.channel_name))
         key = channel_key(channel)
         channels[key] = channel
         runs.append(_run(sweep, order, permutation, repetition, key, channel))
@@ -135,7 +136,7 @@ def plan_sweep(
         for index, start in enumerate(range(0, len(runs), size))
     ]
     return Plan(
-        sweep=sweep,
+        sweep=sweep.model_copy(update={"channel": list(profiles)}) if sweep.channel else sweep,
         implementations=implementations,
         channels=dict(sorted(channels.items())),
         certifications=_certifications(sweep, channels, first_index=len(batches)) if sweep.certify else [],

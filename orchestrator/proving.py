@@ -72,4 +72,4 @@ def _plan(
             "runs_per_guest": 4,
         }
     )
-    return plan_sweep(sweep, dict(builds), CHANNELS)
+    return plan_sweep(sweep, dict(builds), {channel: CHANNELS[channel] for channel in channels})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
@@ -294,15 +293,15 @@ class Sweep(BaseModel):
                     yield f"told.{name}.{axis}: got {stranger!r}, wanted one of this sweep's: {', '.join(here)}"
 
     def permutations(self, builds: Iterable[str], channels: Mapping[str, ChannelSpec]) -> list[Permutation]:
-        """Every point of the grid, in the order of the file; `channels` has those that `channel` names.
+        """Every point of the grid, in the order of the file; `channels` has those of `channel`, by their own names.
 
         `builds` are the names of the implementations, each variant by its own.
         """
         return [
-            self._point(implementation, size, name, channels.get(name, ChannelSpec()).forward, at)
+            self._point(implementation, size, name, channel.forward, at)
             for implementation in builds
             for size in self.file_size
-            for name in self.channel or [""]
+            for name, channel in (channels or {"": ChannelSpec()}).items()
             for at in product(*(getattr(self, axis) or [_OWN] for axis in _AXES))
         ]
 
@@ -314,7 +313,7 @@ class Sweep(BaseModel):
         return Permutation(
             implementation=implementation,
             file_size_bytes=size,
-            channel_name=Path(name).stem,
+            channel_name=name,
             rate_bps=rate_bps,
             delay_ns=delay_ns,
             packet_error_rate=packet_error_rate,

@@ -6,6 +6,7 @@ Only what a report needs is named here; whatever else the orchestrator writes is
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -87,7 +88,7 @@ class Sweep(_FromFile):
     @property
     def channel_names(self) -> tuple[str, ...]:
         """The names of the channels in their order; () where rate, delay and packet error rate make them."""
-        return tuple(dict.fromkeys(Path(name).stem for name in self.channel or ()))
+        return tuple(dict.fromkeys(re.sub(r".*/|\.ya?ml$", "", name) for name in self.channel or ()))
 
 
 class Step(_FromFile):

@@ -104,24 +104,29 @@ class Emulator:
             return self._replace(netlink, found, directions, asked)
 
     def change(self, direction: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Change some fields of one link ("forward" or "reverse") and nothing else; return what the kernel has.
+        """Change some fields of one link ("forward" or "reverse"), or the same fields of "both", and nothing else.
+
+        Returns what the kernel has.
 
         Fields are written as in a channel; "none" takes one away. Packets in flight keep their times; whether those
         that come now may overtake them is the link's `keeps_order`. An outage that holds needs an end: a timeline's.
         If the channel would make no sense (fault -32602), the kernel lacks what it needs (fault 7) or a timeline is
         running (fault 8), nothing has changed; if the kernel refuses all the same, nothing is left of it (fault 1).
         """
-        if direction not in DIRECTIONS or not isinstance(changes, Mapping):
+        if direction not in (*DIRECTIONS, "both") or not isinstance(changes, Mapping):
             raise InvalidChannel(
-                f"change: got {direction!r:.50}, {changes!r:.50}; wanted forward or reverse, and fields"
+                f"change: got {direction!r:.50}, {changes!r:.50}; wanted forward, reverse or both, and fields"
             )
         with self._lock, open_rtnetlink() as netlink:
             self._refuse_if_stopped()
             if self._player is not None and self._player.status()["running"]:
                 raise TimelineError("change: a timeline is running; next: timeline_stop, then change")
-            links = {name: link.to_wire() for name, link in self._links.items()}
-            links[direction] = {**links[direction], **changes}
-            wanted = ChannelSpec.from_wire(links)
+            wanted = ChannelSpec.from_wire(
+                {
+                    name: {**link.to_wire(), **(changes if direction in (name, "both") else {})}
+                    for name, link in self._links.items()
+                }
+            )
             wanted.refuse_to_begin_held()
             found = survey(netlink)
             directions = self._directions(found, residents(netlink))

@@ -75,3 +75,9 @@ def test_a_channel_that_cannot_be_certified_leaves_the_one_before_and_its_timeli
 
     assert "an outage that holds and has no end" in case["refused"]
     assert case["after"]["timeline"]["running"]
+
+
+def test_a_change_of_both_links_changes_both(cases: dict[str, Any]) -> None:
+    channel = cases["changed from nothing"]["before"]["channel"]
+
+    assert (channel["forward"]["delay"], channel["reverse"]["delay"]) == ("7 ms", "7 ms")

@@ -58,7 +58,8 @@ def changed(emulator: EmulatorClient) -> None:
 
 def changed_from_nothing(emulator: EmulatorClient) -> None:
     """No channel was ever configured."""
-    emulator.change("reverse", delay="7 ms", loss={"model": "gilbert_elliott", "mean_rate": 0.01, "burst_packets": 3})
+    emulator.change("both", delay="7 ms")
+    emulator.change("reverse", loss={"model": "gilbert_elliott", "mean_rate": 0.01, "burst_packets": 3})
 
 
 def within_a_timeline(seconds: float) -> Callable[[EmulatorClient], None]:

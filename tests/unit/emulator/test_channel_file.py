@@ -189,6 +189,16 @@ def test_a_mistake_of_a_whole_direction_is_told_with_its_own_line() -> None:
     assert told.startswith("dir/c.yaml:2: forward: got ")
 
 
+@pytest.mark.parametrize("name", ["a/b", "-x", "two words", "..", "é"])
+def test_a_name_that_is_none_for_a_directory_is_refused(name: str) -> None:
+    told = refusal(f"title: x\nname: {name}\n")
+
+    assert told == (
+        f"dir/c.yaml:2: name: got {name!r}, wanted letters, digits, dots, hyphens and underscores, a letter or digit "
+        "first, such as geo-2"
+    )
+
+
 @pytest.mark.parametrize("value", ["2001-99-99", "!!int x", "!!bool x", "!!float x", "[" * 1000, r'"\U99999999"'])
 def test_a_value_that_cannot_be_made_is_refused_in_a_line(value: str) -> None:
     told = refusal(f"name: {value}\n")

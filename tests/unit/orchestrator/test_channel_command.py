@@ -51,7 +51,8 @@ class RecordingEmulator(Emulator):
     def change(self, direction: str, changes: Any) -> Any:
         self.calls.append(f"change {direction} {changes}")
         wire = self.channel.to_wire()
-        self.channel = ChannelSpec.from_wire(wire | {direction: wire[direction] | changes})
+        ways = ("forward", "reverse") if direction == "both" else (direction,)
+        self.channel = ChannelSpec.from_wire(wire | {way: wire[way] | changes for way in ways})
         return self.channel.to_wire()
 
     def bypass(self) -> Any:
@@ -232,8 +233,29 @@ def test_a_seed_beyond_what_xml_rpc_has_as_an_integer_arrives(url: str, emulator
     assert emulator.channel.forward.seed == 2**40
 
 
-def test_a_change_of_neither_direction_is_refused() -> None:
-    assert "forward or reverse" in refusal("channel", "change", "both", "delay=1s", "--emulator", "http://127.0.0.1:9")
+def test_the_same_values_of_both_links_are_changed_in_one_call(url: str, emulator: RecordingEmulator) -> None:
+    emulator.channel = find_channel("geo").channel
+    options = ("--both", "delay=1s", "--both", "mtu=1400B")
+    result = owlt("channel", "change", *options, "--emulator", url)
+
+    assert result.exit_code == 0, result.output
+    assert emulator.calls == ["change both {'delay': '1s', 'mtu': '1400B'}"]
+    assert {emulator.channel.link(way).delay_ns for way in ("forward", "reverse")} == {10**9}
+
+
+@pytest.mark.parametrize("given", [("both", "delay=1s"), ("forward",), ("delay=1s",), ()])
+def test_a_change_without_a_direction_or_without_a_value_is_refused(given: tuple[str, ...]) -> None:
+    told = refusal("channel", "change", *given, "--emulator", "http://127.0.0.1:9")
+
+    assert "wanted forward or reverse and KEY=VALUE, or --both KEY=VALUE" in told
+
+
+def test_a_change_of_one_link_and_of_both_at_once_is_refused() -> None:
+    told = refusal(
+        "channel", "change", "forward", "delay=1s", "--both", "mtu=1400B", "--emulator", "http://127.0.0.1:9"
+    )
+
+    assert "--both: got 'forward delay=1s' too, wanted one or the other" in told
 
 
 def test_a_channel_is_taken_away(url: str, emulator: RecordingEmulator) -> None:

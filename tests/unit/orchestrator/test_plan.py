@@ -163,7 +163,28 @@ def test_two_channels_of_one_name_are_refused(tmp_path: Path) -> None:
     names = [str(tmp_path / folder / "mine.yaml") for folder in ("a", "b")]
     asked = Sweep.model_validate(sweep().model_dump(mode="json") | OF_THE_CHANNEL | {"channel": names})
 
-    with pytest.raises(ProfileError, match="both named 'mine'"):
+    with pytest.raises(ProfileError, match=r"a/mine.yaml and .*b/mine.yaml are both named 'mine'"):
+        channels_of(asked)
+
+
+def test_a_channel_is_called_by_the_name_in_its_file(tmp_path: Path) -> None:
+    (tmp_path / "file.yaml").write_text("name: relay-2\nboth: {delay: 5 ms}\n")
+    over = OF_THE_CHANNEL | {"channel": [str(tmp_path / "file.yaml")]}
+    asked = Sweep.model_validate(sweep().model_dump(mode="json") | over)
+
+    plan = plan_sweep(asked, implementations_of(asked), channels_of(asked))
+
+    assert {run.permutation.channel_name for run in plan.runs} == {"relay-2"}
+    assert all("_relay-2_" in run.run_id for run in plan.runs)
+
+
+def test_two_files_that_give_one_name_are_refused_with_both_paths(tmp_path: Path) -> None:
+    for file in ("one.yaml", "other.yaml"):
+        (tmp_path / file).write_text("name: relay\nboth: {delay: 5 ms}\n")
+    files = [str(tmp_path / file) for file in ("one.yaml", "other.yaml")]
+    asked = Sweep.model_validate(sweep().model_dump(mode="json") | OF_THE_CHANNEL | {"channel": files})
+
+    with pytest.raises(ProfileError, match=r"one.yaml and .*other.yaml are both named 'relay'"):
         channels_of(asked)
 
 
