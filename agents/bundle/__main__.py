@@ -11,7 +11,7 @@ from agents.bundle.convergence import Convergence
 from agents.bundle.nodes import UNIX_S_OF_DTN_EPOCH, DtnClock
 from agents.bundle.receiving import Receiving
 from agents.bundle.sending import Sending
-from agents.bundle.settings import Custody, Settings
+from agents.bundle.settings import BundleCheck, Custody, Settings
 from agents.conversation import converse
 from agents.ending import exit_status
 from agents.incoming import IncomingFile
@@ -47,6 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     for side in (sender, receiver):
         _add_common(side)
+    receiver.add_argument(
+        "--pieces-of", type=count, help="bytes of the file, which comes in bundles that begin with 8 digits, its number"
+    )
     return parser
 
 
@@ -67,6 +70,7 @@ def _add_common(side: argparse.ArgumentParser) -> None:
     add("--custody-timer-s", type=_timer, help="after which a bundle goes again; auto: as reckoned (auto)")
     add("--timer-margin-s", type=not_negative, help="of a reckoned timer, beyond the answer's time (0.1)")
     add("--repeat-limit", type=count, help="how often a bundle goes at most (250)")
+    add("--bundle-check", type=BundleCheck, choices=list(BundleCheck), help="a CRC of its own in every bundle (none)")
     add("--idle-limit-s", type=not_negative, help="silence of the peer that ends a run")
 
 

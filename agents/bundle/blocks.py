@@ -1,16 +1,22 @@
-"""A bundle and its bytes: the primary block, the payload, and the block that custody in aggregates needs.
+"""A bundle and its bytes: the primary block, the payload, the block that custody in aggregates needs, and a check.
 
 RFC 5050, section 4.5; endpoint ids compressed as RFC 6260 says, which leaves the dictionary empty; the Custody
 Transfer Enhancement Block of CCSDS 734.2-B-1. Bundles with a dictionary are not read. What a bundle means is
 left to others.
+
+Version 6 has no check of its own, and relies on what carries it. The check here is a block of a private type with the
+CRC-32C of all bytes of the bundle, itself counted as zeros, as the blocks of version 7 have it (RFC 9171, section
+4.2.1).
 """
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import NamedTuple
 
+import fastcrc
+
 from agents.bundle.eid import NONE, Eid
-from agents.bundle.fields import Fields, Malformed
+from agents.bundle.fields import Damaged, Fields, Malformed
 from agents.ltp import sdnv
 
 VERSION = 6
@@ -25,20 +31,32 @@ class Flag(IntFlag):
     ADMINISTRATIVE = 1 << 1
     CUSTODY = 1 << 3
     SINGLETON = 1 << 4
+    REPORT_DELETION = 1 << 18
 
 
 class BlockType(IntEnum):
-    """Types of blocks that are read; others are passed over."""
+    """Types of blocks that can be processed."""
 
     PAYLOAD = 1
     CUSTODY_TRANSFER_ENHANCEMENT = 10
+    CHECK = 200
+    """Of those for private use, 192 to 255 (RFC 5050, section 4.3)."""
 
 
 class BlockFlag(IntFlag):
-    """Block processing control flags that are used here."""
+    """Block processing control flags (section 4.3). Two say what becomes of a block in copies of its bundle, which are
+    not made here: whether it is in every fragment (1), and whether a node drops it that cannot process it (16)."""
 
+    REPORT_IF_NOT_PROCESSED = 1 << 1
+    DELETE_BUNDLE_IF_NOT_PROCESSED = 1 << 2
     LAST = 1 << 3
+    DISCARD_IF_NOT_PROCESSED = 1 << 4
     EID_REFERENCES = 1 << 6
+
+
+_CHECK_BYTES = 4
+_NOTHING = BlockFlag(0)
+_WHEN_NOT_PROCESSED = BlockFlag.REPORT_IF_NOT_PROCESSED | BlockFlag.DELETE_BUNDLE_IF_NOT_PROCESSED
 
 
 class Timestamp(NamedTuple):
@@ -64,7 +82,9 @@ class CustodyId(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """A bundle as its sender means it. With a `custodian`, custody transfer is asked for."""
+    """A bundle as its sender means it. With a `custodian`, custody transfer is asked for; `checked` bundles carry a
+    CRC, which decoding has found to be right. `not_processed` has what its blocks of unknown types ask for.
+    """
 
     source: Eid
     destination: Eid
@@ -74,29 +94,58 @@ class Bundle:
     custody_id: CustodyId | None = None
     fragment: Fragment | None = None
     administrative: bool = False
+    report_to: Eid = NONE
+    reports_deletion: bool = False
+    checked: bool = False
+    not_processed: BlockFlag = _NOTHING
+
+    @property
+    def aggregate_id(self) -> int | None:
+        """The number by which custody can be signalled in an aggregate. None without one that the bundle's custodian
+        gave: custody is signalled on its own then (CCSDS 734.2-B-1)."""
+        if self.custody_id is None or self.custody_id.custodian != self.custodian:
+            return None
+        return self.custody_id.number
 
     def encode(self) -> bytes:
-        """The bytes on the wire."""
+        """The bytes on the wire. Blocks of unknown types are none of them."""
         blocks = [_primary_block(self)]
         if self.custody_id is not None:
             said = sdnv.encode(self.custody_id.number) + self.custody_id.custodian.text()
             blocks.append(_block(BlockType.CUSTODY_TRANSFER_ENHANCEMENT, BlockFlag(0), said))
+        if self.checked:
+            blocks.append(_block(BlockType.CHECK, BlockFlag.DISCARD_IF_NOT_PROCESSED, bytes(_CHECK_BYTES)))
+        check_at = sum(map(len, blocks)) - _CHECK_BYTES
         blocks.append(_block(BlockType.PAYLOAD, BlockFlag.LAST, self.payload))
-        return b"".join(blocks)
+        octets = b"".join(blocks)
+        if not self.checked:
+            return octets
+        return octets[:check_at] + _check(octets, check_at) + octets[check_at + _CHECK_BYTES :]
+
+
+@dataclass
+class _Blocks:
+    """What is found behind the primary block."""
+
+    payload: bytes | None = None
+    custody_id: CustodyId | None = None
+    checked: bool = False
+    not_processed: BlockFlag = _NOTHING
 
 
 def decode(octets: bytes) -> Bundle:
     """The bundle that the bytes are, all of them.
 
     Raises:
-        Malformed: they are not, or the bundle has a dictionary.
+        Damaged: its check says that they are not as they were sent.
+        Malformed: they are no bundle, or the bundle has a dictionary.
     """
     fields = Fields(octets)
     if (version := fields.octet()) != VERSION:
         raise Malformed(f"version {version}, wanted {VERSION}")
     flags = fields.number()
     primary = Fields(fields.octets(fields.number()))
-    destination, source, _report_to, custodian = (Eid(primary.number(), primary.number()) for _ in range(4))
+    destination, source, report_to, custodian = (Eid(primary.number(), primary.number()) for _ in range(4))
     created = Timestamp(primary.number(), primary.number())
     _lifetime_s = primary.number()
     if primary.number() != 0:
@@ -104,24 +153,29 @@ def decode(octets: bytes) -> Bundle:
     fragment = Fragment(primary.number(), primary.number()) if flags & Flag.FRAGMENT else None
     if not primary.at_end:
         raise Malformed("a primary block longer than its fields")
-    payload, custody_id = _other_blocks(fields)
-    if fragment and fragment.offset + len(payload) > fragment.adu_bytes:
+    blocks = _other_blocks(fields, octets)
+    if blocks.payload is None:
+        raise Malformed("no payload")
+    if fragment and fragment.offset + len(blocks.payload) > fragment.adu_bytes:
         raise Malformed("a fragment beyond its application data unit")
     return Bundle(
         source=source,
         destination=destination,
         created=created,
-        payload=payload,
+        payload=blocks.payload,
         custodian=custodian if flags & Flag.CUSTODY else NONE,
-        custody_id=custody_id,
+        custody_id=blocks.custody_id,
         fragment=fragment,
         administrative=bool(flags & Flag.ADMINISTRATIVE),
+        report_to=report_to,
+        reports_deletion=bool(flags & Flag.REPORT_DELETION),
+        checked=blocks.checked,
+        not_processed=blocks.not_processed,
     )
 
 
-def _other_blocks(fields: Fields) -> tuple[bytes, CustodyId | None]:
-    payload: bytes | None = None
-    custody_id: CustodyId | None = None
+def _other_blocks(fields: Fields, octets: bytes) -> _Blocks:
+    found = _Blocks()
     last = False
     while not last:
         kind = fields.octet()
@@ -131,18 +185,37 @@ def _other_blocks(fields: Fields) -> tuple[bytes, CustodyId | None]:
                 fields.number()
         content = fields.octets(fields.number())
         last = bool(flags & BlockFlag.LAST)
-        if kind == BlockType.PAYLOAD and payload is None:
-            payload = content
+        if kind == BlockType.PAYLOAD and found.payload is None:
+            found.payload = content
         elif kind == BlockType.PAYLOAD:
             raise Malformed("two payloads")
         elif kind == BlockType.CUSTODY_TRANSFER_ENHANCEMENT:
-            said = Fields(content)
-            custody_id = CustodyId(said.number(), Eid.from_text(said.rest()))
-    if payload is None:
-        raise Malformed("no payload")
+            found.custody_id = _custody_id(content)
+        elif kind == BlockType.CHECK:
+            if content != _check(octets, fields.place - len(content)):
+                raise Damaged("a check of other bytes")
+            found.checked = True
+        else:
+            found.not_processed |= BlockFlag(flags & _WHEN_NOT_PROCESSED)
     if not fields.at_end:
         raise Malformed("bytes behind the last block")
-    return payload, custody_id
+    return found
+
+
+def _custody_id(content: bytes) -> CustodyId | None:
+    """None for one of a custodian of another scheme: it is of no node here."""
+    fields = Fields(content)
+    number = fields.number()
+    try:
+        return CustodyId(number, Eid.from_text(fields.rest()))
+    except Malformed:
+        return None
+
+
+def _check(octets: bytes, place: int) -> bytes:
+    """What the check at a place of a bundle has to be."""
+    zeroed = octets[:place] + bytes(_CHECK_BYTES) + octets[place + _CHECK_BYTES :]
+    return fastcrc.crc32.iscsi(zeroed).to_bytes(_CHECK_BYTES)
 
 
 def _primary_block(bundle: Bundle) -> bytes:
@@ -150,11 +223,12 @@ def _primary_block(bundle: Bundle) -> bytes:
     flags |= Flag.FRAGMENT if bundle.fragment else Flag(0)
     flags |= Flag.ADMINISTRATIVE if bundle.administrative else Flag(0)
     flags |= Flag.CUSTODY if bundle.custodian != NONE else Flag(0)
+    flags |= Flag.REPORT_DELETION if bundle.reports_deletion else Flag(0)
     dictionary_bytes = 0
     values = [
         *bundle.destination,
         *bundle.source,
-        *NONE,  # report-to
+        *bundle.report_to,
         *bundle.custodian,
         *bundle.created,
         LIFETIME_S,

@@ -1,12 +1,13 @@
-"""Administrative records by which custody is signalled: for one bundle, or for many at once.
+"""Administrative records: by which custody is signalled, for one bundle or for many at once, and status reports.
 
-RFC 5050, section 6.1.2 (custody signals); CCSDS 734.2-B-1, annex on Aggregate Custody Signals. A fill's start is
-counted from the last number of the fill before, as the annex's figure has it, and as ION writes it.
+RFC 5050, sections 6.1.1 (status reports, which are only written) and 6.1.2 (custody signals); CCSDS 734.2-B-1, annex on
+Aggregate Custody Signals. A fill's start is counted from the last number of the fill before, as the annex's figure has
+it, and as ION writes it.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import NamedTuple
 
 from agents.bundle.blocks import Timestamp
@@ -22,6 +23,7 @@ _FOR_A_FRAGMENT = 0x01
 class RecordType(IntEnum):
     """Upper half of an administrative record's first byte."""
 
+    STATUS_REPORT = 1
     CUSTODY_SIGNAL = 2
     AGGREGATE_CUSTODY_SIGNAL = 4
 
@@ -32,6 +34,17 @@ class Status(IntEnum):
     ACCEPTED = _SUCCEEDED
     REDUNDANT = 3
     """Custody was not accepted because it had been accepted before."""
+
+
+class Happened(IntFlag):
+    """What a status report says has happened to a bundle. Those that are used here."""
+
+    RECEIVED = 0x01
+    DELETED = 0x10
+
+
+BLOCK_UNINTELLIGIBLE = 8
+"""Reason code of a status report."""
 
 
 class DtnTime(NamedTuple):
@@ -64,6 +77,25 @@ class CustodySignal:
         source = self.source.text()
         numbers = [*(self.extent or ()), *self.signalled, *self.created, len(source)]
         return bytes([first, self.status]) + b"".join(map(sdnv.encode, numbers)) + source
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusReport:
+    """What has happened to one bundle because of a block that could not be processed. All of it happened at once."""
+
+    happened: Happened
+    source: Eid
+    created: Timestamp
+    extent: Extent | None
+    time: DtnTime
+
+    def encode(self) -> bytes:
+        """The payload of an administrative bundle."""
+        first = RecordType.STATUS_REPORT << 4 | (_FOR_A_FRAGMENT if self.extent else 0)
+        source = self.source.text()
+        times = [number for _ in self.happened for number in self.time]
+        numbers = [*(self.extent or ()), *times, *self.created, len(source)]
+        return bytes([first, self.happened, BLOCK_UNINTELLIGIBLE]) + b"".join(map(sdnv.encode, numbers)) + source
 
 
 class Fill(NamedTuple):

@@ -7,8 +7,12 @@ class Malformed(Exception):
     """The bytes are not a bundle, or not one that this endpoint knows how to read."""
 
 
+class Damaged(Malformed):
+    """The bytes are a bundle whose own check says that they are not those that were sent."""
+
+
 class Fields:
-    """A place in some bytes, which moves on with each field that is read. All but `at_end` raise Malformed."""
+    """A place in some bytes, which moves on with each field that is read. Reading raises Malformed."""
 
     def __init__(self, octets: bytes) -> None:
         self._octets = octets
@@ -18,6 +22,11 @@ class Fields:
     def at_end(self) -> bool:
         """Whether nothing is left."""
         return self._place == len(self._octets)
+
+    @property
+    def place(self) -> int:
+        """How many bytes have been read."""
+        return self._place
 
     def number(self) -> int:
         """A self-delimiting numeric value (SDNV)."""

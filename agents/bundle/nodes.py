@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp
-from agents.bundle.custody import AggregateCustodySignal, CustodySignal, DtnTime
+from agents.bundle.custody import AggregateCustodySignal, CustodySignal, DtnTime, StatusReport
 from agents.bundle.eid import NONE, Eid
 from agents.bundle.fields import Malformed
 
@@ -58,7 +58,20 @@ class Division:
         return number
 
 
-def data_bundle(payload: bytes, fragment: Fragment | None, created: Timestamp, custody_id: int | None) -> Bundle:
+PIECE_DIGITS = 8
+
+
+def numbered_piece(payload: bytes) -> tuple[int, bytes]:
+    """Number and content of a piece of a file that begins with its number. Raises Malformed."""
+    digits = payload[:PIECE_DIGITS]
+    if len(digits) != PIECE_DIGITS or not digits.isdigit():
+        raise Malformed(f"got {digits!r}, wanted {PIECE_DIGITS} digits in front of a piece")
+    return int(digits), payload[PIECE_DIGITS:]
+
+
+def data_bundle(
+    payload: bytes, fragment: Fragment | None, created: Timestamp, custody_id: int | None, *, checked: bool = False
+) -> Bundle:
     """A bundle of the file, of which the sending node has custody; its custody id is for aggregates."""
     return Bundle(
         source=SENDER,
@@ -68,20 +81,31 @@ def data_bundle(payload: bytes, fragment: Fragment | None, created: Timestamp, c
         created=created,
         fragment=fragment,
         payload=payload,
+        checked=checked,
     )
 
 
 def is_data(bundle: Bundle) -> bool:
-    """Whether it is the sender's, with custody asked for; where it has a custody id, that is of its custodian."""
+    """Whether it is the sender's, with custody asked for."""
     addressed = (bundle.source, bundle.destination, bundle.custodian) == (SENDER, RECEIVER, SENDER_NODE)
-    valid = bundle.custody_id is None or bundle.custody_id.custodian == bundle.custodian
-    return addressed and valid and not bundle.administrative
+    return addressed and not bundle.administrative
 
 
-def signal_bundle(record: CustodySignal | AggregateCustodySignal, created: Timestamp) -> Bundle:
-    """A bundle with a signal for the custodian."""
+def record_bundle(
+    record: CustodySignal | AggregateCustodySignal | StatusReport,
+    created: Timestamp,
+    destination: Eid = SENDER_NODE,
+    *,
+    checked: bool = False,
+) -> Bundle:
+    """A bundle with a record of the receiving node, for the custodian or for whom a bundle names."""
     return Bundle(
-        source=RECEIVER_NODE, destination=SENDER_NODE, created=created, payload=record.encode(), administrative=True
+        source=RECEIVER_NODE,
+        destination=destination,
+        created=created,
+        payload=record.encode(),
+        administrative=True,
+        checked=checked,
     )
 
 

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from agents.bundle.blocks import Timestamp, decode
+from agents.bundle.blocks import BlockFlag, Timestamp, decode
 from agents.bundle.custody import AggregateCustodySignal, CustodySignal, Status, decode_record
-from agents.bundle.fields import Malformed
+from agents.bundle.fields import Damaged, Malformed
 from agents.bundle.nodes import SENDER, DtnClock, data_bundle, is_signal
-from agents.bundle.settings import Custody, Settings
+from agents.bundle.settings import BundleCheck, Custody, Settings
 from agents.bundle.timers import CustodyTimers
 from agents.ending import Failed
 from agents.tally import Tally
@@ -35,7 +35,8 @@ class Sending:
         self._created = Timestamp(clock.time(now_s).seconds, 0)
         self._carrier = settings.carrier(SENDER.node)
         self._timers = CustodyTimers(settings)
-        self._tally = Tally("datagrams_sent", "unreadable", with_sums=False)
+        self._tally = Tally("datagrams_sent", "unreadable", "damaged", "deleted", with_sums=False)
+        self._checked = settings.bundle_check is BundleCheck.CRC32C
         self._waiting = deque(range(self._division.bundles))
         self._kept = set(self._waiting)
         self._times_sent = [0] * self._division.bundles
@@ -65,6 +66,8 @@ class Sending:
             octets = self._carrier.take(datagram)
             if octets is not None:
                 self._hear_signal(octets, now_s)
+        except Damaged:
+            self._tally.count("damaged")
         except Malformed:
             self._tally.count("unreadable")
 
@@ -90,7 +93,8 @@ class Sending:
         self._file.seek(number * self._division.bundle_bytes)
         payload = self._file.read(self._division.length(number))
         custody_id = number + 1 if self._settings.custody is Custody.AGGREGATE else None
-        bundle = data_bundle(payload, self._division.fragment(number), self._created, custody_id)
+        fragment = self._division.fragment(number)
+        bundle = data_bundle(payload, fragment, self._created, custody_id, checked=self._checked)
         self._times_sent[number] += 1
         self._tally.sent("bundle", now_s)
         self._timers.start(number, now_s + self._settings.bundle_s)
@@ -120,6 +124,11 @@ class Sending:
 
     def _hear_signal(self, octets: bytes, now_s: float) -> None:
         bundle = decode(octets)
+        if self._checked and not bundle.checked:
+            raise Damaged("no check")
+        if bundle.not_processed & BlockFlag.DELETE_BUNDLE_IF_NOT_PROCESSED:
+            self._tally.count("deleted")
+            return
         if not is_signal(bundle):
             raise Malformed("not a bundle for the custodian")
         record = decode_record(bundle.payload)
@@ -134,7 +143,8 @@ class Sending:
         """Of which bundles a record speaks. Raises Malformed when one is not ours."""
         if isinstance(record, CustodySignal):
             return {self._number_of(record)}
-        if record.fills[0].first < 1 or record.fills[-1].last > self._division.bundles:
+        given = self._settings.custody is Custody.AGGREGATE
+        if not given or record.fills[0].first < 1 or record.fills[-1].last > self._division.bundles:
             raise Malformed("custody ids that were not given")
         return {number - 1 for fill in record.fills for number in range(fill.first, fill.last + 1)}
 

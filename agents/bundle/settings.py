@@ -21,7 +21,13 @@ LARGEST_FILE_BYTES = 2**31 - 1
 """Fragment offsets beyond this are shown wrongly by Wireshark, and refused here."""
 
 LARGEST_HEADERS_BYTES = len(
-    data_bundle(b"", Fragment(LARGEST_FILE_BYTES, LARGEST_FILE_BYTES), Timestamp(2**34, 0), LARGEST_CUSTODY_ID).encode()
+    data_bundle(
+        b"",
+        Fragment(LARGEST_FILE_BYTES, LARGEST_FILE_BYTES),
+        Timestamp(2**34, 0),
+        LARGEST_CUSTODY_ID,
+        checked=True,
+    ).encode()
 )
 """Of a bundle of the file, beside its payload."""
 
@@ -56,9 +62,20 @@ class Custody(StrEnum):
     AGGREGATE = "acs"
 
 
+class BundleCheck(StrEnum):
+    """What shows that a bundle came as it was sent, beside the checksum of UDP."""
+
+    NONE = "none"
+    CRC32C = "crc32c"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Choices that both sides must be given alike. A rate of 0 is no limit."""
+    """Choices that both sides must be given alike, but for `pieces_of`. A rate of 0 is no limit.
+
+    With `pieces_of`, the receiver takes bundles that are no fragments, but pieces of a file of so many bytes: 8 digits
+    in front of each number it. So another agent's bundles can carry a file of any size.
+    """
 
     rate_bps: float
     rtt_s: float
@@ -72,6 +89,8 @@ class Settings:
     custody_timer_s: float | None = None
     timer_margin_s: float = 0.1
     repeat_limit: int = 250
+    bundle_check: BundleCheck = BundleCheck.NONE
+    pieces_of: int | None = None
     idle_limit_s: float | None = None
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ class Signals(Protocol):
     """What is to be said about bundles. Times are seconds of the monotonic clock."""
 
     def note(self, bundle: Bundle, status: Status, now_s: float) -> None:
-        """A bundle has come, and this is said about it. One without a custody id cannot be part of an aggregate."""
+        """A bundle has come, and this is said about it."""
 
     def hasten(self) -> None:
         """Let nothing wait for more: nothing more is expected."""
@@ -84,18 +84,21 @@ class _Gathering:
 class AggregateSignals:
     """Aggregates by status: due when their window is over or they are full, made when the channel takes them.
 
-    So what comes while an aggregate waits for the channel still gets into it, and there is no queue of them.
+    So what comes while an aggregate waits for the channel still gets into it, and there is no queue of them. A bundle
+    without a number for aggregates has a signal of its own.
     """
 
-    def __init__(self, window_s: float, record_bytes: int) -> None:
+    def __init__(self, window_s: float, record_bytes: int, clock: DtnClock) -> None:
         self._window_s = window_s
         self._record_bytes = record_bytes
+        self._single = SingleSignals(clock)
         self._gathering: dict[Status, _Gathering] = {}
 
     def note(self, bundle: Bundle, status: Status, now_s: float) -> None:
-        if bundle.custody_id is None:
+        number = bundle.aggregate_id
+        if number is None:
+            self._single.note(bundle, status, now_s)
             return
-        number = bundle.custody_id.number
         if any(gathering.numbers.covers(number, number + 1) for gathering in self._gathering.values()):
             return
         gathering = self._gathering.setdefault(status, _Gathering(now_s + self._window_s))
@@ -108,9 +111,12 @@ class AggregateSignals:
             gathering.due_at_s = -math.inf
 
     def due_at_s(self) -> float:
-        return min((gathering.due_at_s for gathering in self._gathering.values()), default=math.inf)
+        aggregates_s = min((gathering.due_at_s for gathering in self._gathering.values()), default=math.inf)
+        return min(self._single.due_at_s(), aggregates_s)
 
-    def next_record(self) -> AggregateCustodySignal:
+    def next_record(self) -> Record:
+        if self._single.due_at_s() < math.inf:
+            return self._single.next_record()
         status = min(self._gathering, key=lambda status: self._gathering[status].due_at_s)
         gathering = self._gathering[status]
         waiting = gathering.fills

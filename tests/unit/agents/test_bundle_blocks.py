@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp, decode
+from agents.bundle.blocks import BlockFlag, Bundle, CustodyId, Fragment, Timestamp, decode
 from agents.bundle.custody import (
     LARGEST_CUSTODY_ID,
     AggregateCustodySignal,
@@ -44,6 +45,9 @@ def bundles(draw: st.DrawFn) -> Bundle:
         custody_id=draw(st.none() | st.builds(CustodyId, NUMBERS, EIDS)),
         fragment=draw(st.sampled_from([None, Fragment(offset, offset + len(payload) + behind)])),
         administrative=draw(st.booleans()),
+        report_to=draw(EIDS),
+        reports_deletion=draw(st.booleans()),
+        checked=draw(st.booleans()),
     )
 
 
@@ -159,11 +163,119 @@ def test_a_bundle_with_a_dictionary_is_malformed() -> None:
         decode(bytes(octets))
 
 
-def test_an_unknown_block_is_passed_over() -> None:
-    octets = EXAMPLE.encode()
+def with_block(bundle: Bundle, kind: int, flags: int, content: bytes = b"??") -> bytes:
+    """The bytes of a bundle with one more block in front of its payload."""
+    octets = bundle.encode()
     payload_at = octets.index(b"\x01\x08\x05hello")
+    return octets[:payload_at] + bytes([kind, flags, len(content)]) + content + octets[payload_at:]
 
-    assert decode(octets[:payload_at] + b"\x13\x01\x02\x00\x00" + octets[payload_at:]) == EXAMPLE
+
+@pytest.mark.parametrize("flags", [0x00, 0x01, 0x10, 0x20], ids=["none", "in every fragment", "discard", "forwarded"])
+def test_an_unknown_block_is_passed_over(flags: int) -> None:
+    assert decode(with_block(EXAMPLE, 0x13, flags)) == EXAMPLE
+
+
+@pytest.mark.parametrize("flags", [0x02, 0x04, 0x06], ids=["report", "delete the bundle", "both"])
+def test_what_an_unknown_block_asks_for_is_known(flags: int) -> None:
+    assert decode(with_block(EXAMPLE, 0x13, flags)) == replace(EXAMPLE, not_processed=BlockFlag(flags))
+
+
+def test_what_a_known_block_asks_for_when_it_is_unknown_is_not_asked_for() -> None:
+    octets = with_block(replace(EXAMPLE, custody_id=None), 10, 0x06, b"\x07ipn:1.0")
+
+    assert decode(octets) == replace(EXAMPLE, custody_id=CustodyId(7, Eid(1, 0)))
+
+
+def test_a_custody_id_of_a_custodian_of_another_scheme_is_none() -> None:
+    octets = with_block(replace(EXAMPLE, custody_id=None), 10, 0, b"\x07dtn://node")
+
+    assert decode(octets).custody_id is None
+
+
+def test_a_custody_id_that_another_custodian_gave_is_not_for_aggregates() -> None:
+    assert EXAMPLE.aggregate_id == 1
+    assert replace(EXAMPLE, custody_id=CustodyId(1, Eid(3, 0))).aggregate_id is None
+
+
+CHECKED = replace(EXAMPLE, checked=True)
+
+
+def test_a_check_is_a_private_block_that_a_node_without_it_may_discard() -> None:
+    octets = CHECKED.encode()
+    check_at = octets.index(b"\xc8\x10\x04")
+    zeroed = octets[: check_at + 3] + bytes(4) + octets[check_at + 7 :]
+
+    assert octets[check_at + 3 : check_at + 7] == crc32c(zeroed).to_bytes(4)
+    assert octets[:check_at] + octets[check_at + 7 :] == EXAMPLE.encode()
+
+
+def crc32c(octets: bytes) -> int:
+    """As RFC 3720, appendix B.4, has it, bit by bit."""
+    crc = 0xFFFFFFFF
+    for octet in octets:
+        crc ^= octet
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def test_the_crc_of_this_test_is_that_of_the_standard() -> None:
+    assert crc32c(b"123456789") == 0xE3069283
+
+
+def ones_complement_sum(octets: bytes) -> int:
+    """The checksum of UDP before its complement: a sum of 16-bit words with end-around carry (RFC 1071)."""
+    total = sum(int.from_bytes(octets[at : at + 2].ljust(2, b"\0")) for at in range(0, len(octets), 2))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def flips_that_cancel(octets: bytes, chance: random.Random) -> bytes:
+    """Two bits flipped at the same place of two 16-bit words, one up and one down."""
+    while True:
+        one, other = (8 * 2 * chance.randrange(len(octets) // 2) for _ in range(2))
+        column = chance.randrange(16)
+        flipped = bytearray(octets)
+        for word in (one, other):
+            flipped[(word + column) // 8] ^= 0x80 >> column % 8
+        if one != other and ones_complement_sum(bytes(flipped)) == ones_complement_sum(octets):
+            return bytes(flipped)
+
+
+def test_two_flips_that_cancel_in_the_checksum_of_udp_may_make_another_bundle() -> None:
+    chance = random.Random(11)
+    bundle = replace(EXAMPLE, payload=chance.randbytes(1000), fragment=None)
+    others = 0
+    for _ in range(50):
+        with suppress(Malformed):
+            others += decode(flips_that_cancel(bundle.encode(), chance)) != bundle
+
+    assert others > 40
+
+
+def test_no_two_flips_that_cancel_in_the_checksum_of_udp_pass_the_check() -> None:
+    chance = random.Random(12)
+    octets = replace(CHECKED, payload=chance.randbytes(1000), fragment=None).encode()
+    for _ in range(300):
+        flipped = flips_that_cancel(octets, chance)
+        with suppress(Malformed):
+            assert not decode(flipped).checked
+
+
+def test_two_random_flips_cancel_once_in_32_times() -> None:
+    """Same place of two words: 1 in 16. One up and one down: 1 in 2. The bound is 5 standard deviations."""
+    chance = random.Random(13)
+    octets = chance.randbytes(400)
+    wanted, trials, cancelled = ones_complement_sum(octets), 40_000, 0
+    for _ in range(trials):
+        flipped = bytearray(octets)
+        for bit in chance.sample(range(8 * len(octets)), 2):
+            flipped[bit // 8] ^= 0x80 >> bit % 8
+        cancelled += ones_complement_sum(bytes(flipped)) == wanted
+    share = (len(octets) / 2 - 1) / (8 * len(octets) - 1) / 2
+
+    assert abs(cancelled - trials * share) < 5 * (trials * share * (1 - share)) ** 0.5
 
 
 @settings(max_examples=50, deadline=None)

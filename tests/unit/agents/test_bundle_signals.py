@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.bundle.blocks import Bundle, Fragment, Timestamp
+from agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp
 from agents.bundle.convergence import Convergence
 from agents.bundle.custody import AggregateCustodySignal, CustodySignal, Extent, Fill, Status
+from agents.bundle.eid import Eid
 from agents.bundle.nodes import DtnClock, data_bundle
 from agents.bundle.settings import Custody, Settings
 from agents.bundle.signals import AggregateSignals, SingleSignals
 from agents.bundle.timers import Awaited, CustodyTimers
 from agents.ending import Unsupported
 
+CLOCK = DtnClock(1000.0)
 
-def bundle(number: int) -> Bundle:
-    return data_bundle(b"12345", Fragment(5 * number, 50_000), Timestamp(7, 0), number)
+
+def bundle(number: int | None) -> Bundle:
+    return data_bundle(b"12345", Fragment(5 * (number or 0), 50_000), Timestamp(7, 0), number)
 
 
 def test_a_single_signal_is_due_at_once_and_names_its_fragment() -> None:
-    signals = SingleSignals(DtnClock(1000.0))
+    signals = SingleSignals(CLOCK)
     signals.note(bundle(3), Status.ACCEPTED, 2.5)
 
     assert signals.due_at_s() < 2.5
@@ -33,8 +37,36 @@ def test_a_single_signal_is_due_at_once_and_names_its_fragment() -> None:
     assert signals.due_at_s() == math.inf
 
 
+def aggregate(signals: AggregateSignals) -> AggregateCustodySignal:
+    """The next record, which is an aggregate."""
+    record = signals.next_record()
+    assert isinstance(record, AggregateCustodySignal)
+    return record
+
+
+def test_a_bundle_without_a_number_for_aggregates_has_a_signal_of_its_own() -> None:
+    """CCSDS 734.2-B-1: such a custodian may know of nothing but RFC 5050."""
+    signals = AggregateSignals(0.5, 1000, CLOCK)
+    signals.note(bundle(1), Status.ACCEPTED, 10.0)
+    signals.note(bundle(None), Status.ACCEPTED, 10.0)
+
+    assert signals.due_at_s() < 10.0
+    single = signals.next_record()
+    assert isinstance(single, CustodySignal)
+    assert (single.status, single.source) == (Status.ACCEPTED, (1, 1))
+    assert signals.due_at_s() == 10.5
+    assert aggregate(signals).fills == (Fill(1, 1),)
+
+
+def test_a_number_that_another_custodian_gave_is_in_no_aggregate() -> None:
+    signals = AggregateSignals(0.5, 1000, CLOCK)
+    signals.note(replace(bundle(None), custody_id=CustodyId(7, Eid(3, 0))), Status.ACCEPTED, 10.0)
+
+    assert isinstance(signals.next_record(), CustodySignal)
+
+
 def test_an_aggregate_is_due_when_the_window_of_its_first_bundle_is_over() -> None:
-    signals = AggregateSignals(0.5, 1000)
+    signals = AggregateSignals(0.5, 1000, CLOCK)
     for number, at_s in ((1, 10.0), (2, 10.2), (4, 10.4)):
         signals.note(bundle(number), Status.ACCEPTED, at_s)
 
@@ -44,28 +76,28 @@ def test_an_aggregate_is_due_when_the_window_of_its_first_bundle_is_over() -> No
 
 
 def test_an_aggregate_that_is_full_is_due_at_once_and_the_rest_waits_for_the_window() -> None:
-    signals = AggregateSignals(0.5, 32)
+    signals = AggregateSignals(0.5, 32, CLOCK)
     for number in range(15):
         signals.note(bundle(2 * number + 1), Status.ACCEPTED, 10.0)
     assert signals.due_at_s() == 10.5
     signals.note(bundle(31), Status.ACCEPTED, 10.1)
     assert signals.due_at_s() < 10.1
 
-    assert len(signals.next_record().fills) == 15
+    assert len(aggregate(signals).fills) == 15
     assert signals.due_at_s() < 10.5 + 1e-9
-    assert signals.next_record().fills == (Fill(31, 1),)
+    assert aggregate(signals).fills == (Fill(31, 1),)
 
 
 def test_what_comes_while_an_aggregate_waits_for_the_channel_is_in_it() -> None:
-    signals = AggregateSignals(0.5, 1000)
+    signals = AggregateSignals(0.5, 1000, CLOCK)
     signals.note(bundle(1), Status.ACCEPTED, 10.0)
     signals.note(bundle(2), Status.ACCEPTED, 11.0)
 
-    assert signals.next_record().fills == (Fill(1, 2),)
+    assert aggregate(signals).fills == (Fill(1, 2),)
 
 
 def test_redundant_bundles_are_in_an_aggregate_of_their_own() -> None:
-    signals = AggregateSignals(0.5, 1000)
+    signals = AggregateSignals(0.5, 1000, CLOCK)
     signals.note(bundle(1), Status.ACCEPTED, 10.0)
     signals.note(bundle(9), Status.REDUNDANT, 10.1)
 
@@ -73,7 +105,7 @@ def test_redundant_bundles_are_in_an_aggregate_of_their_own() -> None:
 
 
 def test_a_bundle_that_comes_again_before_its_signal_went_is_signalled_once() -> None:
-    signals = AggregateSignals(0.5, 1000)
+    signals = AggregateSignals(0.5, 1000, CLOCK)
     signals.note(bundle(1), Status.ACCEPTED, 10.0)
     signals.note(bundle(1), Status.REDUNDANT, 10.1)
 
@@ -82,7 +114,7 @@ def test_a_bundle_that_comes_again_before_its_signal_went_is_signalled_once() ->
 
 
 def test_nothing_waits_when_nothing_more_is_expected() -> None:
-    signals = AggregateSignals(0.5, 1000)
+    signals = AggregateSignals(0.5, 1000, CLOCK)
     signals.note(bundle(1), Status.ACCEPTED, 10.0)
     signals.hasten()
 
@@ -92,12 +124,12 @@ def test_nothing_waits_when_nothing_more_is_expected() -> None:
 @settings(max_examples=50, deadline=None)
 @given(numbers=st.lists(st.integers(1, 300), min_size=1, max_size=200, unique=True), record_bytes=st.integers(32, 100))
 def test_every_bundle_is_in_exactly_one_aggregate(numbers: list[int], record_bytes: int) -> None:
-    signals = AggregateSignals(0.5, record_bytes)
+    signals = AggregateSignals(0.5, record_bytes, CLOCK)
     said: list[int] = []
     for number in numbers:
         signals.note(bundle(number), Status.ACCEPTED, 10.0)
     while signals.due_at_s() < math.inf:
-        record = signals.next_record()
+        record = aggregate(signals)
         assert len(record.encode()) <= record_bytes
         said += [number for fill in record.fills for number in range(fill.first, fill.last + 1)]
 

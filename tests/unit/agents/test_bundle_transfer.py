@@ -10,7 +10,7 @@ import socket
 import subprocess
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -18,11 +18,14 @@ from typing import Any
 
 import pytest
 
+from agents.bundle.blocks import Bundle, CustodyId, Timestamp, decode
 from agents.bundle.convergence import Convergence
+from agents.bundle.custody import AggregateCustodySignal, Fill, Status
+from agents.bundle.eid import Eid
 from agents.bundle.nodes import DtnClock
 from agents.bundle.receiving import Receiving
 from agents.bundle.sending import Sending
-from agents.bundle.settings import Custody, Settings
+from agents.bundle.settings import BundleCheck, Custody, Settings
 from agents.ending import Failed
 from agents.incoming import IncomingFile
 from agents.pacing import Pacer, frame_bytes
@@ -78,16 +81,24 @@ class Ending:
         return sum(frame_bytes(len(datagram)) for _, sent_by, datagram in self.sent if sent_by == side)
 
 
-def transfer(directory: Path, rule: Rule = everything, *, size_bytes: int = 50_000, **choices: object) -> Ending:
-    """Send random bytes to the end of both parties."""
+def transfer(
+    directory: Path,
+    rule: Rule = everything,
+    *,
+    size_bytes: int = 50_000,
+    receiver: dict[str, object] | None = None,
+    **choices: object,
+) -> Ending:
+    """Send random bytes to the end of both parties. What the receiver is given otherwise stands in `receiver`."""
     told = {"rate_bps": 1e6, "rtt_s": 2.0, **choices}
     settings = Settings(**told)  # type: ignore[arg-type]
+    receivers = Settings(**(told | (receiver or {})))  # type: ignore[arg-type]
     file, output = directory / "file", directory / "output"
     file.write_bytes(random.Random(1).randbytes(size_bytes))
     with file.open("rb") as outgoing, IncomingFile(output) as incoming:
         sides = {
             "sender": Side(Sending(outgoing, settings, CLOCK, 0.0), Pacer(settings.rate_bps)),
-            "receiver": Side(Receiving(incoming, settings, CLOCK, 0.0), Pacer(settings.signal_rate_bps)),
+            "receiver": Side(Receiving(incoming, receivers, CLOCK, 0.0), Pacer(settings.signal_rate_bps)),
         }
         now_s, sent = run(sides, rule, settings)
     same = output.exists() and output.read_bytes() == file.read_bytes()
@@ -300,6 +311,156 @@ def test_a_receiver_that_has_all_ends_well_without_any_word_from_the_sender(tmp_
     assert ending.same
     assert "failed: " in ending.sender_said
     assert "failed: " not in ending.receiver_said
+
+
+def test_bundles_without_custody_ids_are_signalled_one_by_one_where_aggregates_are_made(tmp_path: Path) -> None:
+    ending = transfer(tmp_path, custody=Custody.SINGLE, receiver={"custody": Custody.AGGREGATE})
+
+    assert ending.same
+    assert "sent=(cs=10)" in ending.receiver_said
+    assert "bundles_again=0 " in ending.sender_said
+
+
+def test_custody_ids_are_ignored_where_no_aggregates_are_made(tmp_path: Path) -> None:
+    ending = transfer(tmp_path, custody=Custody.AGGREGATE, receiver={"custody": Custody.SINGLE})
+
+    assert ending.same
+    assert "sent=(cs=10)" in ending.receiver_said
+    assert "bundles_again=0 " in ending.sender_said
+
+
+class Answers:
+    """A receiver of one 10-byte file that hears bundles in datagrams, and what it answers."""
+
+    def __init__(self, directory: Path, **choices: Any) -> None:
+        self._settings = Settings(rate_bps=0, rtt_s=2.0, convergence=Convergence.UDP, bundle_bytes=10, **choices)
+        self._file = IncomingFile(directory / "output")
+        self.party = Receiving(self._file, self._settings, CLOCK, 0.0)
+
+    def to(self, *bundles: bytes) -> list[bytes]:
+        """The payloads of all that is sent in answer, within a minute."""
+        with self._file:
+            for octets in bundles:
+                self.party.hear(octets, 0.0)
+            payloads = []
+            self.party.advance(60.0)
+            while self.party.has_datagram():
+                payloads.append(decode(self.party.next_datagram(60.0)).payload)
+                self.party.advance(60.0)
+            return payloads
+
+
+FOREIGN = Bundle(
+    source=Eid(1, 1),
+    destination=Eid(2, 1),
+    custodian=Eid(1, 0),
+    report_to=Eid(1, 0),
+    created=Timestamp(820_000_000, 1),
+    payload=b"ten bytes.",
+)
+
+
+@pytest.mark.parametrize("custody_id", [2, 4711, 2**32])
+def test_any_custody_id_is_accepted(tmp_path: Path, custody_id: int) -> None:
+    bundle = replace(FOREIGN, custody_id=CustodyId(custody_id, Eid(1, 0)))
+
+    (answer,) = Answers(tmp_path).to(bundle.encode())
+
+    assert answer == AggregateCustodySignal(Status.ACCEPTED, (Fill(custody_id, 1),)).encode()
+
+
+def with_unknown_block(bundle: Bundle, flags: int) -> bytes:
+    octets = bundle.encode()
+    payload_at = octets.index(b"\x01\x08\x0aten bytes.")
+    return octets[:payload_at] + bytes([0x55, flags, 2]) + b"??" + octets[payload_at:]
+
+
+def test_a_bundle_with_a_block_that_has_it_deleted_is_not_received(tmp_path: Path) -> None:
+    """RFC 5050, section 5.6, step 3: nothing follows, custody neither."""
+    answers = Answers(tmp_path)
+
+    assert answers.to(with_unknown_block(FOREIGN, 0x04)) == []
+    assert " deleted=1 " in f"{answers.party._tally.facts()} "
+    assert not answers.party.whole
+
+
+def test_a_block_that_cannot_be_processed_is_reported_if_it_asks_for_that(tmp_path: Path) -> None:
+    report, signal = Answers(tmp_path, custody=Custody.SINGLE).to(with_unknown_block(FOREIGN, 0x02))
+
+    assert report[:3] == bytes([0x10, 0x01, 8]), "a status report: received, block unintelligible"
+    assert signal[:2] == bytes([0x20, 0x80])
+
+
+@pytest.mark.parametrize(("wanted", "reports"), [(True, [bytes([0x10, 0x10, 8])]), (False, [])])
+def test_a_deletion_is_reported_if_the_bundle_asks_for_that(tmp_path: Path, wanted: bool, reports: list[bytes]) -> None:
+    bundle = replace(FOREIGN, reports_deletion=wanted)
+
+    assert [answer[:3] for answer in Answers(tmp_path).to(with_unknown_block(bundle, 0x04))] == reports
+
+
+def test_tshark_reads_a_status_report(tmp_path: Path) -> None:
+    (report, _) = Answers(tmp_path, custody=Custody.SINGLE).to(with_unknown_block(FOREIGN, 0x02))
+    octets = replace(FOREIGN, source=Eid(2, 0), destination=Eid(1, 0), payload=report, administrative=True).encode()
+    capture = write_pcap(tmp_path / "report.pcap", [(START_NS, udp_frame(octets, RECEIVER, SENDER, port=4556))])
+
+    (row,) = fields(
+        capture, "bundle", "bundle.admin.record_type", "bundle.status_report_reason_code", "bundle.admin.endpoint_id"
+    )
+    assert row == ["1", "8", "ipn:1.1"]
+    assert fields(capture, DAMAGED, "frame.number") == []
+
+
+def test_a_file_in_pieces_that_are_numbered_is_put_together(tmp_path: Path) -> None:
+    """As the profile of ION sends it, which makes no fragments."""
+    pieces = [(1, b"second ten"), (0, b"first ten."), (1, b"second ten"), (2, b"end"), (3, b"none"), (0, b"short")]
+    bundles = [
+        replace(FOREIGN, created=Timestamp(820_000_000, number), payload=b"%08d" % piece + content).encode()
+        for number, (piece, content) in enumerate(pieces)
+    ]
+
+    answers = Answers(tmp_path, custody=Custody.SINGLE, pieces_of=23).to(*bundles)
+
+    assert (tmp_path / "output").read_bytes() == b"first ten.second tenend"
+    assert [answer[1] for answer in answers] == [Status.ACCEPTED, Status.ACCEPTED, Status.REDUNDANT, Status.ACCEPTED]
+
+
+def two_flips_in_the_third_bundle(side: str, number: int, datagram: bytes) -> list[bytes]:
+    """The first bit of two 16-bit words of the payload, one up and one down: the checksum of UDP stays the same."""
+    if (side, number) != ("sender", 3):
+        return [datagram]
+    flipped = bytearray(datagram)
+    ups = [at for at in range(1000, 2000, 2) if not flipped[at] & 0x80]
+    downs = [at for at in range(1000, 2000, 2) if flipped[at] & 0x80]
+    flipped[ups[0]] ^= 0x80
+    flipped[downs[0]] ^= 0x80
+    return [bytes(flipped)]
+
+
+@BOTH
+def test_flips_that_the_checksum_of_udp_hides_corrupt_a_file_without_a_check(tmp_path: Path, custody: Custody) -> None:
+    ending = transfer(tmp_path, two_flips_in_the_third_bundle, custody=custody, convergence=Convergence.UDP)
+
+    assert not ending.same
+    assert "bundles_again=0 " in ending.sender_said
+
+
+@BOTH
+def test_a_bundle_that_fails_its_check_is_sent_again(tmp_path: Path, custody: Custody) -> None:
+    ending = transfer(
+        tmp_path,
+        two_flips_in_the_third_bundle,
+        custody=custody,
+        convergence=Convergence.UDP,
+        bundle_check=BundleCheck.CRC32C,
+    )
+
+    assert ending.same
+    assert "bundles_again=1 " in ending.sender_said
+    assert " damaged=1 " in ending.receiver_said
+
+
+def test_a_bundle_without_the_check_that_was_agreed_on_is_not_received(tmp_path: Path) -> None:
+    assert Answers(tmp_path, bundle_check=BundleCheck.CRC32C).to(FOREIGN.encode()) == []
 
 
 def fields(capture: Path, shown: str, *names: str) -> list[list[str]]:
