@@ -21,7 +21,7 @@ from agents.placeholders import (
     names_in,
     render,
 )
-from agents.side import Number, PortText, Side, Text, Value, one_of, unknown_names
+from agents.side import Number, PortText, RunPath, Side, Text, Value, is_no_truth, one_of, unknown_names
 
 Clock = Literal["exact", "skip", "real"]
 Role = Literal["sender", "receiver"]
@@ -254,6 +254,30 @@ class Implementation(Value):
         Field(ge=1, le=255, description="a side that ends so says: I cannot do this permutation; left out: 127"),
     ] = 127
     time_limit: Annotated[TimeLimit, Field(description="how long a run may take before it has timed out")]
+    hang_s: Annotated[
+        float,
+        BeforeValidator(is_no_truth),
+        Field(
+            ge=1,
+            allow_inf_nan=False,
+            description="a number: s of wall time without a sign of life of its guest, and 30 s more for each MB of "
+            "the file, after which the run has hung; left out: 60",
+        ),
+    ] = 60.0
+    keep: Annotated[
+        list[RunPath],
+        Field(
+            description="files of the run directory, on either side, that stay beside the record of a run that is not "
+            "completed, the last 1 MB of each; left out: none"
+        ),
+    ] = []
+    not_repeatable: Annotated[
+        Text | None,
+        Field(
+            description="why it does not send the same packets again for the same seed on the clock exact, a sentence; "
+            "left out: it does"
+        ),
+    ] = None
     dissector: Annotated[
         list[Text],
         Field(

@@ -19,7 +19,7 @@ SIGNALS = ("TERM", "INT", "KILL", "HUP", "QUIT", "USR1", "USR2")
 """Those that ask a program to end, and those that programs give a meaning of their own; without SIG, as in kill(1)."""
 
 
-def _is_no_truth(value: object) -> object:
+def is_no_truth(value: object) -> object:
     """YAML has true and false, which Python takes for 1 and 0."""
     if isinstance(value, bool):
         raise ValueError("a number")
@@ -72,7 +72,7 @@ def _is_a_signal(name: object) -> object:
 Text = Annotated[str, Field(min_length=1)]
 Command = Annotated[list[str], Field(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-Number = Annotated[float, BeforeValidator(_is_no_truth), Field(ge=0, allow_inf_nan=False)]
+Number = Annotated[float, BeforeValidator(is_no_truth), Field(ge=0, allow_inf_nan=False)]
 Pattern = Annotated[str, Field(min_length=1), AfterValidator(_is_a_regular_expression)]
 PortText = Annotated[
     Port | Annotated[str, Field(pattern=r"^[0-9]{1,5}$|\{")],

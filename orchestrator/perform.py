@@ -19,6 +19,7 @@ from orchestrator.capturing import drain_channel, fetch_captures, start_captures
 from orchestrator.findings import Ended, Findings, GaveUp
 from orchestrator.host import HostError
 from orchestrator.judging import end_of_undelivered, fault_of_file, judge, what_came
+from orchestrator.keeping import keep_files
 from orchestrator.launching import launch, stop_programs, wait_for_end
 from orchestrator.plan import Run
 from orchestrator.preparing import is_full
@@ -86,6 +87,8 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
                 fetch_captures(rig, staged.paths["emulator"], directory)
         judge(run, setting, staged, watch, found)
     except Ended as end:
+        for host in (rig.sender.host, rig.receiver.host):
+            keep_files(implementation.keep, host, staged.paths[host.role], directory)
         raise _with_what_is_left(end, run, setting, staged, found) from end
 
 
@@ -132,6 +135,7 @@ def _record(run: Run, setting: Setting, found: Findings, outcome: Outcome, reaso
         reason=reason,
         suspect=found.suspect,
         parameters=implementation.parameters,
+        not_repeatable=implementation.not_repeatable or "",
         sender=found.side("sender"),
         receiver=found.side("receiver"),
         versions=setting.versions | {"implementation": setting.versions.get(implementation.name, UNKNOWN)},

@@ -127,6 +127,8 @@ class RunRecord(BaseModel):
     receiver: Side = Side()
     parameters: dict[str, int | float | str] = {}
     """Of the implementation, as they were in this run."""
+    not_repeatable: str = ""
+    """Why the build does not send the same packets again for the same seed on the clock exact; "": it does."""
     told: dict[str, float | None] = {}
     """What the build was told: rate (None: unlimited), delay, round trip. The channel's unless the sweep says else."""
     session: dict[str, Any] = {}

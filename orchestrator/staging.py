@@ -16,6 +16,7 @@ from agents.explaining import explained
 from agents.placeholders import RunValues
 from agents.side import Side
 from orchestrator.binaries import find_programs
+from orchestrator.error_rates import equivalent_bit_error_rate
 from orchestrator.findings import Ended, Findings
 from orchestrator.host import Host
 from orchestrator.plan import Run
@@ -27,6 +28,7 @@ from orchestrator.setting import Setting
 from orchestrator.told import ToldValues, told_values
 
 IP_MTU_BYTES = 1500
+ETHERNET_HEADER_BYTES = 14
 HASHING_S = 600.0
 
 
@@ -134,6 +136,7 @@ def _run_values(
 ) -> dict[str, str]:
     """What the build on one host can be told of its run, by placeholder name."""
     rig, channel, point = setting.rig, setting.channel_of(run), run.permutation
+    mtu_bytes = min(IP_MTU_BYTES, channel.forward.mtu_bytes or IP_MTU_BYTES)
     return RunValues(
         python=rig.python,
         builds=rig.builds,
@@ -146,8 +149,10 @@ def _run_values(
         rtt_s=told.rtt_s,
         channel_rate_bps=point.rate_bps,
         channel_one_way_delay_s=point.delay_ns / 1e9,
-        mtu_bytes=min(IP_MTU_BYTES, channel.forward.mtu_bytes or IP_MTU_BYTES),
+        mtu_bytes=mtu_bytes,
         packet_error_rate=point.packet_error_rate,
+        bit_error_rate=equivalent_bit_error_rate(channel.forward, ETHERNET_HEADER_BYTES + mtu_bytes),
+        reverse_bit_error_rate=equivalent_bit_error_rate(channel.reverse, ETHERNET_HEADER_BYTES + mtu_bytes),
         sender_address=rig.sender.address,
         receiver_address=rig.receiver.address,
         sender_interface=rig.sender.interface,

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from agents.contract import Implementation
 from orchestrator.attempts import number_record, set_aside
 from orchestrator.builds.places import builds_directory
 from orchestrator.certification import DIRECTORY_NAME, Certified, certified
-from orchestrator.clock import Clock
 from orchestrator.journal import JOURNAL_NAME, batches_without_progress, read_journal
 from orchestrator.kernel import Kernel
 from orchestrator.next_runs import next_runs
@@ -40,11 +40,9 @@ from orchestrator.rigs import guest
 from orchestrator.rigs.rig import CARD_RATE_BPS
 from orchestrator.worker import ALIVE, BATCH_NAME, EVENT_MARK, Task
 
-HANG_S = 60.0
 HANG_S_PER_MEGABYTE = 30.0
 CERTIFYING_HANG_S = {"exact": 600.0, "skip": 600.0, "real": 3600.0}
-"""The same while it measures a channel."""
-"""A worker that tells nothing for this long, in wall time, hangs: so much and so much more a megabyte of file."""
+"""How long a worker may tell nothing while it measures a channel, in wall time."""
 
 END_GRACE_S = 20.0
 GUESTS_PER_START = 3
@@ -313,7 +311,7 @@ class _Desk:
         shift = _Shift({run.run_id: run for run in batch.runs}, list(batch.certify))
         with self._worker(batch, directory, slot) as worker:
             try:
-                for line in _lines(worker, hang_limit_s(batch, self._plan.sweep.clock)):
+                for line in _lines(worker, lambda: self._hang_limit_s(batch, shift)):
                     self._hear(line, shift, batch.index, directory)
             except WorkerHung as hang:
                 shift.hung = str(hang)
@@ -321,6 +319,13 @@ class _Desk:
         if not self._closed and (shift.waiting or shift.uncertified):
             self._lost(batch, shift, directory)
         return shift.uncertified
+
+    def _hang_limit_s(self, batch: Batch, shift: _Shift) -> float:
+        """How long the worker may tell nothing in what it does now, in wall time."""
+        if batch.certify:
+            return CERTIFYING_HANG_S[self._plan.sweep.clock]
+        run = next((run for run in batch.runs if run.run_id == shift.current), batch.runs[0])
+        return hang_limit_s(run, self._plan.implementations[run.permutation.implementation])
 
     def _hear(self, line: str, shift: _Shift, batch: int, directory: Path) -> None:
         """Take in one line of a worker: an event, or something that its console said."""
@@ -465,17 +470,14 @@ def end_worker(worker: subprocess.Popen[str]) -> None:
             worker.wait(END_GRACE_S)
 
 
-def hang_limit_s(batch: Batch, clock: Clock) -> float:
-    """How long a worker may tell nothing while it does a batch, in wall time."""
-    if batch.certify:
-        return CERTIFYING_HANG_S[clock]
-    silence_s = float(os.environ.get("OWLT_HANG_S", HANG_S))
-    largest_bytes = max((run.permutation.file_size_bytes for run in batch.runs), default=0)
-    return silence_s + HANG_S_PER_MEGABYTE * largest_bytes / 1e6
+def hang_limit_s(run: Run, implementation: Implementation) -> float:
+    """How long a worker may tell nothing during a run, in wall time."""
+    silence_s = float(os.environ.get("OWLT_HANG_S", implementation.hang_s))
+    return silence_s + HANG_S_PER_MEGABYTE * run.permutation.file_size_bytes / 1e6
 
 
-def _lines(worker: subprocess.Popen[str], silence_s: float) -> Iterator[str]:
-    """The worker's lines as they come; ends with it, or after so long a silence that it must hang."""
+def _lines(worker: subprocess.Popen[str], limit_s: Callable[[], float]) -> Iterator[str]:
+    """The worker's lines as they come; ends with it, or raises WorkerHung after a silence of `limit_s`."""
     arrived: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def read() -> None:
@@ -487,6 +489,7 @@ def _lines(worker: subprocess.Popen[str], silence_s: float) -> Iterator[str]:
 
     threading.Thread(target=read, daemon=True).start()
     while True:
+        silence_s = limit_s()
         try:
             line = arrived.get(timeout=silence_s)
         except queue.Empty:

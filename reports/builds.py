@@ -76,6 +76,7 @@ def _build(name: str, title: str, profile: Profile, records: list[Record], chose
             *_paced_notes(records),
             *_left_notes(records),
             *(f"not launched for {bound}" for bound in _bounds(profile.limits)),
+            *_repeating_notes(profile, records),
             *map(_known_note, profile.known_limits),
         ),
         chosen={key: texts[key] for key in chosen if key in texts},
@@ -107,6 +108,13 @@ def _left_notes(records: list[Record]) -> list[str]:
         f"{command}"
         for (who, command), count in left.items()
     )
+
+
+def _repeating_notes(profile: Profile, records: list[Record]) -> list[str]:
+    """On the clock exact a reader takes a run for one that can be had again."""
+    if not profile.not_repeatable or all(record.clock != "exact" for record in records):
+        return []
+    return [f"the same seed does not give the same packets again: {profile.not_repeatable}"]
 
 
 def _sides(record: Record) -> tuple[tuple[str, Side], ...]:

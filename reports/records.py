@@ -177,6 +177,7 @@ class Profile(_FromFile):
 
     description: str = ""
     limits: Limits = Limits()
+    not_repeatable: str | None = None
     known_limits: tuple[KnownLimit, ...] = ()
 
     def known_failure(self, record: Record) -> str:

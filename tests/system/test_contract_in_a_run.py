@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from tests.system.sweeps import BUILDS, perform, records
 def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
     """A console that is typed to, once."""
     directory = tmp_path_factory.mktemp("console")
-    done = perform(directory, directory / "results", implementations=[str(BUILDS / "console.yaml")])
+    console = str(BUILDS / "console.yaml")
+    done = perform(directory, directory / "results", implementations=[console], packet_error_rate=0.1)
     assert done.returncode == 0, done.stderr
     return directory / "results"
 
@@ -47,3 +49,26 @@ def test_a_sysctl_is_set_while_the_program_runs(console: str) -> None:
 def test_a_side_is_over_with_its_line_while_the_program_runs(record: dict[str, Any]) -> None:
     assert record["sender"]["stopped"]
     assert "the receiver has no file" in record["reason"]
+
+
+def test_a_build_is_told_the_bit_error_rate_that_hits_its_frames_as_often(console: str) -> None:
+    """A packet error rate of 0.1, both ways, and frames of 1514 bytes."""
+    (forward, reverse) = map(float, re.search(r"ber=(\S+) (\S+)", console).groups())  # type: ignore[union-attr]
+
+    assert forward == reverse == pytest.approx(1 - 0.9 ** (1 / (8 * 1514)), rel=1e-9)
+
+
+def test_of_a_run_that_is_not_completed_the_named_files_stay_with_their_ends(results: Path) -> None:
+    (kept,) = results.glob("runs/*/kept")
+
+    assert {str(path.relative_to(kept)) for path in kept.rglob("*") if not path.is_dir()} == {
+        "sender/console.conf",
+        "receiver/long.log",
+    }
+    assert (kept / "sender" / "console.conf").read_text().startswith("word=now rate=10000")
+    assert (kept / "receiver" / "long.log").stat().st_size == 1_000_000
+    assert (kept / "receiver" / "long.log").read_text().endswith("\n200000\n")
+
+
+def test_a_record_says_why_its_run_cannot_be_repeated(record: dict[str, Any]) -> None:
+    assert record["not_repeatable"] == "a person types"

@@ -159,11 +159,47 @@ def test_ion_is_started_in_the_order_that_it_needs(results: Path) -> None:
         assert list(dict.fromkeys(re.findall(r"stand-in (\w+):", said(results, name, "sender")))) == programs, name
 
 
+def test_ion_expects_the_error_rate_of_its_channel(results: Path) -> None:
+    """None here; tests/unit/orchestrator/test_original_profiles.py has what it is elsewhere."""
+    assert "stand-in ltpadmin: m maxber 0.000000000000\n" in said(results, "ion-ltp", "sender")
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("ion-ltp", "ION-OPEN-SOURCE-4.1.3 bpv6 "),
+        ("ion-acs+custody=acs", "ION-OPEN-SOURCE-4.1.3 bpv6 "),
+        ("hdtn-ltp", "HDTN version 1.3.1 "),
+    ],
+)
+def test_a_record_has_the_version_of_an_original(results: Path, name: str, version: str) -> None:
+    record, _ = run_of(results, name)
+
+    assert record["versions"]["implementation"].startswith(version + "(sha256 ")
+
+
+def test_a_run_of_hdtn_is_over_when_its_receiver_has_closed_the_file(results: Path) -> None:
+    """Which it says with the file's path: sooner by far than the time limit, and so is what it says after the name."""
+    record, _ = run_of(results, "hdtn-ltp")
+    took_s = (record["ended_at_ns"] - record["started_at_ns"]) / 1e9
+
+    assert f"]: closed /run/owlt/receiver/runs/{record['run_id']}/inbox/file-100000.bin\n" in said(
+        results, "hdtn-ltp", "receiver"
+    )
+    assert took_s < 30
+
+
+def test_hdtn_is_known_not_to_repeat_itself(results: Path) -> None:
+    record, _ = run_of(results, "hdtn-ltp")
+
+    assert "RDSEED" in record["not_repeatable"]
+
+
 def test_a_bundle_with_custody_has_the_size_and_the_timer_that_it_was_given(results: Path) -> None:
     sender = said(results, "ion-acs+custody=acs", "sender")
 
     assert re.findall("bpsendfile: (.*)", sender) == [*["1.1 30008"] * 3, "1.1 10008"]
-    assert "a outduct udp 10.77.0.2:4556 'udpclo 10.77.0.2:4556 43'" in sender
+    assert "a outduct udp 10.77.0.2:4556 'udpclo 10.77.0.2:4556 6'" in sender
     assert "a ipn:1.0 1000 1" in said(results, "ion-acs+custody=acs", "receiver")
 
 

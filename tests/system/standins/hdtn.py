@@ -2,7 +2,8 @@
 """Stand-in for HDTN's bpsendfile and bpreceivefile as commands; which one, its name says. Not a build: it knows nothing
 of bundles or LTP.
 
-Options with = and the keys of a duct, all of them and no others; neither program ends before it is interrupted.
+Options with = and the keys of a duct, all of them and no others; neither program ends before it is interrupted. What is
+printed is as HDTN 1.3.1 prints it, whose console has the program and a level before each line.
 """
 
 from __future__ import annotations
@@ -35,7 +36,13 @@ OUTDUCT = BOTH | {
     *("ltpDataSegmentMtu", "ltpCheckpointEveryNthDataSegment", "ltpSenderBoundPort"),
     *("ltpSenderPingSecondsOrZeroToDisable", "delaySendingOfDataSegmentsTimeMsOrZeroToDisable"),
 }
+VERSION = "1.3.1"
 WHOLE_NUMBERS = ("Ms", "Mtu", "Port", "Id", "Bytes")
+
+
+def log(line: str) -> None:
+    """A line as HDTN's logger has it on a console."""
+    print(f"[ {Path(sys.argv[0]).name:9}][ info ]: {line}", flush=True)
 
 
 def options(known: set[str]) -> dict[str, str]:
@@ -65,6 +72,8 @@ def send() -> None:
     file = Path(asked["file-or-folder-path"])
     udp = moving.open_udp("", int(str(out["ltpSenderBoundPort"])))
     to = (str(out["remoteHostname"]), int(str(out["remotePort"])))
+    log("Up and running")
+    log(f"Sending: {file.name}")
     udp.sendto(b"name " + file.name.encode(), to)
     moving.send(udp, to, file.read_bytes(), float(asked["cla-rate"]))
 
@@ -73,13 +82,18 @@ def receive() -> None:
     """bpreceivefile."""
     asked = options(RECEIVING)
     udp = moving.open_udp("", int(str(duct(asked["inducts-config-file"], "induct", INDUCT)["boundPort"])))
-    print("[ info]: Up and running", flush=True)
+    log("Up and running")
     name = udp.recv(65535).removeprefix(b"name ").decode()
     content, _ = moving.receive(udp)
-    Path(asked["save-directory"], name).write_bytes(content)
-    print(f"[ info]: closed {name}", flush=True)
+    file = Path(asked["save-directory"], name)
+    file.write_bytes(content)
+    log(f"closed {file}")
 
 
 if __name__ == "__main__":
+    log(f"This is HDTN version {VERSION}")
+    if sys.argv[1:] == ["--help"]:
+        log("Allowed options:")
+        sys.exit()
     {"bpsendfile": send, "bpreceivefile": receive}[Path(sys.argv[0]).name]()
     signal.pause()

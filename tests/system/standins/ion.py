@@ -3,7 +3,9 @@
 bundles, custody or LTP.
 
 Every line of a commands file is one that ionrc(5), ltprc(5), acsrc(5), bprc(5) or ipnrc(5) have, in an order in which
-ION can be started; a node is a process of its own, which bpadmin leaves behind.
+ION can be started; a node is a process of its own, which bpadmin leaves behind. What is printed, beside the lines that
+begin with "stand-in", and what goes to ion.log is as ION 4.1.3 has it. An original ends with status 0 and a line in its
+log where a stand-in refuses.
 """
 
 from __future__ import annotations
@@ -15,11 +17,15 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import moving
 
+VERSION = "ION-OPEN-SOURCE-4.1.3"
+BUNDLES = "bpv6"
 STATE = Path("node.json")
+LOG = Path("ion.log")
 SOCKET = "node.socket"
 PLACE = r"(\d+\.\d+\.\d+\.\d+):(\d+)"
 COMMANDS = {
@@ -33,6 +39,7 @@ COMMANDS = {
     "ltpadmin": [
         r"1 \d+",
         r"m screening n",
+        r"m maxber (?P<maxber>[01]\.\d+)",
         rf"a span \d+ \d+ \d+ \d+ \d+ \d+ 'udplso (?P<ltp_peer>{PLACE}) \d+'",
         rf"s 'udplsi (?P<ltp_own>{PLACE})'",
     ],
@@ -71,12 +78,32 @@ def administer(program: str, file: str) -> None:
     STATE.write_text(json.dumps(state))
     if program == "bpadmin":
         start_node()
+    print(f"Stopping {program}.", flush=True)
     if program == "ipnadmin" and state["plan"].startswith("udp/") and state["plan"] != f"udp/{state['udp_peer']}":
         moving.refuse(f"{file}: no outduct of that name")
 
 
+def note(line: str) -> None:
+    """Add a line to the node's log."""
+    with LOG.open("a") as log:
+        log.write(f"[{time.strftime('%Y/%m/%d-%H:%M:%S', time.gmtime())}] [i] {line}\n")
+
+
+def converse() -> None:
+    """Administration at the console, of which the version alone is asked for."""
+    for line in sys.stdin:
+        if line == "v\n":
+            print(f": {VERSION}")
+        elif line == "q\n":
+            break
+        else:
+            moving.refuse(f"{line!r}")
+    print("Stopping ionadmin.")
+
+
 def configure(file: Path) -> None:
     """Take in ionconfig(5)."""
+    print(f"[i] admin pgm using SDR parm overrides from {file}.", flush=True)
     for line in file.read_text().splitlines():
         if not re.fullmatch(r"(configFlags|heapWords|wmSize) \d+|pathName /.+", line):
             moving.refuse(f"{file}: {line!r}")
@@ -84,7 +111,7 @@ def configure(file: Path) -> None:
 
 def start_node() -> None:
     """Leave a node behind that can be talked to."""
-    with Path("ion.log").open("w") as log:
+    with LOG.open("a") as log:
         node = subprocess.Popen(
             [sys.executable, __file__, "--node"],
             stdin=subprocess.DEVNULL,
@@ -95,6 +122,7 @@ def start_node() -> None:
     assert node.stdout is not None
     if node.stdout.readline() != b"running\n":
         moving.refuse("the node did not start")
+    note("This node deploys bundle protocol version 6.")
 
 
 def be_a_node() -> None:
@@ -151,14 +179,20 @@ def send(own: str, to: str, file: str, class_of_service: str, lifetime: str) -> 
     if own != json.loads(STATE.read_text())["endpoint"] or to != "ipn:2.1":
         moving.refuse(f"from {own} to {to}")
     print(f"stand-in bpsendfile: {class_of_service} {Path(file).stat().st_size}", flush=True)
+    note("bpsendfile is running.")
     ask(f"send {file}")
+    note(f"bpsendfile sent '{file}', size {Path(file).stat().st_size}.")
+    print("Stopping bpsendfile.", flush=True)
 
 
 def receive(own: str, files: str) -> None:
     """bprecvfile: waits for one file."""
     if own != json.loads(STATE.read_text())["endpoint"] or files != "1":
         moving.refuse(f"{files} files at {own}")
-    Path("testfile1").write_bytes(ask("receive"))
+    note("bprecvfile is running.")
+    content = ask("receive")
+    Path("testfile1").write_bytes(content)
+    note(f"bprecvfile has created 'testfile1', size {len(content)}.")
     print("Stopping bprecvfile.", flush=True)
 
 
@@ -167,6 +201,10 @@ def main() -> None:
     name = Path(sys.argv[0]).name
     if sys.argv[1:] == ["--node"]:
         be_a_node()
+    elif name == "bpversion" and len(sys.argv) == 1:
+        print(BUNDLES)
+    elif name == "ionadmin" and len(sys.argv) == 1:
+        converse()
     elif name in COMMANDS and len(sys.argv) == 2:
         administer(name, sys.argv[1])
     elif name == "bpsendfile" and len(sys.argv) == 6:

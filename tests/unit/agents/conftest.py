@@ -30,6 +30,8 @@ def run_values() -> RunValues:
         channel_one_way_delay_s=0.025,
         mtu_bytes=1500,
         packet_error_rate=0.001,
+        bit_error_rate=0,
+        reverse_bit_error_rate=0,
         sender_address="10.77.0.1",
         receiver_address="10.77.0.2",
         sender_interface="test0",

@@ -45,6 +45,7 @@ def test_a_good_file_loads_with_its_defaults(file: Path) -> None:
     assert implementation.clocks == ["exact", "skip", "real"]
     assert (implementation.starts_first, implementation.done) == ("receiver", "both_exit")
     assert implementation.unsupported_exit_status == 127
+    assert (implementation.hang_s, implementation.keep, implementation.not_repeatable) == (60, [], None)
 
 
 def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
@@ -179,6 +180,10 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
             "unsupported_exit_status: 0\ntitle:",
             "unsupported_exit_status: got 0, wanted a number from 1 up",
         ),
+        ("title:", "hang_s: 0\ntitle:", "hang_s: got 0, wanted a number of seconds from 1 up"),
+        ("title:", "hang_s: true\ntitle:", "hang_s: got true, wanted a number"),
+        ("title:", "keep: [../ion.log]\ntitle:", "keep[0]: got '../ion.log', wanted the name of a file below the run"),
+        ("title:", "not_repeatable: true\ntitle:", "not_repeatable: got true, wanted text"),
         ("title:", "title: again\ntitle:", "example.yaml:4: title: is there twice, first in line 3; leave one out"),
         ("title:", "title: [\ntitle:", "example.yaml:3: is not YAML: the [ here is not closed"),
     ],

@@ -30,6 +30,8 @@ CHANNEL = RunValues(
     channel_one_way_delay_s=600,
     mtu_bytes=1500,
     packet_error_rate=0,
+    bit_error_rate=0,
+    reverse_bit_error_rate=0,
     sender_address="192.0.2.1",
     receiver_address="192.0.2.2",
     sender_interface="test0",
@@ -114,9 +116,56 @@ def test_ions_two_nodes_keep_their_data_apart() -> None:
     assert "pathName /runs/1\n" in file_of("ion-ltp", "sender", "node.ionconfig")
 
 
-def test_a_bundle_goes_again_after_the_papers_timer() -> None:
-    assert "'udpclo 192.0.2.2:4556 1240'" in file_of("ion-acs", "sender", "node.bprc")
-    assert "'udpclo 192.0.2.2:4556 1400'" in file_of("ion-acs", "sender", "node.bprc", custody_margin_s=200)
+def maxber_of(name: str, role: Role, channel: RunValues, **parameters: Parameter) -> float:
+    """The bit error rate that ION is to provide for."""
+    (line,) = (
+        line for line in file_of(name, role, "node.ltprc", channel, **parameters).splitlines() if "maxber" in line
+    )
+    assert line.startswith("m maxber 0.")
+    return float(line.split()[2])
+
+
+@pytest.mark.parametrize(("name", "role"), [*product(("ion-ltp", "ion-acs"), ROLES)])
+@pytest.mark.parametrize("segment_bytes", [512, 1024, 1400])
+def test_ion_repeats_as_often_as_frames_and_their_answers_are_lost(name: str, role: Role, segment_bytes: int) -> None:
+    """By its own reckoning, 1 - (1 - maxber)^(8 x segment), of a PER of 0.1 one way and 0.05 the other."""
+    forward, reverse = (1 - (1 - rate) ** (1 / (8 * 1514)) for rate in (0.1, 0.05))
+    channel = replace(CHANNEL, packet_error_rate=0.1, bit_error_rate=forward, reverse_bit_error_rate=reverse)
+
+    maxber = maxber_of(name, role, channel, segment_bytes=segment_bytes)
+
+    assert 1 - (1 - maxber) ** (8 * segment_bytes) == pytest.approx(1 - 0.9 * 0.95, rel=1e-5)
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_ion_is_told_of_a_channel_without_errors_and_of_a_dead_one(rate: float) -> None:
+    """Both of which ION takes for its default."""
+    channel = replace(CHANNEL, packet_error_rate=rate, bit_error_rate=rate, reverse_bit_error_rate=rate)
+
+    assert f"m maxber {rate:.12f}\n" in file_of("ion-ltp", "sender", "node.ltprc", channel)
+
+
+@pytest.mark.parametrize("margin", [0.0333, 0.1666])
+def test_a_bundle_goes_again_after_the_papers_timer(margin: float) -> None:
+    timer = {0.0333: 1240, 0.1666: 1400}[margin]
+
+    assert f"'udpclo 192.0.2.2:4556 {timer}'" in file_of("ion-acs", "sender", "node.bprc", custody_margin=margin)
+
+
+@pytest.mark.parametrize(
+    ("rtt_s", "rate_bps", "timer_s"),
+    [
+        (0.05, 1e7, 4),  # an aggregate's delay of 1 s, 2 s of clocks, the time of a bundle and of an aggregate
+        (2.5, 1e7, 6),
+        (0.05, 1e4, 8),  # a bundle alone takes 4 s, an aggregate 0.8 s
+        (0.05, None, 4),
+        (120, 1e7, 124),  # the margin's share, 4 s
+    ],
+)
+def test_a_bundle_goes_again_soon_after_its_round_trip(rtt_s: float, rate_bps: float | None, timer_s: int) -> None:
+    channel = replace(CHANNEL, one_way_delay_s=rtt_s / 2, rtt_s=rtt_s, rate_bps=rate_bps, reverse_rate_bps=rate_bps)
+
+    assert f"'udpclo 192.0.2.2:4556 {timer_s}'" in file_of("ion-acs", "sender", "node.bprc", channel)
 
 
 def test_a_newer_ion_is_told_its_timer_alone() -> None:
@@ -129,6 +178,24 @@ def test_custody_is_signalled_in_aggregates_or_one_by_one() -> None:
     assert "acsadmin node.acsrc" in file_of("ion-acs", "receiver", "node.sh")
     assert "acsadmin" not in file_of("ion-acs", "receiver", "node.sh", custody="cs")
     assert file_of("ion-acs", "receiver", "node.acsrc").endswith("a ipn:1.0 1000 1\n")
+
+
+@pytest.mark.parametrize(
+    ("release", "custody", "has_acs", "status"),
+    [(4, "cs", True, 127), (4, "cs", False, 0), (4, "acs", True, 0), (3, "cs", True, 0)],
+)
+def test_an_ion_4_with_aggregates_cannot_do_without_them(
+    tmp_path: Path, release: int, custody: str, has_acs: bool, status: int
+) -> None:
+    for program in ("ionadmin", "bpadmin", "ipnadmin", *(["acsadmin"] if has_acs else [])):
+        (tmp_path / program).write_text("#!/bin/sh\n")
+        (tmp_path / program).chmod(0o755)
+    build = find_implementation("ion-acs").with_parameters({"release": release, "custody": custody})
+    script = build.rendered(CHANNEL.as_text(), {"ionadmin": str(tmp_path / "ionadmin")}).receiver.files["node.sh"]
+
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+
+    assert (done.returncode, "--enable-acs" in done.stderr) == (status, status == 127)
 
 
 def test_custody_over_ltp_starts_ltp() -> None:

@@ -13,7 +13,7 @@ from orchestrator.catalogue import implementations_of
 from orchestrator.certification import Certified
 from orchestrator.plan import Batch, Plan, plan_sweep
 from orchestrator.record import Outcome, read_record
-from orchestrator.supervisor import Event, WorkerFailed, guest_memory_mb, supervise, write_task
+from orchestrator.supervisor import Event, WorkerFailed, guest_memory_mb, hang_limit_s, supervise, write_task
 from orchestrator.sweep import Sweep
 
 WORKER = """\
@@ -255,7 +255,7 @@ def test_a_guest_that_is_lost_before_its_first_run_is_followed_by_another(tmp_pa
 
 
 def test_a_run_in_which_the_worker_falls_silent_has_timed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "hang_limit_s", lambda batch, clock: 3.0)
+    monkeypatch.setattr(supervisor, "hang_limit_s", lambda run, build: 3.0)
     plan = small_plan()
     victim = plan.batches[0].runs[1].run_id
     transferring = "tell('phase', run_id=run.run_id, phase='transfer')"
@@ -265,10 +265,31 @@ def test_a_run_in_which_the_worker_falls_silent_has_timed_out(tmp_path: Path, mo
     assert len(runs_done(tmp_path)) == len(plan.runs)
 
 
+def test_a_run_hangs_after_the_limit_of_its_own_profile(tmp_path: Path) -> None:
+    plan = small_plan()
+    build = plan.implementations["cfdp"].model_copy(update={"hang_s": 3.0})
+    plan = plan.model_copy(update={"implementations": {"cfdp": build}})
+    victim = plan.batches[0].runs[1].run_id
+    transferring = "tell('phase', run_id=run.run_id, phase='transfer')"
+    go(Workers(plan, f"if run.run_id == {victim!r}: {transferring}; time.sleep(1000)"), tmp_path)
+
+    assert "nothing was heard of it for 3.03 s of wall time" in read_record(tmp_path / "runs" / victim).reason
+
+
+def test_a_larger_file_may_keep_a_guest_silent_for_longer() -> None:
+    plan = small_plan()
+    run = plan.batches[0].runs[0]
+    larger = run.model_copy(update={"permutation": run.permutation.model_copy(update={"file_size_bytes": 2_000_000})})
+
+    limits_s = [hang_limit_s(each, plan.implementations["cfdp"]) for each in (run, larger)]
+
+    assert limits_s == [60.03, 120.0]
+
+
 def test_a_worker_that_falls_silent_when_the_build_has_ended_is_not_the_builds_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "hang_limit_s", lambda batch, clock: 3.0)
+    monkeypatch.setattr(supervisor, "hang_limit_s", lambda run, build: 3.0)
     plan = small_plan()
     victim = plan.batches[0].runs[1].run_id
     fetching = "tell('phase', run_id=run.run_id, phase='fetch')"

@@ -55,6 +55,12 @@ def test_a_delay_told_other_than_the_channels_is_noted(build_of: BuildOf) -> Non
     assert build_of(told={"one_way_delay_s": 2.5}).notes == ("told 2500 ms one way on a channel of 25 ms",)
 
 
+def test_a_build_that_is_not_repeatable_on_exact_is_noted_with_its_reason(build_of: BuildOf) -> None:
+    (note,) = build_of(profile={"not_repeatable": "it asks the processor for its numbers"}).notes
+
+    assert note == "the same seed does not give the same packets again: it asks the processor for its numbers"
+
+
 def test_a_name_in_figures_says_what_the_build_was_told_apart(tmp_path: Path) -> None:
     write_results(tmp_path, few(repetitions=2, packet_error_rate=0))
     change_record(tmp_path, RUN, told={"rate_bps": 8e6})
