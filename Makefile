@@ -8,13 +8,16 @@ PART ?= all
 SECONDS ?= 600
 RESULTS ?= results/demo
 
-.PHONY: help setup demo test unit system lab lint bench equality accuracy builds builds-table fuzz clean
+.PHONY: help announce setup demo test unit system lab lint bench equality accuracy builds builds-table fuzz clean
 
 help:  ## list these
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup  ## install what is needed, run the demo sweep, print the report's path
+demo: announce setup  ## install what is needed, run the demo sweep, print the report's path
 	$(BIN)/owlt run $(SWEEP)
+
+announce:
+	@.ci/announce
 
 test: setup lint unit system lab  ## everything that has to pass
 

@@ -80,7 +80,7 @@ def load(path: Path, kind: type[AnyKept]) -> AnyKept | None:
     """What is kept at `path` as it is; None if there is nothing, or it is damaged or of another form."""
     try:
         return kind.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, ValidationError):
+    except (OSError, ValidationError):
         return None
 
 

@@ -193,11 +193,11 @@ def _choice(captures: list[Columns], case: Case, said: Told) -> list[str]:
 
 
 def _tell(title: str, found: Inspection, case: Case, tables: str, place: Path, already_suspect: list[str]) -> None:
-    from reports.run_page import build_run_page, clear_earlier, ledger_line, number_rows, outcome_text
+    from reports.run_page import build_run_page, ledger_line, number_rows, outcome_text, replaced_pages
 
     _make(place)
-    replaced = clear_earlier(place)
-    page = build_run_page(title, found, case, place, tables, already_suspect)
+    with replaced_pages(place) as (draft, replaced):
+        page = place / build_run_page(title, found, case, draft, tables, already_suspect).name
     out.print(escape(title), style="bold")
     if outcome := outcome_text(case):
         out.print(escape(outcome), style="bold red" if case.has_failed else "bold")
@@ -219,7 +219,7 @@ def _analyse_one(capture: Path, said: Told, at: str, tables: str, directory: Pat
     from captures.protocols.tshark import NoDissection
     from captures.traces.tracing import trace_one_side
     from orchestrator.cases import case_of_captures
-    from reports.run_page import build_one_side_page, clear_earlier, one_side_rows
+    from reports.run_page import build_one_side_page, one_side_rows, replaced_pages
 
     seen_at = next((host for host in HOSTS if host == at), None)
     if seen_at is None:
@@ -242,10 +242,11 @@ def _analyse_one(capture: Path, said: Told, at: str, tables: str, directory: Pat
         problems.append("goodput is that of a transfer that completed, which the packets alone do not tell")
     found = found.model_copy(update={"notes": [*_choice([columns], case, said), *found.notes, *problems]})
     _make(place)
-    replaced = clear_earlier(place)
     ending = termination_lines(columns, heard)
     traces = trace_one_side(columns, case.session, seen_at, heard)
-    page = build_one_side_page(capture.name, found, heard, traces, ending, case, place, tables)
+    with replaced_pages(place) as (draft, replaced):
+        written = build_one_side_page(capture.name, found, heard, traces, ending, case, draft, tables)
+    page = place / written.name
     out.print(escape(capture.name), style="bold")
     _print_suspect(found.suspect)
     _print_rows(one_side_rows(found, case))

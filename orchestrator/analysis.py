@@ -5,18 +5,22 @@ Every run has its summary; the protocol view, which takes longer, is made of one
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from captures.accounting.stages import counted
 from captures.accounting.suspicion import Expected
-from captures.cache import load_or_summarise
-from captures.files.blocks import NotACapture
+from captures.cache import SUMMARY, load_or_summarise, load_summary
 from captures.files.cutting import HEADER_BYTES, keep_only_headers
 from captures.files.pcap import read_header
 from captures.files.tcpdump import CaptureCounters
@@ -24,13 +28,18 @@ from captures.kept import CAPTURES
 from captures.protocols.tshark import NoDissection
 from captures.protocols.view import VIEW, ProtocolView, load_or_view
 from captures.session import Session
-from orchestrator.plan import PLAN_NAME
+from orchestrator.errors import ResultsConflict
+from orchestrator.plan import HOW_TO_WRITE_PLAN, PLAN_NAME
 from orchestrator.record import RECORD_NAME, Outcome, RunRecord, read_record
+from orchestrator.whole_file import DISK_IS_FULL, write_whole
 
 MTU_BYTES = 1500
 WORTH_A_PROCESS = 20
 """With fewer runs, starting processes takes longer than they save."""
 VIEWED_REPETITION = 1
+FAILURE_NAME = "analysis-failed.txt"
+"""Beside a run that could not be analysed: why, in the first line, and where in the code."""
+WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 Dissectors = Mapping[str, Sequence[str]]
 """By implementation, what its profile says of its packets (captures.protocols.dissector)."""
@@ -45,7 +54,11 @@ def analyse_run(directory: Path, keep: str, dissectors: Dissectors) -> str:
     """
     record = read_record(directory)
     captures = [directory / name for name in CAPTURES]
-    if not record.session or record.outcome is Outcome.UNSUPPORTED or not all(path.exists() for path in captures):
+    if not record.session or record.outcome is Outcome.UNSUPPORTED:
+        return ""
+    if not all(path.exists() for path in captures):
+        if record.captures and load_summary(directory) is None:
+            raise RuntimeError(f"{SUMMARY} is missing or damaged, and the captures that it was made from are gone")
         return ""
     session = Session.model_validate(record.session)
     load_or_summarise(
@@ -76,14 +89,8 @@ def analyse_runs(results: Path) -> list[str]:
     Runs are shared among the processor's cores. Returns a sentence for each reason why runs have no summary, or no
     protocol view although they should.
     """
-    plan = json.loads((results / PLAN_NAME).read_text())
-    builds = plan.get("implementations", {})
-    runs = [path for path in sorted((results / "runs").iterdir()) if (path / RECORD_NAME).exists()]
-    analyse = partial(
-        _problem_with,
-        keep=plan["sweep"]["keep_captures"],
-        dissectors={name: build.get("dissector", []) for name, build in builds.items()},
-    )
+    analyse = partial(analyse_or_mark, **_settings(results))
+    runs = [path for path in sorted((results / "runs").glob("*/")) if (path / RECORD_NAME).exists()]
     cores = min(len(os.sched_getaffinity(0)), len(runs) // WORTH_A_PROCESS)
     if cores < 2:
         return _told(zip(runs, map(analyse, runs), strict=True))
@@ -91,12 +98,69 @@ def analyse_runs(results: Path) -> list[str]:
         return _told(zip(runs, pool.map(analyse, runs, chunksize=WORTH_A_PROCESS), strict=True))
 
 
-def _problem_with(directory: Path, keep: str, dissectors: Dissectors) -> str:
+def _settings(results: Path) -> dict[str, Any]:
+    """What the plan of a results directory says of captures and dissectors, as `analyse_run` wants it."""
+    path = results / PLAN_NAME
     try:
-        viewless = analyse_run(directory, keep, dissectors)
-    except (NotACapture, RuntimeError, OSError) as problem:
-        return f"not summarised: {problem}"
-    return f"without the protocol's messages: {viewless}" if viewless else ""
+        plan = json.loads(path.read_bytes())
+        builds = plan.get("implementations", {})
+        dissectors = {name: build.get("dissector", []) for name, build in builds.items()}
+        return {"keep": plan["sweep"]["keep_captures"], "dissectors": dissectors}
+    except OSError as problem:
+        raise ResultsConflict(f"{path}: cannot be read ({problem.strerror}); {HOW_TO_WRITE_PLAN}") from problem
+    except (ValueError, LookupError, TypeError, AttributeError) as problem:
+        raise ResultsConflict(f"{path}: damaged ({problem}); remove it, and {HOW_TO_WRITE_PLAN}") from problem
+
+
+def analyse_or_mark(directory: Path, keep: str, dissectors: Dissectors) -> str:
+    """Analyse a run as `analyse_run` does; a failure is noted beside the record, and returned: "" is none.
+
+    One process at a time analyses a run; another waits for it. Raises OSError when the disk is full.
+    """
+    try:
+        with _alone_with(directory):
+            without_view = _analyse_marked(directory, keep, dissectors)
+    except AnalysisFailed as problem:
+        return f"analysis failed: {problem}"
+    return f"without the protocol's messages: {without_view}" if without_view else ""
+
+
+def is_marked(directory: Path) -> bool:
+    """Whether the last analysis of a run failed."""
+    return (directory / FAILURE_NAME).exists()
+
+
+class AnalysisFailed(Exception):
+    """A run that has a record and no summary; its text says why."""
+
+
+def _analyse_marked(directory: Path, keep: str, dissectors: Dissectors) -> str:
+    mark = directory / FAILURE_NAME
+    try:
+        without_view = analyse_run(directory, keep, dissectors)
+    except Exception as problem:
+        if isinstance(problem, OSError) and problem.errno in DISK_IS_FULL:
+            raise
+        why = " ".join(str(problem).split()) or type(problem).__name__
+        write_whole(mark, f"{why}\n\n{traceback.format_exc()}")
+        raise AnalysisFailed(why) from problem
+    mark.unlink(missing_ok=True)
+    return without_view
+
+
+@contextmanager
+def _alone_with(directory: Path) -> Iterator[None]:
+    """Wait until no other process analyses the run; where the file system has no locks, do not wait."""
+    try:
+        with (directory / RECORD_NAME).open("r+b") as record:
+            try:
+                fcntl.flock(record, fcntl.LOCK_EX)
+            except OSError as problem:
+                if problem.errno not in WITHOUT_LOCKS:
+                    raise
+            yield
+    except FileNotFoundError as problem:
+        raise AnalysisFailed(f"{problem.filename} is gone; the run is being repeated") from problem
 
 
 def _told(problems: Iterable[tuple[Path, str]]) -> list[str]:
@@ -106,7 +170,7 @@ def _told(problems: Iterable[tuple[Path, str]]) -> list[str]:
         if problem:
             runs.setdefault(problem, []).append(directory.name)
     return [
-        f"{names[0]} is {problem}" if len(names) == 1 else f"{names[0]} and {len(names) - 1} more are {problem}"
+        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {problem}"
         for problem, names in runs.items()
     ]
 

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import sys
 import threading
 import time
 import types
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from orchestrator import kernel
-from orchestrator.analysis import analyse_run, analyse_runs
+from orchestrator.analysis import FAILURE_NAME, analyse_or_mark, analyse_runs, is_marked
 from orchestrator.catalogue import implementations_of
 from orchestrator.channels import channels_of
-from orchestrator.doctor import lacks_for
+from orchestrator.doctor import lacks_for, lacks_of_rig
 from orchestrator.errors import Missing, OwltError, ProfileError, SweepMistake
 from orchestrator.load import load_sweep, placed
-from orchestrator.plan import Plan, plan_sweep, write_plan
+from orchestrator.plan import Plan, plan_sweep, require_same_plan, write_plan
 from orchestrator.record import Outcome
-from orchestrator.recorded import Recorded, read_recorded, standing
+from orchestrator.recorded import RUNS, Recorded, read_recorded, standing
+from orchestrator.results_lock import locked, require_free
 from orchestrator.rigs import guest, namespaces
 from orchestrator.supervisor import (
     Event,
@@ -33,8 +37,10 @@ from orchestrator.supervisor import (
     VirtualWorkers,
     WorkerFailed,
     supervise,
+    uncertified,
 )
 from orchestrator.variants import base_name
+from orchestrator.whole_file import DISK_IS_FULL
 
 Observe = Callable[[Event], None]
 
@@ -88,7 +94,29 @@ def lacks_of(plan: Plan) -> list[str]:
         lacks.append(
             "the local rig makes network namespaces, which needs root: run owlt with sudo, or write 'rig: virtual'"
         )
+    lacks += [
+        f"the sweep needs {lack.name} for {lack.wanted_for} ({lack.detail}): {lack.mend}"
+        for lack in lacks_of_rig(plan.sweep.rig, plan.sweep.keep_captures)
+    ]
+    if plan.sweep.rig == "local" and (standing_rig := namespaces.leftovers()):
+        lacks.append(
+            f"a local rig stands already ({', '.join(standing_rig)}); if nobody uses it, run: owlt rigs --clear"
+        )
     return lacks
+
+
+def require_ready(plan: Plan, results: Path) -> None:
+    """Raise OwltError for all that `perform_plan` refuses; changes nothing."""
+    require_same_plan(plan, results)
+    require_free(results)
+    if not _is_finished(plan, results) and (lacks := lacks_of(plan)):
+        raise Missing("\n".join(lacks))
+
+
+def _is_finished(plan: Plan, results: Path) -> bool:
+    """Whether every run has a record that stands, and every channel its certificate."""
+    is_recorded = {run.run_id for run in plan.runs} <= standing(_recorded(plan, results))
+    return is_recorded and not uncertified(plan, results)
 
 
 def perform_sweep(
@@ -112,34 +140,59 @@ def perform_plan(
     interrupt. A plan without runs left needs nothing of this machine.
     Raises OwltError when something is missing or wrong before the first run; then nothing was changed.
     """
-    done = standing(_recorded(plan, directory))
-    if {run.run_id for run in plan.runs} <= done:
+    require_ready(plan, directory)
+    with _files_may_fail(directory, again), locked(directory) as left:
+        if left:
+            warn(f"{directory}: {left} left its lock; if it still runs there, interrupt it or this command")
         write_plan(plan, directory)
-        observe(plan, done)
-        return _performed(plan, directory, again, 0)
-    if lacks := lacks_of(plan):
-        raise Missing("\n".join(lacks))
+        recorded = _recorded(plan, directory)
+        for warning in recorded.warnings:
+            warn(warning)
+        told = observe(plan, standing(recorded))
+        analyse = partial(
+            analyse_or_mark,
+            keep=plan.sweep.keep_captures,
+            dissectors={name: build.dissector for name, build in plan.implementations.items()},
+        )
+        for run_id in recorded.records:
+            if is_marked(directory / RUNS / run_id):
+                analyse(directory / RUNS / run_id)
+        if _is_finished(plan, directory):
+            return _performed(plan, directory, again, 0)
+        return _perform_missing(plan, directory, guests, told, analyse, again)
+
+
+def _perform_missing(
+    plan: Plan, directory: Path, guests: int | None, told: Observe, analyse: Callable[[Path], str], again: str
+) -> Performed:
     cpus = sorted(os.sched_getaffinity(0))[: guests or None]
     launch = _launcher(plan, cpus)
     slots = len(cpus) if plan.sweep.rig == "virtual" else 1
-    write_plan(plan, directory)
-    told = observe(plan, done)
-    dissectors = {name: build.dissector for name, build in plan.implementations.items()}
     with _Interrupts(told) as interrupts:
         try:
-            supervise(
-                plan,
-                directory,
-                launch,
-                slots,
-                told,
-                lambda run_directory: analyse_run(run_directory, plan.sweep.keep_captures, dissectors),
-            )
+            supervise(plan, directory, launch, slots, told, analyse)
         except KeyboardInterrupt:
             pass
         except WorkerFailed as problem:
             raise OwltError(f"{problem}\n{_performed(plan, directory, again, 0).summary}") from problem
     return _performed(plan, directory, again, interrupts.count)
+
+
+@contextmanager
+def _files_may_fail(directory: Path, again: str) -> Iterator[None]:
+    """Raise OwltError, with what to do, where a file cannot be read or written."""
+    try:
+        yield
+    except OSError as problem:
+        is_full = problem.errno in DISK_IS_FULL
+        wrong = f"{directory}: no space left on its file system" if is_full else f"{directory}: {problem}"
+        fix = "free some space" if is_full else "correct that"
+        raise OwltError(f"{wrong}; every recorded run is kept: {fix}, then run '{again}' again") from problem
+
+
+def warn(text: str) -> None:
+    """Tell the user on standard error what does not stop the command."""
+    print(f"owlt: warning: {text}", file=sys.stderr)
 
 
 def make_report(results: Path) -> Path:
@@ -148,18 +201,17 @@ def make_report(results: Path) -> Path:
 
     if not (results / "runs").is_dir():
         raise OwltError(f"{results}: is not a results directory (it has no runs/); wanted one that 'owlt run' made")
-    for problem in analyse_runs(results):
-        print(f"owlt: {problem}", file=sys.stderr)
-    try:
-        return build_report(results)
-    except ReportError as problem:
-        raise OwltError(str(problem)) from problem
+    with _files_may_fail(results, f"owlt report {shlex.quote(str(results))}"):
+        for problem in analyse_runs(results):
+            warn(problem)
+        try:
+            return build_report(results, warn)
+        except ReportError as problem:
+            raise OwltError(str(problem)) from problem
 
 
 def _launcher(plan: Plan, cpus: list[int]) -> Launcher:
     if plan.sweep.rig == "local":
-        if standing := namespaces.leftovers():
-            raise Missing(f"a local rig stands already ({', '.join(standing)}); if nobody uses it: owlt rigs --clear")
         return LocalWorkers(plan, _running_kernel_hz())
     found = kernel.find()
     assert found is not None, "lacks_of looked"
@@ -207,8 +259,10 @@ def _performed(plan: Plan, results: Path, again: str, interrupts: int) -> Perfor
     outcomes = Counter(str(record.outcome) for record in records.values())
     counted = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     aborted, missing = outcomes[Outcome.ABORTED], len(plan.runs) - len(records)
+    not_analysed = sum(is_marked(results / RUNS / run_id) for run_id in records)
     to_do = [f"{missing} still to do"] if missing else []
     to_do += [f"{aborted} aborted by a fault of the rig, to be tried again"] if aborted else []
+    to_do += [f"the analysis of {not_analysed} failed (see {FAILURE_NAME} there)"] if not_analysed else []
     more = f"; {', '.join(to_do)}: run '{again}' again" if to_do else ""
     summary = f"{len(records)} of {len(plan.runs)} runs recorded in {results}: {counted or 'none'}{more}"
     return Performed(results, summary, interrupts > 0, len(records), not to_do, interrupts > 1)

@@ -57,9 +57,12 @@ def _unmeasured(channel: ChannelSpec, started_at_ns: int, reason: str) -> Certif
 
 
 def read_certificate(results: Path, key: str) -> Certificate | None:
-    """The certificate of a channel in a results directory; None if there is none."""
+    """The certificate of a channel in a results directory; None if there is none that can be read."""
     path = results / DIRECTORY_NAME / f"{key}.json"
-    return Certificate.from_wire(json.loads(path.read_text())) if path.exists() else None
+    try:
+        return Certificate.from_wire(json.loads(path.read_bytes()))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
 
 
 def certified(results: Path, keys: set[str]) -> dict[str, Certified]:

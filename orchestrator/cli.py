@@ -60,8 +60,8 @@ def run(
 
     On a results directory that exists it resumes where it stopped, and tries again what a fault of the rig aborted.
 
-    Exit status: 0 when every run has a record and none is aborted; 1 when runs are aborted or missing; 2 for a
-    mistake, or something that is missing here; 130 after an interrupt.
+    Exit status: 0 when every run is recorded and analysed and none is aborted; 1 when runs are aborted, missing or not
+    analysed; 2 for a mistake, or something that is missing here; 130 after an interrupt.
     """
     from orchestrator.campaign import perform_sweep
     from orchestrator.progress import SweepProgress
@@ -99,12 +99,12 @@ def _report_of(done: Performed) -> None:
 
 
 @app.command()
-def plan(sweep_file: SweepFile, guests: Guests = None) -> None:
+def plan(sweep_file: SweepFile, results: Results = None, guests: Guests = None) -> None:
     """Show what a sweep would run, in which order, and about how long it takes.
 
-    What this machine lacks for it is told on standard error.
+    Where 'owlt run' would refuse the sweep, the same message follows, and the exit status is 2.
     """
-    from orchestrator.campaign import lacks_of, resolve
+    from orchestrator.campaign import require_ready, resolve
     from orchestrator.estimate import estimate
 
     planned = resolve(sweep_file)
@@ -115,8 +115,7 @@ def plan(sweep_file: SweepFile, guests: Guests = None) -> None:
             table.add_row(str(each.order), each.run_id, f"{each.deadline_s(build):.0f} s", str(batch.index))
     out.print(table)
     out.print(estimate(planned, guests).told)
-    for lack in lacks_of(planned):
-        print(f"owlt: 'owlt run' would refuse this: {lack}", file=sys.stderr)
+    require_ready(planned, results or Path("results", planned.sweep.name))
 
 
 @app.command()

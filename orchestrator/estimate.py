@@ -30,8 +30,8 @@ class Estimate:
     @property
     def told(self) -> str:
         """One line for people."""
-        here = f"about {_duration(self.wall_s)} here, {self.side_by_side} at a time"
-        return f"{self.runs} runs, about {_duration(self.rig_s)} on the rig's clock, {here}"
+        here = f"about {duration_text(self.wall_s)} here, {self.side_by_side} at a time"
+        return f"{self.runs} runs, about {duration_text(self.rig_s)} on the rig's clock, {here}"
 
 
 def estimate(plan: Plan, guests: int | None = None) -> Estimate:
@@ -55,7 +55,8 @@ def _session_s(run: Run) -> float:
     return SESSION_RTTS * run.rtt_s + run.file_time_s
 
 
-def _duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
+    """A duration for people, in s, min, or h and min."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

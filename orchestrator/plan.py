@@ -33,6 +33,7 @@ from orchestrator.sweep import Permutation, Sweep
 from orchestrator.whole_file import write_whole
 
 PLAN_NAME = "plan.json"
+HOW_TO_WRITE_PLAN = "'owlt run' with the sweep file of these results writes it again"
 CHANNELS_PER_GUEST = 6
 
 
@@ -180,22 +181,34 @@ def channel_of(run: Run, channel: ChannelSpec, netem_takes_seeds: bool) -> Chann
 def write_plan(plan: Plan, results: Path) -> None:
     """Echo the plan into a results directory, or find the same one there already.
 
-    Raises ResultsConflict when the directory holds another plan: nothing is mixed, nothing lost.
+    Raises ResultsConflict as `require_same_plan` does: nothing is mixed, nothing lost.
     """
-    path = results / PLAN_NAME
-    text = plan.model_dump_json(indent=2) + "\n"
-    if path.exists() and (there := path.read_text()) != text:
-        raise ResultsConflict(
-            f"{results}: holds the results of another sweep: {_told_differences(there, text)}; "
-            "choose another directory with --results, give this sweep another name, or move the old results away "
-            "(nothing can be added to a sweep: the order of all its runs is drawn at once)"
-        )
+    require_same_plan(plan, results)
     results.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text)
+    write_whole(results / PLAN_NAME, _text(plan))
 
 
-def _told_differences(there: str, here: str) -> str:
+def require_same_plan(plan: Plan, results: Path) -> None:
+    """Raise ResultsConflict when a results directory holds another plan, or a damaged one; changes nothing."""
+    path = results / PLAN_NAME
     try:
-        return differences(json.loads(there), json.loads(here))
-    except ValueError:
-        return f"its {PLAN_NAME} is not JSON"
+        there = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as problem:
+        raise ResultsConflict(f"{path}: cannot be read ({problem.strerror}); {HOW_TO_WRITE_PLAN}") from problem
+    if there == _text(plan).encode():
+        return
+    try:
+        in_words = differences(json.loads(there), json.loads(_text(plan)))
+    except (ValueError, LookupError, TypeError, AttributeError) as problem:
+        raise ResultsConflict(f"{path}: damaged ({problem}); remove it, and {HOW_TO_WRITE_PLAN}") from problem
+    raise ResultsConflict(
+        f"{results}: holds the results of another sweep: {in_words}; "
+        "choose another directory with --results, give this sweep another name, or move the old results away "
+        "(nothing can be added to a sweep: the order of all its runs is drawn at once)"
+    )
+
+
+def _text(plan: Plan) -> str:
+    return plan.model_dump_json(indent=2) + "\n"

@@ -1,8 +1,15 @@
-"""What a sweep shows while it works: a bar with the time left, and one line for each run that did not complete."""
+"""What a sweep shows while it works: on a terminal a bar with the time left; elsewhere lines of text now and then.
+
+Either way, one line for each run that did not complete.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -14,21 +21,67 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from orchestrator.estimate import duration_text
 from orchestrator.plan import Plan
 from orchestrator.record import Outcome
 from orchestrator.supervisor import Event, Observe
+
+LINE_EVERY_S = 10.0
+"""At most so often; with fewer runs than that, one for each run."""
+
+
+class PlainProgress:
+    """How far a sweep is, in lines of text, for a log."""
+
+    def __init__(self, out: TextIO, total: int, recorded: int, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._out = out
+        self._total = total
+        self._before = self._recorded = recorded
+        self._now_s = now_s
+        self._started_s = now_s()
+        self._last_line_s = self._started_s - LINE_EVERY_S
+
+    def advance(self) -> None:
+        """One more run is recorded."""
+        self._recorded += 1
+        self._line(is_due=self._recorded == self._total)
+
+    def tell(self, what: str) -> None:
+        """What is done now, unless the last line is not long ago."""
+        self._line(what)
+
+    def _line(self, what: str = "", is_due: bool = False) -> None:
+        now_s = self._now_s()
+        if not is_due and now_s - self._last_line_s < LINE_EVERY_S:
+            return
+        self._last_line_s = now_s
+        parts = [f"{self._recorded} of {self._total} runs recorded", *self._rate(now_s), *([what] if what else [])]
+        print(f"owlt: {', '.join(parts)}", file=self._out, flush=True)
+
+    def _rate(self, now_s: float) -> list[str]:
+        """How fast, and how much longer; nothing before the first run of this start."""
+        elapsed_s, done = now_s - self._started_s, self._recorded - self._before
+        if not done or elapsed_s <= 0:
+            return []
+        left_s = (self._total - self._recorded) * elapsed_s / done
+        left = [f"about {duration_text(left_s)} left"] if self._recorded < self._total else []
+        return [f"{60 * done / elapsed_s:.1f} per minute", *left]
 
 
 class SweepProgress:
     """A context in which events are drawn. Call it with the plan and what was done before to get the observer.
 
-    `again` is the command that goes on after an interrupt; `report`: whoever performs the plan makes a report then.
+    `again` is the command that resumes after an interrupt; `report`: whoever performs the plan makes a report then.
+    `log` is where lines of plain text go when it is not a terminal, or the console is none.
     """
 
-    def __init__(self, console: Console, again: str = "the same command", report: bool = False) -> None:
+    def __init__(
+        self, console: Console, again: str = "the same command", report: bool = False, log: TextIO | None = None
+    ) -> None:
         self._console = console
         self._again = again
         self._report = report
+        self._log = log or sys.stderr
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -37,6 +90,7 @@ class SweepProgress:
             TextColumn("left:"),
             TimeRemainingColumn(),
             console=console,
+            disable=not console.is_terminal,
         )
         self._drawn = False
 
@@ -50,33 +104,42 @@ class SweepProgress:
     def __call__(self, plan: Plan, done: set[str]) -> Observe:
         total = len(plan.runs)
         recorded = len(done)
+        plain = None
         if recorded >= total:
-            self._console.print(f"nothing to do: all {total} runs have a record")
+            self._print(f"nothing to do: all {total} runs have a record")
         else:
             self._bar.start()
             self._drawn = True
+            if not (self._console.is_terminal and self._log.isatty()):
+                plain = PlainProgress(self._log, total, recorded)
             if done:
-                self._console.print(f"{recorded} of {total} runs have a record already; going on")
+                self._print(f"{recorded} of {total} runs have a record already; resuming")
         task = self._bar.add_task(plan.sweep.name, total=total, completed=recorded)
 
+        one_at_a_time = threading.RLock()  # events come from each worker's thread, interrupts in between
+
         def observe(event: Event) -> None:
+            with one_at_a_time:
+                show(event)
+
+        def show(event: Event) -> None:
             nonlocal recorded
             if event.name == "interrupted":
-                self._console.print(self._interrupted(event.facts["times"], recorded, total), markup=False)
-            if event.name == "certified" and event.facts["verdict"] == "failed":
-                self._console.print(f"channel {event.facts['channel']} is not as asked: its runs will be suspect")
-            if event.name == "retry":
-                self._console.print(_described(event.facts) + "; it is tried again", markup=False)
-            if event.name == "lost":
-                self._console.print(f"a guest was lost ({event.facts['reason']}); another is started", markup=False)
-            if event.name != "published":
-                return
-            recorded += 1
-            self._bar.advance(task)
-            if event.facts["outcome"] != Outcome.COMPLETED:
-                self._console.print(_described(event.facts), markup=False)
+                self._print(self._interrupted(event.facts["times"], recorded, total))
+            if event.name == "published":
+                recorded += 1
+                self._bar.advance(task)
+                if plain:
+                    plain.advance()
+            if plain and event.name in ("certify", "run"):
+                plain.tell("certifying channels" if event.name == "certify" else f"performing {event.facts['run_id']}")
+            for line in _lines_about(event):
+                self._print(line)
 
         return observe
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False)
 
     def _interrupted(self, times: int, recorded: int, total: int) -> str:
         if times > 1:
@@ -85,7 +148,22 @@ class SweepProgress:
         return f"interrupted: {recorded} of {total} runs are recorded; {report}go on with: {self._again}"
 
 
-def _described(facts: dict[str, Any]) -> str:
+def _lines_about(event: Event) -> list[str]:
+    """What a user is told of an event beside the progress."""
+    facts = event.facts
+    if event.name == "certified" and facts["verdict"] == "failed":
+        return [f"channel {facts['channel']} failed certification: its runs will be suspect"]
+    if event.name == "lost":
+        return [f"a guest was lost ({facts['reason']}); another is started"]
+    if event.name == "retry":
+        return [f"{_ending(facts)}; it is tried again"]
+    if event.name != "published":
+        return []
+    told = [_ending(facts)] if facts["outcome"] != Outcome.COMPLETED else []
+    return told + ([f"{facts['run_id']}: {facts['analysis']}"] if facts.get("analysis") else [])
+
+
+def _ending(facts: dict[str, Any]) -> str:
     """How a run ended, in a line."""
     attempt = f" (attempt {facts['attempt']})" if facts.get("attempt", 1) > 1 else ""
     return f"{facts['run_id']}: {facts['outcome']}: {facts['reason']}{attempt}"

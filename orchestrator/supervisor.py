@@ -7,6 +7,7 @@ A worker writes only into a directory of its own; a run exists once its director
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import queue
@@ -45,6 +46,7 @@ CERTIFYING_HANG_S = {"exact": 600.0, "skip": 600.0, "real": 3600.0}
 """How long a worker may tell nothing while it measures a channel, in wall time."""
 
 END_GRACE_S = 20.0
+LEAST_FREE_BYTES = 16_000_000
 GUESTS_PER_START = 3
 """So many guests of a batch may be lost outside of runs that it has yet to perform before that is no accident."""
 POWER_OFF = re.compile(r"sysrq: Power Off|reboot: Power down")
@@ -161,18 +163,19 @@ def guest_memory_mb(runs: list[Run]) -> int:
 
 
 def supervise(
-    plan: Plan, results: Path, launch: Launcher, slots: int, observe: Observe, analyse: Callable[[Path], object]
+    plan: Plan, results: Path, launch: Launcher, slots: int, observe: Observe, analyse: Callable[[Path], str]
 ) -> None:
     """Certify the plan's channels and perform every run without a record that stands, on `slots` workers side by side.
 
-    `observe` is told every event of every worker, and `analyse` is given the directory of every new run, from
-    that worker's thread. An interrupt ends the workers and leaves what is published. Raises WorkerFailed when
+    `observe` is told every event of every worker. `analyse` is given the directory of every new run, from
+    that worker's thread, and returns what went wrong, or "".
+    An interrupt ends the workers and leaves what is published. Raises WorkerFailed when
     a rig does not come up.
     """
     recorded = read_recorded(results, {run.run_id for run in plan.runs})
     done = standing(recorded)
     undone = [batch for batch in plan.batches if any(run.run_id not in done for run in batch.runs)]
-    certifications = _uncertified(plan, results)
+    certifications = uncertified(plan, results)
     (results / RUNS).mkdir(parents=True, exist_ok=True)
     (results / DIRECTORY_NAME).mkdir(exist_ok=True)
     shutil.rmtree(results / "workers", ignore_errors=True)
@@ -189,7 +192,7 @@ def supervise(
     shutil.rmtree(results / "workers", ignore_errors=True)
 
 
-def _uncertified(plan: Plan, results: Path) -> list[Batch]:
+def uncertified(plan: Plan, results: Path) -> list[Batch]:
     """The plan's certifications, each with the channels that have no readable certificate."""
     keys = {key for batch in plan.certifications for key in batch.certify}
     missing = keys - set(certified(results, keys))
@@ -245,7 +248,7 @@ class _Desk:
         done: set[str],
         split: set[int],
         observe: Observe,
-        analyse: Callable[[Path], object],
+        analyse: Callable[[Path], str],
         write: Callable[[str], object],
     ) -> None:
         self._plan = plan
@@ -304,6 +307,7 @@ class _Desk:
 
     def _work(self, batch: Batch, slot: int) -> list[str]:
         """One worker's life. Returns the channels that it did not certify because it was lost."""
+        require_space(self._results)
         directory = self._results / "workers" / f"{batch.index}-{slot}"
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
@@ -348,7 +352,7 @@ class _Desk:
         elif event.name == "certified":
             shift.uncertified.remove(facts["channel"])
             name = f"{facts['channel']}.json"
-            (directory / DIRECTORY_NAME / name).rename(self._results / DIRECTORY_NAME / name)
+            _take_place(directory / DIRECTORY_NAME / name, self._results / DIRECTORY_NAME / name)
         elif event.name == "failed":
             shift.said = facts["reason"]
 
@@ -424,12 +428,11 @@ class _Desk:
             self._note(Event(time.time(), event.batch, "retry", facts))
             return
         target = self._results / RUNS / run_id
-        shutil.rmtree(target, ignore_errors=True)
-        run_directory.rename(target)
+        _take_place(run_directory, target)
         with self._lock:
             self._done.add(run_id)
-        self._analyse(target)
-        self._note(Event(time.time(), event.batch, "published", facts))
+        problem = self._analyse(target)
+        self._note(Event(time.time(), event.batch, "published", facts | {"analysis": problem}))
 
     def _note(self, event: Event) -> None:
         with self._lock:
@@ -450,6 +453,21 @@ class _Desk:
             end_worker(worker)
             with self._lock:
                 self._workers.remove(worker)
+
+
+def _take_place(path: Path, target: Path) -> None:
+    """Rename a file or directory, in place of anything that is there."""
+    if target.is_dir():
+        shutil.rmtree(target)
+    elif path.is_dir():
+        target.unlink(missing_ok=True)
+    path.rename(target)
+
+
+def require_space(results: Path) -> None:
+    """Raise OSError where the file system is too full for one more run."""
+    if shutil.disk_usage(results).free < LEAST_FREE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(results))
 
 
 class WorkerHung(Exception):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+
+DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_whole(path: Path, text: str) -> Path:

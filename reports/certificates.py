@@ -35,7 +35,8 @@ def verdict_words(channel: Channel, wanted: bool) -> str:
     """What a channel's certificate comes to. `wanted` is whether the sweep asked for certificates."""
     certificate = channel.certificate
     if certificate is None:
-        why = "a plain bridge promises nothing" if channel.asked.bypass else "no certificate was found"
+        unknown = "its certificate is damaged" if "damaged" in channel.problem else "no certificate was found"
+        why = "a plain bridge promises nothing" if channel.asked.bypass else unknown
         return f"not certified: {why}" if wanted or channel.asked.bypass else "not certified: not asked for"
     counts = Counter(check.verdict for check in certificate.checks)
     total = sum(counts.values())

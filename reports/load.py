@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +16,7 @@ from captures.protocols.view import ProtocolView, load_view
 from captures.summary import CaptureSummary
 from reports.records import (
     Certificate,
+    DamagedFile,
     Event,
     Permutation,
     Plan,
@@ -30,6 +33,8 @@ PLAN_NAME = "plan.json"
 RECORD_NAME = "record.json"
 JOURNAL_NAME = "journal.jsonl"
 CERTIFICATES = "certificates"
+FAILURE_NAME = "analysis-failed.txt"
+PERFORMED_AGAIN = "the run is left out; 'owlt run' performs it again"
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,14 @@ class Run:
     summary: CaptureSummary | None
     directory: Path
     view: ProtocolView | None = None
+    doubts: tuple[str, ...] = ()
+    """What is wrong with the files that belong to the run."""
 
     @property
     def suspect(self) -> tuple[str, ...]:
         """Why the run's numbers are not to be trusted blindly; empty for most."""
         of_captures = self.summary.suspect if self.summary else []
-        return tuple(dict.fromkeys((*self.record.suspect, *of_captures, *self._tcp_suspect)))
+        return tuple(dict.fromkeys((*self.record.suspect, *of_captures, *self._tcp_suspect, *self.doubts)))
 
     @property
     def _tcp_suspect(self) -> tuple[str, ...]:
@@ -70,7 +77,9 @@ class Channel:
     name: str
     asked: WrittenChannel
     certificate: Certificate | None
-    """None: nobody measured it."""
+    """None: nobody measured it, or its file is missing or damaged."""
+    problem: str = ""
+    """What is wrong with the certificate's file."""
 
     @property
     def failed(self) -> bool:
@@ -91,6 +100,8 @@ class Results:
     """The channel of each permutation that was asked for."""
     profiles: dict[str, Profile]
     """Of each implementation, by name."""
+    warnings: tuple[str, ...]
+    """A sentence for everything in the directory that is damaged or does not belong."""
     performed: tuple[float, float] | None
     """When it was begun and last worked at, in s since 1970 of this world's clock; None where nobody noted it."""
 
@@ -129,65 +140,118 @@ def _title(name: str, records: list[Record]) -> str:
 def load_results(directory: Path) -> Results:
     """The plan, records, summaries and certificates of a results directory.
 
-    Raises ReportError when a file is missing or is not what it should be, when no run has a record, when a
-    run is not of the plan, and when runs of different clocks lie together: their times cannot be compared.
+    What is damaged or does not belong is left out, or makes runs suspect, and is in the warnings. Raises ReportError
+    when there is no plan that can be read, when no run has a record, when another version of owlt wrote a file, and
+    when runs of different clocks lie together: their times cannot be compared.
     """
-    plan = Plan.read(directory / PLAN_NAME)
-    paths = sorted(directory.glob(f"runs/*/{RECORD_NAME}"))
-    if not paths:
+    plan = _plan(directory / PLAN_NAME)
+    warnings: list[str] = []
+    records = dict(_records(directory, plan, warnings))
+    if not records:
         raise ReportError(
             f"{directory}: no run has a record (runs/*/{RECORD_NAME}), so there is nothing to report; "
             "run the sweep first, or name another results directory"
         )
-    runs = [Run(Record.read(path), load_summary(path.parent), path.parent, load_view(path.parent)) for path in paths]
-    _refuse_strangers(directory, plan, runs)
-    _refuse_mixed_clocks(directory, runs)
-    runs.sort(key=lambda run: (plan.place(run.record.permutation), run.record.repetition))
     asked = Counter(run.permutation for run in plan.runs)
     permutations = sorted(asked, key=plan.place)
+    channels = _channels(directory, plan, permutations)
+    runs = [_run(run_directory, record, channels[record.permutation]) for run_directory, record in records.items()]
+    _refuse_mixed_clocks(directory, runs)
+    runs.sort(key=lambda run: (plan.place(run.record.permutation), run.record.repetition))
+    on_their_channels = {run.record.channel_key for run in runs if run.doubts}
+    warnings += dict.fromkeys(
+        channel.problem for channel in channels.values() if channel.problem and channel.key in on_their_channels
+    )
     return Results(
         directory=directory,
         sweep=plan.sweep,
         asked={permutation: asked[permutation] for permutation in permutations},
         runs=tuple(runs),
-        channels=_channels(directory, plan, permutations),
+        channels=channels,
         profiles=plan.implementations,
+        warnings=tuple(warnings),
         performed=_performed(directory / JOURNAL_NAME),
     )
 
 
-def _performed(journal: Path) -> tuple[float, float] | None:
-    """The times of the first and the last event."""
-    lines = journal.read_text().splitlines() if journal.exists() else []
+def _plan(path: Path) -> Plan:
     try:
-        return (Event.model_validate_json(lines[0]).at_s, Event.model_validate_json(lines[-1]).at_s)
-    except (IndexError, ValidationError):  # none, or cut off in the middle of a line
+        return Plan.read(path)
+    except FileNotFoundError:
+        raise ReportError(f"{path}: cannot be read (it is missing); wanted a results directory of owlt") from None
+    except DamagedFile as problem:
+        raise ReportError(
+            f"{problem}; remove it, and 'owlt run' with the sweep file of these results writes it again"
+        ) from problem
+
+
+def _records(directory: Path, plan: Plan, warnings: list[str]) -> Iterator[tuple[Path, Record]]:
+    """The directory and the record of every run of the plan; what else is there goes to the warnings."""
+    planned = {run.run_id: run.permutation for run in plan.runs}
+    runs = directory / "runs"
+    for path in sorted(runs.iterdir()) if runs.is_dir() else []:
+        if path.name not in planned or not path.is_dir():
+            warnings.append(f"{path}: is no run of this sweep, and is ignored; move it away")
+            continue
+        try:
+            record = Record.read(path / RECORD_NAME)
+        except FileNotFoundError:
+            continue
+        except DamagedFile as problem:
+            warnings.append(f"{problem}; {PERFORMED_AGAIN}")
+            continue
+        if (record.run_id, record.permutation) == (path.name, planned[path.name]):
+            yield path, record
+        else:
+            warnings.append(f"{path / RECORD_NAME}: is the record of another run, {record.run_id}; {PERFORMED_AGAIN}")
+
+
+def _run(directory: Path, record: Record, channel: Channel) -> Run:
+    doubts = []
+    if channel.problem and record.certificate:
+        doubts.append(channel.problem)
+    failure = directory / FAILURE_NAME
+    if failure.exists():
+        doubts.append(f"analysis failed: {failure.read_text(errors='replace').partition(chr(10))[0]}")
+    return Run(record, load_summary(directory), directory, load_view(directory), tuple(doubts))
+
+
+def _performed(journal: Path) -> tuple[float, float] | None:
+    """The times of the first and the last event that can be read."""
+    try:
+        lines = journal.read_bytes().splitlines()
+    except OSError:
         return None
+    first, last = next(_times(lines), None), next(_times(reversed(lines)), None)
+    return None if first is None or last is None else (first, last)
+
+
+def _times(lines: Iterable[bytes]) -> Iterator[float]:
+    for line in lines:
+        with suppress(ValidationError):
+            yield Event.model_validate_json(line).at_s
 
 
 def _channels(directory: Path, plan: Plan, permutations: list[Permutation]) -> dict[Permutation, Channel]:
     keys = {run.permutation: run.channel_key for run in plan.runs}
     certificates = {key: _certificate(directory, key) for key in set(keys.values())}
     return {
-        point: Channel(key, point.channel_name, plan.channels[key], certificates[key])
+        point: Channel(key, point.channel_name, plan.channels[key], *certificates[key])
         for point in permutations
         for key in [keys[point]]
     }
 
 
-def _certificate(directory: Path, key: str) -> Certificate | None:
+def _certificate(directory: Path, key: str) -> tuple[Certificate | None, str]:
+    """A channel's certificate; or none, and what is wrong with its file."""
     path = directory / CERTIFICATES / f"{key}.json"
-    return Certificate.read(path) if path.exists() else None
-
-
-def _refuse_strangers(directory: Path, plan: Plan, runs: list[Run]) -> None:
-    planned = {run.run_id: run.permutation for run in plan.runs}
-    for run in runs:
-        if planned.get(run.record.run_id) != run.record.permutation:
-            raise ReportError(
-                f"{run.directory}: the record of {run.record.run_id} is not of this sweep, for the plan in "
-                f"{directory / PLAN_NAME} has no such run; move it to a results directory of its own"
-            )
+    try:
+        return Certificate.read(path), ""
+    except (FileNotFoundError, NotADirectoryError):
+        state = "missing"
+    except ReportError:
+        state = "damaged"
+    return None, f"the certificate {CERTIFICATES}/{path.name} is {state}; 'owlt run' measures the channel again"
 
 
 def _refuse_mixed_clocks(directory: Path, runs: list[Run]) -> None:

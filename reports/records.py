@@ -19,20 +19,27 @@ class ReportError(Exception):
     """A results directory from which no report can be made; its text says what to do."""
 
 
+class DamagedFile(ReportError):
+    """A file that cannot be read, whichever version of owlt wrote it."""
+
+
 class _FromFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The value in a JSON file. Raises ReportError naming the file and the key."""
+        """The value in a JSON file. Raises FileNotFoundError when there is none, DamagedFile when it cannot be read,
+        ReportError, naming the file and the key, when another version of owlt wrote it."""
         try:
             return cls.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            raise
         except OSError as problem:
-            raise ReportError(
-                f"{path}: cannot be read ({problem.strerror}); wanted a results directory of owlt"
-            ) from None
+            raise DamagedFile(f"{path}: damaged ({problem.strerror})") from None
         except ValidationError as problem:
             first = problem.errors()[0]
+            if not first["loc"]:
+                raise DamagedFile(f"{path}: damaged ({first['msg']})") from None
             where = ".".join(map(str, first["loc"]))
             raise ReportError(
                 f"{path}: {where}: {first['msg']}; make the report with the version of owlt that wrote it"

@@ -6,7 +6,8 @@ What is found is captures.inspection's.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from captures.traces.tables import trace_rows
 from captures.traces.tracing import Traces
 from reports.channel_figure import save_channel
 from reports.ladder import draw_ladder
+from reports.replacing import replaced_files
 from reports.trace_figure import draw_traces
 from reports.units import listed, number_text, rate_text, size_text
 
@@ -137,14 +139,27 @@ def _render(directory: Path, **context: object) -> Path:
     return page
 
 
-def clear_earlier(directory: Path) -> bool:
-    """Remove what an earlier analysis wrote into the directory; False if there was none. Raises OSError."""
+@contextmanager
+def replaced_pages(directory: Path) -> Iterator[tuple[Path, bool]]:
+    """Where to write an analysis that replaces the one in a directory when it is complete; and whether there is one.
+
+    Raises OSError.
+    """
+    earlier = _earlier(directory)
+    with replaced_files(directory) as draft:
+        yield draft, bool(earlier)
+        written = {path.name for path in draft.iterdir()}
+    for path in earlier:
+        if path.name not in written:
+            path.unlink(missing_ok=True)
+
+
+def _earlier(directory: Path) -> list[Path]:
+    """What an earlier analysis wrote into the directory."""
     if not (directory / "analysis.json").is_file():
-        return False
+        return []
     patterns = [*_WRITTEN, *(f"{name}.{ending}" for name in _TABLES for ending in ("csv", "parquet"))]
-    for path in [path for pattern in patterns for path in directory.glob(pattern)]:
-        path.unlink()
-    return True
+    return [path for pattern in patterns for path in directory.glob(pattern)]
 
 
 def write_json(told: Mapping[str, object], directory: Path) -> Path:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from captures.cache import load_summary
+from captures.cache import SUMMARY, load_summary
 from captures.frames.columns import read_columns
 from captures.protocols.view import VIEW, load_view
-from orchestrator.analysis import analyse_run, analyse_runs
+from orchestrator.analysis import FAILURE_NAME, analyse_or_mark, analyse_run, analyse_runs, is_marked
+from orchestrator.errors import ResultsConflict
 from orchestrator.plan import PLAN_NAME
-from orchestrator.record import Outcome, write_record
+from orchestrator.record import Outcome, read_record, write_record
 from tests.conftest import require_command
 from tests.unit.captures.making import SESSION
 from tests.unit.captures.test_messages import CFDP, CFDP_RUN
@@ -125,7 +128,7 @@ def test_a_missing_tshark_is_told_once_and_costs_no_summary(
 
     (told,) = analyse_runs(write_plan(tmp_path, keep))
 
-    assert told.startswith("a_r1 and 1 more are without the protocol's messages: tshark: not found")
+    assert told.startswith("a_r1 and 1 more: without the protocol's messages: tshark: not found")
     assert None not in map(load_summary, runs)
 
 
@@ -141,7 +144,83 @@ def test_a_run_that_cannot_be_summarised_is_told_by_its_name(make_run: Make, tmp
 
     (told,) = analyse_runs(write_plan(tmp_path))
 
-    assert told.startswith("a_r1 is not summarised: ")
+    assert told.startswith("a_r1: analysis failed: ")
+
+
+def test_a_run_whose_analysis_failed_is_marked_until_it_succeeds(make_run: Make, tmp_path: Path) -> None:
+    run = make_run()
+    capture = (run / "sender.pcap").read_bytes()
+    (run / "sender.pcap").write_bytes(b"no capture")
+    analyse_runs(write_plan(tmp_path))
+    why, *traceback = (run / FAILURE_NAME).read_text().splitlines()
+    assert "sender.pcap" in why
+    assert any("Traceback" in line for line in traceback)
+
+    (run / "sender.pcap").write_bytes(capture)
+
+    assert analyse_runs(tmp_path) == []
+    assert not is_marked(run)
+    assert load_summary(run) is not None
+
+
+def test_a_session_that_is_none_is_a_failed_analysis_and_no_traceback(make_run: Make) -> None:
+    run = make_run()
+    write_record(record(run_id="a_r1", session={"sender": 7}), run)
+
+    assert analyse_or_mark(run, "whole", DISSECTORS).startswith("analysis failed: ")
+
+
+@pytest.mark.parametrize("content", [b"", b'{"schema_ver', bytes(range(256)), b"[]"])
+@pytest.mark.parametrize("name", [SUMMARY, VIEW])
+def test_a_damaged_summary_or_view_is_made_again(make_run: Make, name: str, content: bytes) -> None:
+    run = make_run()
+    analyse_run(run, "whole", DISSECTORS)
+    before = (load_summary(run), load_view(run))
+    (run / name).write_bytes(content)
+
+    assert analyse_or_mark(run, "whole", DISSECTORS) == ""
+
+    assert (load_summary(run), load_view(run)) == before
+
+
+def test_a_damaged_summary_whose_captures_are_gone_is_a_failed_analysis(make_run: Make) -> None:
+    run = make_run()
+    counters = {"captured": 10, "received_by_filter": 10, "dropped_by_kernel": 0, "dropped_by_interface": 0}
+    written = read_record(run).model_copy(update={"captures": {"sender": counters}})
+    write_record(written, run)
+    analyse_run(run, "none", DISSECTORS)
+    (run / SUMMARY).write_bytes(b"")
+
+    assert "summary.json is missing or damaged" in analyse_or_mark(run, "none", DISSECTORS)
+
+
+def test_two_processes_that_analyse_one_run_at_once_leave_one_good_summary(make_run: Make, tmp_path: Path) -> None:
+    run = make_run()
+    write_plan(tmp_path, "headers")
+    program = "import sys; from pathlib import Path; from orchestrator.analysis import analyse_runs; "
+    program += "sys.exit('; '.join(analyse_runs(Path(sys.argv[1]))) or 0)"
+    both = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) for _ in range(2)]
+
+    assert [process.wait(120) for process in both] == [0, 0]
+    assert load_summary(run) is not None
+    assert sorted(path.name for path in run.glob(".*")) == []
+
+
+@pytest.mark.parametrize("content", [b"", b'{"sweep": {', bytes(range(256)), b"[]", b'{"sweep": 1}'])
+def test_results_with_a_damaged_plan_are_refused_with_how_to_fix_it(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / PLAN_NAME).write_bytes(content)
+
+    with pytest.raises(ResultsConflict, match=r"plan\.json: damaged .*remove it, and 'owlt run'"):
+        analyse_runs(tmp_path)
+
+
+def test_strays_beside_runs_are_not_analysed(make_run: Make, tmp_path: Path) -> None:
+    make_run()
+    (tmp_path / "runs" / "notes.txt").touch()
+    (tmp_path / "runs" / "empty").mkdir()
+
+    assert analyse_runs(write_plan(tmp_path)) == []
 
 
 def test_runs_of_a_plan_that_names_no_implementation_are_analysed(make_run: Make, tmp_path: Path) -> None:

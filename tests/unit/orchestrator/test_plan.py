@@ -228,7 +228,14 @@ def test_a_conflict_of_channels_says_so(tmp_path: Path) -> None:
         write_plan(planned().model_copy(update={"channels": {}}), tmp_path)
 
 
-@pytest.mark.parametrize("there", ["{}", "[1]", "torn {"])
+def test_a_plan_that_is_torn_is_refused_with_how_to_fix_it(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("torn {")
+
+    with pytest.raises(ResultsConflict, match=r"plan\.json: damaged .*; remove it, and 'owlt run'"):
+        write_plan(planned(), tmp_path)
+
+
+@pytest.mark.parametrize("there", ["{}", "[1]"])
 def test_a_plan_that_is_none_is_a_conflict_too(tmp_path: Path, there: str) -> None:
     (tmp_path / "plan.json").write_text(there)
 

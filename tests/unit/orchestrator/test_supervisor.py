@@ -34,7 +34,7 @@ for key in task.certify:
     tell("certified", channel=key, verdict="failed")
 for run in task.runs:
     tell("run", run_id=run.run_id)
-    outcome, guest = "completed", len(Path("../../journal.jsonl").read_text().split('"boot"')) - 1
+    outcome, spoil, guest = "completed", False, len(Path("../../journal.jsonl").read_text().split('"boot"')) - 1
     BEHAVIOUR
     directory = Path("runs", run.run_id)
     directory.mkdir(parents=True)
@@ -45,6 +45,11 @@ for run in task.runs:
         suspect=[told for found in task.certificates.values() for told in found.suspicion],
         **run.permutation.model_dump(exclude={"implementation"}),
     )
+    if spoil:
+        captures = {"session": {"sender": 7}}
+        for name in ("sender.pcap", "receiver.pcap"):
+            (directory / name).touch()
+        record = record.model_copy(update=captures)
     write_record(record, directory)
     tell("done", run_id=run.run_id, outcome=record.outcome, reason=record.reason)
 tell("end")
@@ -83,7 +88,7 @@ def runs_done(results: Path) -> set[str]:
 
 def go(workers: Workers, results: Path, slots: int = 1) -> list[Event]:
     heard: list[Event] = []
-    supervise(workers.plan, results, workers, slots, heard.append, lambda directory: None)
+    supervise(workers.plan, results, workers, slots, heard.append, lambda directory: "")
     return heard
 
 

@@ -15,7 +15,7 @@ from orchestrator import campaign, cli, doctor
 from orchestrator.campaign import Performed, perform_plan
 from orchestrator.catalogue import find_implementation, implementations_of
 from orchestrator.doctor import Finding, examine
-from orchestrator.errors import Missing, OwltError
+from orchestrator.errors import Missing, OwltError, ResultsConflict
 from orchestrator.plan import Plan, Run, plan_sweep
 from orchestrator.progress import SweepProgress
 from orchestrator.record import Outcome, RunRecord, write_record
@@ -205,13 +205,30 @@ def test_no_report_is_made_after_a_second_interrupt(tmp_path: Path, monkeypatch:
     assert CliRunner().invoke(cli.app, ["run", "small.yaml"]).exit_code == 130
 
 
-def test_a_plan_of_what_cannot_run_here_says_so_and_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_cannot_run_here_is_shown_and_ends_as_the_run_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(campaign, "lacks_of", lambda plan: ["implementation 'cfdp' needs mine"])
+    sweep, results = written(tmp_path), str(tmp_path / "results")
 
-    ended = CliRunner().invoke(cli.app, ["plan", written(tmp_path)])
+    planned = CliRunner().invoke(cli.app, ["plan", sweep, "--results", results])
+    performed = CliRunner().invoke(cli.app, ["run", sweep, "--results", results])
 
-    assert "'owlt run' would refuse this: implementation 'cfdp' needs mine" in ended.stderr
-    assert ended.exit_code == 0
+    assert "4 runs, about" in planned.stdout
+    assert isinstance(planned.exception, Missing)
+    assert str(planned.exception) == str(performed.exception) == "implementation 'cfdp' needs mine"
+
+
+def test_a_plan_of_another_sweeps_results_is_refused_as_the_run_is(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{}")
+    sweep = written(tmp_path)
+
+    planned, performed = (
+        CliRunner().invoke(cli.app, [command, sweep, "--results", str(tmp_path)]) for command in ("plan", "run")
+    )
+
+    assert isinstance(planned.exception, ResultsConflict)
+    assert str(planned.exception) == str(performed.exception)
 
 
 def test_a_plan_counts_boots_and_takes_the_number_of_guests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import get_args
 
@@ -81,13 +82,6 @@ def test_a_sweep_was_performed_from_the_first_to_the_last_event_of_its_journal(r
     assert load_results(results).performed == (10.5, 90.0)
 
 
-@pytest.mark.parametrize("written", ["", '{"at_s": 10.5}\n{"at_'])
-def test_a_journal_that_was_cut_off_tells_no_time(results: Path, written: str) -> None:
-    (results / "journal.jsonl").write_text(written)
-
-    assert load_results(results).performed is None
-
-
 def test_the_outcomes_are_those_of_the_orchestrator() -> None:
     assert list(get_args(records.Outcome)) == [str(outcome) for outcome in Outcome]
 
@@ -120,18 +114,81 @@ def test_a_record_of_another_schema_is_refused_naming_file_and_key(results: Path
         load_results(results)
 
 
-def test_a_record_that_is_no_json_is_refused_naming_the_file(results: Path) -> None:
-    (results / "runs" / A_RUN / "record.json").write_text("{")
+DAMAGE = {
+    "empty": b"",
+    "half": b'{"schema_version": 2, "run_id": "cf',
+    "binary": bytes(range(256)),
+    "a list": b"[]",
+}
 
-    with pytest.raises(ReportError, match=rf"{A_RUN}/record\.json"):
-        load_results(results)
+
+@pytest.mark.parametrize("content", DAMAGE.values(), ids=DAMAGE)
+def test_a_run_with_a_damaged_record_is_left_out_with_a_warning_that_names_it(results: Path, content: bytes) -> None:
+    (results / "runs" / A_RUN / "record.json").write_bytes(content)
+
+    loaded = load_results(results)
+
+    assert A_RUN not in {run.record.run_id for run in loaded.runs}
+    assert any(f"{A_RUN}/record.json: damaged" in warning for warning in loaded.warnings)
 
 
-def test_a_run_of_another_sweep_is_refused(results: Path) -> None:
+def test_a_record_that_is_a_directory_is_left_out_with_a_warning(results: Path) -> None:
+    path = results / "runs" / A_RUN / "record.json"
+    path.unlink()
+    path.mkdir()
+
+    assert any(f"{A_RUN}/record.json: damaged" in warning for warning in load_results(results).warnings)
+
+
+def test_the_record_of_another_run_is_left_out_with_a_warning(results: Path) -> None:
     change_record(results, A_RUN, delay_ns=1)
 
-    with pytest.raises(ReportError, match=f"record of {A_RUN} is not of this sweep"):
+    loaded = load_results(results)
+
+    assert A_RUN not in {run.record.run_id for run in loaded.runs}
+    assert any(f"{A_RUN}/record.json: is the record of another run" in warning for warning in loaded.warnings)
+
+
+def test_what_is_no_run_of_the_sweep_is_ignored_with_a_warning_that_names_it(results: Path) -> None:
+    before = load_results(results)
+    shutil.copytree(results / "runs" / A_RUN, results / "runs" / "of_another_sweep_r1")
+    (results / "runs" / "notes.txt").write_text("?")
+    (results / "runs" / "empty").mkdir()
+
+    loaded = load_results(results)
+
+    assert len(loaded.runs) == len(before.runs)
+    for name in ("of_another_sweep_r1", "notes.txt", "empty"):
+        assert any(f"runs/{name}: is no run of this sweep" in warning for warning in loaded.warnings)
+
+
+@pytest.mark.parametrize("content", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_plan_is_refused_with_how_to_fix_it(results: Path, content: bytes) -> None:
+    (results / "plan.json").write_bytes(content)
+
+    with pytest.raises(ReportError, match=r"plan\.json: damaged .*; remove it, and 'owlt run'"):
         load_results(results)
+
+
+@pytest.mark.parametrize("content", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_journal_tells_no_time(results: Path, content: bytes) -> None:
+    (results / "journal.jsonl").write_bytes(content)
+
+    assert load_results(results).performed is None
+
+
+def test_damaged_lines_of_a_journal_are_skipped(results: Path) -> None:
+    (results / "journal.jsonl").write_bytes(b'\xff\n{"at_s": 10.0}\n[]\n{"at_s": 70.5}\n{"at_s": 7')
+
+    assert load_results(results).performed == (10.0, 70.5)
+
+
+def test_a_run_whose_analysis_failed_is_suspect_and_says_why(results: Path) -> None:
+    (results / "runs" / A_RUN / "analysis-failed.txt").write_text("the capture is no capture\n\nTraceback")
+
+    (run,) = [run for run in load_results(results).runs if run.record.run_id == A_RUN]
+
+    assert "analysis failed: the capture is no capture" in run.suspect
 
 
 def test_named_channels_are_in_the_order_of_the_sweep(tmp_path: Path) -> None:
@@ -168,13 +225,26 @@ def test_a_rate_that_is_unlimited_is_read_in_a_certificate(tmp_path: Path) -> No
     assert certificate.checks[0].asked == math.inf
 
 
-def test_a_certificate_that_is_none_is_refused_naming_the_file(results: Path) -> None:
-    key = load_results(results).distinct_channels[0].key
-    (results / "certificates").mkdir()
-    (results / "certificates" / f"{key}.json").write_text("{}")
+@pytest.mark.parametrize("content", [*DAMAGE.values(), b"{}", None], ids=[*DAMAGE, "an object", "missing"])
+def test_runs_on_a_channel_whose_certificate_is_damaged_or_missing_are_suspect(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    write_certificates(write_results(tmp_path, few()), few(), Check("forward", "rate, bit/s", "ok", 1e7, 1e7))
+    for path in tmp_path.glob("runs/*"):
+        change_record(tmp_path, path.name, certificate="ok")
+    assert not any(run.doubts for run in load_results(tmp_path).runs)
+    channel = load_results(tmp_path).distinct_channels[0]
+    path = tmp_path / "certificates" / f"{channel.key}.json"
+    path.unlink() if content is None else path.write_bytes(content)
 
-    with pytest.raises(ReportError, match=rf"certificates/{key}\.json: verdict"):
-        load_results(results)
+    loaded = load_results(tmp_path)
+
+    state = "missing" if content is None else "damaged"
+    said = f"the certificate certificates/{channel.key}.json is {state}; 'owlt run' measures the channel again"
+    on_it = [run for run in loaded.runs if run.record.channel_key == channel.key]
+    assert on_it
+    assert all(said in run.suspect for run in on_it)
+    assert said in loaded.warnings
 
 
 def test_a_plan_without_the_channel_of_a_run_is_refused(results: Path) -> None:

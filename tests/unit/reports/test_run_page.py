@@ -14,12 +14,12 @@ from captures.inspection import Case, Inspection, inspect
 from captures.summary import read_both
 from reports.run_page import (
     build_run_page,
-    clear_earlier,
     count_text,
     ledger_line,
     ledger_rows,
     number_rows,
     outcome_text,
+    replaced_pages,
 )
 from tests.conftest import require_command
 from tests.unit.captures.making import SESSION, later, timed, udp_frame, write_pcap
@@ -134,16 +134,31 @@ def test_a_message_without_a_place_in_the_file_has_none_in_the_table(tmp_path: P
     assert (row["first_byte"], row["acknowledged_bytes"]) == ("", "")
 
 
-def test_only_what_an_analysis_wrote_is_removed(tmp_path: Path) -> None:
+def test_of_an_earlier_analysis_only_its_own_files_are_removed(tmp_path: Path) -> None:
     ours = ["analysis.json", "index.html", "traces.svg", "messages.parquet", "packets.csv", "trace-data.csv"]
     others = ["sender.pcap", "notes.csv", "tcp-sender.csv", "summary.json"]
     for name in ours + others:
         (tmp_path / name).touch()
-    assert clear_earlier(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
+    with replaced_pages(tmp_path) as (draft, is_replaced):
+        (draft / "index.html").write_text("new")
+    assert is_replaced
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, "index.html"])
 
 
 def test_where_no_analysis_was_nothing_is_removed(tmp_path: Path) -> None:
     (tmp_path / "packets.csv").touch()
-    assert not clear_earlier(tmp_path)
+    with replaced_pages(tmp_path) as (_draft, is_replaced):
+        pass
+    assert not is_replaced
     assert (tmp_path / "packets.csv").exists()
+
+
+def test_an_analysis_that_is_interrupted_leaves_the_earlier_one_complete(tmp_path: Path) -> None:
+    for name in ("analysis.json", "index.html", "traces.svg"):
+        (tmp_path / name).write_text("earlier")
+    with pytest.raises(KeyboardInterrupt), replaced_pages(tmp_path) as (draft, _is_replaced):
+        (draft / "traces.svg").write_text("new")
+        raise KeyboardInterrupt
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(
+        ("analysis.json", "index.html", "traces.svg"), "earlier"
+    )
