@@ -125,6 +125,7 @@ def inspect(at_sender: Columns, at_receiver: Columns, case: Case, kept: CaptureS
         notes.append("the summary is the one that was made of whole frames; the tables are of what is left of them")
     elif summary.headers_only:
         notes.append("frames are cut in the captures: bits that were flipped behind the cut are not seen")
+    notes += summary.caveats
     carried = seen.carried_file_bytes if seen is not None else None
     wrong = contradictions(at_sender, at_receiver, deliveries, case.claims, carried, clocks)
     if not wrong and summary.utilisation is not None and summary.utilisation > MORE_THAN_ALL:
@@ -148,6 +149,7 @@ def inspect(at_sender: Columns, at_receiver: Columns, case: Case, kept: CaptureS
             heard.at_sender if heard else (),
             case.forward_link,
             case.reverse_link,
+            (accounts[0].missing["unrecognised"], accounts[1].missing["unrecognised"]),
         ),
         heard=heard,
         view=seen,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from captures.accounting.delays import DelaySummary, summarise_delays
 from captures.accounting.ledger import Account, Ledger, account
@@ -39,7 +39,8 @@ class CaptureSummary(Measures, Kept):
 
     `background_packets` counts by name the frames of both captures that are not of the session; one that crosses the
     emulator is in both. `slow_frames` are those that had to be read one by one. `headers_only`: frames are cut, so that
-    bits that were flipped further behind are not seen. `suspect` gives the reasons not to trust these numbers.
+    bits that were flipped further behind are not seen. `suspect` gives the reasons not to trust these numbers,
+    `caveats` what else to know of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,6 +62,7 @@ class CaptureSummary(Measures, Kept):
     slow_frames: int
     headers_only: bool
     suspect: list[str]
+    caveats: list[str] = Field(default_factory=list)
 
 
 def summarise(
@@ -158,6 +160,7 @@ def conclude(
         slow_frames=at_sender.slow_frames + at_receiver.slow_frames,
         headers_only=bool(at_sender.is_cut.any() or at_receiver.is_cut.any()),
         suspect=suspect,
+        caveats=[*of_sender.caveats, *of_receiver.caveats],
     )
 
 

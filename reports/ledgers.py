@@ -20,6 +20,7 @@ COLUMNS = {
     "queue": "queue",
     "mtu": "too long",
     "in_flight": "in flight",
+    "unrecognised": "unrecognised",
     "undetermined": "undetermined",
     "duplicated": "duplicated",
     "reordered": "reordered",

@@ -38,7 +38,7 @@ Rows = list[tuple[str, str]]
 _WRITTEN = ("index.html", "analysis.json", "traces.svg", "ladder.svg")
 _TABLES = ("packets", "messages", "trace-*")
 _NOT_TOLD = "not told by its packets"
-_MISSING_OF = ("corrupted", "lost", "queue", "mtu", "in_flight", "undetermined", "unexplained_missing")
+_MISSING_OF = ("corrupted", "unrecognised", "lost", "queue", "mtu", "in_flight", "undetermined", "unexplained_missing")
 _BESIDE = ("duplicated", "reordered", "unexplained_arrived")
 """Of a ledger, what the packets sent are beside delivered; and what is not in that sum."""
 

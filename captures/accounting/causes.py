@@ -15,8 +15,8 @@ from captures.matches.matching import Delivery, without
 from captures.matches.pairing import DelayAround
 
 Rows = NDArray[np.int64]
-Cause = Literal["queue", "mtu", "lost", "in_flight", "undetermined"]
-CAUSES: tuple[Cause, ...] = ("queue", "mtu", "lost", "in_flight", "undetermined")
+Cause = Literal["queue", "mtu", "lost", "in_flight", "unrecognised", "undetermined"]
+CAUSES: tuple[Cause, ...] = ("queue", "mtu", "lost", "in_flight", "unrecognised", "undetermined")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,8 @@ def explain(near: Columns, far: Columns, delivery: Delivery, crossed: Crossed, c
     """
     if counters is None:
         late = _too_late(near, far, delivery)
-        named: dict[Cause, Rows] = {"in_flight": late, "lost": without(crossed.session_missing, late)}
+        named = dict.fromkeys(CAUSES, late[:0])
+        named |= {"in_flight": late, "lost": without(crossed.session_missing, late)}
         return Explained(named, _counts(named), 0)
     missing = _Missing.of(near, crossed, counters)
     by_nobody = max(crossed.missing - crossed.expected_missing(counters), 0)
@@ -88,8 +89,12 @@ class _Missing:
         counts: dict[Cause, int] = {
             "queue": counters.queue_drops,
             "mtu": counters.mtu_drops,
-            "lost": counters.losses - counters.not_delivered + crossed.expected_missing(counters),
+            "lost": counters.losses
+            - counters.not_delivered
+            + crossed.expected_missing(counters)
+            - crossed.unrecognised,
             "in_flight": counters.waiting,
+            "unrecognised": crossed.unrecognised,
         }
         return cls(
             left=left[np.argsort(near.time_ns[left], kind="stable")],

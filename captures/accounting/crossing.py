@@ -25,7 +25,8 @@ class Crossed:
     `session_missing` and `background_missing` are the rows of the near capture without a copy, `duplicated` counts
     the further copies and `corrupted` all copies with flipped bits. Up to `unseen` more copies may have been hit where
     it cannot be seen: in the filling of a short frame, or behind what was captured. Of `undirected` frames of the near
-    capture it cannot be told whether they were bound this way.
+    capture it cannot be told whether they were bound this way. So many of the missing are `unrecognised`: they did come
+    out, damaged.
     """
 
     entered: int
@@ -35,6 +36,7 @@ class Crossed:
     corrupted: int
     unseen: int
     undirected: int
+    unrecognised: int = 0
 
     @classmethod
     def of(cls, far: Columns, delivery: Delivery) -> Crossed:
@@ -56,17 +58,18 @@ class Crossed:
 
     @property
     def missing(self) -> int:
-        """How many frames did not come out."""
+        """How many frames no copy was found of."""
         return len(self.session_missing) + len(self.background_missing)
 
     def expected_missing(self, counters: Counted) -> int:
         """How many frames had to be missing, by the counters.
 
         Frames in = copies out - duplicates + not delivered. So each duplicate that did not come out stands for a
-        packet that the emulator counts as lost, and that arrived once.
+        packet that the emulator counts as lost, and that arrived once. Unrecognised frames came out.
         """
         gone = max((counters.duplicates or 0) - self.duplicated, 0)
-        return counters.not_delivered - min(gone, counters.losses_behind_errors + counters.waiting)
+        dropped = counters.not_delivered - min(gone, counters.losses_behind_errors + counters.waiting)
+        return dropped + self.unrecognised
 
     def uncounted(self, counters: Counted) -> int:
         """How many frames came when the counters had been read, for the captures go on a little longer."""

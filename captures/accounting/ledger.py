@@ -6,7 +6,7 @@ together is told in words (suspicion.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,9 @@ from captures.accounting.causes import Cause, explain
 from captures.accounting.crossing import Crossed
 from captures.accounting.stages import Counted
 from captures.accounting.suspicion import suspect_arrivals, suspect_counts
+from captures.accounting.unrecognised import caveat, unrecognised_arrivals
 from captures.frames.columns import Columns
-from captures.matches.matching import INTACT, Delivery
+from captures.matches.matching import INTACT, Delivery, without
 from captures.session import Host
 
 Rows = NDArray[np.int64]
@@ -26,13 +27,15 @@ Rows = NDArray[np.int64]
 class Ledger(BaseModel):
     """What became of the session's packets that one host sent.
 
-        sent = delivered + corrupted + lost + queue + mtu + in_flight + undetermined + unexplained_missing
+        sent = delivered + corrupted + unrecognised + lost + queue + mtu + in_flight + undetermined
+             + unexplained_missing
 
     `delivered` and `corrupted` are the packets that arrived, by their first copy: intact, or with flipped bits
     (`corrupted_outside`: of these, those that the session's filter misses, for what was hit is an address, a port or
     a length; `corrupted_unseen`: those whose bits were hit where the captures do not show it, behind a cut, and that
     only the emulator counted). `duplicated` are further copies. The others did not arrive: `queue` found a queue full,
-    `mtu` were too long for the link, `lost` were lost by it, `in_flight` were on their way at the end. Where the
+    `mtu` were too long for the link, `lost` were lost by it, `in_flight` were on their way at the end. `unrecognised`
+    did arrive, in as many frames that are damaged too much to tell of which packet each is a copy. Where the
     emulator counted several of these causes, and frames of the background are missing too, the session's share of each
     cannot be told: those packets are `undetermined`. Without the emulator's counters all but those sent too late to
     arrive are `lost`.
@@ -61,6 +64,7 @@ class Ledger(BaseModel):
     duplicated: int
     reordered: int
     reordering_extent: int
+    unrecognised: int = 0
 
     @property
     def unexplained(self) -> int:
@@ -71,11 +75,12 @@ class Ledger(BaseModel):
 @dataclass(frozen=True, eq=False)
 class Account:
     """The ledger; by cause the packets (rows of the near capture) of which it is known that this was their cause, the
-    others under "undetermined"; and the reasons not to trust the ledger, each as a sentence."""
+    others under "undetermined"; the reasons not to trust the ledger and what else to know of it, each as a sentence."""
 
     ledger: Ledger
     missing: dict[Cause, Rows]
     reasons: tuple[str, ...]
+    caveats: tuple[str, ...] = ()
 
 
 def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counters: Counted | None) -> Account:
@@ -88,6 +93,8 @@ def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counter
     outside = np.intersect1d(delivery.outside, delivery.delivered[first[is_hit]])
     reordered, extent = reordering(near, delivery, first)
     crossed = Crossed.of(far, delivery)
+    unrecognised = unrecognised_arrivals(near, far, delivery, crossed, counters)
+    crossed = replace(crossed, unrecognised=len(unrecognised))
     explained = explain(near, far, delivery, crossed, counters)
     hit, unseen = int(is_hit.sum()), _corrupted_unseen(far, delivery, crossed, counters)
     ledger = Ledger(
@@ -98,15 +105,16 @@ def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counter
         corrupted_unseen=unseen,
         **explained.counts,
         unexplained_missing=explained.by_nobody,
-        unexplained_arrived=len(delivery.unexplained),
+        unexplained_arrived=len(without(delivery.unexplained, unrecognised)),
         duplicated=len(delivery.sent) - len(first),
         reordered=reordered,
         reordering_extent=extent,
     )
-    reasons = list(suspect_arrivals(near, far, delivery, host))
+    reasons = list(suspect_arrivals(near, far, delivery, unrecognised, host))
     if counters is not None:
         reasons += suspect_counts(crossed, counters, host)
-    return Account(ledger, explained.named, tuple(reasons))
+    caveats = (caveat(ledger.unrecognised, host),) if ledger.unrecognised else ()
+    return Account(ledger, explained.named, tuple(reasons), caveats)
 
 
 def _corrupted_unseen(far: Columns, delivery: Delivery, crossed: Crossed, counters: Counted | None) -> int:
@@ -118,7 +126,7 @@ def _corrupted_unseen(far: Columns, delivery: Delivery, crossed: Crossed, counte
         return 0
     least, most = counters.corrupted_copies
     seem_intact = int(np.count_nonzero(far.is_cut[delivery.delivered] & (delivery.flipped_bit == INTACT)))
-    return min(max(least - crossed.corrupted, 0), seem_intact) if least == most else 0
+    return min(max(least - crossed.corrupted - crossed.unrecognised, 0), seem_intact) if least == most else 0
 
 
 def reordering(near: Columns, delivery: Delivery, first: Rows) -> tuple[int, int]:

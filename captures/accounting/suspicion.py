@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from captures.accounting.crossing import Crossed
 from captures.accounting.stages import Counted
 from captures.files.tcpdump import CaptureCounters
 from captures.frames.columns import ETHERNET_BYTES, Columns
-from captures.matches.matching import Delivery
+from captures.matches.matching import Delivery, without
 from captures.session import Host
 
 _TAGS_BYTES = 8
@@ -61,16 +62,19 @@ def suspect_capture(capture: Columns, counters: CaptureCounters | None, mtu_byte
         )
 
 
-def suspect_arrivals(near: Columns, far: Columns, delivery: Delivery, host: Host) -> Iterator[str]:
+def suspect_arrivals(
+    near: Columns, far: Columns, delivery: Delivery, unrecognised: NDArray[np.int64], host: Host
+) -> Iterator[str]:
     """What cannot be in the frames that came from the host's side: arrived without departure or before it.
 
-    Other frames than the session's may have been under way when the near capture began.
+    Other frames than the session's may have been under way when the near capture began. `unrecognised` arrivals are
+    copies of packets, it is not known of which.
     """
-    yield from _suspect_packets(delivery, host)
+    yield from _suspect_packets(delivery, unrecognised, host)
     background = delivery.background
     if background is None or not len(delivery.delay_ns):
         return
-    arrived_ns = far.time_ns[background.unexplained]
+    arrived_ns = far.time_ns[without(background.unexplained, unrecognised)]
     missed = np.count_nonzero(arrived_ns >= near.time_ns.min() + delivery.delay_ns.min())
     if missed:
         yield (
@@ -79,8 +83,8 @@ def suspect_arrivals(near: Columns, far: Columns, delivery: Delivery, host: Host
         )
 
 
-def _suspect_packets(delivery: Delivery, host: Host) -> Iterator[str]:
-    unexplained = len(delivery.unexplained)
+def _suspect_packets(delivery: Delivery, unrecognised: NDArray[np.int64], host: Host) -> Iterator[str]:
+    unexplained = len(without(delivery.unexplained, unrecognised))
     if unexplained:
         yield (
             f"{unexplained} packets delivered from the {host} were never seen as sent: "
@@ -130,7 +134,7 @@ def _suspect_copies(crossed: Crossed, counters: Counted, host: Host) -> Iterator
             )
     if counters.corrupted_by_netem is not None:
         least, most = counters.corrupted_copies
-        if not least - crossed.unseen <= crossed.corrupted <= most:
+        if not least - crossed.unseen - crossed.unrecognised <= crossed.corrupted <= most:
             damaged = f"{least}" if least == most else f"{least} to {most}"
             yield (
                 f"{crossed.corrupted} frames from the {host} arrived damaged, and the emulator damaged {damaged}: "

@@ -7,7 +7,7 @@ directions.py's; what follows from the pairs is left to the ledger and the summa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from ipaddress import IPv6Address
 
@@ -70,7 +70,8 @@ class Delivery:
 
     `background` is the same of the other frames that came from the host's side, whatever they are; its `far` are
     those that seem to. It is None in a background itself. `undirected` frames of the near capture are in neither:
-    from which side they came cannot be told.
+    from which side they came cannot be told. `unmatched` are all rows of the far capture that are a copy of nothing in
+    the near one, and were not sent by the host at the far port; empty in a background.
     """
 
     near: Rows
@@ -81,6 +82,7 @@ class Delivery:
     delay_ns: NDArray[np.int64]
     background: Delivery | None = None
     undirected: int = 0
+    unmatched: Rows = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def lost(self) -> Rows:
@@ -188,8 +190,8 @@ def match_captures(
     unknown = without(at_sender[None].others, reverse_pairs.delivered)
     unknown_there = without(at_receiver[None].others, forward_pairs.delivered)
     return (
-        _delivery(forward, forward_pairs, reverse_pairs.delivered, len(unknown)),
-        _delivery(reverse, reverse_pairs, forward_pairs.delivered, len(unknown_there)),
+        _delivery(forward, forward_pairs, reverse_pairs, reverse.near.session, len(unknown)),
+        _delivery(reverse, reverse_pairs, forward_pairs, forward.near.session, len(unknown_there)),
     )
 
 
@@ -211,8 +213,11 @@ def _told_by_time(
     )
 
 
-def _delivery(crossing: _Crossing, pairs: _Pairs, not_sent: Rows, undirected: int) -> Delivery:
-    """`not_sent`: rows of the near capture that came from the other side, whichever their Ethernet address."""
+def _delivery(crossing: _Crossing, pairs: _Pairs, of_other: _Pairs, sent_by_other: Rows, undirected: int) -> Delivery:
+    """`of_other` are the pairs of the other direction, and `sent_by_other` the session's packets that were sent there:
+    what they have in this direction's captures is not of this direction, whichever its Ethernet address."""
+    explained = np.concatenate([pairs.delivered, of_other.sent, sent_by_other])
+    unmatched = without(np.arange(len(crossing.far_capture)), explained)
     if (np.diff(pairs.delivered) < 0).any():
         pairs = pairs.only(np.argsort(pairs.delivered))
     if not len(crossing.near.others):
@@ -223,9 +228,9 @@ def _delivery(crossing: _Crossing, pairs: _Pairs, not_sent: Rows, undirected: in
         kept = is_session[pairs.sent]
         pairs, others = pairs.only(kept), pairs.only(~kept)
     far_others = without(crossing.far.others, pairs.delivered)
-    background = _timed(crossing, without(crossing.near.others, not_sent), far_others, others)
+    background = _timed(crossing, without(crossing.near.others, of_other.delivered), far_others, others)
     session = _timed(crossing, crossing.near.session, crossing.far.session, pairs)
-    return replace(session, background=background, undirected=undirected)
+    return replace(session, background=background, undirected=undirected, unmatched=unmatched)
 
 
 def _timed(crossing: _Crossing, near: Rows, far: Rows, pairs: _Pairs) -> Delivery:

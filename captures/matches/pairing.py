@@ -241,15 +241,12 @@ def _likely_delay(
     far_group = np.repeat(np.arange(len(groups)), far_count[groups])
     far, far_group = far[:_TRIED_ARRIVALS], far_group[:_TRIED_ARRIVALS]
     ranks = np.cumsum(near_count[groups]) - near_count[groups]
-    off = np.array(
-        [
-            np.abs(wanted - departures[near][ranks[far_group] + nearest]).sum()
-            for delay in possible.tolist()
-            for wanted in (arrivals[far] - delay,)
-            for nearest in (_nearest(departures[near], near_group, wanted, far_group, ranks),)
-        ]
-    )
-    slack = len(far) * (_shortest_gap(departures[near], near_group).min() // 4)
+    off = np.empty(len(possible))
+    for number, delay_ns in enumerate(possible.tolist()):
+        wanted = arrivals[far] - delay_ns
+        nearest = _nearest(departures[near], near_group, wanted, far_group, ranks)
+        off[number] = np.abs(wanted - departures[near][ranks[far_group] + nearest]).sum(dtype=np.float64)
+    slack = len(far) * float(_shortest_gap(departures[near], near_group).min()) / 4
     return int(possible[np.argmax(off <= off.min() + slack)])
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.frames.columns import Columns
-from captures.matches.matching import INTACT, Delivery
+from captures.matches.matching import INTACT, Delivery, without
 from captures.session import Host, Session, sent_by
 from captures.traces.bottleneck import Link, Queue, queue_of
 from captures.traces.offsets import Acknowledgements, FileData, by_time, offsets_of
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from captures.protocols.messages import Message
 
 Integers = NDArray[np.int64]
+
+_NO_ROWS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,7 @@ class Way:
 
     `sent_*` and `delivered_*` are the packets that the session's filter passes in either capture, in order of time:
     those that the run's summary counts. `lost_ns` and `damaged_ns` are when packets were sent that did not arrive, or
-    arrived with a bit flipped; where captures are `cut`, those only that were hit in what is left.
+    arrived with a bit flipped, recognised or not; where captures are `cut`, those only that were hit in what is left.
     """
 
     sent_ns: Integers
@@ -86,8 +88,13 @@ def trace_run(
     messages: Sequence[Message] = (),
     forward_link: Link | None = None,
     reverse_link: Link | None = None,
+    unrecognised: tuple[Integers, Integers] = (_NO_ROWS, _NO_ROWS),
 ) -> Traces:
-    """The traces of a run from both captures, their deliveries (`match_captures`) and the messages of the sender's."""
+    """The traces of a run from both captures, their deliveries (`match_captures`) and the messages of the sender's.
+
+    `unrecognised` are the packets, rows of each host's capture, of which it is known that they arrived damaged although
+    no copy was recognised (`captures.accounting`).
+    """
     forward, reverse = deliveries
     times_ns = np.concatenate(
         [
@@ -101,8 +108,8 @@ def trace_run(
     return Traces(
         first_packet_ns=first_ns,
         length_ns=last_ns - first_ns,
-        forward=_way(at_sender, at_receiver, forward, forward_link, first_ns),
-        reverse=_way(at_receiver, at_sender, reverse, reverse_link, first_ns),
+        forward=_way(at_sender, at_receiver, forward, forward_link, first_ns, unrecognised[0]),
+        reverse=_way(at_receiver, at_sender, reverse, reverse_link, first_ns, unrecognised[1]),
         data=data,
         acknowledgements=acknowledgements,
     )
@@ -150,7 +157,9 @@ def _way_at_one_port(capture: Columns, rows: Integers, is_departing: bool, first
     )
 
 
-def _way(near: Columns, far: Columns, delivery: Delivery, link: Link | None, first_ns: int) -> Way:
+def _way(
+    near: Columns, far: Columns, delivery: Delivery, link: Link | None, first_ns: int, unrecognised: Integers
+) -> Way:
     sent, delivered = by_time(near, delivery.near), by_time(far, delivery.far)
     firsts = delivery.first_copies
     firsts = firsts[np.argsort(near.time_ns[delivery.sent[firsts]], kind="stable")]
@@ -163,13 +172,13 @@ def _way(near: Columns, far: Columns, delivery: Delivery, link: Link | None, fir
         if link is None
         else delivery.delay_ns[firsts] - link.delay_ns - link.serialization_ns(_lengths(near, first_sent)),
     )
-    damaged = np.unique(delivery.sent[delivery.flipped_bit != INTACT])
+    damaged = np.unique(np.concatenate([delivery.sent[delivery.flipped_bit != INTACT], unrecognised]))
     return Way(
         sent_ns=near.time_ns[sent] - first_ns,
         sent_bytes=_lengths(near, sent),
         delivered_ns=far.time_ns[delivered] - first_ns,
         delivered_bytes=_lengths(far, delivered),
-        lost_ns=np.sort(near.time_ns[delivery.lost] - first_ns),
+        lost_ns=np.sort(near.time_ns[without(delivery.lost, unrecognised)] - first_ns),
         damaged_ns=np.sort(near.time_ns[damaged] - first_ns),
         delays=delays,
         queue=None if link is None else queue_of(near, sent, first_sent, delays.delay_ns, link, first_ns),

@@ -55,6 +55,27 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> P
     return directory / "results"
 
 
+@pytest.fixture(scope="module")
+def many_errors(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
+    """A run of 2,000 packets of 1 kB, of which the channel damages more than half, and loses none."""
+    directory = tmp_path_factory.mktemp("errors")
+    channel = directory / "errors.yaml"
+    channel.write_text(json.dumps({"name": "errors", "both": {"delay": "25 ms", "bit_error_rate": 1.0e-4}}))
+    done = perform(
+        directory,
+        directory / "results",
+        **{"rate": None, "delay": None, "packet_error_rate": None},
+        implementations=["udp-blast"],
+        file_size="2 MB",
+        channel=[str(channel)],
+        certify=False,
+        keep_captures="whole",
+    )
+    assert done.returncode == 0, done.stderr
+    (run_id,) = records(directory / "results")
+    return directory / "results" / "runs" / run_id
+
+
 def directory_of(results: Path, channel: str, implementation: str = "cfdp") -> Path:
     point = {"channel_name": channel, "implementation": implementation}
     (run_id,) = (run_id for run_id, run in records(results).items() if point.items() <= run.items())
@@ -79,6 +100,14 @@ def numbers(run: Path, rows: list[int]) -> list[int]:
     at_sender = read_columns(run / "sender.pcap")
     session = Session.model_validate(json.loads((run / "record.json").read_text())["session"])
     return [int((at_sender.source[:row] == int(session.sender_address)).sum()) for row in rows]
+
+
+def without_frame(run: Path, role: str, folder: Path, frame: int = 40) -> Path:
+    """The run's capture of that role without this frame."""
+    less = folder / f"{role}.pcap"
+    command = [require_command("editcap"), "-F", "nsecpcap", run / f"{role}.pcap", less, str(frame)]
+    subprocess.run(command, check=True)
+    return less
 
 
 @pytest.mark.parametrize("implementation", ["cfdp", "tcp"])
@@ -135,9 +164,35 @@ def test_packets_that_came_later_than_others_are_reordered(results: Path) -> Non
 @pytest.mark.parametrize(("role", "field"), [("receiver", "unexplained_missing"), ("sender", "unexplained_arrived")])
 def test_a_packet_taken_out_of_a_capture_is_found(results: Path, tmp_path: Path, role: str, field: str) -> None:
     run = directory_of(results, "pattern")
-    less = tmp_path / f"{role}.pcap"
-    subprocess.run([require_command("editcap"), "-F", "nsecpcap", run / f"{role}.pcap", less, "40"], check=True)
-    forward, _ = accounts(run, **{role: less})
+    forward, _ = accounts(run, **{role: without_frame(run, role, tmp_path)})
 
     assert getattr(forward.ledger, field) == forward.ledger.unexplained == 1
+    assert forward.reasons
+
+
+def test_of_thousands_of_packets_that_bit_errors_hit_none_is_lost_and_each_is_accounted_for(many_errors: Path) -> None:
+    """The emulator's own count of what it hit, against what the captures show."""
+    hit = json.loads((many_errors / "record.json").read_text())["emulator_statistics"]["forward"]["errors"]
+    forward, _ = accounts(many_errors)
+    ledger = forward.ledger
+
+    assert forward.reasons == ()
+    assert ledger.sent == hit["packets"] > 2000
+    assert ledger.corrupted + ledger.unrecognised == hit["hit_packets"] > 1000
+    assert ledger.delivered == hit["packets"] - hit["hit_packets"]
+    assert (ledger.lost, ledger.unexplained, ledger.undetermined) == (0, 0, 0)
+
+
+def test_of_random_bytes_every_damaged_copy_is_recognised(many_errors: Path) -> None:
+    assert accounts(many_errors)[0].ledger.unrecognised == 0
+
+
+@pytest.mark.parametrize(("role", "field"), [("receiver", "unexplained_missing"), ("sender", "unexplained_arrived")])
+def test_among_damaged_packets_one_that_a_capture_does_not_have_is_found(
+    many_errors: Path, tmp_path: Path, role: str, field: str
+) -> None:
+    forward, _ = accounts(many_errors, **{role: without_frame(many_errors, role, tmp_path)})
+
+    assert getattr(forward.ledger, field) == forward.ledger.unexplained == 1
+    assert forward.ledger.unrecognised == 0
     assert forward.reasons

@@ -135,3 +135,12 @@ def test_a_channel_that_delays_and_loses_is_undone_however_often_the_keys_repeat
     arrived = [0] + [n + 1 for n in range(len(keys)) if n not in lost]
     far = [(near[n][0], near[n][1] + delay) for n in arrived]
     assert pairs(near, far) == [(n, place) for place, n in enumerate(arrived)]
+
+
+def test_equal_packets_of_which_only_one_was_sent_and_two_came_show_the_delay_of_the_first() -> None:
+    assert pairs([(7, 0), (8, 10)], [(7, DELAY), (7, DELAY + 1), (8, 10 + DELAY), (8, 12 + DELAY)]) == [
+        (0, 0),
+        (0, 1),
+        (1, 2),
+        (1, 3),
+    ]

@@ -50,7 +50,7 @@ def accounted(folder: Path, sent: list[Timed], delivered: list[Timed], counters:
 
 def assert_closed(ledger: Ledger) -> None:
     there = ledger.delivered + ledger.corrupted
-    missing = ledger.lost + ledger.queue + ledger.mtu + ledger.in_flight + ledger.undetermined
+    missing = ledger.lost + ledger.queue + ledger.mtu + ledger.in_flight + ledger.undetermined + ledger.unrecognised
     assert ledger.sent == there + missing + ledger.unexplained_missing
 
 
@@ -350,3 +350,78 @@ def test_a_frame_with_several_bits_hit_is_one_corrupted_packet(tmp_path: Path, b
     counters = replace(NOTHING, entered=20, hit_by_errors=1)
     found = accounted(tmp_path, sent, delivered, counters)
     assert (found.ledger.delivered, found.ledger.corrupted, found.reasons) == (19, 1, ())
+
+
+def beyond_recognition(frame: bytes, seed: int, first_bit: int = 0) -> bytes:
+    """With a sixteenth of its bits flipped, none before the first."""
+    for bit in Random(seed).sample(range(first_bit, 8 * len(frame)), 8 * len(frame) // 16):
+        frame = flip(frame, bit)
+    return frame
+
+
+def random_packets(count: int) -> list[Timed]:
+    chance = Random(11)
+    return timed([udp_frame(chance.randbytes(300)) for _ in range(count)], STEP_NS)
+
+
+def hit_in(sent: list[Timed], number: int) -> list[Timed]:
+    """What arrives of the packets, where this one is damaged beyond recognition, wherever its bits are."""
+    arrived = later(sent, OWD_NS)
+    arrived[number] = (arrived[number][0], beyond_recognition(arrived[number][1], number))
+    return arrived
+
+
+def test_copies_beyond_recognition_are_neither_lost_nor_unexplained_where_the_emulator_lost_none(
+    tmp_path: Path,
+) -> None:
+    sent = random_packets(20)
+    arrived = hit_in(sent, 4)
+    arrived[9] = (arrived[9][0], beyond_recognition(arrived[9][1], 9, first_bit=8 * 42))
+    found = accounted(tmp_path, sent, arrived, replace(NOTHING, entered=20, hit_by_errors=2))
+    ledger = found.ledger
+    assert_closed(ledger)
+    assert (ledger.delivered, ledger.corrupted, ledger.unrecognised) == (18, 0, 2)
+    assert (ledger.lost, ledger.unexplained, found.reasons) == (0, 0, ())
+    assert found.missing["unrecognised"].tolist() == [4, 9]
+    assert "2 packets from the sender" in found.caveats[0] and "2 frames" in found.caveats[0]
+
+
+def test_beside_losses_copies_beyond_recognition_are_known_in_numbers(tmp_path: Path) -> None:
+    sent = random_packets(20)
+    counters = replace(NOTHING, entered=20, hit_by_errors=1, losses=1, losses_behind_errors=1)
+    arrived = hit_in(sent, 4)
+    found = accounted(tmp_path, sent, arrived[:12] + arrived[13:], counters)
+    assert_closed(found.ledger)
+    assert (found.ledger.lost, found.ledger.unrecognised, found.ledger.unexplained) == (1, 1, 0)
+    assert found.missing["undetermined"].tolist() == [4, 12]
+
+
+def test_without_counters_copies_beyond_recognition_are_lost_and_unexplained(tmp_path: Path) -> None:
+    sent = random_packets(20)
+    arrived = later(sent, OWD_NS)
+    arrived[4] = (arrived[4][0], beyond_recognition(arrived[4][1], 4, first_bit=8 * 42))
+    ledger = accounted(tmp_path, sent, arrived).ledger
+    assert (ledger.lost, ledger.unexplained_arrived, ledger.unrecognised) == (1, 1, 0)
+
+
+def test_packets_that_the_captures_missed_are_not_taken_for_damaged_beyond_recognition(tmp_path: Path) -> None:
+    """The control: one missing at each port, on a channel that damages, of which all damaged copies were found."""
+    sent = random_packets(20)
+    arrived = later(sent, OWD_NS)
+    arrived[4] = (arrived[4][0], flip(arrived[4][1], 700))
+    counters = replace(NOTHING, entered=20, hit_by_errors=1)
+    found = accounted(tmp_path, sent[:8] + sent[9:], arrived[:12] + arrived[13:], counters)
+    assert (found.ledger.unexplained_missing, found.ledger.unexplained_arrived) == (1, 1)
+    assert found.ledger.unrecognised == 0
+    assert len(found.reasons) == 3 and found.caveats == ()
+
+
+def test_an_arrival_of_a_length_that_no_missing_packet_has_is_no_copy_beyond_recognition(tmp_path: Path) -> None:
+    sent = random_packets(20)
+    other = (sent[4][0] + OWD_NS, udp_frame(bytes(77)))
+    arrived = later(sent, OWD_NS)
+    found = accounted(
+        tmp_path, sent, [*arrived[:4], other, *arrived[5:]], replace(NOTHING, entered=20, hit_by_errors=1)
+    )
+    assert (found.ledger.unexplained_missing, found.ledger.unexplained_arrived) == (1, 1)
+    assert found.ledger.unrecognised == 0

@@ -1,0 +1,49 @@
+"""Copies that arrived too damaged to tell of which packet they are: known in numbers, from the emulator's counters."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.accounting.crossing import Crossed
+from captures.accounting.stages import Counted
+from captures.frames.columns import Columns
+from captures.matches.matching import Delivery
+from captures.session import Host
+
+Rows = NDArray[np.int64]
+
+
+def unrecognised_arrivals(
+    near: Columns, far: Columns, delivery: Delivery, crossed: Crossed, counters: Counted | None
+) -> Rows:
+    """Arrivals (rows of the far capture) that are copies of missing packets, though it cannot be told of which.
+
+    There are no more of them than packets that are missing although the emulator did not drop them, than frames that it
+    damaged and of which no damaged copy was recognised, and, of each length, than missing frames. Those that pass the
+    session's filter come first. None without counters: then what is missing may have been lost.
+    """
+    if counters is None:
+        return np.empty(0, np.int64)
+    let_through = crossed.missing - crossed.expected_missing(counters) - crossed.uncounted(counters)
+    damaged = counters.corrupted_copies[1] - crossed.corrupted
+    left = Counter(near.wire_bytes[np.concatenate([crossed.session_missing, crossed.background_missing])].tolist())
+    is_session = np.isin(delivery.unmatched, delivery.unexplained)
+    fitting = []
+    for row in np.concatenate([delivery.unmatched[is_session], delivery.unmatched[~is_session]]).tolist():
+        length = int(far.wire_bytes[row])
+        if left[length]:
+            left[length] -= 1
+            fitting.append(row)
+    return np.array(fitting[: max(min(let_through, damaged), 0)], np.int64)
+
+
+def caveat(count: int, host: Host) -> str:
+    """What to know of a ledger with so many unrecognised packets."""
+    return (
+        f"{count} packets from the {host} that the emulator let through were not found, and {count} frames of their "
+        f"lengths arrived that match no packet: damaged in too many bits to tell which is a copy of which; they are "
+        f"counted as unrecognised, not as lost"
+    )
