@@ -44,6 +44,8 @@ from orchestrator.worker import ALIVE, BATCH_NAME, EVENT_MARK, Task
 HANG_S_PER_MEGABYTE = 30.0
 CERTIFYING_HANG_S = {"exact": 600.0, "skip": 600.0, "real": 3600.0}
 """How long a worker may tell nothing while it measures a channel, in wall time."""
+BETWEEN_RUNS_HANG_S = 120.0
+"""The same while its guest boots, and between two runs."""
 
 END_GRACE_S = 20.0
 LEAST_FREE_BYTES = 16_000_000
@@ -328,7 +330,9 @@ class _Desk:
         """How long the worker may tell nothing in what it does now, in wall time."""
         if batch.certify:
             return CERTIFYING_HANG_S[self._plan.sweep.clock]
-        run = next((run for run in batch.runs if run.run_id == shift.current), batch.runs[0])
+        run = next((run for run in batch.runs if run.run_id == shift.current), None)
+        if run is None:
+            return BETWEEN_RUNS_HANG_S
         return hang_limit_s(run, self._plan.implementations[run.permutation.implementation])
 
     def _hear(self, line: str, shift: _Shift, batch: int, directory: Path) -> None:

@@ -15,6 +15,7 @@ from captures.frames.columns import Kind, read_columns
 from captures.summary import CaptureSummary
 from emulator.quantities import format_rate
 from orchestrator.exit_status import BY_SIGNAL, SHELL_BASE, how_ended
+from orchestrator.keeping import KEPT_NAME
 from orchestrator.proving import CLEAN, DEAD, LOSSY
 from orchestrator.record import NOT_DELIVERED, UNKNOWN, Outcome, RunRecord, read_record
 
@@ -66,10 +67,11 @@ def explanation(build: Implementation, record: RunRecord) -> str | None:
 
 
 def log_tail(directory: Path) -> Iterator[str]:
-    """The last lines that each side of a run wrote."""
-    for name in ("sender.out", "sender.err", "receiver.out", "receiver.err"):
+    """The last lines that each side of a run wrote to its output, its errors and the files that its profile keeps."""
+    kept = sorted(path.relative_to(directory) for path in (directory / KEPT_NAME).rglob("*"))
+    for name in ("sender.out", "sender.err", "receiver.out", "receiver.err", *map(str, kept)):
         path = directory / name
-        if path.exists():
+        if path.is_file():
             lines = path.read_bytes()[-20_000:].decode(errors="replace").splitlines()[-LOG_LINES:]
             yield from (f"{name}: {line.rstrip()[:300]!r}" for line in lines if line.strip())
 

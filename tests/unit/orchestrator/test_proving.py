@@ -321,3 +321,12 @@ def test_the_table_is_kept_as_a_file_with_every_row(
     assert [(row["implementation"], row["outcome"], row["str_sent"]) for row in read] == [
         ("cfdp", "completed", "1000")
     ] * 3
+
+
+def test_the_files_that_a_profile_keeps_are_among_the_last_words(tmp_path: Path) -> None:
+    (tmp_path / "sender.out").write_text("one\n")
+    log = tmp_path / "kept" / "receiver" / "logs" / "ion.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("two\n")
+
+    assert list(log_tail(tmp_path)) == ["sender.out: 'one'", "kept/receiver/logs/ion.log: 'two'"]

@@ -281,6 +281,13 @@ def test_a_run_hangs_after_the_limit_of_its_own_profile(tmp_path: Path) -> None:
     assert "nothing was heard of it for 3.03 s of wall time" in read_record(tmp_path / "runs" / victim).reason
 
 
+def test_the_environment_has_another_hang_limit_for_every_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OWLT_HANG_S", "300")
+    plan = small_plan()
+
+    assert hang_limit_s(plan.batches[0].runs[0], plan.implementations["cfdp"]) == 300.03
+
+
 def test_a_larger_file_may_keep_a_guest_silent_for_longer() -> None:
     plan = small_plan()
     run = plan.batches[0].runs[0]
