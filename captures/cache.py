@@ -20,7 +20,7 @@ SUMMARY = "summary.json"
 def load_or_summarise(
     run_dir: Path,
     session: Session,
-    file_size_bytes: int,
+    file_size_bytes: int | None,
     file_whole_at_ns: int | None,
     expected: Expected = NOTHING_EXPECTED,
     rate_bps: float | None = None,

@@ -25,8 +25,6 @@ from captures.traces.bottleneck import Link
 from captures.traces.tracing import Traces, trace_run
 
 COMPLETED = "completed"
-_OF_THE_FILE = ("goodput_bps", "goodput_until_whole_bps", "normalized_goodput_bps", "efficiency", "data_ratio")
-"""What says nothing unless the whole file came."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +166,9 @@ def _left_out(case: Case, wrong: Sequence[str]) -> str:
 
 def _believed(summary: CaptureSummary, wrong: Sequence[str], left_out: str) -> CaptureSummary:
     """The summary with what is wrong among its reasons for suspicion, without what then says nothing."""
-    gone = [*(_OF_THE_FILE if left_out else ()), *(("utilisation",) if wrong else ())]
     suspect = list(dict.fromkeys([*wrong, *summary.suspect]))
-    return summary.model_copy(update={**dict.fromkeys(gone), "suspect": suspect})
+    summary = summary.of_no_file if left_out else summary
+    return summary.model_copy(update={"suspect": suspect} | ({"utilisation": None} if wrong else {}))
 
 
 def _relate(

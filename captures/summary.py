@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from pydantic import ConfigDict, Field
 
 from captures.accounting.delays import DelaySummary, summarise_delays
 from captures.accounting.ledger import Account, Ledger, account
-from captures.accounting.measures import Amounts, Measures, measure
+from captures.accounting.measures import OF_A_DELIVERED_FILE, Amounts, Measures, measure
 from captures.accounting.suspicion import NOTHING_EXPECTED, Expected, suspect_capture
 from captures.files.pcap import read_header
 from captures.frames.background import count_background
@@ -64,12 +65,17 @@ class CaptureSummary(Measures, Kept):
     suspect: list[str]
     caveats: list[str] = Field(default_factory=list)
 
+    @property
+    def of_no_file(self) -> Self:
+        """The same of a transfer whose file was not delivered: without what is defined for a delivered one only."""
+        return self.model_copy(update=dict.fromkeys(OF_A_DELIVERED_FILE))
+
 
 def summarise(
     sender_pcap: Path,
     receiver_pcap: Path,
     session: Session,
-    file_size_bytes: int,
+    file_size_bytes: int | None,
     file_whole_at_ns: int | None,
     expected: Expected = NOTHING_EXPECTED,
     rate_bps: float | None = None,
@@ -119,7 +125,8 @@ def conclude(
 ) -> CaptureSummary:
     """The summary of captures whose packets were found and accounted for; of `expected` only what is suspect comes.
 
-    `file_whole_at_ns` is of the captures' clock. `rate_bps` is the forward channel's; None: unlimited, or not known.
+    `file_size_bytes` None: not known, or the file was not delivered. `file_whole_at_ns` is of the captures' clock.
+    `rate_bps` is the forward channel's; None: unlimited, or not known.
     """
     (forward, reverse), (of_sender, of_receiver) = deliveries, accounts
     times_ns = at_sender.time_ns[np.concatenate([forward.near, reverse.far])]

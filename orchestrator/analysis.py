@@ -64,7 +64,7 @@ def analyse_run(directory: Path, keep: str, dissectors: Dissectors) -> str:
     load_or_summarise(
         directory,
         session,
-        record.file_size_bytes,
+        record.file_size_bytes if record.outcome is Outcome.COMPLETED else None,
         record.file_whole_at_ns,
         expected_of(record),
         steady_rate_bps(record),

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from reports.looks import INK, MUTED, PAPER, Looks
+from reports.looks import ALARM, INK, MUTED, PAPER, Looks
 from reports.panels import Figure
 from reports.statistics import FEW, Box
 
@@ -74,7 +74,9 @@ def draw_points(axes: Axes, placed: Placed, spread: float, looks: Looks, lying: 
 
 
 def n_colour(box: Box) -> str:
-    """The colour in which a box's n is written: darker where runs are missing."""
+    """The colour in which a box's n is written: red where a file was not delivered, dark where runs are missing."""
+    if box.undelivered:
+        return ALARM
     return MUTED if box.n == box.asked else INK
 
 

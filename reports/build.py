@@ -51,10 +51,9 @@ def _build(results: Results, report: Path) -> None:
     compared = list(listings(results) if needs_listings(results) else comparisons(results))
     portrayed = list(portraits(results)) if len(results.implementations) > 1 else []
     said = said_of(results)
-    series = {name: number for number, name in enumerate(results.implementations)}
     with shared(len(compared) + len(portrayed) + len(said)) as share:
         sessions = draw_sessions(results, said, figures, share)
-        list(share(partial(_draw, series=series, figures=figures), (*compared, *portrayed)))
+        list(share(partial(_draw, series=results.series, figures=figures), (*compared, *portrayed)))
     (report / RUNS_NAME).write_text(runs_csv(results))
     (report / STATISTICS_NAME).write_text(statistics_csv(results))
     if any(run.record.tcp for run in results.runs):

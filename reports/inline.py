@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from html import escape
 
 from reports.boxes import RUN_LINK
-from reports.looks import INK, MUTED, PAPER, RULE, SERIES
+from reports.looks import ALARM, INK, MUTED, PAPER, RULE, SERIES
 
-VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {
+VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper", ALARM: "--alarm"} | {
     colour: f"--series-{number}" for number, colour in enumerate(SERIES)
 }
 """The style sheet's name of each colour of the figures."""

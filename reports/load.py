@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from captures.cache import load_summary
 from captures.protocols.view import ProtocolView, load_view
 from captures.summary import CaptureSummary
+from reports.delivery import COMPLETED, Delivery, by_delivery
 from reports.records import (
     Certificate,
     DamagedFile,
@@ -66,7 +67,7 @@ class Run:
     @property
     def completed(self) -> bool:
         """Whether the receiver has the very file of the sender."""
-        return self.record.outcome == "completed"
+        return self.record.outcome == COMPLETED
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,9 @@ class Results:
     channels: dict[Permutation, Channel]
     """The channel of each permutation that was asked for."""
     profiles: dict[str, Profile]
-    """Of each implementation, by name."""
+    """Of each implementation, by name, in the order of the sweep."""
+    deliveries: dict[str, Delivery]
+    """Of each implementation, by name, in the order of the report."""
     warnings: tuple[str, ...]
     """A sentence for everything in the directory that is damaged or does not belong."""
     performed: tuple[float, float] | None
@@ -120,11 +123,16 @@ class Results:
 
     @cached_property
     def implementations(self) -> dict[str, str]:
-        """The title of each implementation by its name, in the order of the sweep, and what it was told apart."""
+        """The title of each implementation by its name, in the order of the report, and what it was told apart."""
         records: dict[str, list[Record]] = {permutation.implementation: [] for permutation in self.asked}
         for run in self.runs:
             records[run.record.implementation].append(run.record)
         return {name: _title(name, of_name) for name, of_name in records.items()}
+
+    @cached_property
+    def series(self) -> dict[str, int]:
+        """The number of each implementation in the sweep, which its looks are drawn by: no outcome changes them."""
+        return {name: number for number, name in enumerate(self.profiles) if name in self.implementations}
 
     @property
     def clock(self) -> str:
@@ -152,12 +160,14 @@ def load_results(directory: Path) -> Results:
             f"{directory}: no run has a record (runs/*/{RECORD_NAME}), so there is nothing to report; "
             "run the sweep first, or name another results directory"
         )
+    deliveries = by_delivery(list(plan.implementations), list(records.values()))
+    order = list(deliveries)
     asked = Counter(run.permutation for run in plan.runs)
-    permutations = sorted(asked, key=plan.place)
+    permutations = sorted(asked, key=lambda permutation: plan.place(permutation, order))
     channels = _channels(directory, plan, permutations)
     runs = [_run(run_directory, record, channels[record.permutation]) for run_directory, record in records.items()]
     _refuse_mixed_clocks(directory, runs)
-    runs.sort(key=lambda run: (plan.place(run.record.permutation), run.record.repetition))
+    runs.sort(key=lambda run: (plan.place(run.record.permutation, order), run.record.repetition))
     on_their_channels = {run.record.channel_key for run in runs if run.doubts}
     warnings += dict.fromkeys(
         channel.problem for channel in channels.values() if channel.problem and channel.key in on_their_channels
@@ -169,6 +179,7 @@ def load_results(directory: Path) -> Results:
         runs=tuple(runs),
         channels=channels,
         profiles=plan.implementations,
+        deliveries=deliveries,
         warnings=tuple(warnings),
         performed=_performed(directory / JOURNAL_NAME),
     )
@@ -213,7 +224,10 @@ def _run(directory: Path, record: Record, channel: Channel) -> Run:
     failure = directory / FAILURE_NAME
     if failure.exists():
         doubts.append(f"analysis failed: {failure.read_text(errors='replace').partition(chr(10))[0]}")
-    return Run(record, load_summary(directory), directory, load_view(directory), tuple(doubts))
+    summary = load_summary(directory)
+    if summary is not None and record.outcome != COMPLETED:
+        summary = summary.of_no_file
+    return Run(record, summary, directory, load_view(directory), tuple(doubts))
 
 
 def _performed(journal: Path) -> tuple[float, float] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from reports.units import listed
 
-INK, MUTED, RULE, PAPER = "#1f2328", "#59636e", "#d9dee3", "#ffffff"
+INK, MUTED, RULE, PAPER, ALARM = "#1f2328", "#59636e", "#d9dee3", "#ffffff", "#b3261e"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#56b4e9", "#882255", "#6b6b6b")
 """Colours that eyes of all kinds can tell apart (after Okabe and Ito; Tol), in the order of the sweep."""
 FROM_SENDER, FROM_RECEIVER, BESIDE_DATA, AGAIN, DAMAGED = SERIES[:5]

@@ -134,6 +134,7 @@ def render_page(
         without_tcp=tcp_problems(results),
         clock_meaning=CLOCKS.get(results.clock, ""),
         outcomes=outcomes,
+        undelivered={name: each for name, each in results.deliveries.items() if not each.all_of_them},
         counted={name: text for name, text in COUNTED.items() if any(counts[name] for counts in outcomes.values())},
         verdicts=[(channel, verdict_words(channel, results.sweep.certify)) for channel in results.distinct_channels],
         taken=_taken(results),
@@ -150,7 +151,7 @@ def render_page(
         boxes={metric.slug: boxes_of(results, metric) for metric in METRICS},
         compared={metric.slug: _of_metric(compared, metric) for metric in METRICS + FURTHER},
         portrayed={name: _of_implementation(portrayed, name) for name in results.implementations},
-        marks=_marks(list(results.implementations)),
+        marks=_marks(results),
         drawing=drawing,
         image=_image,
         files=_files,
@@ -163,13 +164,14 @@ def _image(figure: Figure | SessionFigure) -> Markup:
     return Markup('<img src="figures/{}.svg" alt="{}" loading="lazy">').format(figure.name, figure.caption)
 
 
-def _marks(names: list[str]) -> dict[str, Markup]:
+def _marks(results: Results) -> dict[str, Markup]:
     """What stands before an implementation's name: its colour, and its marker's shape where colours repeat."""
-    shaped = len(names) > len(SERIES)
+    shaped = len(results.implementations) > len(SERIES)
     mark = Markup('<span class="mark{}" style="--colour: var(--series-{})"></span>')
     return {
         name: mark.format(f" shape-{looks.shape}" if shaped else "", number % len(SERIES))
-        for number, name in enumerate(names)
+        for name in results.implementations
+        for number in [results.series[name]]
         for looks in [Looks(number)]
     }
 

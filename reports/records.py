@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -216,8 +217,8 @@ class Plan(_FromFile):
         """All runs in their order."""
         return [run for batch in self.batches for run in batch.runs]
 
-    def place(self, permutation: Permutation) -> tuple[float, ...]:
-        """Where a permutation stands in tables: channel by channel, the implementations side by side."""
+    def place(self, permutation: Permutation, implementations: Sequence[str]) -> tuple[float, ...]:
+        """Where a permutation stands in tables: channel by channel, the implementations side by side in this order."""
         channels = self.sweep.channel_names
         return (
             channels.index(permutation.channel_name) if permutation.channel_name in channels else len(channels),
@@ -225,7 +226,7 @@ class Plan(_FromFile):
             permutation.delay_ns,
             permutation.file_size_bytes,
             permutation.packet_error_rate,
-            list(self.implementations).index(permutation.implementation),
+            implementations.index(permutation.implementation),
         )
 
 

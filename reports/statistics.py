@@ -39,6 +39,10 @@ class Box:
     metric: Metric
     asked: int
     values: tuple[tuple[Run, float], ...]
+    delivered: int
+    """Runs whose file was delivered; `n` of them have a value."""
+    undelivered: int
+    """Runs whose file was not delivered, for whatever reason."""
 
     @property
     def n(self) -> int:
@@ -51,6 +55,16 @@ class Box:
         if not self.asked:
             return ""
         return str(self.n) if self.n == self.asked else f"{self.n}/{self.asked}"
+
+    @property
+    def delivered_text(self) -> str:
+        """Of how many runs the file was delivered, of how many asked for: "2/3"; "" if none was asked for."""
+        return f"{self.n or self.delivered}/{self.asked}" if self.asked else ""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the numbers are not those of all that were asked for."""
+        return self.delivered < self.asked or 0 < self.n < self.asked
 
     @property
     def numbers(self) -> BoxNumbers | None:
@@ -76,7 +90,8 @@ def box_of(results: Results, permutation: Permutation, metric: Metric) -> Box:
     """The box of a permutation; every completed run with a value is in it, suspect or not."""
     runs = results.by_permutation.get(permutation, ())
     values = tuple((run, value) for run in runs if (value := metric.of(run)) is not None)
-    return Box(permutation, metric, results.asked.get(permutation, 0), values)
+    delivered = sum(run.completed for run in runs)
+    return Box(permutation, metric, results.asked.get(permutation, 0), values, delivered, len(runs) - delivered)
 
 
 def boxes_of(results: Results, metric: Metric) -> list[Box]:

@@ -72,7 +72,8 @@ def _ledgers(summary: CaptureSummary) -> dict[str, int]:
 
 
 def statistics_csv(results: Results) -> str:
-    """One row a metric and permutation: n, how many runs were asked for, and the numbers of the box."""
+    """One row a metric and permutation: how many runs were asked for, how many delivered the file, how many of
+    those have the metric (n), and the numbers of the box."""
     numbers = tuple(BoxNumbers.__dataclass_fields__)
     rows = (
         {
@@ -80,13 +81,14 @@ def statistics_csv(results: Results) -> str:
             "unit": metric.unit,
             **box.permutation.model_dump(),
             "asked": box.asked,
+            "delivered": box.delivered,
             "n": box.n,
             **(asdict(box.numbers) if box.numbers else {}),
         }
         for metric in METRICS + MEASURES
         for box in boxes_of(results, metric)
     )
-    return _csv(("metric", "unit", *Permutation.model_fields, "asked", "n", *numbers), rows)
+    return _csv(("metric", "unit", *Permutation.model_fields, "asked", "delivered", "n", *numbers), rows)
 
 
 def _csv(columns: tuple[str, ...], rows: Iterable[dict[str, Any]]) -> str:

@@ -35,7 +35,8 @@ HEADS = (
 TEXT_HEADS = 4
 """So many of them stand over words."""
 CAPTION = (
-    "Means over the runs of what the sender's kernel counted, as shares of the packets that the sender sent (STR): "
+    "Means, over the runs that delivered the file, of what the sender's kernel counted, as shares of the packets that "
+    "the sender sent (STR): "
     "retransmission timeouts (RTO), with those of a SYN; segments sent again in fast recovery, upon duplicate or "
     "selective acknowledgements; segments that the receiver reported as having come twice (DSACK), so needless, where "
     "it reports them. After ≤ the count may hold segments of another connection of the sender's host."
@@ -113,7 +114,7 @@ class TcpRow:
     @property
     def spurious_percent(self) -> float | None:
         """The mean share of needless segments."""
-        return _mean_if_known(run.spurious_percent for run in self.runs)
+        return _mean_if_known(run.spurious_percent for run in self.runs) if self.runs else None
 
 
 def tcp_of(run: Run) -> TcpRun | None:
@@ -142,12 +143,15 @@ def _sum(host: HostTcp, name: str) -> int | None:
 
 
 def tcp_rows(results: Results) -> list[TcpRow]:
-    """A row for each permutation with a run over TCP, in the order of the grid; none where the sweep has no TCP."""
-    found = [
+    """A row for each permutation with a run over TCP, in the order of the grid; none where the sweep has no TCP.
+
+    A row without runs is of a permutation of which no file was delivered.
+    """
+    return [
         TcpRow(point, tuple(numbers for run in runs if (numbers := tcp_of(run)) is not None), results.asked[point])
         for point, runs in results.by_permutation.items()
+        if any(host.sockets or host.problem for run in runs for host in run.record.tcp.values())
     ]
-    return [row for row in found if row.runs]
 
 
 def tcp_cells(results: Results) -> list[tuple[str, ...]]:
@@ -167,13 +171,18 @@ def tcp_problems(results: Results) -> list[tuple[Run, str]]:
 def _cells(results: Results, row: TcpRow) -> tuple[str, ...]:
     point, runs = row.permutation, row.runs
     name = f"{point.channel_name} · " if point.channel_name else ""
-    goodput = _mean_if_known(run.goodput for run in runs)
-    return (
+    point_cells = (
         results.implementations[point.implementation],
         name + channel_head(results.channels[point].asked),
         size_text(point.file_size_bytes),
         probability_text(point.packet_error_rate),
         row.n_text,
+    )
+    if not runs:
+        return (*point_cells, *[UNKNOWN] * (len(HEADS) - len(point_cells)))
+    goodput = _mean_if_known(run.goodput for run in runs)
+    return (
+        *point_cells,
         UNKNOWN if goodput is None else measured_text(goodput),
         tick_text(round(fmean(run.packets_sent for run in runs), 1)),
         _at_most("timeouts", runs) + _percent_text(fmean(run.timeout_percent for run in runs)),

@@ -47,6 +47,16 @@ class Measures(BaseModel):
     utilisation: float | None
 
 
+OF_A_DELIVERED_FILE = (
+    "goodput_bps",
+    "goodput_until_whole_bps",
+    "normalized_goodput_bps",
+    "efficiency",
+    "data_ratio",
+)
+"""The measures that are defined only where the receiver has the very file."""
+
+
 def measure(
     amounts: Amounts,
     first_ns: int | None,

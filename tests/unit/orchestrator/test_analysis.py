@@ -229,3 +229,14 @@ def test_runs_of_a_plan_that_names_no_implementation_are_analysed(make_run: Make
 
     assert analyse_runs(tmp_path) == []
     assert load_summary(run) is not None
+
+
+@pytest.mark.parametrize("outcome", [Outcome.INCOMPLETE, Outcome.CORRUPT, Outcome.FAILED, Outcome.TIMED_OUT])
+def test_a_file_that_was_not_delivered_has_no_goodput(make_run: Make, outcome: Outcome) -> None:
+    delivered, undelivered = make_run("a_r1"), make_run("b_r1", outcome=outcome)
+    for run in (delivered, undelivered):
+        analyse_run(run, "whole", DISSECTORS)
+
+    of_both = load_summary(delivered), load_summary(undelivered)
+
+    assert [summary and summary.goodput_bps is not None for summary in of_both] == [True, False]
