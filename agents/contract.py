@@ -21,7 +21,7 @@ from agents.placeholders import (
     names_in,
     render,
 )
-from agents.side import Number, PortText, RunPath, Side, Text, Value, is_no_truth, one_of, unknown_names
+from agents.side import Number, PortsText, RunPath, Side, Text, Value, is_no_truth, one_of, unknown_names
 
 Clock = Literal["exact", "skip", "real"]
 Role = Literal["sender", "receiver"]
@@ -52,20 +52,48 @@ Name = Annotated[str, AfterValidator(_is_a_name), Field(json_schema_extra={"patt
 Parameter = Annotated[int | float | str, BeforeValidator(is_a_parameter)]
 
 ROLES: tuple[Role, Role] = ("sender", "receiver")
+EVERY_PORT = "1-65535"
+
+
+_LISTS = ("udp_ports", "tcp_ports", "multicast_groups")
+"""Of a session: what may hold placeholders."""
 
 
 class SessionPorts(Value):
-    """What belongs to the run in a capture, between the two test addresses. Numbers or {placeholders}."""
+    """What belongs to the run in a capture, between the two test addresses. Numbers, ranges or {placeholders}."""
 
+    ports: Literal["any"] | None = Field(
+        default=None,
+        description="any: every UDP and TCP port, for a build that has the kernel choose its ports; "
+        "left out: those named here",
+    )
     udp_ports: Annotated[
-        list[PortText], Field(description="UDP ports of either side; numbers or {placeholders}; left out: none")
+        list[PortsText],
+        Field(description='UDP ports of either side; numbers, ranges such as "6000-6999", or {placeholders}'),
     ] = []
     tcp_ports: Annotated[
-        list[PortText], Field(description="TCP ports of either side; numbers or {placeholders}; left out: none")
+        list[PortsText],
+        Field(description='TCP ports of either side; numbers, ranges such as "6000-6999", or {placeholders}'),
     ] = []
     multicast_groups: Annotated[
         list[Text], Field(description="IPv4 addresses or {placeholders} of groups that are sent to; left out: none")
     ] = []
+
+    @model_validator(mode="after")
+    def _names_ports_in_one_way(self) -> Self:
+        if self.ports is not None and (self.udp_ports or self.tcp_ports):
+            raise ValueError("either ports: any, or udp_ports and tcp_ports; leave one of them out")
+        return self
+
+    @property
+    def in_captures(self) -> dict[str, list[int | str]]:
+        """The fields of `captures.session.Session` that this is; any port is a range of all."""
+        every: list[int | str] = [EVERY_PORT] if self.ports is not None else []
+        return {
+            "udp_ports": every or list(self.udp_ports),
+            "tcp_ports": every or list(self.tcp_ports),
+            "multicast_groups": list(self.multicast_groups),
+        }
 
 
 class TimeLimit(Value):
@@ -343,7 +371,7 @@ class Implementation(Value):
     def _templates(self) -> Iterator[tuple[str, str]]:
         for role in ROLES:
             yield from ((f"{role}.{where}", text) for where, text in self.side(role).templates())
-        for kind in ("udp_ports", "tcp_ports", "multicast_groups"):
+        for kind in _LISTS:
             for at, text in enumerate(getattr(self.session, kind)):
                 if isinstance(text, str):
                     yield f"session.{kind}[{at}]", text
@@ -382,7 +410,8 @@ class Implementation(Value):
 
 
 def _rendered_session(session: SessionPorts, values: dict[str, str]) -> SessionPorts:
-    return SessionPorts.model_validate({kind: render([str(text) for text in texts], values) for kind, texts in session})
+    lists = {kind: render(list(map(str, getattr(session, kind))), values) for kind in _LISTS}
+    return SessionPorts.model_validate({"ports": session.ports, **lists})
 
 
 def _complaint(where: str, template: str, known: Collection[str]) -> Iterator[str]:

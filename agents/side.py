@@ -47,6 +47,19 @@ def _port_if_filled(value: object) -> object:
     return value
 
 
+def _ports_if_filled(value: object) -> object:
+    ends = re.fullmatch("([0-9]{1,5})-([0-9]{1,5})", value) if isinstance(value, str) else None
+    if ends is None:
+        try:
+            return _port_if_filled(value)
+        except ValueError:
+            raise ValueError('a port from 1 to 65535, a range such as "6000-6999", or a {placeholder}') from None
+    first, last = int(ends[1]), int(ends[2])
+    if not 1 <= first <= last <= 65535:
+        raise ValueError("a range of ports from 1 to 65535, the lower one first")
+    return f"{first}-{last}" if last > first else first
+
+
 def _is_a_regular_expression(pattern: str) -> str:
     try:
         re.compile(pattern)
@@ -77,6 +90,10 @@ Pattern = Annotated[str, Field(min_length=1), AfterValidator(_is_a_regular_expre
 PortText = Annotated[
     Port | Annotated[str, Field(pattern=r"^[0-9]{1,5}$|\{")],
     BeforeValidator(_port_if_filled),
+]
+PortsText = Annotated[
+    Port | Annotated[str, Field(pattern=r"^[0-9]{1,5}(-[0-9]{1,5})?$|\{")],
+    BeforeValidator(_ports_if_filled),
 ]
 NumberText = Annotated[
     Number | Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?$|\{")],

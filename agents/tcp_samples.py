@@ -80,17 +80,23 @@ OPTION_TIMESTAMPS, OPTION_SACK = 1, 2
 """Of tcpi_options (linux/tcp.h)."""
 
 
+def read_ports(text: str) -> tuple[range, ...]:
+    """Ports and ranges of ports, "5000,6000-6999"."""
+    pairs = (part.partition("-") for part in text.split(","))
+    return tuple(range(int(first), int(last or first) + 1) for first, _, last in pairs)
+
+
 @dataclass(frozen=True)
 class Ours:
     """Which sockets are of the run: on this host between the two addresses, on one of the ports."""
 
     address: bytes
     peer: bytes
-    ports: frozenset[int]
+    ports: tuple[range, ...]
 
     def __contains__(self, seen: Seen) -> bool:
         between = (seen.address, seen.peer) == (self.address, self.peer)
-        return between and bool({seen.port, seen.peer_port} & self.ports)
+        return between and any(seen.port in ports or seen.peer_port in ports for ports in self.ports)
 
 
 @dataclass
@@ -191,7 +197,7 @@ def _counters() -> dict[str, int]:
 
 def main(address: str, peer: str, ports: str, period_s: str) -> int:
     """Say "sampling" on standard error once it does; look until SIGTERM; then tell."""
-    ours = Ours(socket.inet_aton(address), socket.inet_aton(peer), frozenset(map(int, ports.split(","))))
+    ours = Ours(socket.inet_aton(address), socket.inet_aton(peer), read_ports(ports))
     stop, told = os.pipe()
     os.set_blocking(told, False)
     signal.set_wakeup_fd(told)

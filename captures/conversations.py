@@ -14,6 +14,7 @@ import numpy as np
 
 from captures.frames.columns import TCP, UDP, Columns, Kind
 from captures.frames.hashing import ODD_1, ODD_2
+from captures.ports import Ports, is_among, port_text, some_are_among
 from captures.session import Session
 
 Address = IPv4Address | IPv6Address
@@ -81,14 +82,14 @@ class Known:
 
     sender: Address | None = None
     receiver: Address | None = None
-    udp_ports: tuple[int, ...] = ()
-    tcp_ports: tuple[int, ...] = ()
+    udp_ports: Ports = ()
+    tcp_ports: Ports = ()
 
     def has_ports(self, flow: Flow) -> bool:
         """Whether the flow is on one of the ports, if any are known."""
         if not self.udp_ports and not self.tcp_ports:
             return True
-        return not flow.ports.isdisjoint(self.tcp_ports if flow.is_tcp else self.udp_ports)
+        return some_are_among(flow.ports, self.tcp_ports if flow.is_tcp else self.udp_ports)
 
 
 NOTHING_KNOWN = Known()
@@ -138,7 +139,7 @@ def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -
     ports = (known.tcp_ports if is_tcp else known.udp_ports) or _fewest_ports(
         [flow for flow in own if flow.destination in (sender, receiver, towards)]
     )
-    groups = {flow.destination for flow in own if flow.destination.is_multicast and not flow.ports.isdisjoint(ports)}
+    groups = {flow.destination for flow in own if flow.destination.is_multicast and some_are_among(flow.ports, ports)}
     return Session.model_validate(
         {
             "sender_address": sender,
@@ -179,7 +180,7 @@ def _biggest(
 
 def _nothing_of_it(known: Known, flows: Sequence[Sequence[Flow]]) -> str:
     named = [f"{address}" for address in (known.sender, known.receiver) if address is not None]
-    ports = [f"UDP {port}" for port in known.udp_ports] + [f"TCP {port}" for port in known.tcp_ports]
+    ports = [port_text("UDP", port) for port in known.udp_ports] + [port_text("TCP", port) for port in known.tcp_ports]
     of = " and ".join(named)
     wanted = (f" of {of}" if named else "") + (f" on {', '.join(ports)}" if ports else "")
     return f"got no packet{wanted}; there {there_is(talks_in(flows))}"
@@ -214,7 +215,7 @@ def _is_of(flow: Flow, session: Session) -> bool:
     hosts = {session.sender_address, session.receiver_address}
     ports = session.tcp_ports if flow.is_tcp else session.udp_ports
     ends = {flow.source, flow.destination}
-    return not flow.ports.isdisjoint(ports) and ends <= hosts | set(session.multicast_groups) and bool(ends & hosts)
+    return some_are_among(flow.ports, ports) and ends <= hosts | set(session.multicast_groups) and bool(ends & hosts)
 
 
 def _is_damaged(talk: Talk, session: Session) -> bool:
@@ -223,7 +224,8 @@ def _is_damaged(talk: Talk, session: Session) -> bool:
         return False
     own = [session.sender_address, session.receiver_address]
     ports = session.tcp_ports if talk.is_tcp else session.udp_ports
-    bits = min((port ^ talk.port).bit_count() for port in ports) if ports else _FEW_BITS + 1
+    numbers = [port for port in ports if isinstance(port, int)] + [talk.port] * is_among(talk.port, ports)
+    bits = min((port ^ talk.port).bit_count() for port in numbers) if numbers else _FEW_BITS + 1
     ends = [int(host) for host in talk.hosts]
     apart = [
         sum((int(here) ^ end).bit_count() for here, end in zip(hosts, ends, strict=True)) for hosts in (own, own[::-1])

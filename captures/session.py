@@ -6,15 +6,15 @@ The same definition twice: as numpy masks over the columns, and as a display fil
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from captures.frames.columns import TCP, UDP, Columns, Kind
+from captures.ports import Ports, are_among, bounds, port_text
 
-Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Literal["sender", "receiver"]
 Address = IPv4Address | IPv6Address
 
@@ -38,8 +38,8 @@ class Session(BaseModel):
 
     sender_address: Address
     receiver_address: Address
-    udp_ports: tuple[Port, ...] = ()
-    tcp_ports: tuple[Port, ...] = ()
+    udp_ports: Ports = ()
+    tcp_ports: Ports = ()
     multicast_groups: tuple[Address, ...] = ()
 
     @model_validator(mode="after")
@@ -61,6 +61,11 @@ class Session(BaseModel):
         """4 or 6."""
         return self.sender_address.version
 
+    @property
+    def port_texts(self) -> list[str]:
+        """Each port or range in words: "UDP 5000", "any TCP port"."""
+        return [port_text("UDP", port) for port in self.udp_ports] + [port_text("TCP", port) for port in self.tcp_ports]
+
     def address(self, host: Host) -> Address:
         """The test address of the host."""
         return self.sender_address if host == "sender" else self.receiver_address
@@ -79,7 +84,7 @@ def sent_by(columns: Columns, session: Session, host: Host) -> NDArray[np.bool_]
     belongs: NDArray[np.bool_] = np.zeros(len(columns), np.bool_)
     for kind, number, ports in ((Kind.UDP, UDP, session.udp_ports), (Kind.TCP, TCP, session.tcp_ports)):
         if ports:
-            has_port = np.isin(columns.source_port, ports) | np.isin(columns.destination_port, ports)
+            has_port = are_among(columns.source_port, ports) | are_among(columns.destination_port, ports)
             is_fragment = (columns.kind == Kind.FRAGMENT) & (columns.protocol == number)
             belongs |= ((columns.kind == kind) & has_port) | is_fragment
     belongs &= is_between
@@ -121,18 +126,22 @@ def _layers(names: str) -> str:
     return f'frame.protocols matches "{_LINK}{names}(:|$)"'
 
 
-def _ipv4_filter(transport: str, number: int, ports: tuple[Port, ...]) -> str:
+def _ipv4_filter(transport: str, number: int, ports: Ports) -> str:
     is_fragment = "ip.flags.mf#1 == 1 || ip.frag_offset#1 > 0"
-    return f"(ip.proto#1 == {number} && ({transport}.port#1 in {_set(ports)} || {is_fragment}))"
+    return f"(ip.proto#1 == {number} && ({transport}.port#1 in {_port_set(ports)} || {is_fragment}))"
 
 
-def _ipv6_filter(transport: str, number: int, ports: tuple[Port, ...]) -> str:
+def _ipv6_filter(transport: str, number: int, ports: Ports) -> str:
     fragment = (
         f"{_layers(f'ipv6{_EXTENSIONS}:ipv6[.]fraghdr')} && (ipv6.fraghdr.more#1 == 1 || ipv6.fraghdr.offset#1 > 0)"
     )
     whole = _layers(f"ipv6{_EXTENSIONS}(:ipv6[.]fraghdr{_EXTENSIONS})?:{transport}")
-    has_port = f"{transport}.port#1 in {_set(ports)}"
+    has_port = f"{transport}.port#1 in {_port_set(ports)}"
     return f"(({fragment} && ipv6.fraghdr.nxt#1 == {number}) || (!({fragment}) && {whole} && {has_port}))"
+
+
+def _port_set(ports: Ports) -> str:
+    return _set(tuple(f"{first}..{last}" if last > first else first for first, last in map(bounds, ports)))
 
 
 def _set(values: tuple[object, ...]) -> str:

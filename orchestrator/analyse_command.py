@@ -184,7 +184,7 @@ def _choice(captures: list[Columns], case: Case, said: Told) -> list[str]:
         notes.append("the hosts are proposed from the packets")
     notes += [f"also there: {other}" for other in what_else_is_there(captures, case.session)]
     if not said.implementation and (names := builds_on(case.session)):
-        ports = [f"UDP {port}" for port in case.session.udp_ports] + [f"TCP {port}" for port in case.session.tcp_ports]
+        ports = case.session.port_texts
         notes.append(
             f"{' and '.join(ports)} {'is' if len(ports) == 1 else 'are'} used by {', '.join(names)}: "
             f"name one with --implementation to have its messages read"

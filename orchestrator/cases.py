@@ -27,6 +27,7 @@ from captures.conversations import (
 from captures.frames.columns import Columns
 from captures.inspection import Case
 from captures.kept import CAPTURES
+from captures.ports import bounds, is_among
 from captures.session import Host, Session, sent_by
 from captures.traces.bottleneck import Link
 from emulator.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
@@ -103,7 +104,7 @@ def case_of_captures(captures: Sequence[Columns], said: Told) -> Case:
     told: dict[str, Any] = {}
     if build is not None:
         try:
-            told |= {kind: values for kind, values in build.session_by_default.model_dump().items() if values}
+            told |= {kind: values for kind, values in build.session_by_default.in_captures.items() if values}
         except KeyError as problem:
             raise OwltError(
                 f"--implementation {said.implementation}: its ports depend on the run ({problem}); "
@@ -166,9 +167,8 @@ def builds_on(session: Session) -> list[str]:
             ports = build.session_by_default
         except KeyError:
             continue
-        if {int(port) for port in ports.udp_ports} & set(session.udp_ports) or {
-            int(port) for port in ports.tcp_ports
-        } & set(session.tcp_ports):
+        own = ((ports.udp_ports, session.udp_ports), (ports.tcp_ports, session.tcp_ports))
+        if any(is_among(int(port), talked) for listed, talked in own for port in listed if "-" not in str(port)):
             found.append(build.name)
     return found
 
@@ -178,10 +178,9 @@ def refuse_foreign_session(captures: Sequence[Columns], session: Session) -> Non
     if any(sent_by(columns, session, host).any() for columns in captures for host in HOSTS):
         return
     names = " and ".join(columns.path.name for columns in captures)
-    ports = [f"UDP {port}" for port in session.udp_ports] + [f"TCP {port}" for port in session.tcp_ports]
     raise OwltError(
         f"{names}: got no packet between {session.sender_address} and {session.receiver_address} on "
-        f"{', '.join(ports)}; there {there_is(talks_in([flows_of(columns) for columns in captures]))}"
+        f"{', '.join(session.port_texts)}; there {there_is(talks_in([flows_of(columns) for columns in captures]))}"
     )
 
 
@@ -191,8 +190,8 @@ def _session(captures: Sequence[Columns], told: dict[str, Any]) -> Session:
     known = Known(
         sender=sender,
         receiver=receiver,
-        udp_ports=tuple(int(port) for port in told.get("udp_ports", ())),
-        tcp_ports=tuple(int(port) for port in told.get("tcp_ports", ())),
+        udp_ports=tuple(told.get("udp_ports", ())),
+        tcp_ports=tuple(told.get("tcp_ports", ())),
     )
     is_whole = sender and receiver and (known.udp_ports or known.tcp_ports)
     try:
@@ -234,14 +233,19 @@ def packets_text(count: int) -> str:
     return f"{count} packet" if count == 1 else f"{count} packets"
 
 
-def _told_ports(ports: Sequence[str]) -> dict[str, list[int]]:
+def _told_ports(ports: Sequence[str]) -> dict[str, list[int | str]]:
     """The ports by what a session calls them."""
-    told: dict[str, list[int]] = {}
+    told: dict[str, list[int | str]] = {}
     for text in ports:
         kind, _, number = text.partition("/")
-        if kind not in ("udp", "tcp") or not number.isdecimal() or not 1 <= int(number) <= 65535:
-            raise OwltError(f"--port: got {text!r}, wanted udp/PORT or tcp/PORT, such as udp/1113")
-        told.setdefault(f"{kind}_ports", []).append(int(number))
+        port = int(number) if number.isdecimal() else number
+        try:
+            if not 1 <= bounds(port)[0] <= 65535 or kind not in ("udp", "tcp"):
+                raise ValueError
+        except ValueError:
+            wanted = "wanted udp/PORT or tcp/PORT, such as udp/1113 or udp/6000-6999"
+            raise OwltError(f"--port: got {text!r}, {wanted}") from None
+        told.setdefault(f"{kind}_ports", []).append(port)
     return told
 
 

@@ -61,7 +61,7 @@ def stage(run: Run, setting: Setting, found: Findings, undo: ExitStack) -> Stage
 def session_of(implementation: Implementation, rig: Rig) -> dict[str, Any]:
     """What belongs to a run of this rendered implementation in a capture: the fields of `captures.session.Session`."""
     addresses = {"sender_address": rig.sender.address, "receiver_address": rig.receiver.address}
-    return addresses | implementation.session.model_dump()
+    return addresses | implementation.session.in_captures
 
 
 def file_content(sweep_seed: int, size_bytes: int) -> bytes:

@@ -11,13 +11,15 @@ from typing import Literal
 
 from agents.contract import ROLES, Implementation
 from captures.cache import load_summary
-from captures.frames.columns import Kind, read_columns
+from captures.frames.columns import Kind
+from captures.session import Session
 from captures.summary import CaptureSummary
 from emulator.quantities import format_rate
 from orchestrator.exit_status import BY_SIGNAL, SHELL_BASE, how_ended
 from orchestrator.keeping import KEPT_NAME
 from orchestrator.proving import CLEAN, DEAD, LOSSY
 from orchestrator.record import NOT_DELIVERED, UNKNOWN, Outcome, RunRecord, read_record
+from orchestrator.stray_ports import advise, ephemeral_ports, stray_pairs
 
 Weight = Literal["ok", "note", "bad"]
 LOG_LINES = 6
@@ -25,6 +27,7 @@ KILLED = (BY_SIGNAL, SHELL_BASE + signal.SIGKILL)
 """The exit status that a program has which SIGKILL ended."""
 STRAY = {"UDP": Kind.UDP, "TCP": Kind.TCP, "fragment": Kind.FRAGMENT, "other IPv4": Kind.OTHER_IPV4}
 """Frames of the background that a build makes: outside its session they are on ports that its profile does not name."""
+WITH_PORTS = (Kind.UDP, Kind.TCP)
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def findings(build: Implementation, results: Path) -> list[Finding]:
     records = [record for record, _ in runs.values()]
     found += [*_limits(build), *_ends(build, records), _leftovers(records)]
     if runs[CLEAN][0].outcome in (Outcome.COMPLETED, Outcome.TIMED_OUT):
-        found.append(_session(runs[CLEAN][1]))
+        found.append(_session(build, runs[CLEAN], runs[LOSSY]))
     found += _pace(runs[CLEAN][0])
     return [*found, *_suspicions(records)]
 
@@ -150,37 +153,33 @@ def _leftovers(records: list[RunRecord]) -> Finding:
     return Finding("leftovers", "note", f"left running when its command ended, and ended with it: {told}")
 
 
-def _session(directory: Path) -> Finding:
-    what, summary = "session", load_summary(directory)
+def _session(build: Implementation, *tried: tuple[RunRecord, Path]) -> Finding:
+    """Whether the packets of the first of these runs are on the ports of its session; all of them tell its ports."""
+    what, (record, directory) = "session", tried[0]
+    summary = load_summary(directory)
     if summary is None:
         return Finding(what, "note", "no captures to tell its packets from")
-    stray = ", ".join(_stray(directory, summary))
+    stray = "; ".join(_stray(build, Session.model_validate(record.session), summary, [path for _, path in tried]))
     if summary.str_sent == 0:
         return Finding(what, "bad", f"none of its packets is on the ports under session; others: {stray or 'none'}")
     size = f"{summary.str_sent_bytes / summary.str_sent:.0f} bytes a frame from the sender"
     if stray:
         return Finding(what, "bad", f"{size}; packets on ports that session does not name: {stray}")
-    return Finding(what, "ok", f"{size}; no packets on other ports")
+    others = "every port is its own" if build.session.ports else "no packets on other ports"
+    return Finding(what, "ok", f"{size}; {others}")
 
 
-def _stray(directory: Path, summary: CaptureSummary) -> Iterator[str]:
-    """The packets that its profile does not name, by kind and port."""
+def _stray(build: Implementation, session: Session, summary: CaptureSummary, runs: list[Path]) -> Iterator[str]:
+    """The packets that its profile does not name, by kind and port, each with what to write in the profile."""
     for name, kind in STRAY.items():
-        count, ports = summary.background_packets.get(name, 0), _ports(directory / "sender.pcap", kind)
-        if count and ports:
-            yield f"{count} of {name}, most between ports {ports}: add one to session.{name.lower()}_ports"
+        count = summary.background_packets.get(name, 0)
+        by_run = [stray_pairs(path / "sender.pcap", session, kind) for path in runs] if kind in WITH_PORTS else []
+        advice = advise(name.lower(), by_run, ephemeral_ports(build))
+        if count and advice and by_run[0]:
+            (low, high), _ = by_run[0].most_common(1)[0]
+            yield f"{count} of {name}, most between ports {low} and {high}: {advice.text}"
         elif count:
             yield f"{count} of {name}"
-
-
-def _ports(pcap: Path, kind: Kind) -> str:
-    """The pair of ports that most frames of a kind have."""
-    if kind not in (Kind.UDP, Kind.TCP) or not pcap.exists():
-        return ""
-    frames = read_columns(pcap)
-    these = frames.kind == kind
-    pairs = Counter(zip(frames.source_port[these].tolist(), frames.destination_port[these].tolist(), strict=True))
-    return " and ".join(str(port) for port in pairs.most_common(1)[0][0]) if pairs else ""
 
 
 def _pace(record: RunRecord) -> list[Finding]:

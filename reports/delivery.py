@@ -41,7 +41,7 @@ class Delivery:
 def delivery_of(records: Iterable[Record]) -> Delivery:
     """What became of the files of these runs."""
     outcomes = [record.outcome for record in records if record.outcome != RIGS_OWN]
-    return Delivery(outcomes.count(COMPLETED), len(outcomes))
+    return Delivery(sum(outcome == COMPLETED for outcome in outcomes), len(outcomes))
 
 
 def by_delivery(names: Sequence[str], records: Sequence[Record]) -> dict[str, Delivery]:

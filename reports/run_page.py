@@ -180,9 +180,8 @@ def outcome_text(case: Case) -> str:
 
 def session_text(session: Session) -> str:
     """Who sent to whom, on which ports."""
-    ports = [f"UDP {port}" for port in session.udp_ports] + [f"TCP {port}" for port in session.tcp_ports]
     groups = f", group {listed([str(group) for group in session.multicast_groups])}" if session.multicast_groups else ""
-    return f"{session.sender_address} to {session.receiver_address}, {listed(ports)}{groups}"
+    return f"{session.sender_address} to {session.receiver_address}, {listed(session.port_texts)}{groups}"
 
 
 def number_rows(found: Inspection, case: Case) -> Rows:

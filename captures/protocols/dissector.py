@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from captures.ports import Ports, is_among
 from captures.session import Session
 
 Transport = Literal["udp", "tcp"]
@@ -57,10 +58,12 @@ class Dissector:
         options = [part for preference in self.preferences for part in ("-o", preference)]
         options += [part for heuristic in self.heuristics for part in ("--enable-heuristic", heuristic)]
         by_heuristic = {_HEURISTICS.get(heuristic, heuristic) for heuristic in self.heuristics}
-        transports: dict[Transport, tuple[int, ...]] = {"udp": session.udp_ports, "tcp": session.tcp_ports}
+        transports: dict[Transport, Ports] = {"udp": session.udp_ports, "tcp": session.tcp_ports}
         for transport, ports in transports.items():
-            for port in ports:
-                name = self.protocol(transport, port)
+            named = [port for of, port in self.ports if of == transport and is_among(port, ports)]
+            ranges = [port for port in ports if isinstance(port, str)]
+            for port in dict.fromkeys([*ranges, *(port for port in ports if port not in ranges), *named]):
+                name = self.protocol(transport, port) if isinstance(port, int) else self.protocol(transport)
                 if not name or name in not_tsharks or transport in left_alone:
                     name = LEFT_ALONE
                 if name not in by_heuristic:

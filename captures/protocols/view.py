@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from captures.frames.columns import Columns
+from captures.frames.columns import Columns, Kind
 from captures.kept import CAPTURES, Kept, load, load_or_make
 from captures.matches.matching import INTACT, Delivery, match_captures
 from captures.protocols.messages import (
@@ -116,7 +116,7 @@ def view(heard: Heard, at_sender: Columns, session: Session, dissector: Sequence
         first_data_ns=data[0].time_ns if data and are_placed else None,
         last_new_data_ns=data[last].time_ns if last is not None and are_placed else None,
         termination=termination_lines(at_sender, heard.at_sender),
-        tcp=count_tcp(at_sender.path, session) if session.tcp_ports else None,
+        tcp=count_tcp(at_sender.path, session) if session.tcp_ports and (at_sender.kind == Kind.TCP).any() else None,
     )
 
 

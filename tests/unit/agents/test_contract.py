@@ -5,9 +5,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from agents.contract import ROLES, Implementation, Need, TimeLimit
+from agents.contract import ROLES, Implementation, Need, SessionPorts, TimeLimit
 from agents.load import load_implementation
 from agents.needs import unmet
 from agents.placeholders import RunValues, as_text
@@ -49,6 +50,34 @@ def test_the_files_of_a_shipped_implementation_are_those_of_text_alone(path: Pat
 
 def test_ports_are_numbers_once_rendered(cfdp: Implementation, run_values: RunValues) -> None:
     assert cfdp.rendered(run_values.as_text(), {}).session.udp_ports == [2501, 2502]
+
+
+def test_any_port_is_every_port_of_udp_and_tcp_in_captures(cfdp: Implementation, run_values: RunValues) -> None:
+    build = cfdp.model_copy(update={"session": SessionPorts(ports="any")})
+
+    assert build.rendered(run_values.as_text(), {}).session.in_captures == {
+        "udp_ports": ["1-65535"],
+        "tcp_ports": ["1-65535"],
+        "multicast_groups": [],
+    }
+
+
+def test_ranges_of_ports_can_be_made_of_parameters(cfdp: Implementation, run_values: RunValues) -> None:
+    ports = SessionPorts(udp_ports=["{sender_port}", "{receiver_port}-2600", "6000-6999", "7000-7000"])
+    build = cfdp.model_copy(update={"session": ports})
+
+    assert build.rendered(run_values.as_text(), {}).session.udp_ports == [2501, "2502-2600", "6000-6999", 7000]
+
+
+def test_any_port_beside_named_ones_is_a_mistake(cfdp: Implementation) -> None:
+    with pytest.raises(ValidationError, match="either ports: any, or udp_ports and tcp_ports"):
+        SessionPorts.model_validate({"ports": "any", "udp_ports": [69]})
+
+
+@pytest.mark.parametrize("wrong", ["6999-6000", "6000-70000", "0-9", "any", "69,70"])
+def test_what_is_no_range_of_ports_is_a_mistake(wrong: str) -> None:
+    with pytest.raises(ValidationError, match="port"):
+        SessionPorts.model_validate({"udp_ports": [wrong]})
 
 
 def test_a_changed_parameter_reaches_the_command(cfdp: Implementation, run_values: RunValues) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agents import tcp_samples
 from agents.sock_diag import INFO, Diagnostics, Seen, read_info
-from agents.tcp_samples import MOST_ROWS, SAMPLE_COLUMNS, TOTALS, Ours, Samples, read_counters
+from agents.tcp_samples import MOST_ROWS, SAMPLE_COLUMNS, TOTALS, Ours, Samples, read_counters, read_ports
 from tests.unit.agents.conftest import Start
 
 LOOPBACK = "127.0.0.1"
@@ -224,7 +224,7 @@ def seen(cookie: int = 1, port: int = 5001, total_retrans: int = 0) -> Seen:
 
 
 def made_samples() -> Samples:
-    return Samples(Ours(HERE, HERE, frozenset([5001])), 10)
+    return Samples(Ours(HERE, HERE, read_ports("5001")), 10)
 
 
 @given(st.integers(1, 4000), st.integers(1, 3))

@@ -263,6 +263,14 @@ def test_a_packet_to_a_group_that_is_not_the_sessions_does_not_belong(tmp_path: 
     assert rows_of(capture, "sender") == []
 
 
+@pytest.mark.parametrize("ports", [("5000-5222",), ("5223-40000",), ("1-65535",), (9, "5300-5400")])
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_range_of_ports_passes_the_frames_that_tshark_passes(host: Host, ports: tuple[int | str, ...]) -> None:
+    session = SESSION.model_copy(update={"udp_ports": ports, "tcp_ports": ports})
+    capture = DATA / "mixed-sender.pcap"
+    assert rows_of(capture, host, session) == tshark_rows(capture, summary_filter(session, host))
+
+
 def test_fragments_belong_only_where_the_session_has_ports_of_their_protocol() -> None:
     only_tcp = SESSION.model_copy(update={"udp_ports": ()})
     capture = DATA / "mixed-sender.pcap"

@@ -19,6 +19,7 @@ from orchestrator.plan import Run
 from orchestrator.proving import CLEAN, DEAD, LOSSY, best_clock, check_plan, table_plans
 from orchestrator.record import Outcome, RunRecord, Side, write_record
 from orchestrator.verdict import Finding, findings, is_fit, log_tail
+from tests.unit.captures.making import SESSION
 
 NO_DELAYS = DelaySummary.model_construct()
 
@@ -54,6 +55,7 @@ def record(run: Run, **changes: Any) -> RunRecord:
         "seed": 1,
     }
     ran = {"clock": "exact", "rig": "virtual", "outcome": "completed", "versions": {"implementation": "cfdp-py 0.7.0"}}
+    ran |= {"session": SESSION.model_dump(mode="json")}
     return RunRecord.model_validate(point | known | ran | changes)
 
 
