@@ -1,10 +1,10 @@
-"""`python -m tests.bench [kernel|channel|demo|endpoints|packets|all]`."""
+"""`python -m tests.bench [kernel|channel|demo|endpoints|packets|kills|all]`."""
 
 from __future__ import annotations
 
 import sys
 
-from tests.bench import channel, demo, endpoints, packets, ten_thousand_packets
+from tests.bench import channel, demo, endpoints, kills, packets, ten_thousand_packets
 
 PARTS = {
     "kernel": ten_thousand_packets.main,
@@ -12,6 +12,7 @@ PARTS = {
     "demo": demo.main,
     "endpoints": endpoints.main,
     "packets": packets.main,
+    "kills": kills.main,
 }
 
 chosen = sys.argv[1] if len(sys.argv) > 1 else "all"

@@ -69,6 +69,45 @@ def test_a_sweep_killed_in_the_middle_goes_on_and_records_every_run_once(tmp_pat
         assert differences(run, torn / "runs" / run.name) == [], run.name
 
 
+def test_a_run_whose_guest_is_killed_is_performed_again_with_the_same_packets(
+    tmp_path: Path, guest_kernel: object
+) -> None:
+    undisturbed, struck = tmp_path / "undisturbed", tmp_path / "struck"
+    assert perform(tmp_path, undisturbed, **GRID).returncode == 0
+    sweep = start(sweep_file(tmp_path, **GRID), struck)
+    wait_for_records(struck, 1, 120)
+    os.kill(guests_of(struck)[0], signal.SIGKILL)
+
+    assert sweep.wait(300) == 0
+
+    told = records(struck).values()
+    assert {record["outcome"] for record in told} == {"completed"}
+    attempts = [record["attempt"] for record in told]
+    lost = '"event": "lost"' in (struck / "journal.jsonl").read_text()
+    assert sum(attempts) == RUNS + (not lost), "a kill between two runs costs none of them an attempt"
+    for run in (undisturbed / "runs").iterdir():
+        unlike = [line for line in differences(run, struck / "runs" / run.name) if "attempt" not in line]
+        assert unlike == [], run.name
+
+
+def test_a_sweep_that_is_under_way_is_not_started_twice_and_can_be_reported(
+    tmp_path: Path, guest_kernel: object
+) -> None:
+    results = tmp_path / "results"
+    sweep = sweep_file(tmp_path, **GRID)
+    first = start(sweep, results)
+    wait_for_records(results, 2, 120)
+
+    second, report = owlt("run", sweep, "--results", results), owlt("report", results)
+
+    assert second.returncode == 2
+    assert f"process {first.pid} on " in second.stderr
+    assert report.returncode == 0, report.stderr
+    assert first.wait(300) == 0
+    assert {record["outcome"] for record in records(results).values()} == {"completed"}
+    assert len(records(results)) == RUNS
+
+
 def test_guests_die_with_the_sweep_that_started_them(tmp_path: Path, guest_kernel: object) -> None:
     results = tmp_path / "results"
     sweep = start(sweep_file(tmp_path, **GRID), results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -70,11 +71,13 @@ class Workers:
         self.plan = plan
         self.program = WORKER.replace("BEHAVIOUR", behaviour)
         self.asked: list[list[str]] = []
+        self.seeds: list[int] = []
 
     def __call__(
         self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]
     ) -> subprocess.Popen[str]:
         self.asked.append(batch.certify or [run.run_id for run in batch.runs])
+        self.seeds.append(batch.seed)
         write_task(self.plan, batch, directory, 100, certificates)
         command = [sys.executable, "-c", self.program]
         return subprocess.Popen(
@@ -248,6 +251,55 @@ def test_what_an_aborted_attempt_left_is_kept_without_its_captures(tmp_path: Pat
         "console.log",
         "record.json",
     ]
+
+
+def killed_repeatedly(results: Path, times: int) -> Plan:
+    """The plan of a sweep whose first run is recorded, and whose first batch was killed so often before its second."""
+    plan = small_plan()
+    go(Workers(plan), results)
+    for run in plan.runs[1:]:
+        (results / "runs" / run.run_id / "record.json").unlink()
+    events = ["boot", "published", *["boot"] * times]
+    lines = [json.dumps({"at_s": 1.0, "batch": 0, "event": event}) for event in events]
+    (results / "journal.jsonl").write_text("\n".join(lines) + "\n")
+    return plan
+
+
+def test_a_batch_that_is_interrupted_repeatedly_is_performed_run_by_run_in_guests_of_their_own(tmp_path: Path) -> None:
+    plan = killed_repeatedly(tmp_path, times=2)
+    workers = Workers(plan)
+
+    go(workers, tmp_path)
+
+    _first, second, third = plan.batches[0].runs
+    assert workers.asked[:2] == [[second.run_id], [third.run_id]]
+    assert workers.seeds[:2] == [second.seed, third.seed]
+    alone = {run.run_id for run in plan.runs if read_record(tmp_path / "runs" / run.run_id).alone}
+    assert alone == {second.run_id, third.run_id}
+
+
+def test_a_batch_that_was_interrupted_once_is_performed_as_planned(tmp_path: Path) -> None:
+    plan = killed_repeatedly(tmp_path, times=1)
+    workers = Workers(plan)
+
+    go(workers, tmp_path)
+
+    assert workers.asked[0] == [run.run_id for run in plan.batches[0].runs]
+    assert not any(read_record(tmp_path / "runs" / run.run_id).alone for run in plan.runs)
+
+
+def test_channels_that_are_certified_when_a_sweep_is_interrupted_are_not_certified_again(tmp_path: Path) -> None:
+    plan = small_plan(certify=True)
+    first = plan.certifications[0].certify[0]
+    lost = Workers(plan)
+    lost.program = lost.program.replace('tell("certified"', f'if key != {first!r}: sys.exit()\n    tell("certified"')
+    with pytest.raises(WorkerFailed, match="a channel could not be certified"):
+        go(lost, tmp_path)
+    again = Workers(plan)
+
+    go(again, tmp_path)
+
+    assert sorted(again.asked[0]) == sorted(set(plan.channels) - {first})
 
 
 def test_a_guest_that_is_lost_before_its_first_run_is_followed_by_another(tmp_path: Path) -> None:
