@@ -10,13 +10,27 @@ import pytest
 
 from tests.system.sweeps import BUILDS, perform, records
 
+CHANNEL = """\
+name: uneven
+forward: {rate: 10 Mbit/s, delay: 25 ms, packet_error_rate: 0.1}
+reverse: {rate: 10 Mbit/s, delay: 25 ms, bit_error_rate: 1e-6}
+"""
+
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
-    """A console that is typed to, once."""
+    """A console that is typed to, once; the directions of its channel have errors of different kinds."""
     directory = tmp_path_factory.mktemp("console")
-    console = str(BUILDS / "console.yaml")
-    done = perform(directory, directory / "results", implementations=[console], packet_error_rate=0.1)
+    (directory / "uneven.yaml").write_text(CHANNEL)
+    done = perform(
+        directory,
+        directory / "results",
+        implementations=[str(BUILDS / "console.yaml")],
+        channel=str(directory / "uneven.yaml"),
+        rate=None,
+        delay=None,
+        packet_error_rate=None,
+    )
     assert done.returncode == 0, done.stderr
     return directory / "results"
 
@@ -52,10 +66,10 @@ def test_a_side_is_over_with_its_line_while_the_program_runs(record: dict[str, A
 
 
 def test_a_build_is_told_the_bit_error_rate_that_hits_its_frames_as_often(console: str) -> None:
-    """A packet error rate of 0.1, both ways, and frames of 1514 bytes."""
+    """Of frames of 1514 bytes."""
     (forward, reverse) = map(float, re.search(r"ber=(\S+) (\S+)", console).groups())  # type: ignore[union-attr]
 
-    assert forward == reverse == pytest.approx(1 - 0.9 ** (1 / (8 * 1514)), rel=1e-9)
+    assert (forward, reverse) == (pytest.approx(1 - 0.9 ** (1 / (8 * 1514)), rel=1e-9), 1e-6)
 
 
 def test_of_a_run_that_is_not_completed_the_named_files_stay_with_their_ends(results: Path) -> None:
