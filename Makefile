@@ -48,7 +48,7 @@ lint: .venv/.made  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy emulator orchestrator agents captures reports
 
-bench: setup  ## costs, as ratios in one run: make bench PART=kernel|channel|demo|endpoints|packets|kills
+bench: setup  ## costs, as ratios in one run: make bench PART=kernel|channel|demo|endpoints|packets|disturbance|kills
 	$(BIN)/python -m tests.bench $(PART)
 
 equality: setup  ## whether owlt and tshark say the same of every run: make equality RESULTS=results/demo

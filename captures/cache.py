@@ -12,7 +12,7 @@ from pathlib import Path
 from captures.accounting.suspicion import NOTHING_EXPECTED, Expected
 from captures.kept import CAPTURES, load, load_or_make
 from captures.session import Session
-from captures.summary import SCHEMA_VERSION, CaptureSummary, summarise
+from captures.summary import NO_LINKS, SCHEMA_VERSION, CaptureSummary, Links, summarise
 
 SUMMARY = "summary.json"
 
@@ -24,16 +24,19 @@ def load_or_summarise(
     file_whole_at_ns: int | None,
     expected: Expected = NOTHING_EXPECTED,
     rate_bps: float | None = None,
+    links: Links = NO_LINKS,
 ) -> CaptureSummary:
     """The summary of the run in `run_dir`: the kept one while captures, arguments and code are those that it was made
     from, else a new one, which is then kept. Arguments and errors as for `summarise`."""
     sender_pcap, receiver_pcap = (run_dir / name for name in CAPTURES)
-    arguments = [session.model_dump(mode="json"), file_size_bytes, file_whole_at_ns, asdict(expected), rate_bps]
+    told = [file_size_bytes, file_whole_at_ns, asdict(expected), rate_bps, [link and asdict(link) for link in links]]
     return load_or_make(
         run_dir / SUMMARY,
         CaptureSummary,
-        arguments,
-        lambda: summarise(sender_pcap, receiver_pcap, session, file_size_bytes, file_whole_at_ns, expected, rate_bps),
+        [session.model_dump(mode="json"), *told],
+        lambda: summarise(
+            sender_pcap, receiver_pcap, session, file_size_bytes, file_whole_at_ns, expected, rate_bps, links
+        ),
     )
 
 

@@ -33,7 +33,8 @@ class Case:
 
     `dissector` are options for tshark, as a profile has them. The links are those of a channel that does not change.
     `delay_ns` is of the channel, one way, where the links are not known. `outcome` is "completed", "failed" or another
-    word for how the transfer is known to have ended, `reason` why; "" where only the packets are there.
+    word for how the transfer is known to have ended, `reason` why; "" where only the packets are there. `beside` are
+    further numbers to be shown with those of the packets, each with its name.
     `two_clocks`: the captures were taken on two hosts; the receiver's times are then corrected, by the true
     one-way delays if these are known.
     """
@@ -50,6 +51,7 @@ class Case:
     delay_ns: int | None = None
     outcome: str = ""
     reason: str = ""
+    beside: Sequence[tuple[str, str]] = ()
 
     @property
     def has_failed(self) -> bool:
@@ -116,7 +118,15 @@ def inspect(at_sender: Columns, at_receiver: Columns, case: Case, kept: CaptureS
         notes.append("the file's size is not known, so there is no goodput; give it with --file-size")
     accounts = account_both(at_sender, at_receiver, deliveries, case.expected)
     summary = conclude(
-        at_sender, at_receiver, deliveries, accounts, size_bytes, case.file_whole_at_ns, case.expected, case.rate_bps
+        at_sender,
+        at_receiver,
+        deliveries,
+        accounts,
+        size_bytes,
+        case.file_whole_at_ns,
+        case.expected,
+        case.rate_bps,
+        (None, None) if case.two_clocks else (case.forward_link, case.reverse_link),
     )
     if summary.headers_only and kept is not None and not kept.headers_only:
         summary = kept

@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field
 from captures.accounting.delays import DelaySummary, summarise_delays
 from captures.accounting.ledger import Account, Ledger, account
 from captures.accounting.measures import OF_A_DELIVERED_FILE, Amounts, Measures, measure
+from captures.accounting.overdue import overdue_ns
 from captures.accounting.suspicion import NOTHING_EXPECTED, Expected, suspect_capture
 from captures.files.pcap import read_header
 from captures.frames.background import count_background
@@ -24,6 +25,12 @@ from captures.frames.columns import Columns, read_columns
 from captures.kept import Kept
 from captures.matches.matching import Delivery, match_captures, without
 from captures.session import Session
+from captures.traces.bottleneck import Link
+
+Links = tuple[Link | None, Link | None]
+"""Forward and reverse; None where a direction changes, varies from packet to packet, or has no rate."""
+
+NO_LINKS: Links = (None, None)
 
 SCHEMA_VERSION = 3
 """Raised whenever a field or the meaning of one changes, for those who read the JSON."""
@@ -38,10 +45,11 @@ class CaptureSummary(Measures, Kept):
     the filter still passes. Bytes are Ethernet frames without preamble and checksum. What became of each packet is in
     the ledgers.
 
-    `background_packets` counts by name the frames of both captures that are not of the session; one that crosses the
-    emulator is in both. `slow_frames` are those that had to be read one by one. `headers_only`: frames are cut, so that
-    bits that were flipped further behind are not seen. `suspect` gives the reasons not to trust these numbers,
-    `caveats` what else to know of them.
+    `overdue_ns` is how much of the session some packet was in the emulator for longer than the channel explains; None
+    where the links are not known, or vary. `background_packets` counts by name the frames of both captures that are not
+    of the session; one that crosses the emulator is in both. `slow_frames` are those that had to be read one by one.
+    `headers_only`: frames are cut, so that bits that were flipped further behind are not seen. `suspect` gives the
+    reasons not to trust these numbers, `caveats` what else to know of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,6 +67,7 @@ class CaptureSummary(Measures, Kept):
     ledger_reverse: Ledger
     owd_forward: DelaySummary
     owd_reverse: DelaySummary
+    overdue_ns: int | None = None
     background_packets: dict[str, int]
     slow_frames: int
     headers_only: bool
@@ -79,12 +88,15 @@ def summarise(
     file_whole_at_ns: int | None,
     expected: Expected = NOTHING_EXPECTED,
     rate_bps: float | None = None,
+    links: Links = NO_LINKS,
 ) -> CaptureSummary:
     """The summary of the two captures. Arguments as for `conclude`. Raises NotACapture, OSError."""
     at_sender, at_receiver = read_both(sender_pcap, receiver_pcap)
     deliveries = match_captures(at_sender, at_receiver, session)
     accounts = account_both(at_sender, at_receiver, deliveries, expected)
-    return conclude(at_sender, at_receiver, deliveries, accounts, file_size_bytes, file_whole_at_ns, expected, rate_bps)
+    return conclude(
+        at_sender, at_receiver, deliveries, accounts, file_size_bytes, file_whole_at_ns, expected, rate_bps, links
+    )
 
 
 def read_both(sender_pcap: Path, receiver_pcap: Path) -> tuple[Columns, Columns]:
@@ -122,6 +134,7 @@ def conclude(
     file_whole_at_ns: int | None,
     expected: Expected = NOTHING_EXPECTED,
     rate_bps: float | None = None,
+    links: Links = NO_LINKS,
 ) -> CaptureSummary:
     """The summary of captures whose packets were found and accounted for; of `expected` only what is suspect comes.
 
@@ -160,6 +173,9 @@ def conclude(
         ledger_reverse=of_receiver.ledger,
         owd_forward=summarise_delays(forward.delay_ns[forward.first_copies]),
         owd_reverse=summarise_delays(reverse.delay_ns[reverse.first_copies]),
+        overdue_ns=None
+        if first_ns is None or last_ns is None
+        else overdue_ns((at_sender, at_receiver), deliveries, links, first_ns, last_ns),
         background_packets=dict(
             _background(at_sender, forward.near, reverse.far, reverse.delivered)
             + _background(at_receiver, reverse.near, forward.far, forward.delivered)

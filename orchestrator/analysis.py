@@ -8,9 +8,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import math
 import os
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -28,9 +29,14 @@ from captures.kept import CAPTURES
 from captures.protocols.tshark import NoDissection
 from captures.protocols.view import VIEW, ProtocolView, load_or_view
 from captures.session import Session
+from captures.summary import NO_LINKS, CaptureSummary, Links
+from captures.traces.bottleneck import Link
+from emulator.channel import ChannelSpec, LinkSpec
+from orchestrator.disturbance import disturbance
 from orchestrator.errors import ResultsConflict
 from orchestrator.plan import HOW_TO_WRITE_PLAN, PLAN_NAME
-from orchestrator.record import RECORD_NAME, Outcome, RunRecord, read_record
+from orchestrator.record import RECORD_NAME, Outcome, RunRecord, Withheld, read_record, write_record
+from orchestrator.rigs.waits import Waited
 from orchestrator.whole_file import DISK_IS_FULL, write_whole
 
 MTU_BYTES = 1500
@@ -61,14 +67,7 @@ def analyse_run(directory: Path, keep: str, dissectors: Dissectors) -> str:
             raise RuntimeError(f"{SUMMARY} is missing or damaged, and the captures that it was made from are gone")
         return ""
     session = Session.model_validate(record.session)
-    load_or_summarise(
-        directory,
-        session,
-        record.file_size_bytes if record.outcome is Outcome.COMPLETED else None,
-        record.file_whole_at_ns,
-        expected_of(record),
-        steady_rate_bps(record),
-    )
+    _summary_of(directory, record, session)
     viewless = ""
     if record.repetition == VIEWED_REPETITION:
         try:
@@ -81,6 +80,50 @@ def analyse_run(directory: Path, keep: str, dissectors: Dissectors) -> str:
         for path in captures:
             path.unlink()
     return viewless
+
+
+def note_withheld(directory: Path, waited: Callable[[int, int], Waited | None]) -> None:
+    """Enter into a run's record what the machine withheld while its session lasted, and whether that was too much.
+
+    `waited` tells what the rig's processes waited between two times. A run without a summary stays as it is.
+    """
+    record = read_record(directory)
+    if not _is_summarised(directory, record):
+        return
+    try:
+        summary = _summary_of(directory, record, Session.model_validate(record.session))
+    except Exception:  # whatever it is, the analysis that follows meets it as well, and says so
+        return
+    if summary.first_packet_ns is None or summary.last_packet_ns is None:
+        return
+    seen = waited(summary.first_packet_ns, summary.last_packet_ns)
+    withheld = Withheld(
+        session_ns=summary.last_packet_ns - summary.first_packet_ns,
+        overdue_ns=summary.overdue_ns,
+        waited_ns=None if seen is None else seen.waited_ns,
+        dispatches=None if seen is None else seen.dispatches,
+    )
+    why = disturbance(withheld)
+    suspect = [*record.suspect, *([why] if why else [])]
+    write_record(record.model_copy(update={"withheld": withheld, "suspect": suspect}), directory)
+
+
+def _is_summarised(directory: Path, record: RunRecord) -> bool:
+    """Whether a run has what a summary is made of: it came to its captures, and its build can do it."""
+    has_captures = all((directory / name).exists() for name in CAPTURES)
+    return bool(record.session) and record.outcome is not Outcome.UNSUPPORTED and has_captures
+
+
+def _summary_of(directory: Path, record: RunRecord, session: Session) -> CaptureSummary:
+    return load_or_summarise(
+        directory,
+        session,
+        record.file_size_bytes if record.outcome is Outcome.COMPLETED else None,
+        record.file_whole_at_ns,
+        expected_of(record),
+        steady_rate_bps(record),
+        links_of(record),
+    )
 
 
 def analyse_runs(results: Path) -> list[str]:
@@ -184,6 +227,20 @@ def expected_of(record: RunRecord) -> Expected:
         mtu_bytes=MTU_BYTES,
         **{way: counted(stages) for way, stages in record.emulator_statistics.items()},
     )
+
+
+def links_of(record: RunRecord) -> Links:
+    """What packets are held against that may have been late: the directions of a channel in which nothing varies."""
+    channel = ChannelSpec.from_wire(record.channel or {})
+    if record.channel is None or channel.timeline is not None:
+        return NO_LINKS
+    return _steady_link(channel.forward), _steady_link(channel.reverse)
+
+
+def _steady_link(link: LinkSpec) -> Link | None:
+    if link.jitter or link.reordering or not link.up:
+        return None
+    return Link(link.delay_ns, link.rate_bps or math.inf, link.overhead_bytes)
 
 
 def steady_rate_bps(record: RunRecord) -> float | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from orchestrator.disturbance import disturbance
 from orchestrator.errors import ResultsConflict
 from orchestrator.record import RECORD_NAME, RunRecord, read_record, write_record
 
@@ -48,4 +49,5 @@ def _reason(directory: Path) -> str:
         record = read_record(directory)
     except (ResultsConflict, OSError):
         return f"{RECORD_NAME} was missing or damaged"
-    return f"{record.outcome}: {record.reason}" if record.reason else str(record.outcome)
+    why = record.reason or (disturbance(record.withheld) if record.withheld else "")
+    return f"{record.outcome}: {why}" if why else str(record.outcome)

@@ -22,6 +22,7 @@ from orchestrator import kernel
 from orchestrator.analysis import FAILURE_NAME, analyse_or_mark, analyse_runs, is_marked
 from orchestrator.catalogue import implementations_of
 from orchestrator.channels import channels_of
+from orchestrator.clock import guests_side_by_side
 from orchestrator.doctor import lacks_for, lacks_of_rig
 from orchestrator.errors import Missing, OwltError, ProfileError, SweepMistake
 from orchestrator.load import load_sweep, placed
@@ -29,6 +30,7 @@ from orchestrator.plan import Plan, plan_sweep, require_same_plan, write_plan
 from orchestrator.record import Outcome
 from orchestrator.recorded import RUNS, Recorded, read_recorded, standing
 from orchestrator.results_lock import locked, require_free
+from orchestrator.retries import is_disturbed
 from orchestrator.rigs import guest, namespaces
 from orchestrator.supervisor import (
     Event,
@@ -165,7 +167,8 @@ def perform_plan(
 def _perform_missing(
     plan: Plan, directory: Path, guests: int | None, told: Observe, analyse: Callable[[Path], str], again: str
 ) -> Performed:
-    cpus = sorted(os.sched_getaffinity(0))[: guests or None]
+    cores = sorted(os.sched_getaffinity(0))
+    cpus = cores[: guests or guests_side_by_side(plan.sweep.clock, len(cores))]
     launch = _launcher(plan, cpus)
     slots = len(cpus) if plan.sweep.rig == "virtual" else 1
     with _Interrupts(told) as interrupts:
@@ -263,6 +266,8 @@ def _performed(plan: Plan, results: Path, again: str, interrupts: int) -> Perfor
     to_do = [f"{missing} still to do"] if missing else []
     to_do += [f"{aborted} aborted by a fault of the rig, to be tried again"] if aborted else []
     to_do += [f"the analysis of {not_analysed} failed (see {FAILURE_NAME} there)"] if not_analysed else []
+    disturbed = sum(map(is_disturbed, records.values()))
+    counted += f"; {disturbed} suspect, for the machine was busy" if disturbed else ""
     more = f"; {', '.join(to_do)}: run '{again}' again" if to_do else ""
     summary = f"{len(records)} of {len(plan.runs)} runs recorded in {results}: {counted or 'none'}{more}"
     return Performed(results, summary, interrupts > 0, len(records), not to_do, interrupts > 1)

@@ -33,6 +33,7 @@ from captures.traces.bottleneck import Link
 from emulator.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
 from orchestrator.analysis import expected_of, steady_rate_bps
 from orchestrator.catalogue import find_implementation, implementation_files
+from orchestrator.disturbance import described
 from orchestrator.errors import OwltError
 from orchestrator.plan import PLAN_NAME
 from orchestrator.record import RECORD_NAME, RunRecord, read_record
@@ -63,6 +64,7 @@ def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
         expected=expected_of(record),
         outcome=record.outcome.value,
         reason=record.reason,
+        beside=described(record.clock, record.withheld),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from orchestrator.clock import guests_side_by_side
 from orchestrator.plan import Plan, Run
 
 GUEST_BOOT_WALL_S = 1.5
@@ -37,10 +38,10 @@ class Estimate:
 def estimate(plan: Plan, guests: int | None = None) -> Estimate:
     """How long a plan takes: on the real clock as long as its transfers, on a virtual one as long as computing them.
 
-    `guests` side by side, by default one for each core.
+    `guests` side by side, by default one for each core; on the real clock one core is left free.
     """
     cores = len(os.sched_getaffinity(0))
-    workers = min(guests or cores, cores) if plan.sweep.rig == "virtual" else 1
+    workers = min(guests or guests_side_by_side(plan.sweep.clock, cores), cores) if plan.sweep.rig == "virtual" else 1
     rig_s = sum(_session_s(run) for run in plan.runs)
     if plan.sweep.clock == "real":
         return Estimate(len(plan.runs), rig_s, (rig_s + RUN_WALL_S * len(plan.runs)) / workers, workers)

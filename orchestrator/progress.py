@@ -156,7 +156,10 @@ def _lines_about(event: Event) -> list[str]:
     if event.name == "lost":
         return [f"a guest was lost ({facts['reason']}); another is started"]
     if event.name == "retry":
-        return [f"{_ending(facts)}; it is tried again"]
+        why = "" if facts["fault"] == facts["outcome"] else f"; {facts['fault']}"
+        return [f"{_ending(facts)}{why}; it is tried again"]
+    if event.name == "wait":
+        return [f"waiting for {facts['for']}"]
     if event.name != "published":
         return []
     told = [_ending(facts)] if facts["outcome"] != Outcome.COMPLETED else []
@@ -166,4 +169,5 @@ def _lines_about(event: Event) -> list[str]:
 def _ending(facts: dict[str, Any]) -> str:
     """How a run ended, in a line."""
     attempt = f" (attempt {facts['attempt']})" if facts.get("attempt", 1) > 1 else ""
-    return f"{facts['run_id']}: {facts['outcome']}: {facts['reason']}{attempt}"
+    reason = f": {facts['reason']}" if facts["reason"] else ""
+    return f"{facts['run_id']}: {facts['outcome']}{reason}{attempt}"

@@ -83,6 +83,24 @@ class HostTcp(BaseModel):
     """Between the samples in `tcp-sender.csv`; 0: none were taken."""
 
 
+class Withheld(BaseModel):
+    """What the machine withheld from a run while its session lasted, from its first packet to its last.
+
+    `orchestrator.disturbance` decides how much is too much.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    session_ns: int
+    overdue_ns: int | None = None
+    """How long some packet was in the emulator for longer than the channel explains; None where the channel varies."""
+    waited_ns: int | None = None
+    """How long the rig's threads were ready to run and waited for a processor, all together. None: a virtual clock, or
+    the machine's kernel does not count it."""
+    dispatches: int | None = None
+    """How often one of them was put on a processor."""
+
+
 class RunRecord(BaseModel):
     """One run. Times are nanoseconds of the rig's clock since 1970; on a virtual clock they are virtual."""
 
@@ -144,6 +162,8 @@ class RunRecord(BaseModel):
     """tcpdump's own counters of each capture point."""
     tcp: dict[str, HostTcp] = {}
     """By role, of a run whose session has TCP ports."""
+    withheld: Withheld | None = None
+    """None on the exact clock, from which a machine can withhold nothing, and of a run without packets."""
     versions: dict[str, str] = {}
     kernel_hz: int | None = None
 

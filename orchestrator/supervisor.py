@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agents.contract import Implementation
+from orchestrator.analysis import note_withheld
 from orchestrator.attempts import number_record, set_aside
 from orchestrator.builds.places import builds_directory
 from orchestrator.certification import DIRECTORY_NAME, Certified, certified
@@ -36,9 +37,11 @@ from orchestrator.own_version import own_version
 from orchestrator.plan import Batch, Plan, Run
 from orchestrator.record import Outcome, RunRecord, write_record
 from orchestrator.recorded import RUNS, read_recorded, standing
-from orchestrator.retries import is_repeated_now
+from orchestrator.retries import fault, is_repeated_now, needs_quiet
 from orchestrator.rigs import guest
+from orchestrator.rigs.quiet import PATIENCE_S, Patience
 from orchestrator.rigs.rig import CARD_RATE_BPS
+from orchestrator.rigs.waits import ProcessorWaits, Waited, is_counted
 from orchestrator.worker import ALIVE, BATCH_NAME, EVENT_MARK, Task
 
 HANG_S_PER_MEGABYTE = 30.0
@@ -165,14 +168,20 @@ def guest_memory_mb(runs: list[Run]) -> int:
 
 
 def supervise(
-    plan: Plan, results: Path, launch: Launcher, slots: int, observe: Observe, analyse: Callable[[Path], str]
+    plan: Plan,
+    results: Path,
+    launch: Launcher,
+    slots: int,
+    observe: Observe,
+    analyse: Callable[[Path], str],
+    patience: Patience | None = None,
 ) -> None:
     """Certify the plan's channels and perform every run without a record that stands, on `slots` workers side by side.
 
     `observe` is told every event of every worker. `analyse` is given the directory of every new run, from
-    that worker's thread, and returns what went wrong, or "".
-    An interrupt ends the workers and leaves what is published. Raises WorkerFailed when
-    a rig does not come up.
+    that worker's thread, and returns what went wrong, or "". What the machine disturbed is performed again when it is
+    quiet, with `patience` for that. An interrupt ends the workers and leaves what is published. Raises WorkerFailed
+    when a rig does not come up.
     """
     recorded = read_recorded(results, {run.run_id for run in plan.runs})
     done = standing(recorded)
@@ -186,7 +195,17 @@ def supervise(
     is_exact = plan.sweep.clock == "exact"
     split = batches_without_progress(read_journal(results)) if is_exact else set()
     with (results / JOURNAL_NAME).open("a", buffering=1) as journal:
-        desk = _Desk(plan, results, launch, done, split, observe, analyse, journal.write)
+        desk = _Desk(
+            plan,
+            results,
+            launch,
+            done,
+            split,
+            observe,
+            analyse,
+            journal.write,
+            patience or Patience(float(os.environ.get("OWLT_PATIENCE_S", PATIENCE_S))),
+        )
         _staff(desk, certifications, slots)
         _staff(desk, undone, slots)
     if desk.problems:
@@ -237,6 +256,16 @@ class _Shift:
     console: list[str] = field(default_factory=list)
     said: str = ""
     hung: str = ""
+    waits: ProcessorWaits | None = None
+    """None where its processes' waits say nothing of the time in the run, or are not counted."""
+
+    def waited(self, first_ns: int, last_ns: int) -> Waited | None:
+        """What the worker's processes waited between two times of the latest run; None: it was not measured."""
+        if self.waits is None:
+            return None
+        waited = self.waits.between(first_ns, last_ns)
+        self.waits.forget(last_ns)
+        return waited
 
 
 class _Desk:
@@ -252,6 +281,7 @@ class _Desk:
         observe: Observe,
         analyse: Callable[[Path], str],
         write: Callable[[str], object],
+        patience: Patience,
     ) -> None:
         self._plan = plan
         self._results = results
@@ -265,6 +295,9 @@ class _Desk:
         self._attempts: Counter[str] = Counter()
         self._lost_in: Counter[str] = Counter()
         self._rigs_lost: Counter[int] = Counter()
+        self._disturbed: set[str] = set()
+        """Runs that are to be performed again once the machine is quiet."""
+        self._patience = patience
         self._observe = observe
         self._analyse = analyse
         self._write = write
@@ -304,6 +337,9 @@ class _Desk:
             certify = self._work(batch.model_copy(update={"certify": certify}), slot)
         is_exact, is_split = self._plan.sweep.clock == "exact", batch.index in self._split
         while not self._closed and (runs := next_runs(batch.runs, self._done, self._passed_over, is_exact, is_split)):
+            if self._disturbed & {run.run_id for run in runs}:
+                self._note(Event(time.time(), batch.index, "wait", {"for": "a quiet machine"}))
+                self._patience.wait_for_quiet(lambda: self._closed)
             seed = runs[0].seed if is_split else batch.seed
             self._work(batch.model_copy(update={"runs": runs, "seed": seed}), slot)
 
@@ -316,11 +352,16 @@ class _Desk:
         self._note(Event(time.time(), batch.index, "boot", {"slot": slot}))
         shift = _Shift({run.run_id: run for run in batch.runs}, list(batch.certify))
         with self._worker(batch, directory, slot) as worker:
+            if self._plan.sweep.clock == "real" and is_counted(worker.pid):
+                shift.waits = ProcessorWaits(worker.pid)
             try:
                 for line in _lines(worker, lambda: self._hang_limit_s(batch, shift)):
                     self._hear(line, shift, batch.index, directory)
             except WorkerHung as hang:
                 shift.hung = str(hang)
+            finally:
+                if shift.waits is not None:
+                    shift.waits.close()
         (directory / "console.log").write_text("".join(shift.console))
         if not self._closed and (shift.waiting or shift.uncertified):
             self._lost(batch, shift, directory)
@@ -352,6 +393,8 @@ class _Desk:
         elif event.name == "done":
             del shift.waiting[facts["run_id"]]
             shift.current = None
+            if self._plan.sweep.clock != "exact":
+                note_withheld(directory / "runs" / facts["run_id"], shift.waited)
             self._publish(directory / "runs" / facts["run_id"], event)
         elif event.name == "certified":
             shift.uncertified.remove(facts["channel"])
@@ -427,10 +470,15 @@ class _Desk:
         record = number_record(self._results, run_directory, alone=event.batch in self._split)
         self._attempts[run_id] += 1
         facts = {"run_id": run_id, "outcome": record.outcome, "reason": record.reason, "attempt": record.attempt}
-        if is_repeated_now(record, self._attempts[run_id]):
+        is_in_vain = needs_quiet(record) and self._patience.is_used_up
+        if is_repeated_now(record, self._attempts[run_id]) and not is_in_vain:
             set_aside(self._results, run_directory)
+            facts |= {"fault": fault(record)}
+            if needs_quiet(record):
+                self._disturbed.add(run_id)
             self._note(Event(time.time(), event.batch, "retry", facts))
             return
+        self._disturbed.discard(run_id)
         target = self._results / RUNS / run_id
         _take_place(run_directory, target)
         with self._lock:

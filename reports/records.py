@@ -259,6 +259,18 @@ class HostTcp(_FromFile):
     period_ns: int = 0
 
 
+class Withheld(_FromFile):
+    """What the machine withheld from a run while its session lasted (docs/measures.md).
+
+    None is what was not measured, or, of a channel that varies, cannot be.
+    """
+
+    session_ns: int
+    overdue_ns: int | None = None
+    waited_ns: int | None = None
+    dispatches: int | None = None
+
+
 class Record(Permutation):
     """record.json: how a run ended. Times are ns since 1970 of the rig's clock, virtual or not."""
 
@@ -296,6 +308,8 @@ class Record(Permutation):
     """What belongs to the run in the captures (captures.session); {}: it ended before that was known."""
     tcp: dict[Literal["sender", "receiver"], HostTcp] = {}
     """Of a run over TCP."""
+    withheld: Withheld | None = None
+    """None on the exact clock, from which a machine can withhold nothing."""
 
     @property
     def permutation(self) -> Permutation:

@@ -214,6 +214,7 @@ def number_rows(found: Inspection, case: Case) -> Rows:
         ("one-way delay forward", _delays(found, "forward")),
         ("one-way delay reverse", _delays(found, "reverse")),
         ("background", background_text(summary.background_packets)),
+        *case.beside,
     ]
     return [(name, value) for name, value in values if value is not None]
 

@@ -1,10 +1,10 @@
-"""`python -m tests.bench [kernel|channel|demo|endpoints|packets|kills|all]`."""
+"""`python -m tests.bench [kernel|channel|demo|endpoints|packets|disturbance|kills|all]`."""
 
 from __future__ import annotations
 
 import sys
 
-from tests.bench import channel, demo, endpoints, kills, packets, ten_thousand_packets
+from tests.bench import channel, demo, disturbance, endpoints, kills, packets, ten_thousand_packets
 
 PARTS = {
     "kernel": ten_thousand_packets.main,
@@ -13,6 +13,7 @@ PARTS = {
     "endpoints": endpoints.main,
     "packets": packets.main,
     "kills": kills.main,
+    "disturbance": disturbance.main,
 }
 
 chosen = sys.argv[1] if len(sys.argv) > 1 else "all"

@@ -14,10 +14,19 @@ import pytest
 from captures.cache import SUMMARY, load_summary
 from captures.frames.columns import read_columns
 from captures.protocols.view import VIEW, load_view
-from orchestrator.analysis import FAILURE_NAME, analyse_or_mark, analyse_run, analyse_runs, is_marked
+from orchestrator.analysis import (
+    FAILURE_NAME,
+    analyse_or_mark,
+    analyse_run,
+    analyse_runs,
+    is_marked,
+    note_withheld,
+)
+from orchestrator.disturbance import disturbance
 from orchestrator.errors import ResultsConflict
 from orchestrator.plan import PLAN_NAME
 from orchestrator.record import Outcome, read_record, write_record
+from orchestrator.rigs.waits import Waited
 from tests.conftest import require_command
 from tests.unit.captures.making import SESSION
 from tests.unit.captures.test_messages import CFDP, CFDP_RUN
@@ -240,3 +249,77 @@ def test_a_file_that_was_not_delivered_has_no_goodput(make_run: Make, outcome: O
     of_both = load_summary(delivered), load_summary(undelivered)
 
     assert [summary and summary.goodput_bps is not None for summary in of_both] == [True, False]
+
+
+def over(run: Path, delay: str) -> None:
+    """Let the run have been over a channel of that delay; its packets took 25 ms."""
+    channel = {"forward": {"delay": delay}, "reverse": {"delay": delay}}
+    write_record(read_record(run).model_copy(update={"channel": channel, "clock": "real"}), run)
+
+
+def test_a_run_whose_packets_came_late_says_so_in_its_record(make_run: Make) -> None:
+    run = make_run()
+    over(run, "15 ms")
+
+    note_withheld(run, lambda first_ns, last_ns: None)
+
+    noted = read_record(run)
+    summary = load_summary(run)
+    assert noted.withheld is not None and summary is not None and summary.session_s is not None
+    assert noted.withheld.session_ns == pytest.approx(summary.session_s * 1e9)
+    assert noted.withheld.overdue_ns == summary.overdue_ns
+    assert noted.withheld.waited_ns is None
+    assert noted.suspect == [disturbance(noted.withheld)]
+    assert "packets were overdue in the emulator for" in noted.suspect[0]
+
+
+def test_a_run_whose_packets_came_in_time_is_not_suspect(make_run: Make) -> None:
+    run = make_run()
+    over(run, "25 ms")
+
+    note_withheld(run, lambda first_ns, last_ns: Waited(0, 0))
+
+    noted = read_record(run)
+    assert noted.withheld is not None
+    assert (noted.withheld.overdue_ns, noted.withheld.waited_ns) == (0, 0)
+    assert noted.suspect == []
+
+
+def test_processes_are_asked_what_they_waited_in_the_session_alone(make_run: Make) -> None:
+    run = make_run()
+    over(run, "25 ms")
+    asked: list[tuple[int, int]] = []
+
+    def waited(first_ns: int, last_ns: int) -> Waited:
+        asked.append((first_ns, last_ns))
+        return Waited(last_ns - first_ns, 0)
+
+    note_withheld(run, waited)
+
+    summary = load_summary(run)
+    assert summary is not None
+    assert asked == [(summary.first_packet_ns, summary.last_packet_ns)]
+    assert "waited" in read_record(run).suspect[0]
+
+
+def test_of_a_channel_whose_delay_varies_it_is_not_known_whether_packets_are_late(make_run: Make) -> None:
+    run = make_run()
+    over(run, "15 ms")
+    jittery = {"forward": {"delay": "15 ms", "jitter": {"amount": "1 ms", "distribution": "uniform"}}}
+    write_record(read_record(run).model_copy(update={"channel": jittery}), run)
+
+    note_withheld(run, lambda first_ns, last_ns: None)
+
+    noted = read_record(run).withheld
+    assert noted is not None
+    assert noted.overdue_ns is None
+
+
+def test_the_record_of_a_run_without_captures_stays_as_it_is(make_run: Make) -> None:
+    run = make_run()
+    (run / "sender.pcap").unlink()
+    before = (run / "record.json").read_bytes()
+
+    note_withheld(run, lambda first_ns, last_ns: Waited(10**9, 0))
+
+    assert (run / "record.json").read_bytes() == before

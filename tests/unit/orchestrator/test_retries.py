@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.record import Outcome
-from orchestrator.retries import RULES, is_repeated_later, is_repeated_now, rule_for
+from orchestrator.record import Outcome, Withheld
+from orchestrator.retries import RULES, is_repeated_later, is_repeated_now, needs_quiet, rule_for
 from tests.unit.orchestrator.making import record
 
 
@@ -25,3 +25,19 @@ def test_an_aborted_run_is_repeated_until_its_attempts_are_used_up() -> None:
 
 def test_every_rule_is_bounded() -> None:
     assert all(1 < rule.attempts_per_start < 10 for rule in RULES)
+
+
+DISTURBED = record(clock="real", withheld=Withheld(session_ns=10**8, overdue_ns=10**7))
+
+
+def test_a_disturbed_run_is_repeated_on_a_quiet_machine_until_its_attempts_are_used_up() -> None:
+    assert [is_repeated_now(DISTURBED, attempts) for attempts in (1, 2, 3, 4)] == [True, True, False, False]
+    assert needs_quiet(DISTURBED)
+
+
+def test_a_disturbed_run_stands_at_a_later_start() -> None:
+    assert not is_repeated_later(DISTURBED)
+
+
+def test_a_run_from_which_little_was_withheld_stands() -> None:
+    assert rule_for(record(clock="real", withheld=Withheld(session_ns=10**8, overdue_ns=10**6))) is None

@@ -14,6 +14,7 @@ from orchestrator.catalogue import implementations_of
 from orchestrator.certification import Certified
 from orchestrator.plan import Batch, Plan, plan_sweep
 from orchestrator.record import Outcome, read_record
+from orchestrator.rigs.quiet import Patience
 from orchestrator.supervisor import Event, WorkerFailed, guest_memory_mb, hang_limit_s, supervise, write_task
 from orchestrator.sweep import Sweep
 
@@ -35,6 +36,7 @@ for key in task.certify:
     tell("certified", channel=key, verdict="failed")
 for run in task.runs:
     tell("run", run_id=run.run_id)
+    withheld = None
     outcome, spoil, guest = "completed", False, len(Path("../../journal.jsonl").read_text().split('"boot"')) - 1
     BEHAVIOUR
     directory = Path("runs", run.run_id)
@@ -42,7 +44,7 @@ for run in task.runs:
     record = RunRecord(
         run_id=run.run_id, sweep="small", implementation="cfdp", title="", protocol="", repetition=run.repetition,
         order=run.order, seed=run.seed, clock="exact", rig="virtual", outcome=outcome,
-        reason="" if outcome == "completed" else "no SSH",
+        reason="" if outcome == "completed" else "no SSH", withheld=withheld,
         suspect=[told for found in task.certificates.values() for told in found.suspicion],
         **run.permutation.model_dump(exclude={"implementation"}),
     )
@@ -89,9 +91,9 @@ def runs_done(results: Path) -> set[str]:
     return {path.parent.name for path in results.glob("runs/*/record.json")}
 
 
-def go(workers: Workers, results: Path, slots: int = 1) -> list[Event]:
+def go(workers: Workers, results: Path, slots: int = 1, patience: Patience | None = None) -> list[Event]:
     heard: list[Event] = []
-    supervise(workers.plan, results, workers, slots, heard.append, lambda directory: "")
+    supervise(workers.plan, results, workers, slots, heard.append, lambda directory: "", patience)
     return heard
 
 
@@ -391,3 +393,49 @@ def test_a_guest_has_memory_for_what_is_in_flight() -> None:
     far = [run.model_copy(update={"permutation": fast, "rtt_s": 2000.0}) for run in near]
 
     assert guest_memory_mb(far) - guest_memory_mb(near) > 2 * 1e8 / 8 * 1000 / 1e6
+
+
+DISTURBED = "withheld = dict(session_ns=100, overdue_ns=50) if guest < GUESTS else dict(session_ns=100, overdue_ns=0)"
+QUIET = 0.0
+
+
+def disturbed_in(guests: int) -> str:
+    """What happens in the runs of so many guests."""
+    return DISTURBED.replace("GUESTS", str(1 + guests))
+
+
+def test_a_run_that_was_disturbed_is_performed_again_once_the_machine_is_quiet(tmp_path: Path) -> None:
+    plan = small_plan("real")
+    workers = Workers(plan, disturbed_in(1))
+
+    heard = go(workers, tmp_path, patience=Patience(100.0, lambda: QUIET))
+
+    first = [run.run_id for run in plan.batches[0].runs]
+    assert workers.asked == [first, first, [run.run_id for run in plan.batches[1].runs]]
+    again = read_record(tmp_path / "runs" / first[0])
+    assert again.attempt == 2
+    assert again.earlier_attempts == [
+        "completed: the machine was busy: during a session of 0.0 ms packets were overdue in the emulator for 0.0 ms"
+    ]
+    assert [event.name for event in heard].count("wait") == 1
+
+
+def test_a_machine_that_stays_busy_costs_no_more_attempts_than_its_first_guest(tmp_path: Path) -> None:
+    plan = small_plan("real")
+    workers = Workers(plan, disturbed_in(100))
+
+    go(workers, tmp_path, patience=Patience(1e-9, iter(range(1000)).__next__))
+
+    assert len(workers.asked) == 1 + len(plan.batches)
+    assert {read_record(path).attempt for path in (tmp_path / "runs").iterdir()} == {1, 2}
+
+
+def test_what_is_disturbed_each_time_stands_after_three_attempts_and_at_the_next_start(tmp_path: Path) -> None:
+    plan = small_plan("real")
+    workers = Workers(plan, disturbed_in(100))
+
+    go(workers, tmp_path, patience=Patience(100.0, lambda: QUIET))
+    go(workers, tmp_path, patience=Patience(100.0, lambda: QUIET))
+
+    assert len(workers.asked) == 3 * len(plan.batches)
+    assert {read_record(path).attempt for path in (tmp_path / "runs").iterdir()} == {3}
