@@ -94,7 +94,9 @@ def _bundle_blocks() -> Target:
     plain = Bundle(**ends, payload=b"hello")
     custody: dict[str, Any] = {"custodian": Eid(1, 0), "custody_id": CustodyId(1, Eid(1, 0))}
     whole = Bundle(**ends, **custody, fragment=Fragment(0, 1000), payload=b"hello" * 20)
-    return Target(decode, (Malformed,), [plain.encode(), whole.encode()])
+    checked = Bundle(**ends, **custody, checked=True, payload=b"hello")
+    unknown = plain.encode().replace(b"\x01\x08\x05hello", b"\x55\x06\x02??\x01\x08\x05hello")
+    return Target(decode, (Malformed,), [plain.encode(), whole.encode(), checked.encode(), unknown])
 
 
 def _bundle_custody() -> Target:

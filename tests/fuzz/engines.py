@@ -212,14 +212,14 @@ def _ltp(**choices: Any) -> Callable[[], Target]:
     return _engine(parties)
 
 
-def _bundle(custody: str, convergence: str) -> Callable[[], Target]:
+def _bundle(custody: str, convergence: str, bundle_check: str = "none") -> Callable[[], Target]:
     @contextmanager
     def parties(directory: Path) -> Iterator[tuple[Any, Any]]:
         from agents.bundle.convergence import Convergence
         from agents.bundle.nodes import DtnClock
         from agents.bundle.receiving import Receiving
         from agents.bundle.sending import Sending
-        from agents.bundle.settings import Custody, Settings
+        from agents.bundle.settings import BundleCheck, Custody, Settings
         from agents.incoming import IncomingFile
 
         settings = Settings(
@@ -231,6 +231,7 @@ def _bundle(custody: str, convergence: str) -> Callable[[], Target]:
             segment_bytes=2 * SEGMENT_BYTES,
             acs_bytes=32,
             repeat_limit=5,
+            bundle_check=BundleCheck(bundle_check),
         )
         clock = DtnClock(820_000_000.0)
         with (directory / "file").open("rb") as file, IncomingFile(directory / "output") as incoming:
@@ -365,6 +366,7 @@ ENGINES: dict[str, Callable[[], Target]] = {
     "engine-ltp-checkpoints": _ltp(checkpoint_every=2),
     "engine-bundle-acs-ltp": _bundle("acs", "ltp"),
     "engine-bundle-cs-udp": _bundle("cs", "udp"),
+    "engine-bundle-checked": _bundle("acs", "udp", bundle_check="crc32c"),
     "engine-saratoga-put": _saratoga(timestamps="on", start="asked"),
     "engine-saratoga-get": _saratoga(wanted="file", transfer="get", voluntary_s=0.3),
     "engine-saratoga-v0": _saratoga(wanted="file", transfer="get", version=0),
