@@ -53,6 +53,8 @@ def findings(build: Implementation, results: Path) -> list[Finding]:
     if runs[CLEAN][0].outcome in (Outcome.COMPLETED, Outcome.TIMED_OUT):
         found.append(_session(build, runs[CLEAN], runs[LOSSY]))
     found += _pace(runs[CLEAN][0])
+    if build.not_repeatable:
+        found.append(Finding("repeats", "note", f"not on the clock exact: {build.not_repeatable}"))
     return [*found, *_suspicions(records)]
 
 

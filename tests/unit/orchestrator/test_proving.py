@@ -263,6 +263,19 @@ def test_a_suspect_run_makes_it_unfit(cfdp: Implementation, tmp_path: Path, monk
     assert not is_fit(list(found.values()))
 
 
+def test_a_build_that_is_not_repeatable_is_told_so(
+    cfdp: Implementation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = cfdp.model_copy(update={"not_repeatable": "it asks the processor for its numbers"})
+
+    found = checked(build, tmp_path, monkeypatch)
+
+    assert found["repeats"] == Finding(
+        "repeats", "note", "not on the clock exact: it asks the processor for its numbers"
+    )
+    assert is_fit(list(found.values()))
+
+
 def test_the_tail_of_a_log_shows_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "sender.err").write_bytes(b"one\n\xff\x1b[31m\n")
 
