@@ -8,7 +8,7 @@ PART ?= all
 SECONDS ?= 600
 RESULTS ?= results/demo
 
-.PHONY: help announce setup demo test unit system lab lint bench equality accuracy builds builds-table fuzz clean
+.PHONY: help announce setup demo test unit system lab lint bench equality accuracy power builds builds-table fuzz clean
 
 help:  ## list these
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ fuzz: .venv/.made  ## ten minutes of hostile bytes for every decoder and engine:
 
 accuracy: setup  ## what the emulator makes of many channels beside what was asked: a table, a figure, one summary
 	$(BIN)/python -m tests.accuracy
+
+power: setup  ## whether certificates catch 20 channels that are just as wrong as stated, and pass 20 that are right
+	$(BIN)/python -m tests.accuracy.power
 
 clean:  ## remove the virtual environment; results and the cached kernel stay
 	rm -rf .venv

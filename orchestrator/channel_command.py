@@ -16,12 +16,21 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from agents.yaml_file import VALUE_ERRORS
+from emulator.certification.power import POWER
 from emulator.channel import DIRECTIONS, ChannelSpec
 from emulator.client import EmulatorClient
 from emulator.faults import EmulatorError
 from emulator.quantities import parse_delay_ns
 from emulator.service.access import read_token
-from orchestrator.channel_words import Rows, certificate_reasons, certificate_rows, counter_rows, link_rows, step_rows
+from orchestrator.channel_words import (
+    Rows,
+    certificate_reasons,
+    certificate_rows,
+    counter_rows,
+    link_rows,
+    power_rows,
+    step_rows,
+)
 from orchestrator.channels import channel_files, find_channel
 from orchestrator.errors import OwltError
 
@@ -43,6 +52,12 @@ Tolerance = Annotated[
     str | None,
     typer.Option(
         "--tolerance", help='How late packets may be for the clock\'s sake, such as "200 us", which it is if left out.'
+    ),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        "--budget", help='How long the channel may take to send the probes of one measurement; default: "10 min".'
     ),
 ]
 WIDE = 150
@@ -183,15 +198,20 @@ def channel_certify(
     name: Annotated[str | None, MaybeName] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the certificate to this file too.")] = None,
     tolerance: Tolerance = None,
+    budget: Budget = None,
     emulator: Url = "",
     token_file: TokenFile = None,
     ca_file: CaFile = None,
 ) -> None:
     """Have the emulator measure a channel in place, and tell whether it is as asked: exit status 1 if it is not.
 
-    Nobody else may send meanwhile. Afterwards the emulator has its channel from before, its timeline not begun.
+    No other traffic may pass meanwhile. Afterwards the emulator has its channel from before, changes included, and a
+    timeline that was running resumes where it was. Samples are large enough to find, with a probability of 99 %, an
+    error rate, loss rate or burst length that is wrong by a factor of 1.5 and a rate or delay that is wrong by 0.1 %;
+    where that takes longer than --budget, what the sample can only exclude is printed.
     """
-    options = {} if tolerance is None else {"tolerance_ns": tolerance_ns(tolerance)}
+    options: dict[str, Any] = {} if tolerance is None else {"tolerance_ns": tolerance_ns(tolerance)}
+    options |= {} if budget is None else {"budget_s": budget_s(budget)}
     profile = find_channel(name) if name is not None else None
     if json_file is not None and not json_file.parent.is_dir():
         raise OwltError(f"--json {json_file}: got a directory that is not there; next: mkdir -p {json_file.parent}")
@@ -201,6 +221,9 @@ def channel_certify(
     _print_table(
         ("direction", "quantity", *numbers, "verdict"), certificate_rows(certificate), numbers, least_width=WIDE
     )
+    out.print()
+    title = f"what a sample of this size finds wrong, with a probability of {POWER:.0%}"
+    _print_table(("direction", "quantity", "count", title), power_rows(certificate), ("count",), least_width=WIDE)
     for reason in certificate_reasons(certificate):
         out.print(escape(reason))
     verdict = certificate["verdict"]
@@ -224,6 +247,17 @@ def tolerance_ns(text: str) -> int:
     if not 0 < given_ns <= 2 * 10**9:
         raise OwltError(f"--tolerance: got {text!r}, wanted more than 0 and at most 2 s, such as 200 us")
     return given_ns
+
+
+def budget_s(text: str) -> float:
+    """What --budget says. Raises OwltError for what is no time, or none above 0."""
+    try:
+        given_ns = parse_delay_ns(text)
+    except ValueError as problem:
+        raise OwltError(f"--budget: {str(problem).removeprefix('delay: ')}") from problem
+    if given_ns <= 0:
+        raise OwltError(f"--budget: got {text!r}, wanted more than 0, such as 1 min")
+    return given_ns / 1e9
 
 
 def fields_of(texts: list[str]) -> dict[str, Any]:

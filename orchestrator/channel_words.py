@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from emulator.certification.certificate import number_text
+from emulator.certification.certificate import Check, number_text, power_text
 from emulator.channel import DIRECTIONS, ChannelSpec, LinkSpec
 from emulator.impairments import GilbertElliott
 from emulator.quantities import format_delay, format_rate, format_size
@@ -66,6 +66,16 @@ def certificate_rows(certificate: Mapping[str, Any]) -> Rows:
             str(check["verdict"]),
         )
         for check in certificate["checks"]
+    ]
+
+
+def power_rows(certificate: Mapping[str, Any]) -> Rows:
+    """Direction, quantity, how many, and what so many would have found wrong, of all that was measured."""
+    checks = [Check(**check) for check in certificate["checks"]]
+    return [
+        (check.direction, check.quantity, f"{check.count:,}", power_text(check))
+        for check in checks
+        if check.verdict != "not measured"
     ]
 
 

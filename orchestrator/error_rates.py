@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from emulator.certification.expectations import BurstLoss
+from emulator.certification.bursts import BurstLoss
 from emulator.link import LinkSpec
 
 

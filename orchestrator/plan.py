@@ -34,7 +34,7 @@ from orchestrator.whole_file import write_whole
 
 PLAN_NAME = "plan.json"
 HOW_TO_WRITE_PLAN = "'owlt run' with the sweep file of these results writes it again"
-CHANNELS_PER_GUEST = 6
+CHANNELS_PER_GUEST = 3
 
 
 Channel = Annotated[

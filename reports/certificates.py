@@ -27,6 +27,7 @@ class CheckWords:
     measured: str
     interval: str
     count: str
+    power: str
     verdict: str
     reason: str
 
@@ -67,6 +68,7 @@ def check_words(check: Check) -> CheckWords:
         measured=scale.text(check.measured),
         interval=_interval(check, scale),
         count=number_text(check.count) if check.count else NONE,
+        power=_power(check, scale),
         verdict=check.verdict,
         reason=check.reason,
     )
@@ -104,6 +106,25 @@ class _Scale:
         if isinf(value):
             return rate_text(None) if self.unit.endswith("bit/s") else "unlimited"
         return f"{self.number(value)} {self.unit}".rstrip()
+
+
+def _power(check: Check, scale: _Scale) -> str:
+    """What the sample would have found wrong: "0.0067 or less, 0.014 or more", "only 24.8 ms or less"."""
+    low, high = check.detectable_low, check.detectable_high
+    ends = [
+        *([f"{scale.text(low)} or less"] if low is not None else []),
+        *([f"{scale.text(high)} or more"] if high is not None else []),
+    ]
+    if not ends:
+        return "every other value" if check.detection_probability == 1 else NONE
+    return f"{'only ' if check.falls_short else ''}{', '.join(ends)}"
+
+
+def limits(channel: Channel) -> list[str]:
+    """A sentence for each quantity whose sample was too small, or its clock too coarse, for what was aimed at."""
+    checks = channel.certificate.checks if channel.certificate else ()
+    words = [check_words(check) for check in checks if check.falls_short]
+    return [f"{each.direction} {each.quantity}: can exclude {each.power}" for each in words]
 
 
 def _interval(check: Check, scale: _Scale) -> str:

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports.builds import builds_of
-from reports.certificates import certificate_address, check_words, verdict_words
+from reports.certificates import certificate_address, check_words, limits, verdict_words
 from reports.channels import channel_head, link_words, step_rows, timeline_words
 from reports.glance import glance_rows, glance_tables
 from reports.grid import Grid
@@ -92,6 +92,7 @@ def render_page(
         "steps": step_rows,
         "check": check_words,
         "certificate_address": certificate_address,
+        "limits": limits,
     }
     told = {run.record.run_id: _told(run) for run in results.runs}
     outcomes, builds = _outcomes(results), builds_of(results)

@@ -136,6 +136,22 @@ class Check(_FromFile):
     high: float | None = None
     count: int = 0
     reason: str = ""
+    detectable_low: float | None = None
+    """With `detection_probability` the sample finds this value and any below wrong; `detectable_high`: any above."""
+    detectable_high: float | None = None
+    detection_probability: float | None = None
+    aim_low: float | None = None
+    """What the sample was to find wrong, where its size was chosen for that."""
+    aim_high: float | None = None
+
+    @property
+    def falls_short(self) -> bool:
+        """Whether the sample finds less wrong than it was to."""
+        low, high = self.detectable_low, self.detectable_high
+        return self.verdict != "not measured" and (
+            (self.aim_low is not None and (low is None or low < self.aim_low * (1 - 1e-6)))
+            or (self.aim_high is not None and (high is None or high > self.aim_high * (1 + 1e-6)))
+        )
 
 
 class Certificate(_FromFile):

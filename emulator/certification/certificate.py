@@ -9,6 +9,8 @@ from typing import Any, Literal, Self
 
 from emulator.channel import ChannelSpec
 
+_ROUNDING = 1e-6
+
 CheckVerdict = Literal["ok", "failed", "not measured"]
 Verdict = Literal["ok", "failed", "incomplete"]
 
@@ -19,6 +21,10 @@ class Check:
 
     `low` and `high` enclose what the channel may be, given what was measured in `count` probes or events. Asked and
     measured values that there are none of are None. `reason` says why it is not "ok".
+
+    With the probability `detection_probability` a sample of this size finds a channel wrong whose value is
+    `detectable_low` or less, or `detectable_high` or more; None: there is no such value. `aim_low` and `aim_high` are
+    what it was to find wrong, where the size of the sample was chosen for that.
     """
 
     direction: str
@@ -30,6 +36,20 @@ class Check:
     high: float | None = None
     count: int = 0
     reason: str = ""
+    detectable_low: float | None = None
+    detectable_high: float | None = None
+    detection_probability: float | None = None
+    aim_low: float | None = None
+    aim_high: float | None = None
+
+    @property
+    def falls_short(self) -> bool:
+        """Whether the sample was too small, or the clock too coarse, for what it was to find wrong."""
+        low, high = self.detectable_low, self.detectable_high
+        return self.verdict != "not measured" and (
+            (self.aim_low is not None and (low is None or low < self.aim_low * (1 - _ROUNDING)))
+            or (self.aim_high is not None and (high is None or high > self.aim_high * (1 + _ROUNDING)))
+        )
 
     def to_wire(self) -> dict[str, Any]:
         """Return plain values that XML-RPC carries exactly; what is None is left out."""
@@ -56,6 +76,12 @@ class Certificate:
     def suspicion(self) -> list[str]:
         """Return a sentence for each quantity that is not as asked."""
         return [_sentence(check) for check in self.checks if check.verdict == "failed"]
+
+    def limits(self) -> list[str]:
+        """Return a sentence for each quantity of which less was found out than was aimed at."""
+        return [
+            f"{check.direction}: {check.quantity}: {power_text(check)}" for check in self.checks if check.falls_short
+        ]
 
     def to_wire(self) -> dict[str, Any]:
         """Return plain values that XML-RPC and JSON carry exactly. Nanoseconds since 1970 need 61 bits: a text."""
@@ -95,8 +121,21 @@ def _sentence(check: Check) -> str:
     return f"{check.direction}: {check.quantity}: asked {asked}, measured {measured}{between}{reason}"
 
 
+def power_text(check: Check) -> str:
+    """Return what the sample of a check would have found wrong: "excludes 0.0067 or less, 0.014 or more"."""
+    ends = [
+        *([f"{number_text(check.detectable_low)} or less"] if check.detectable_low is not None else []),
+        *([f"{number_text(check.detectable_high)} or more"] if check.detectable_high is not None else []),
+    ]
+    if not ends:
+        nothing = "can exclude no other value" if check.falls_short else "not stated"
+        return "excludes every other value" if check.detection_probability == 1 else nothing
+    return f"{'can only exclude' if check.falls_short else 'excludes'} {', '.join(ends)}"
+
+
 def number_text(value: float | None) -> str:
     """Return a number with as many digits as it is worth reading."""
     if value is None:
         return "nothing"
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.6g}"
+    whole = float(value).is_integer() or abs(value) >= 1e6
+    return f"{value:,.0f}" if whole and abs(value) < 1e15 else f"{value:.6g}"

@@ -23,6 +23,8 @@ from emulator.kernel.survey import Survey, survey
 
 VIRTUAL_TOLERANCE_NS = 1_000
 """On a clock that stands still while the machine computes."""
+PLANNED_CHECKS = 40
+"""Samples are large enough for so many checks that a right channel may fail by chance; few channels have as many."""
 REAL_TOLERANCE_NS = 200_000
 """What a machine that is not too busy keeps to."""
 
@@ -39,10 +41,10 @@ def certify(
     """Measure the channel between two ports, towards the sender and the receiver, and say whether it is as asked.
 
     It is to be applied just before and nothing sent since, or a pattern's numbers are not the probes'. A channel
-    that is as asked fails with at most the probability `alpha`. `packets` probes are sent for each share
-    (None: enough for about ten events, if 20,000 are); what would take the channel more than `budget_s`
-    seconds to send is not measured. Raises PortRefused if a port is not there, ChannelRefused if the kernel
-    lacks what injecting takes; leaves no interface, qdisc or filter, however it ends.
+    that is as asked fails with at most the probability `alpha`. `packets` probes are sent for each share (None: enough
+    to catch what `power` aims at, up to MOST_PACKETS). A sample is cut to what the channel can send in `budget_s`
+    seconds; what cannot be cut and takes longer is not measured. Raises PortRefused if a port is not there,
+    ChannelRefused if the kernel lacks what injecting takes; leaves no interface, qdisc or filter, however it ends.
     """
     started_at_ns, began_ns = time.time_ns(), time.monotonic_ns()
     judges: list[Judge] = []
@@ -50,16 +52,17 @@ def certify(
         found = survey(netlink)
         ways = dict(zip(DIRECTIONS, (ports, ports[::-1]), strict=True))
         longest_bytes = min(*(_longest_frame(found, name) for name in ports), LONGEST_FRAME_BYTES)
-        means = Means(longest_bytes, budget_s, packets)
+        means = Means(longest_bytes, budget_s, packets, alpha / PLANNED_CHECKS)
         for direction, (entrance, exit_) in ways.items():
             judged = Judges(direction, Expectations.of(channel, direction), tolerance_ns)
             with prober(netlink, _index(found, entrance), _index(found, exit_), longest_bytes) as probing:
                 judges += Campaign(probing, judged, means).judges()
             if channel.timeline is not None:
                 judges.append(judged.not_measured("changes with time", "only the links before the first step are"))
+    alpha_each = alpha / max(sum(judge.by_chance for judge in judges), 1)
     return Certificate(
         channel=channel,
-        checks=tuple(judge(alpha / len(judges)) for judge in judges),
+        checks=tuple(judge(alpha_each) for judge in judges),
         started_at_ns=started_at_ns,
         duration_s=(time.monotonic_ns() - began_ns) / 1e9,
         kernel=platform.release(),

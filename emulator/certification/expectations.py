@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
-import numpy as np
-
+from emulator.certification.bursts import BurstLoss
+from emulator.certification.power import FACTOR, Detectable, wrong_share
 from emulator.channel import ChannelSpec, LinkSpec
-from emulator.impairments import FourState, GilbertElliott
+from emulator.impairments import GilbertElliott
 from emulator.kernel.delay_tables import jitter_table, offsets_ns
 
 
@@ -81,9 +81,15 @@ class Expectations:
 
     def hit_probability(self, length_bytes: int) -> float:
         """The probability that the errors hit a frame."""
-        if self.link.bit_error_rate:
-            return float(1 - (1 - self.link.bit_error_rate) ** (8 * length_bytes))
-        return self.link.packet_error_rate
+        rate = self.link.bit_error_rate
+        return _frame_hit(rate, length_bytes) if rate else self.link.packet_error_rate
+
+    def wrong_loss(self, length_bytes: int) -> Detectable:
+        """The losses of a link whose bit error rate, loss rate or rate of dropped packets is wrong by FACTOR."""
+        if not self.drops_bits or self.burst_loss.mean_rate:
+            return wrong_share(self.loss_probability(length_bytes))
+        fewer, more = (_frame_hit(self.link.bit_error_rate * times, length_bytes) for times in (1 / FACTOR, FACTOR))
+        return Detectable(fewer, more)
 
     def damage_probability(self, length_bytes: int) -> float:
         """The probability that a frame that arrives does so with flipped bits."""
@@ -91,73 +97,43 @@ class Expectations:
 
     def loss_probability(self, length_bytes: int) -> float:
         """The probability that a frame does not arrive."""
-        dropped = self.hit_probability(length_bytes) if self._drops_bits else 0.0
-        return dropped + (1 - dropped) * self._netem_loss * (1 - self.link.duplication_rate)
+        dropped = self.dropped_probability(length_bytes)
+        alone = self._dropped_by_netem * (1 - self.link.duplication_rate)
+        return dropped + (1 - dropped) * (alone or self.burst_loss.mean_rate)
+
+    def dropped_probability(self, length_bytes: int) -> float:
+        """The probability that bit errors drop a frame."""
+        return self.hit_probability(length_bytes) if self.drops_bits else 0.0
 
     @property
     def duplicate_probability(self) -> float:
         """The probability that a frame that arrives does so twice."""
-        lost, duplicated = self._netem_loss, self.link.duplication_rate
+        lost = self._dropped_by_netem or BurstLoss.of(self.link.loss).mean_rate
+        duplicated = self.link.duplication_rate
         arrives = 1 - lost * (1 - duplicated)
         return duplicated * (1 - lost) / arrives if arrives else 0.0
 
     @property
-    def _drops_bits(self) -> bool:
+    def drops_bits(self) -> bool:
+        """Whether bit errors, or listed ones, drop the frames that they hit."""
         return self.link.error_effect == "drop" and not self.link.packet_error_rate
 
     @property
-    def _netem_loss(self) -> float:
-        """What netem loses of its own. It draws duplicates apart: a frame of which it keeps a second copy arrives."""
-        drops = self.link.packet_error_rate if self.link.error_effect == "drop" else 0.0
-        return drops or self.burst_loss.mean_rate
+    def _dropped_by_netem(self) -> float:
+        return self.link.packet_error_rate if self.link.error_effect == "drop" else 0.0
 
     @cached_property
-    def burst_loss(self) -> "BurstLoss":
-        """The losses in bursts."""
-        return BurstLoss.of(self.link.loss)
+    def burst_loss(self) -> BurstLoss:
+        """The losses in bursts. netem draws duplicates apart: a frame of which it keeps a second copy arrives."""
+        return BurstLoss.of(self.link.loss).duplicated(self.link.duplication_rate)
+
+    @property
+    def burst_packets(self) -> float | None:
+        """The mean length of a burst of losses, where lengths are geometric and nothing interrupts a burst."""
+        link = self.link
+        alone = isinstance(link.loss, GilbertElliott) and not link.duplication_rate and not self.drops_bits
+        return link.loss.burst_packets if alone and isinstance(link.loss, GilbertElliott) else None
 
 
-@dataclass(frozen=True)
-class BurstLoss:
-    """Losses of which one makes the next more likely.
-
-    `packets_each` is how many packets say as much of the mean rate as one would if each were drawn alone: the sum
-    of the autocorrelations of "lost". `burst_packets` is None where the bursts' lengths are not geometric.
-    """
-
-    mean_rate: float = 0.0
-    packets_each: float = 1.0
-    burst_packets: float | None = None
-
-    @classmethod
-    def of(cls, loss: GilbertElliott | FourState | None) -> "BurstLoss":
-        """Return what a loss model comes to."""
-        if loss is None:
-            return cls()
-        if isinstance(loss, GilbertElliott):
-            memory = 1 - loss.to_bad - loss.to_good
-            return cls(loss.mean_rate, (1 + memory) / (1 - memory), loss.burst_packets)
-        return cls(*_four_state(loss))
-
-
-def _four_state(loss: FourState) -> tuple[float, float]:
-    """The mean rate and the sum of autocorrelations, by the chain's fundamental matrix (Kemeny and Snell, 1960).
-
-    The states are 1 (kept), 2 (kept, in a burst), 3 (lost, in a burst), 4 (lost alone, and then kept).
-    """
-    moves = np.array(
-        [
-            [1 - loss.p13 - loss.p14, 0, loss.p13, loss.p14],
-            [0, 1 - loss.p23, loss.p23, 0],
-            [loss.p31, loss.p32, 1 - loss.p31 - loss.p32, 0],
-            [1, 0, 0, 0],
-        ]
-    )
-    balance = np.vstack([moves.T - np.eye(4), np.ones(4)])
-    stationary = np.linalg.lstsq(balance, np.array([0, 0, 0, 0, 1]))[0]
-    lost = np.array([0, 0, 1, 1])
-    mean_rate = float(stationary @ lost)
-    deviation = lost - mean_rate
-    fundamental = np.linalg.inv(np.eye(4) - moves + stationary)
-    variance = float(stationary @ deviation**2)
-    return mean_rate, float(2 * stationary * deviation @ fundamental @ deviation) / variance - 1
+def _frame_hit(bit_error_rate: float, length_bytes: int) -> float:
+    return float(1 - (1 - bit_error_rate) ** (8 * length_bytes))

@@ -21,8 +21,8 @@ def share_interval(hits: float, trials: float, alpha: float) -> tuple[float, flo
     """
     if not 0 <= hits <= trials:
         raise ValueError(f"hits: got {hits}, wanted from 0 to the number of trials, {trials}")
-    low = _probability_at(alpha / 2, hits, trials - hits + 1) if hits > 0 else 0.0
-    high = _probability_at(1 - alpha / 2, hits + 1, trials - hits) if hits < trials else 1.0
+    low = probability_at(alpha / 2, hits, trials - hits + 1) if hits > 0 else 0.0
+    high = probability_at(1 - alpha / 2, hits + 1, trials - hits) if hits < trials else 1.0
     return low, high
 
 
@@ -36,8 +36,8 @@ def mean_run_interval(runs: int, total: int, alpha: float) -> tuple[float, float
         raise ValueError(f"total length: got {total}, wanted at least the number of runs, {runs}")
     if not runs:
         return 1.0, inf
-    least = _probability_at(alpha / 2, runs, total - runs + 1)
-    most = _probability_at(1 - alpha / 2, runs, total - runs) if total > runs else 1.0
+    least = probability_at(alpha / 2, runs, total - runs + 1)
+    most = probability_at(1 - alpha / 2, runs, total - runs) if total > runs else 1.0
     return 1 / most, 1 / least
 
 
@@ -93,7 +93,7 @@ def _not_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
 
 
-def _probability_at(share: float, a: float, b: float) -> float:
+def probability_at(share: float, a: float, b: float) -> float:
     """The x at which I_x(a, b) is the share: an interval of log x is halved, so that small ones are as precise."""
     low, high = -745.0, 0.0
     for _ in range(_STEPS):

@@ -90,7 +90,7 @@ class Prober:
     def __init__(self, out: socket, entrance: Tap, exit: Tap) -> None:
         self._out, self._entrance, self._exit = out, entrance, exit
         self._first_number = 0
-        self._came_in: list[Frames] = []
+        self._came_in: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._went_out: list[_Copies] = []
         self._lengths: NDArray[np.int64]
 
@@ -131,17 +131,16 @@ class Prober:
                 time.sleep(left_ns / 1e9)
 
     def _take(self) -> None:
-        self._came_in += self._entrance.take()
+        self._came_in += [_numbered(frames) for frames in self._entrance.take()]
         self._went_out += [_compared(frames, self._first_number, self._lengths) for frames in self._exit.take()]
 
     def _seen(self) -> Seen:
         count = len(self._lengths)
         sent_ns = np.full(count, -1)
-        for frames in self._came_in:
-            ours = (frames.content[:, : len(_MARK)] == np.frombuffer(_MARK, np.uint8)).all(axis=1)
-            numbers = _numbers(frames.content[ours]) - self._first_number
+        for absolute, times_ns in self._came_in:
+            numbers = absolute - self._first_number
             known = (numbers >= 0) & (numbers < count)
-            sent_ns[numbers[known]] = frames.times_ns[ours][known]
+            sent_ns[numbers[known]] = times_ns[known]
         if missing := int((sent_ns < 0).sum()):
             raise MeasurementFailed(
                 f"probes: got {count - missing} of {count} at the port where they come in, wanted all: "
@@ -219,6 +218,12 @@ def _numbers(content: NDArray[np.uint8]) -> NDArray[np.int64]:
     bits = np.unpackbits(content[:, len(_MARK) : _MARKED_BYTES], axis=1).reshape(-1, _COPIES, 8 * _NUMBER_BYTES)
     most = np.packbits(bits.sum(axis=1, dtype=np.uint8) > _COPIES // 2, axis=1)
     return most.view(">u4")[:, 0].astype(np.int64)
+
+
+def _numbered(frames: Frames) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the numbers and the times of the probes among undamaged frames."""
+    ours = (frames.content[:, : len(_MARK)] == np.frombuffer(_MARK, np.uint8)).all(axis=1)
+    return _numbers(frames.content[ours]), frames.times_ns[ours]
 
 
 def _compared(frames: Frames, first_number: int, lengths_bytes: NDArray[np.int64]) -> _Copies:

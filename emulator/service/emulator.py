@@ -161,7 +161,7 @@ class Emulator:
         before (fault 1), nothing is left of the channel.
 
         No other traffic may pass meanwhile, and nothing be changed (fault 1). `options`: `alpha` (0.001: how often a
-        channel that is as asked may fail), `budget_s` (60: how long the channel may take to send the probes of one
+        channel that is as asked may fail), `budget_s` (600: how long the channel may take to send the probes of one
         measurement), `packets` (as many probes for each share instead of enough to catch a share that is wrong by a
         factor of 1.5), `tolerance_ns` (of delays: 200,000, what a machine that is not too busy keeps to; 1000 on a
         clock that stands still while it computes).

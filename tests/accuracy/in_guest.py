@@ -14,6 +14,8 @@ from tests.system.guest_scripts import three_hosts
 
 PORTS = ("to-sender", "to-receiver")
 MTU_BYTES = 9000
+BUDGET_S = 50_000.0
+"""As in a sweep on a virtual clock."""
 
 
 def certify_all(cases: list[dict[str, Any]], alpha: float) -> None:
@@ -26,7 +28,8 @@ def certify_all(cases: list[dict[str, Any]], alpha: float) -> None:
     for case in cases:
         asked = ChannelSpec.from_wire(case["channel"])
         emulator.configure(case["channel"] if case["truth"] is None else case["truth"])
-        certificate = certify(asked, PORTS, alpha=alpha, tolerance_ns=VIRTUAL_TOLERANCE_NS, **case["options"])
+        options = {"alpha": alpha, "tolerance_ns": VIRTUAL_TOLERANCE_NS, "budget_s": BUDGET_S} | case["options"]
+        certificate = certify(asked, PORTS, **options)
         print(json.dumps({"name": case["name"], "certificate": certificate.to_wire()}), flush=True)
     emulator.stop()
 

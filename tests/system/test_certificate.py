@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from emulator.certification.certificate import Certificate, power_text
+
 SCRIPT = Path(__file__).parent / "guest_scripts" / "certification.py"
 USUAL = {"delay": "1250 ms", "rate": "10 Mbit/s", "packet_error_rate": 0.01}
 RIGHT: dict[str, dict[str, Any]] = {
@@ -63,11 +65,18 @@ WRONG: dict[str, tuple[dict[str, Any], set[str]]] = {
     ),
     "packet error rate": (
         {
-            "applied": {"forward": {"packet_error_rate": 0.013, "seed": 1}},
+            "applied": {"forward": {"packet_error_rate": 0.015, "seed": 1}},
             "certified": {"forward": {"packet_error_rate": 0.01, "seed": 1}},
-            "options": {"packets": 50_000},
         },
-        {f"share of {length}-byte frames damaged" for length in (64, 512, 1514)},
+        {"share of 64-byte frames damaged"},
+    ),
+    "losses that there are none of": (
+        {"applied": {}, "certified": {"forward": {"packet_error_rate": 0.01, "error_effect": "drop"}}},
+        {f"share of {length}-byte frames lost" for length in (64, 512, 1514)},
+    ),
+    "rate by a thousandth": (
+        {"applied": {"forward": {"rate": "10.01 Mbit/s"}}, "certified": {"forward": {"rate": "10 Mbit/s"}}},
+        {"rate, bit/s", *(f"one-way delay of 1514-byte frames, p{percent}, ns" for percent in (0, 50))},
     ),
     "queue": (
         {
@@ -82,9 +91,8 @@ WRONG: dict[str, tuple[dict[str, Any], set[str]]] = {
     ),
     "burst length": (
         {
-            "applied": {"forward": {"loss": {"model": "gilbert_elliott", "mean_rate": 0.02, "burst_packets": 4}}},
-            "certified": {"forward": {"loss": {"model": "gilbert_elliott", "mean_rate": 0.02, "burst_packets": 2}}},
-            "options": {"packets": 20_000},
+            "applied": {"forward": {"loss": {"model": "gilbert_elliott", "mean_rate": 0.05, "burst_packets": 6}}},
+            "certified": {"forward": {"loss": {"model": "gilbert_elliott", "mean_rate": 0.05, "burst_packets": 4}}},
         },
         {"mean length of a burst of losses, packets"},
     ),
@@ -154,19 +162,50 @@ def test_what_failed_is_told_in_a_sentence_each(certified: Certified) -> None:
     assert sentence.startswith("forward: depth of the queue, packets: asked 10, measured 9 ")
 
 
-def test_the_usual_certificate_takes_less_than_a_second(certified: Certified) -> None:
-    """Of wall time, loading numpy included: 0.3 s if the machine is not busy."""
-    assert certified(RIGHT["usual"])["wall_s"] < 1
+def test_the_usual_certificate_takes_80_thousand_probes_at_most(certified: Certified) -> None:
+    """Each costs 10 us of wall time where the machine is not busy: 0.8 s."""
+    assert certified(RIGHT["usual"])["counted"]["sent"] < 80_000
 
 
-def test_what_the_channel_would_need_too_long_for_is_not_measured_and_says_what_it_would_take(
+SLOW: dict[str, Any] = {"forward": {"rate": "8 kbit/s", "queue": "10 packets", "packet_error_rate": 0.01}}
+
+
+def test_a_sample_that_the_channel_needs_too_long_for_is_cut_and_says_what_it_can_only_exclude(
     certified: Certified,
 ) -> None:
-    told = certified({"applied": {"forward": {"rate": "8 kbit/s", "queue": "10 packets", "packet_error_rate": 0.01}}})
+    told = certified({"applied": SLOW, "options": {"budget_s": 100}})
+    cut = {check.quantity: check for check in Certificate.from_wire(told["certificate"]).checks if check.falls_short}
 
-    assert told["certificate"]["verdict"] == "incomplete"
-    (reason,) = (check["reason"] for check in told["certificate"]["checks"] if check["verdict"] == "not measured")
-    assert reason.startswith("its 1000 probes take the channel 1,5")
+    assert told["certificate"]["verdict"] == "ok", told["suspicion"]
+    assert cut["share of 64-byte frames damaged"].count == pytest.approx(100 / 0.0672, rel=0.01)
+    assert power_text(cut["share of 64-byte frames damaged"]).startswith("can only exclude ")
+
+
+def test_what_cannot_be_cut_and_takes_too_long_is_not_measured_and_says_what_it_would_take(
+    certified: Certified,
+) -> None:
+    told = certified({"applied": SLOW, "options": {"budget_s": 20}})
+
+    reasons = [check["reason"] for check in told["certificate"]["checks"] if check["verdict"] == "not measured"]
+    assert any(reason.startswith("its 20 probes take the channel 31.") for reason in reasons)
+
+
+def test_every_quantity_that_is_measured_says_what_its_sample_would_have_found_wrong(certified: Certified) -> None:
+    checks = Certificate.from_wire(certified(RIGHT["usual"])["certificate"]).checks
+    unsaid = {check.quantity for check in checks if power_text(check) == "not stated"}
+
+    assert unsaid == {"most bits flipped in a packet"}
+    assert not [check for check in checks if check.falls_short]
+
+
+def test_a_channel_is_excluded_whose_error_rate_is_wrong_by_half(certified: Certified) -> None:
+    checks = Certificate.from_wire(certified(RIGHT["usual"])["certificate"]).checks
+    damaged = [check for check in checks if check.quantity == "share of 64-byte frames damaged"]
+
+    assert len(damaged) == 2
+    for check in damaged:
+        assert check.detectable_low is not None and check.detectable_high is not None
+        assert 0.01 / 1.5 <= check.detectable_low < 0.01 < check.detectable_high <= 0.015
 
 
 def test_a_timeline_is_certified_no_further_than_its_first_step(certified: Certified) -> None:

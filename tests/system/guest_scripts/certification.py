@@ -1,27 +1,17 @@
 """Applies a channel to the emulator's ports, certifies it, perhaps against another one, and prints what came of it.
 
 certification.py JSON, with `applied` and `certified` (channels as they are written), `options` (of `certify`),
-`mtu_bytes` (of the ports) and `fails_at` (the measurement, from 0, in which everything fails). The wall time is the
-host's: it stamps the files that the guest writes.
+`mtu_bytes` (of the ports) and `fails_at` (the measurement, from 0, in which everything fails).
 """
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from tests.system.guest_scripts import three_hosts
 
 PORTS = ("to-sender", "to-receiver")
-
-
-def wall_s() -> float:
-    """Seconds of the host's clock."""
-    stamp = Path(os.environ["OUT_DIR"], "stamp")
-    stamp.write_text("")
-    return stamp.stat().st_mtime
 
 
 def state() -> str:
@@ -55,14 +45,13 @@ def main(asked: dict[str, Any]) -> None:
     emulator = Emulator(*PORTS)
     emulator.configure(asked["applied"])
     told: dict[str, Any] = {"before": state()}
-    began_s = wall_s()
     try:
         certified = ChannelSpec.from_wire(asked.get("certified", asked["applied"]))
         certificate = certify(certified, PORTS, **{"tolerance_ns": VIRTUAL_TOLERANCE_NS} | asked.get("options", {}))
         told |= {"certificate": certificate.to_wire(), "suspicion": certificate.suspicion()}
     except KeyboardInterrupt:
         told["interrupted"] = True
-    told |= {"wall_s": wall_s() - began_s, "after": state(), "counted": counted}
+    told |= {"after": state(), "counted": counted}
     told["tc"] = json.loads(three_hosts.run("tc -s -j qdisc show"))
     emulator.stop()
     print(json.dumps(told))

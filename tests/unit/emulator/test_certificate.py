@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.certification.certificate import Certificate, Check, CheckVerdict
+from emulator.certification.certificate import Certificate, Check, CheckVerdict, power_text
 from emulator.certification.expectations import Expectations
-from emulator.certification.judging import Judges
+from emulator.certification.judging import RATE_ERROR, RATE_TOLERANCE, Judges
 from emulator.certification.measures import Count
+from emulator.certification.power import wrong_share
 from emulator.channel import ChannelSpec, LinkSpec
-from emulator.impairments import Jitter
+from emulator.impairments import GilbertElliott, Jitter
 
 ALPHA = 0.001
-OK = Check("forward", "rate, bit/s", "ok", 10e6, 10_000_010.0, 9_990_000.0, 10_010_000.0, 50)
+OK = Check("forward", "rate, bit/s", "ok", 10e6, 10_000_010.0, 9_990_000.0, 10_010_000.0, 50, "", 9.99e6, 10.01e6, 0.99)
 FAILED = Check("reverse", "depth of the queue, packets", "failed", 10.0, 9.0, 9.0, 9.0, 1, "not as asked")
 NOT_MEASURED = Check("reverse", "changes with time", "not measured", reason="only the first step is")
 
@@ -77,9 +78,18 @@ def test_a_delay_may_be_longer_by_the_clocks_tolerance_and_never_shorter(measure
     assert judge(ALPHA).verdict == verdict
 
 
-@pytest.mark.parametrize(("rate_bps", "verdict"), [(9.985e6, "failed"), (9.995e6, "ok"), (10.02e6, "failed")])
-def test_a_rate_is_right_to_a_thousandth(rate_bps: float, verdict: str) -> None:
-    assert judges(rate_bps=10e6).rate(rate_bps, 50)(ALPHA).verdict == verdict
+@pytest.mark.parametrize(("rate_bps", "verdict"), [(9.994e6, "failed"), (9.996e6, "ok"), (10.006e6, "failed")])
+def test_a_rate_is_right_to_half_a_thousandth(rate_bps: float, verdict: str) -> None:
+    assert judges(rate_bps=10e6).rate(rate_bps, 50, 1_211_200)(ALPHA).verdict == verdict
+
+
+def test_a_rate_that_is_off_by_a_thousandth_is_caught_with_any_error_of_the_measurement_that_is_allowed_for() -> None:
+    check = judges(rate_bps=10e6).rate(10e6, 50, 1_211_200)(ALPHA)
+
+    assert check.detectable_low is not None and check.detectable_high is not None
+    assert 0.999 * 10e6 <= check.detectable_low <= 10e6 * (1 - RATE_TOLERANCE - RATE_ERROR)
+    assert 1.001 * 10e6 >= check.detectable_high >= 10e6 * (1 + RATE_TOLERANCE + RATE_ERROR)
+    assert not check.falls_short
 
 
 @pytest.mark.parametrize(
@@ -97,11 +107,33 @@ def test_one_of_what_must_not_happen_fails() -> None:
 
 
 def test_losses_in_bursts_leave_more_possible_than_as_many_drawn_alone() -> None:
-    alone = judges().share("lost", 0.01, Count(20, 1000))(ALPHA)
-    in_bursts = judges().share("lost", 0.01, Count(20, 1000), packets_each=10)(ALPHA)
+    bursts = GilbertElliott(mean_rate=0.01, burst_packets=5)
+    alone = judges().share("lost", 0.01, Count(35, 1000))(ALPHA)
+    in_bursts = judges(loss=bursts).share_in_bursts("lost", 64, Count(35, 1000))(ALPHA)
 
-    assert in_bursts.low is not None and alone.low is not None
-    assert in_bursts.low < alone.low
+    assert (alone.verdict, in_bursts.verdict) == ("failed", "ok")
+
+
+def test_a_sample_that_was_cut_says_that_it_finds_less_than_was_aimed_at() -> None:
+    cut, enough = (judges().share("lost", 0.01, Count(n // 100, n), wrong_share(0.01))(ALPHA) for n in (1000, 40_000))
+
+    assert power_text(cut) == "can only exclude 0.000148618 or less, 0.0353584 or more"
+    assert not enough.falls_short
+    assert (cut.aim_low, cut.aim_high, cut.detection_probability) == (0.01 / 1.5, 0.015, 0.99)
+
+
+@pytest.mark.parametrize("tolerance_ns", [1_000, 200_000])
+def test_a_delay_is_excluded_no_closer_than_the_clock_allows(tolerance_ns: int) -> None:
+    check = judges(tolerance_ns).steady_delay("delay, ns", 25_000_000, np.array([25_000_500]), 0)(ALPHA)
+
+    assert (check.detectable_low, check.detectable_high) == (24_999_999 - tolerance_ns, 25_000_001 + tolerance_ns)
+    assert check.falls_short == (tolerance_ns > 25_000)
+
+
+def test_what_cannot_fail_by_chance_takes_none_of_the_error_probability() -> None:
+    nothing, some = (judges().share("lost", asked, Count(0, 1000)) for asked in (0.0, 0.1))
+
+    assert (nothing.by_chance, some.by_chance) == (False, True)
 
 
 def test_burst_lengths_are_judged_by_how_many_bursts_there_were() -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.certification import measures
-from emulator.certification.expectations import BurstLoss, Expectations
+from emulator.certification.bursts import BurstLoss
+from emulator.certification.expectations import Expectations
 from emulator.certification.measures import Count
 from emulator.certification.probing import Seen
 from emulator.channel import ChannelSpec, LinkSpec

@@ -282,6 +282,24 @@ def test_a_certificate_that_failed_is_shown_and_ends_with_1(command: tuple[str, 
     assert json.loads((tmp_path / "c.json").read_text())["checks"] == CHECKS
 
 
+def test_what_a_certificate_would_have_found_wrong_is_printed(url: str, emulator: RecordingEmulator) -> None:
+    power = {"detectable_low": 0.006, "detectable_high": 0.018, "detection_probability": 0.99}
+    aim = {"aim_low": 0.00667, "aim_high": 0.015}
+    emulator.checks = [CHECKS[0] | {"quantity": "share lost"} | power, CHECKS[0] | power | aim]
+
+    printed = owlt("certify", "--emulator", url).output
+    assert "excludes 0.006 or less, 0.018 or more" in printed
+    assert "can only exclude 0.006 or less, 0.018 or more" in printed
+    assert "what a sample of this size finds wrong, with a probability of 99%" in printed
+
+
+def test_the_budget_is_passed_on(url: str, emulator: RecordingEmulator) -> None:
+    emulator.checks = CHECKS[:1]
+    owlt("channel", "certify", "--budget", "10 min", "--emulator", url)
+
+    assert emulator.options == {"budget_s": 600.0}
+
+
 def test_a_certificate_that_is_ok_ends_with_0(url: str, emulator: RecordingEmulator) -> None:
     emulator.checks = CHECKS[:1]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.channel import ChannelSpec
-from reports.certificates import certificate_address, check_words, verdict_words
+from reports.certificates import certificate_address, check_words, limits, verdict_words
 from reports.channels import MOST_STEPS, channel_head, link_words, step_rows, timeline_words
 from reports.load import Channel
 from reports.records import Certificate, Check, WrittenChannel
@@ -192,3 +192,44 @@ def test_a_quantity_is_named_without_its_unit() -> None:
     told = check_words(Check(direction="forward", quantity="one-way delay, p0, ns", verdict="ok"))
 
     assert told.quantity == "one-way delay, p0"
+
+
+CUT = Check(
+    direction="forward",
+    quantity="share of 64-byte frames lost",
+    verdict="ok",
+    asked=0.01,
+    measured=0.012,
+    count=1000,
+    detectable_high=0.035,
+    detection_probability=0.99,
+    aim_low=0.00667,
+    aim_high=0.015,
+)
+
+
+def test_a_check_says_what_its_sample_would_have_found_wrong() -> None:
+    delay = Check(
+        direction="forward",
+        quantity="one-way delay of 64-byte frames, p50, ns",
+        verdict="ok",
+        asked=25e6,
+        measured=25e6,
+        detectable_low=24.999e6,
+        detectable_high=25.001e6,
+        aim_low=24.975e6,
+        aim_high=25.025e6,
+    )
+
+    assert check_words(delay).power == "24.999 ms or less, 25.001 ms or more"
+    assert check_words(CUT).power == "only 0.035 or more"
+
+
+def test_a_channel_of_which_less_was_excluded_than_was_aimed_at_says_so() -> None:
+    whole = CUT.model_copy(update={"detectable_low": 0.0067, "detectable_high": 0.0149})
+
+    assert limits(channel(CUT, whole)) == ["forward share of 64-byte frames lost: can exclude only 0.035 or more"]
+
+
+def test_a_certificate_of_an_earlier_version_says_nothing_of_what_it_would_have_found() -> None:
+    assert check_words(Check(direction="forward", quantity="rate, bit/s", verdict="ok", asked=1e6)).power == "–"
