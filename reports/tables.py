@@ -39,6 +39,8 @@ RECORD_COLUMNS = (
     "ended_at_ns",
     "file_whole_at_ns",
 )
+WITHHELD_COLUMNS = ("waited_ns", "dispatches")
+"""By the machine, beside the summary's `overdue_ns`."""
 SUMMARY_COLUMNS = tuple(
     name
     for name, field in CaptureSummary.model_fields.items()
@@ -52,7 +54,7 @@ LEDGER_COLUMNS = tuple(f"{way}_{name}" for way in ("forward", "reverse") for nam
 
 def runs_csv(results: Results) -> str:
     """One row a run that has a record; cells of what a run does not have are empty."""
-    columns = (*RECORD_COLUMNS, "suspect", *SUMMARY_COLUMNS, *VIEW_COLUMNS, *LEDGER_COLUMNS)
+    columns = (*RECORD_COLUMNS, "suspect", *WITHHELD_COLUMNS, *SUMMARY_COLUMNS, *VIEW_COLUMNS, *LEDGER_COLUMNS)
     return _csv(columns, map(_run_row, results.runs))
 
 
@@ -60,6 +62,7 @@ def _run_row(run: Run) -> dict[str, Any]:
     return {
         **run.record.model_dump(include=set(RECORD_COLUMNS)),
         "suspect": "; ".join(run.suspect),
+        **(run.record.withheld.model_dump(include=set(WITHHELD_COLUMNS)) if run.record.withheld else {}),
         **(run.summary.model_dump(include=set(SUMMARY_COLUMNS)) if run.summary else {}),
         **(run.view.model_dump(include=set(VIEW_COLUMNS)) if run.view else {}),
         **(_ledgers(run.summary) if run.summary else {}),

@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from orchestrator.rigs import namespaces
+from orchestrator.rigs.waits import is_counted
 from tests.conftest import require, require_command
+from tests.load import load
 from tests.system.sweeps import owlt, perform, records
 
 BASELINE = {"rig": "local", "clock": "real", "rate": "unlimited", "delay": "0 s", "file_size": "1 MB"}
+
+LOAD_S = 120.0
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +32,17 @@ def test_a_build_crosses_a_plain_bridge_without_netem(tmp_path: Path) -> None:
     (record,) = records(tmp_path / "results").values()
     assert record["outcome"] == "completed", record["reason"]
     assert record["channel"] == {"forward": {}, "reverse": {}}
+
+
+def test_what_processes_wait_beside_a_load_is_in_the_record_of_a_run(tmp_path: Path) -> None:
+    require(is_counted(os.getpid()), "a kernel that counts what processes wait (CONFIG_SCHED_INFO, PROC_CHILDREN)")
+    with load(LOAD_S):
+        done = perform(tmp_path, tmp_path / "results", **BASELINE)
+
+    assert done.returncode == 0, done.stderr
+    (record,) = records(tmp_path / "results").values()
+    assert record["withheld"]["waited_ns"] > 0.05 * record["withheld"]["session_ns"]
+    assert "the rig's processes waited" in " ".join(record["suspect"])
 
 
 def test_the_rig_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -20,9 +20,12 @@ BUILDS = Path(__file__).parent / "builds"
 def owlt(
     *arguments: object, timeout_s: float = 300, cache_home: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """The command, run to its end; `cache_home` is where its kernel is, if not where it is by default."""
+    """The command, run to its end; `cache_home` is where its kernel is, if not where it is by default.
+
+    Tests share the machine, so that it does not wait for a quiet one.
+    """
     command = [str(Path(sys.executable).parent / "owlt"), *map(str, arguments)]
-    env = os.environ | ({"XDG_CACHE_HOME": str(cache_home)} if cache_home else {})
+    env = {"OWLT_PATIENCE_S": "0"} | os.environ | ({"XDG_CACHE_HOME": str(cache_home)} if cache_home else {})
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=PROJECT, env=env)
 
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.load import load
 from tests.system.sweeps import perform, records
 
 LONGEST_S = 240.0
 
 
-def test_a_run_beside_a_load_on_all_cores_is_marked_with_what_was_withheld(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OWLT_PATIENCE_S", "0")
-
+def test_a_run_beside_a_load_on_all_cores_is_marked_with_what_was_withheld(tmp_path: Path) -> None:
     with load(LONGEST_S):
         builds = ["cfdp", "saratoga"]
         done = perform(tmp_path, tmp_path / "results", clock="real", implementations=builds, certify=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import filecmp
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from reports.metrics import FURTHER, MEASURES
 from reports.protocols import said_of
 from reports.records import WrittenChannel
 from reports.statistics import box_of
+from reports.tables import runs_csv
 from tests.conftest import require_command
 from tests.unit.reports.conftest import (
     FAILED,
@@ -256,6 +258,15 @@ def test_runs_csv_has_what_the_messages_say_of_the_runs_that_were_looked_at(resu
     assert rows[HARDEST]["repeated_file_bytes"] == "1000"
     assert rows[HARDEST]["last_new_data_ns"] == str(view["last_new_data_ns"])
     assert rows[EASIER]["repeated_file_bytes"] == ""
+
+
+def test_runs_csv_has_what_the_machine_withheld_from_runs_on_the_real_clock(results: Path) -> None:
+    change_record(results, HARDEST, withheld={"session_ns": 10**8, "waited_ns": 312, "dispatches": 7})
+
+    rows = {row["run_id"]: row for row in csv.DictReader(io.StringIO(runs_csv(load_results(results))))}
+
+    assert (rows[HARDEST]["waited_ns"], rows[HARDEST]["dispatches"]) == ("312", "7")
+    assert (rows[EASIER]["waited_ns"], rows[EASIER]["dispatches"]) == ("", "")
 
 
 # The ledger
