@@ -26,6 +26,7 @@ out = Console(highlight=False, soft_wrap=True)
 HOSTS: tuple[Host, ...] = ("sender", "receiver")
 CLOCKS = ("one", "two")
 TABLES = ("csv", "parquet")
+WANTED = "a run's directory, such as results/demo/runs/RUN, two captures, or one capture with --at"
 PATHS = "A run's directory; or SENDER.pcap RECEIVER.pcap; or one capture, with --at."
 
 
@@ -62,6 +63,7 @@ def analyse(
     """
     from captures.files.pcap import NotACapture
     from orchestrator.cases import Told, is_run
+    from orchestrator.kinds import refuse_missing
 
     _check("--at", at, ("", *HOSTS))
     _check("--clocks", clocks, CLOCKS)
@@ -78,6 +80,8 @@ def analyse(
         two_clocks=clocks == "two",
     )
     _check_out(directory)
+    for path in paths:
+        refuse_missing(path, "file or directory", WANTED)
     try:
         if len(paths) == 1 and is_run(paths[0]):
             if at or said != Told():

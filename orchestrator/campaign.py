@@ -18,14 +18,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from agents.contract import Implementation
+from emulator.channel import ChannelSpec
 from orchestrator import kernel
 from orchestrator.analysis import FAILURE_NAME, analyse_or_mark, analyse_runs, is_marked
-from orchestrator.catalogue import implementations_of
+from orchestrator.catalogue import implementations_of, not_found
 from orchestrator.channels import channels_of
 from orchestrator.clock import guests_side_by_side
 from orchestrator.doctor import lacks_for, lacks_of_rig
 from orchestrator.errors import Missing, OwltError, ProfileError, SweepMistake
-from orchestrator.load import load_sweep, placed
+from orchestrator.kinds import refuse_missing
+from orchestrator.load import load_keys, placed, sweep_of
 from orchestrator.plan import Plan, plan_sweep, require_same_plan, write_plan
 from orchestrator.record import Outcome
 from orchestrator.recorded import RUNS, Recorded, read_recorded, standing
@@ -63,15 +66,28 @@ class Performed:
 
 
 def resolve(sweep_file: Path) -> Plan:
-    """The plan of a sweep file. Raises ProfileError for what cannot be used as written."""
-    sweep = load_sweep(sweep_file)
-    if sweep.rig == "local" and sweep.clock != "real":
-        mistake = f"clock: got {sweep.clock!r}, wanted real, the only clock of the local rig; write 'clock: real'"
-        raise placed(sweep_file, [mistake])
+    """The plan of a sweep file. Raises ProfileError for what cannot be used as written, with every mistake in it."""
+    document = load_keys(sweep_file)
     try:
-        builds, channels = implementations_of(sweep), channels_of(sweep)
+        sweep = sweep_of(document)
     except SweepMistake as problem:
-        raise placed(sweep_file, str(problem).splitlines()) from None
+        names = [*not_found("implementation", document), *not_found("channel", document)]
+        raise placed(sweep_file, [*str(problem).splitlines(), *names]) from None
+    mistakes = []
+    if sweep.rig == "local" and sweep.clock != "real":
+        mistakes = [f"clock: got {sweep.clock!r}, wanted real, the only clock of the local rig; write 'clock: real'"]
+    builds: dict[str, Implementation] = {}
+    channels: dict[str, ChannelSpec] = {}
+    try:
+        builds = implementations_of(sweep)
+    except SweepMistake as problem:
+        mistakes += str(problem).splitlines()
+    try:
+        channels = channels_of(sweep)
+    except SweepMistake as problem:
+        mistakes += str(problem).splitlines()
+    if mistakes:
+        raise placed(sweep_file, mistakes)
     try:
         return plan_sweep(sweep, builds, channels)
     except SweepMistake as problem:
@@ -202,6 +218,7 @@ def make_report(results: Path) -> Path:
     """The report of a results directory, from its records and captures alone. Returns its page."""
     from reports.build import ReportError, build_report
 
+    refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
     if not (results / "runs").is_dir():
         raise OwltError(f"{results}: is not a results directory (it has no runs/); wanted one that 'owlt run' made")
     with _files_may_fail(results, f"owlt report {shlex.quote(str(results))}"):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from agents.contract import Implementation
 from agents.load import ContractError, load_implementation
@@ -14,10 +14,13 @@ from orchestrator.sweep import Sweep
 from orchestrator.variants import variants
 
 PROFILES = Path(__file__).parents[1] / "profiles"
+ProfileKind = Literal["implementation", "channel"]
+_KEYS = {"implementation": "implementations", "channel": "channel"}
+"""Of a sweep, by what it names there."""
 _LISTS = {"implementation": "owlt implementations", "channel": "owlt channel list"}
 
 
-def profile_path(kind: Literal["implementation", "channel"], name: str) -> Path:
+def profile_path(kind: ProfileKind, name: str) -> Path:
     """The file of a profile that comes with owlt, by its name, or a file of that path.
 
     Raises NotFound for a name, NoSuchFile for a path, ProfileError for a file of another kind.
@@ -56,8 +59,9 @@ def implementations_of(sweep: Sweep) -> dict[str, Implementation]:
     Raises SweepMistake for those that are not found, do not work on the sweep's clock, share a name or have no such
     parameter; ProfileError for one whose file is not as the contract wants it.
     """
-    builds = _builds(sweep)
-    if mistakes := [*_clock_mistakes(sweep, builds), *_naming_mistakes(sweep, builds)]:
+    builds, mistakes = _builds(sweep)
+    mistakes += [*_clock_mistakes(sweep, builds), *_naming_mistakes(sweep, builds, some_are_missing=bool(mistakes))]
+    if mistakes:
         raise SweepMistake("\n".join(mistakes))
     found: dict[str, Implementation] = {}
     for name, plain in builds.items():
@@ -68,26 +72,43 @@ def implementations_of(sweep: Sweep) -> dict[str, Implementation]:
     return found
 
 
-def _builds(sweep: Sweep) -> dict[str, Implementation]:
+def not_found(kind: ProfileKind, document: Mapping[str, Any]) -> list[str]:
+    """The mistakes in a sweep's names of implementations or channels: those that are no profile's, and no file's path.
+
+    `document` is the sweep as it is written, whatever else is wrong with it.
+    """
+    key = _KEYS[kind]
+    written = document.get(key)
+    names = written if isinstance(written, list) else [written]
+    return [mistake for name in names if isinstance(name, str) and (mistake := mistake_in_name(kind, name))]
+
+
+def mistake_in_name(kind: ProfileKind, name: str) -> str:
+    """What is wrong with a name in a sweep that no profile has, or a path where no file is; "" where nothing is."""
+    try:
+        profile_path(kind, name)
+    except NotFound as problem:
+        return f"{_KEYS[kind]}: got {name!r}, wanted a name or the path of a file; {problem.next_step}"
+    except NoSuchFile as problem:
+        return f"{_KEYS[kind]}: {problem}"
+    except ProfileError:  # it is there; what is wrong with it is told when it is read
+        pass
+    return ""
+
+
+def _builds(sweep: Sweep) -> tuple[dict[str, Implementation], list[str]]:
+    """Those that are found, by name, and the mistakes in their names."""
     found: dict[str, Implementation] = {}
     mistakes = []
     for wanted in sweep.implementations:
-        try:
-            build = find_implementation(wanted)
-        except NotFound as problem:
-            mistakes.append(
-                f"implementations: got {wanted!r}, wanted a name or the path of a file; {problem.next_step}"
-            )
+        if mistake := mistake_in_name("implementation", wanted):
+            mistakes.append(mistake)
             continue
-        except NoSuchFile as problem:
-            mistakes.append(f"implementations: {problem}")
-            continue
+        build = find_implementation(wanted)
         if build.name in found:
             mistakes.append(f"implementations: {wanted!r} and another are both named {build.name!r}; rename one")
         found[build.name] = build
-    if mistakes:
-        raise SweepMistake("\n".join(mistakes))
-    return found
+    return found, mistakes
 
 
 def _clock_mistakes(sweep: Sweep, builds: dict[str, Implementation]) -> Iterator[str]:
@@ -99,10 +120,10 @@ def _clock_mistakes(sweep: Sweep, builds: dict[str, Implementation]) -> Iterator
             )
 
 
-def _naming_mistakes(sweep: Sweep, builds: dict[str, Implementation]) -> Iterator[str]:
+def _naming_mistakes(sweep: Sweep, builds: dict[str, Implementation], some_are_missing: bool) -> Iterator[str]:
     for key, names in (("parameters", sweep.parameters), ("told", sweep.told)):
         for name in names:
-            if name not in builds:
+            if name not in builds and not some_are_missing:
                 next_step = did_you_mean(name, builds, f"it has {', '.join(builds)}")
                 yield f"{key}.{name}: is not an implementation of this sweep; {next_step}"
     for name, build in builds.items():

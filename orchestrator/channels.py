@@ -7,8 +7,8 @@ from pathlib import Path
 from emulator.channel import ChannelSpec
 from emulator.channel_file import Changes, ChannelProfile, load_channel
 from emulator.faults import InvalidChannel
-from orchestrator.catalogue import PROFILES, profile_path
-from orchestrator.errors import NoSuchFile, NotFound, ProfileError, SweepMistake
+from orchestrator.catalogue import PROFILES, mistake_in_name, profile_path
+from orchestrator.errors import ProfileError, SweepMistake
 from orchestrator.sweep import Sweep
 
 
@@ -39,20 +39,16 @@ def channels_of(sweep: Sweep) -> dict[str, ChannelSpec]:
     files: dict[str, Path] = {}
     mistakes = []
     for wanted in sweep.channel or []:
-        try:
-            path = profile_path("channel", wanted)
-            profile = find_channel(wanted)
-        except NotFound as problem:
-            mistakes.append(f"channel: got {wanted!r}, wanted a name or the path of a file; {problem.next_step}")
-        except NoSuchFile as problem:
-            mistakes.append(f"channel: {problem}")
-        else:
-            if twin := files.get(profile.name):
-                mistakes.append(
-                    f"channel: {twin} and {path} are both named {profile.name!r}, wanted a name for each; "
-                    "change 'name:' in one of them"
-                )
-            found[profile.name], files[profile.name] = profile.channel, path
+        if mistake := mistake_in_name("channel", wanted):
+            mistakes.append(mistake)
+            continue
+        path, profile = profile_path("channel", wanted), find_channel(wanted)
+        if twin := files.get(profile.name):
+            mistakes.append(
+                f"channel: {twin} and {path} are both named {profile.name!r}, wanted a name for each; "
+                "change 'name:' in one of them"
+            )
+        found[profile.name], files[profile.name] = profile.channel, path
     if mistakes:
         raise SweepMistake("\n".join(mistakes))
     return found

@@ -22,7 +22,9 @@ def dissect(
     from captures.protocols.details import packet_details
     from captures.protocols.tshark import NoDissection
     from orchestrator.cases import Told, case_of_captures
+    from orchestrator.kinds import refuse_missing
 
+    refuse_missing(capture, wanted="a capture: a pcap or pcapng file")
     try:
         columns = read_columns(capture)
     except NotACapture as problem:

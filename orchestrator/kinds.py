@@ -23,13 +23,17 @@ _USE: dict[Kind, str] = {
 }
 
 
-def refuse_missing(path: Path) -> None:
-    """Raises NoSuchFile for a path where no file is. One that cannot be looked at is left to its reader."""
+def refuse_missing(path: Path, thing: str = "file", wanted: str = "") -> None:
+    """Raises NoSuchFile for a path where nothing is. One that cannot be looked at is left to its reader.
+
+    `thing` is what the path would lead to, `wanted` what a reader wants of it.
+    """
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         where = "(paths count from where owlt is run)"
-        raise NoSuchFile(f"there is no such file: {path.absolute()} {where}") from None
+        then = f"; wanted {wanted}" if wanted else ""
+        raise NoSuchFile(f"there is no such {thing}: {path.absolute()} {where}{then}") from None
     except OSError:
         return
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from agents.explaining import explained
 from agents.places import Places, place
 from agents.yaml_file import NotYaml, parse_yaml, read_text
-from orchestrator.errors import ProfileError
+from orchestrator.errors import ProfileError, SweepMistake
 from orchestrator.kinds import refuse_missing, refuse_other_kind
 from orchestrator.sweep import Sweep
 
@@ -40,16 +40,30 @@ def load_sweep(path: Path) -> Sweep:
 
     Raises ProfileError naming every key that is unknown, missing or has a value that cannot be.
     """
+    try:
+        return sweep_of(load_keys(path))
+    except SweepMistake as problem:
+        raise placed(path, str(problem).splitlines()) from None
+
+
+def load_keys(path: Path) -> dict[str, Any]:
+    """The keys and values of a file that looks like a sweep. Raises ProfileError for any other."""
     document = read_document(path)
     if not isinstance(document, dict):
         raise ProfileError(
             f"{path}: got {type(document).__name__}, wanted keys and values as in profiles/sweeps/demo.yaml"
         )
     refuse_other_kind(path, "sweep")
+    return document
+
+
+def sweep_of(document: dict[str, Any]) -> Sweep:
+    """The sweep of these keys. Raises SweepMistake for every one that is unknown, missing or cannot be."""
     try:
         return Sweep.model_validate(document)
     except ValidationError as problem:
-        raise placed(path, _known_once([_as_written(line, document) for line in explained(problem, Sweep)])) from None
+        mistakes = _known_once([_as_written(line, document) for line in explained(problem, Sweep)])
+        raise SweepMistake("\n".join(mistakes)) from None
 
 
 def _as_written(line: str, document: dict[str, Any]) -> str:

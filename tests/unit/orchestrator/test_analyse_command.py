@@ -226,7 +226,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
         ([SENDER, RECEIVER, "--rate", "fast"], "--rate: "),
         ([SENDER, RECEIVER, "--implementation", "cdfp"], "cdfp"),
         ([DATA / "README.md", RECEIVER], "README.md: begins with"),
-        ([DATA / "none.pcap", RECEIVER], "none.pcap: No such file or directory"),
+        ([DATA / "none.pcap", RECEIVER], "wanted a run's directory, such as results/demo/runs/RUN, two captures"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path, arguments: list[object], said: str) -> None:

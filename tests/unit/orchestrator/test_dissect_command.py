@@ -34,7 +34,7 @@ def test_the_fields_of_a_frame_are_shown_by_layer() -> None:
         ((CAPTURE, 0), "got frame 0, wanted one of 1 to"),
         ((CAPTURE, 10_000), "got frame 10000, wanted one of 1 to"),
         ((DATA / "README.md", 1), "README.md: begins with"),
-        ((DATA / "none.pcap", 1), "none.pcap: No such file"),
+        ((DATA / "none.pcap", 1), "there is no such file: .*none.pcap .*wanted a capture: a pcap or pcapng file"),
         ((CAPTURE, 1, "--implementation", "cdfp"), "cdfp"),
     ],
 )
