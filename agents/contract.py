@@ -59,6 +59,10 @@ _LISTS = ("udp_ports", "tcp_ports", "multicast_groups")
 """Of a session: what may hold placeholders."""
 
 
+Capability = Literal["IPC_LOCK", "NET_ADMIN", "SYS_NICE"]
+"""Of capabilities(7), those that a build may ask for: none of them reaches beyond its host of the rig."""
+
+
 class SessionPorts(Value):
     """What belongs to the run in a capture, between the two test addresses. Numbers, ranges or {placeholders}."""
 
@@ -254,6 +258,13 @@ class Implementation(Value):
     run_directory: Annotated[
         Space, Field(description="how much a side may write; left out: three sizes of the file and 64 MB")
     ] = Space()
+    capabilities: Annotated[
+        list[Capability],
+        Field(
+            description="privileges of its programs beside those over files, low ports and raw sockets: any of "
+            "IPC_LOCK, NET_ADMIN, SYS_NICE; left out: none"
+        ),
+    ] = []
     starts_first: Annotated[Role, Field(description="the side that is started first; left out: receiver")] = "receiver"
     sender: Annotated[Side, Field(description="the side that has the file")]
     receiver: Annotated[Side, Field(description="the side that gets the file")]

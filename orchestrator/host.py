@@ -21,17 +21,22 @@ sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
 
 import paramiko  # noqa: E402
 
-from orchestrator.confinement import LEFT, confined  # noqa: E402
+from orchestrator.confinement import ALONE, LEFT, WITHOUT_A_RUN_BYTES, Room, confined  # noqa: E402
 from orchestrator.exit_status import BY_SIGNAL, how_ended  # noqa: E402
-from orchestrator.program import GROUP_COMMAND, Program  # noqa: E402
+from orchestrator.program import GROUP_COMMAND, LINE_CHARACTERS, Program  # noqa: E402
 
 COMMAND_LIMIT_S = 60.0
-ANSWER_BYTES = 16_000_000
+ANSWER_BYTES = 4_000_000
+SHOWN_CHARACTERS = 200
+FLOODED = -1000
+"""What stands for the exit status of a command that wrote more than anybody reads."""
 LATE = 124
 """The exit status of timeout(1)."""
 
 TERMINAL = ("dumb", 500, 50)
 """What a program that is typed to is told of its terminal: kind, columns, lines. No line of a dialogue is so long."""
+
+_STOPPED = r"cat /proc/[0-9]*/stat 2>/dev/null | sed -nE 's/^[0-9]+ \((.*)\) T [0-9]+ [0-9]+ '$1' .*/\1/p'"
 
 
 class HostError(Exception):
@@ -52,7 +57,7 @@ def last_line(done: Completed) -> str:
     for stream in (done.stderr, done.stdout):
         lines = [line.strip() for line in stream.decode(errors="replace").splitlines() if not line.startswith(LEFT)]
         if said := [line for line in lines if line]:
-            return said[-1]
+            return said[-1][-LINE_CHARACTERS:]
     return "it said nothing"
 
 
@@ -119,7 +124,8 @@ class Host:
     def run(self, command: Sequence[str], deadline_s: float = COMMAND_LIMIT_S) -> Completed:
         """Run a short command to its end. Raises HostError past the deadline; an exit status is the caller's.
 
-        Of each stream ANSWER_BYTES are read. A command that writes more waits, and does not end.
+        Of each stream ANSWER_BYTES are read. A command that writes more finds nobody who reads on, and has the exit
+        status FLOODED.
         """
         line = shlex.join(command)
         channel = self._session(f"exec {line} </dev/null")
@@ -128,6 +134,8 @@ class Host:
         def drain(name: str, receive: Callable[[int], bytes]) -> None:
             while len(streams[name]) < ANSWER_BYTES and (chunk := receive(65536)):
                 streams[name] += chunk
+            if len(streams[name]) >= ANSWER_BYTES:
+                channel.close()
 
         drains = [
             threading.Thread(target=drain, args=args, daemon=True)
@@ -139,16 +147,22 @@ class Host:
         for reading in drains if ended else []:
             reading.join(deadline_s)
         channel.close()
+        if any(len(stream) >= ANSWER_BYTES for stream in streams.values()):
+            return Completed(FLOODED, bytes(streams["out"]), bytes(streams["err"]))
         if not ended:
-            raise HostError(f"{self.role}: {line!r} gave no end within {deadline_s:g} s")
+            shown = line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}..."
+            raise HostError(f"{self.role}: {shown!r} did not finish within {deadline_s:g} s")
         return Completed(channel.exit_status, bytes(streams["out"]), bytes(streams["err"]))
 
-    def run_foreign(self, command: Sequence[str], deadline_s: float) -> Completed:
+    def run_foreign(
+        self, command: Sequence[str], deadline_s: float, room: Room | None = None, capabilities: Sequence[str] = ()
+    ) -> Completed:
         """Run a command that is not ours to its end, or end it and all it started: exit status LATE past the deadline.
 
-        What it leaves running ends with it.
+        What it leaves running ends with it. It has a process group of its own, so that it cannot stop timeout(1).
         """
-        bounded = ["timeout", "--kill-after=2", f"{deadline_s:g}", *confined(command)]
+        enclosed = confined(command, room or Room(self.base, ALONE, WITHOUT_A_RUN_BYTES), {}, capabilities)
+        bounded = ["timeout", "--kill-after=2", f"{deadline_s:g}", "setsid", *enclosed]
         end_s = time.monotonic() + deadline_s
         done = self.run(bounded, deadline_s + COMMAND_LIMIT_S)
         was_killed = done.exit_status == BY_SIGNAL and time.monotonic() >= end_s  # timeout(1) kills itself as well
@@ -182,12 +196,18 @@ class Host:
         script = f"{GROUP_COMMAND}; cd {shlex.quote(directory)} && exec {line}"
         session = self._session(script, terminal=terminal)
         try:
-            return Program(self.role, session, logs, news or threading.Condition(), self._signal_group)
+            news = news or threading.Condition()
+            return Program(self.role, session, logs, news, self._signal_group, self._stopped_in)
         except ConnectionError as problem:
             raise HostError(str(problem)) from problem
 
     def _signal_group(self, name: str, group: int) -> None:
         self.run(["kill", f"-{name}", "--", f"-{group}"])
+
+    def _stopped_in(self, session: int) -> list[str]:
+        """The names of the session's processes that a signal has stopped (proc_pid_stat(5))."""
+        stopped = self.run(["sh", "-c", _STOPPED, "sh", str(session)]).stdout.decode(errors="replace")
+        return stopped.splitlines()
 
     @property
     def files(self) -> paramiko.SFTPClient:

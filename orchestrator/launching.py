@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from agents.contract import ROLES, Implementation, Role
 from agents.side import Exchange, Ready
-from orchestrator.confinement import NO_SUCH_PROGRAM, confined, left_running
+from orchestrator.confinement import CANNOT_CONFINE, NO_SUCH_PROGRAM, NOT_CONFINED, confined, left_running
 from orchestrator.exit_status import how_ended
 from orchestrator.findings import Ended, Findings, GaveUp
 from orchestrator.host import Host
@@ -22,6 +22,7 @@ from orchestrator.plan import Run
 from orchestrator.program import OUTPUT_LIMIT_BYTES, Program
 from orchestrator.record import Outcome
 from orchestrator.rigs.rig import Rig
+from orchestrator.staging import Staged
 from orchestrator.watching import WHOLE
 
 LAST_CHANCE_RTTS = 4
@@ -32,21 +33,21 @@ NOT_LOADED = 127
 
 
 def launch(
-    builds: dict[Role, Implementation],
+    staged: Staged,
     rig: Rig,
-    paths: dict[str, str],
     directory: Path,
     found: Findings,
     undo: ExitStack,
 ) -> None:
     """Start the side that the implementation names first, wait until it is ready, start the other."""
     hosts = {"sender": rig.sender.host, "receiver": rig.receiver.host}
+    builds, paths = staged.builds, staged.paths
     first = builds["sender"].starts_first
     for role in sorted(ROLES, key=lambda role: role != first):
         side, host = builds[role].side(role), hosts[role]
         found.sides[role] = side
         program = host.start(
-            confined(side.command, side.environment),
+            confined(side.command, staged.rooms[role], side.environment, builds[role].capabilities),
             paths[role],
             directory / role,
             found.news,
@@ -142,6 +143,8 @@ def wait_for_end(run: Run, implementation: Implementation, watch: Program, found
         complain_of_failures(found)
         late: Role = next((role for role in _awaited(implementation) if not found.has_ended(role)), "receiver")
         told = f"the {late} had not ended {limit_s:g} s after the launch, its time limit"
+        if stopped := found.programs[late].stopped_processes:
+            told += f"; stopped by a signal: {', '.join(stopped)}"
         raise Ended(Outcome.TIMED_OUT, told + found.programs[late].last_words)
 
 
@@ -180,6 +183,8 @@ def _complain_of_what_is_unsupported(implementation: Implementation, found: Find
     """Raise Ended for a program that says so by its exit status, and for one that could not be loaded."""
     for role, program in found.programs.items():
         status = program.wait(0)
+        if status == NOT_CONFINED and program.wrote_line(CANNOT_CONFINE):
+            raise Ended(Outcome.ABORTED, f"the {role} was not started{program.last_words}")
         if status == NOT_LOADED and _BROKEN.search(program.last_line):
             raise Ended(Outcome.ABORTED, how_it_ended(role, program))
         if status == implementation.unsupported_exit_status:

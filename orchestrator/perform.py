@@ -40,12 +40,16 @@ def perform(run: Run, setting: Setting, directory: Path, observe: Observe) -> Ru
     """
     directory.mkdir(parents=True, exist_ok=True)
     findings = Findings()
+    setting.rig.endings.take()
     try:
         with ExitStack() as undo:
             _phases(run, setting, directory, findings, undo, observe)
         outcome, reason = Outcome.COMPLETED, ""
+        findings.suspect += setting.rig.endings.take()
     except Ended as end:
-        outcome, reason = end.outcome, end.reason
+        endings = list(map(printable, setting.rig.endings.take()))
+        outcome = Outcome.FAILED if endings and end.outcome is Outcome.TIMED_OUT else end.outcome
+        reason = "; ".join([*endings, end.reason])
     except (HostError, EmulatorError, OSError, EOFError) as problem:
         outcome, reason = Outcome.ABORTED, printable(f"the rig failed: {problem}")
     record = _record(run, setting, findings, outcome, reason)
@@ -71,7 +75,7 @@ def _phases(run: Run, setting: Setting, directory: Path, found: Findings, undo: 
         found.facts["started_at_ns"] = time.time_ns()
         try:
             start_timeline(run, setting)
-            launch(staged.builds, rig, staged.paths, directory, found, undo)
+            launch(staged, rig, directory, found, undo)
             observe("transfer")
             wait_for_end(run, implementation, watch, found)
         finally:

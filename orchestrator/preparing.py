@@ -8,27 +8,54 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import PurePosixPath
 
-from agents.contract import Role
-from agents.side import Side
-from orchestrator.confinement import left_running
+from agents.contract import Implementation, Role
+from orchestrator.confinement import FIRST, LAST, NOT_CONFINED, Room, left_running
 from orchestrator.exit_status import how_ended
 from orchestrator.findings import Ended, Findings
-from orchestrator.host import LATE, Completed, Host, last_line
+from orchestrator.host import ANSWER_BYTES, FLOODED, LATE, Completed, Host, last_line
 from orchestrator.record import Outcome
 from orchestrator.rigs.rig import CARD_RATE_BPS, TestHost, card_command
 
 PREPARING_S = 600.0
 
 
-def make_run_directory(host: Host, run_id: str, undo: ExitStack, size_bytes: int | None = None) -> str:
-    """A fresh directory for a run; with a size, a file system of its own that holds no more."""
+_MAKE = f"""set -e
+mkdir -p "$1" "$1.room"
+mount -t tmpfs -o "size=$2,mode=755,nosuid,nodev" owlt-run "$1.room"
+mkdir -m 755 "$1.room/run"
+mkdir -m 1777 "$1.room/tmp" "$1.room/shm"
+mount --bind "$1.room/run" "$1"
+cat {FIRST} - {LAST} >"$1.mounts" <<END
+$1.room/tmp /tmp none bind 0 0
+$1.room/tmp /var/tmp none bind 0 0
+$1.room/shm /dev/shm none bind 0 0
+END
+"""
+_REMOVE = 'umount -l "$1" "$1.room"; rm -rf "$1" "$1.room" "$1.mounts"'
+
+
+def make_directory(host: Host, run_id: str, undo: ExitStack) -> str:
+    """A fresh directory for a run on a host without a build."""
     path = f"{host.base}/runs/{run_id}"
     host.check(["mkdir", "-p", path])
     undo.callback(host.run, ["rm", "-rf", path])
-    if size_bytes is not None:
-        host.check(["mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=755", "tmpfs", path])
-        undo.callback(host.run, ["umount", "-l", path])
     return path
+
+
+def make_run_directory(host: Host, run_id: str, undo: ExitStack, size_bytes: int) -> str:
+    """A fresh directory for a run on a host with a build.
+
+    It lies on a file system of its own, as the build's /tmp, /var/tmp and /dev/shm do: together they hold `size_bytes`.
+    """
+    path = f"{host.base}/runs/{run_id}"
+    undo.callback(host.run, ["sh", "-c", _REMOVE, "sh", path])
+    host.check(["sh", "-c", _MAKE, "sh", path, str(size_bytes)])
+    return path
+
+
+def room_of(host: Host, run_dir: str, size_bytes: int) -> Room:
+    """What a run's programs on a host have, whose run directory was made with `make_run_directory`."""
+    return Room(host.base, f"{run_dir}.mounts", size_bytes)
 
 
 def is_full(host: Host, path: str) -> bool:
@@ -37,12 +64,21 @@ def is_full(host: Host, path: str) -> bool:
     return told.exit_status == 0 and int(told.stdout) == 0
 
 
-def prepare(role: Role, side: Side, end: TestHost, peer: str, run_dir: str, found: Findings, undo: ExitStack) -> None:
+def prepare(
+    role: Role,
+    build: Implementation,
+    end: TestHost,
+    peer: str,
+    run_dir: str,
+    room: Room,
+    found: Findings,
+    undo: ExitStack,
+) -> None:
     """Write the side's files, run its commands, set its sysctls, its card and its route.
 
     Raises Ended when one is refused, or gives no end.
     """
-    host = end.host
+    host, side = end.host, build.side(role)
     for name, text in side.files.items():
         path = PurePosixPath(run_dir, name)
         host.check(["mkdir", "-p", str(path.parent)])
@@ -50,7 +86,7 @@ def prepare(role: Role, side: Side, end: TestHost, peer: str, run_dir: str, foun
             file.write(text)
     for command in side.prepare:
         in_place = ["sh", "-c", 'cd "$0" && exec "$@"', run_dir, *command]
-        done = host.run_foreign(in_place, PREPARING_S)
+        done = host.run_foreign(in_place, PREPARING_S, room, build.capabilities)
         said = done.stderr.decode(errors="replace")
         found.left_running.setdefault(role, []).extend(left_running(said))
         _accept(role, command, done, Outcome.FAILED)
@@ -86,5 +122,8 @@ def _accept(role: Role, command: list[str], done: Completed, otherwise: Outcome)
     if done.exit_status != 0:
         last = last_line(done)
         is_late = done.exit_status == LATE
-        ended = f"gave no end within {PREPARING_S:g} s" if is_late else how_ended(done.exit_status)
-        raise Ended(otherwise, f"the {role}'s host: {' '.join(command)} {ended}: {last}")
+        ended = f"did not finish within {PREPARING_S:g} s" if is_late else how_ended(done.exit_status)
+        if done.exit_status == FLOODED:
+            ended = f"wrote more than {ANSWER_BYTES / 1e6:g} MB to its output, and was ended"
+        outcome = Outcome.ABORTED if done.exit_status == NOT_CONFINED else otherwise
+        raise Ended(outcome, f"the {role}'s host: {' '.join(command)} {ended}: {last}")

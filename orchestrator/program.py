@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import paramiko
 
 START_LIMIT_S = 60.0
+OF_UNSHARE = "unshare: sigprocmask unblock failed"
+"""What unshare(1), around each build, prints when its namespace was ended; no word of the build."""
 TERM_GRACE_S = 2.0
 LINE_CHARACTERS = 300
 LONGEST_LINE_BYTES = 65536
@@ -95,12 +97,15 @@ class Output:
     def last_line(self) -> str:
         """The last line that has anything in it and is not ours, cut to LINE_CHARACTERS."""
         lines = bytes(self._bytes[-4096:]).decode(errors="replace").splitlines()
-        told = (line.strip() for line in reversed(lines) if not line.startswith(LEFT))
+        told = (line.strip() for line in reversed(lines) if not line.startswith((LEFT, OF_UNSHARE)))
         return next(filter(None, told), "")[-LINE_CHARACTERS:]
 
 
 class Program:
-    """A program that was started on a host. `end_group` sends a signal, by name, to a process group there."""
+    """A program that was started on a host.
+
+    `end_group` sends a signal, by name, to a process group there, `stopped_in` names what is stopped in a session.
+    """
 
     def __init__(
         self,
@@ -109,11 +114,13 @@ class Program:
         logs: Path,
         news: threading.Condition,
         end_group: Callable[[str, int], None],
+        stopped_in: Callable[[int], list[str]],
     ) -> None:
         self._role = role
         self._channel = channel
         self._news = news
         self._end_group = end_group
+        self._stopped_in = stopped_in
         self._streams = {"out": Output(logs.with_suffix(".out")), "err": Output(logs.with_suffix(".err"))}
         self._drains = [
             threading.Thread(target=self._drain, args=args, daemon=True)
@@ -232,6 +239,11 @@ class Program:
     def running(self) -> bool:
         """Whether it has not ended yet."""
         return not self._channel.exit_status_ready()
+
+    @property
+    def stopped_processes(self) -> list[str]:
+        """The names of its processes that a signal, such as SIGSTOP, has stopped."""
+        return self._stopped_in(self._group)
 
     def signal(self, name: str) -> None:
         """Send a signal, such as "INT", to its whole process group."""

@@ -47,7 +47,7 @@ def _fault(mode: int, is_inside: bool, size_bytes: int, on_disk_bytes: int, most
         return f"is {kind}, not a regular file"
     if not is_inside:
         return "is not in the run directory: one of the directories above it is a symbolic link"
-    if size_bytes > most_bytes:
+    if size_bytes > max(most_bytes, on_disk_bytes):
         return (
             f"is a sparse file of {size_bytes} bytes, of which {on_disk_bytes} are stored; "
             f"its run directory holds {most_bytes}"

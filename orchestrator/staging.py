@@ -16,11 +16,12 @@ from agents.explaining import explained
 from agents.placeholders import RunValues
 from agents.side import Side
 from orchestrator.binaries import find_programs
+from orchestrator.confinement import Room
 from orchestrator.error_rates import equivalent_bit_error_rate
 from orchestrator.findings import Ended, Findings
 from orchestrator.host import Host
 from orchestrator.plan import Run
-from orchestrator.preparing import make_run_directory, prepare
+from orchestrator.preparing import make_directory, make_run_directory, prepare, room_of
 from orchestrator.record import Outcome
 from orchestrator.rigs.rig import Rig
 from orchestrator.seeds import derived_seed
@@ -39,6 +40,7 @@ class Staged:
     paths: dict[str, str]
     received: str
     space_bytes: int
+    rooms: dict[Role, Room]
     builds: dict[Role, Implementation]
 
 
@@ -46,16 +48,19 @@ def stage(run: Run, setting: Setting, found: Findings, undo: ExitStack) -> Stage
     """Put everything in place; `undo` takes it away again. Raises Ended where the build cannot do this run."""
     rig, implementation = setting.rig, setting.implementation_of(run)
     _refuse_what_is_beyond(run, implementation)
-    paths = _make_run_directories(run, implementation, rig, undo)
+    space_bytes = implementation.run_directory.bytes_for(run.permutation.file_size_bytes)
+    paths = _make_run_directories(run, rig, space_bytes, undo)
     file, found.facts["file_sha256"] = _stage_file(run, setting, found)
     received = implementation.received_at(paths["receiver"], PurePosixPath(file).name)
     rig.receiver.host.check(["mkdir", "-p", str(PurePosixPath(received).parent)])
     builds = _rendered(run, setting, file, received, paths, found)
     found.facts["session"] = session_of(builds["sender"], rig)
-    prepare("sender", builds["sender"].sender, rig.sender, rig.receiver.address, paths["sender"], found, undo)
-    prepare("receiver", builds["receiver"].receiver, rig.receiver, rig.sender.address, paths["receiver"], found, undo)
-    space_bytes = implementation.run_directory.bytes_for(run.permutation.file_size_bytes)
-    return Staged(paths, received, space_bytes, builds)
+    rooms: dict[Role, Room] = {}
+    ends = (rig.sender, rig.receiver)
+    for role, end, peer in zip(ROLES, ends, reversed(ends), strict=True):
+        rooms[role] = room_of(end.host, paths[role], space_bytes)
+        prepare(role, builds[role], end, peer.address, paths[role], rooms[role], found, undo)
+    return Staged(paths, received, space_bytes, rooms, builds)
 
 
 def session_of(implementation: Implementation, rig: Rig) -> dict[str, Any]:
@@ -76,11 +81,11 @@ def _refuse_what_is_beyond(run: Run, implementation: Implementation) -> None:
         raise Ended(Outcome.UNSUPPORTED, f"not launched: {beyond}")
 
 
-def _make_run_directories(run: Run, implementation: Implementation, rig: Rig, undo: ExitStack) -> dict[str, str]:
+def _make_run_directories(run: Run, rig: Rig, space_bytes: int, undo: ExitStack) -> dict[str, str]:
     """A directory on each host; those of the build hold no more than its profile says."""
-    size_bytes = implementation.run_directory.bytes_for(run.permutation.file_size_bytes)
-    sizes = {rig.sender.host: size_bytes, rig.receiver.host: size_bytes, rig.emulator: None}
-    return {host.role: make_run_directory(host, run.run_id, undo, size) for host, size in sizes.items()}
+    hosts = (rig.sender.host, rig.receiver.host)
+    paths = {host.role: make_run_directory(host, run.run_id, undo, space_bytes) for host in hosts}
+    return paths | {rig.emulator.role: make_directory(rig.emulator, run.run_id, undo)}
 
 
 def _stage_file(run: Run, setting: Setting, found: Findings) -> tuple[str, str]:

@@ -38,7 +38,7 @@ from orchestrator.plan import Batch, Plan, Run
 from orchestrator.record import Outcome, RunRecord, write_record
 from orchestrator.recorded import RUNS, read_recorded, standing
 from orchestrator.retries import fault, is_repeated_now, needs_quiet
-from orchestrator.rigs import guest
+from orchestrator.rigs import guest, warden
 from orchestrator.rigs.quiet import PATIENCE_S, Patience
 from orchestrator.rigs.rig import CARD_RATE_BPS
 from orchestrator.rigs.waits import ProcessorWaits, Waited, is_counted
@@ -547,7 +547,10 @@ def hang_limit_s(run: Run, implementation: Implementation) -> float:
 
 
 def _lines(worker: subprocess.Popen[str], limit_s: Callable[[], float]) -> Iterator[str]:
-    """The worker's lines as they come; ends with it, or raises WorkerHung after a silence of `limit_s`."""
+    """The worker's lines as they come; ends with it, or raises WorkerHung after a silence of `limit_s`.
+
+    A guest is asked first to end its build, which may only compute.
+    """
     arrived: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def read() -> None:
@@ -558,14 +561,19 @@ def _lines(worker: subprocess.Popen[str], limit_s: Callable[[], float]) -> Itera
         arrived.put(None)
 
     threading.Thread(target=read, daemon=True).start()
+    asked = False
     while True:
         silence_s = limit_s()
         try:
-            line = arrived.get(timeout=silence_s)
+            line = arrived.get(timeout=END_GRACE_S if asked else silence_s)
         except queue.Empty:
+            if not asked and warden.ask(worker, silence_s):
+                asked = True
+                continue
             raise WorkerHung(f"the guest hung: nothing was heard of it for {silence_s:g} s of wall time") from None
         if line is None:
             return
+        asked = asked and not line.startswith(EVENT_MARK)
         yield line
 
 

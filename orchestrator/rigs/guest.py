@@ -18,6 +18,7 @@ from pathlib import Path
 
 from orchestrator.builds.places import builds_directory
 from orchestrator.clock import Clock
+from orchestrator.rigs import warden
 
 START_NS = 1_767_225_600 * 10**9
 """Every guest's clock starts at 2026-01-01 00:00:00 UTC, so that two runs can be compared byte for byte."""
@@ -55,7 +56,7 @@ def command_line(boot: Boot) -> list[str]:
     return [
         *["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(boot.cpu), str(boot.kernel)],
         *["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init=/proc/self/cwd/{INIT_NAME}"],
-        *["con=null", "con0=null,fd:1", "quiet", f"mem={boot.memory_mb}M"],
+        *["con=null", "con0=fd:0,fd:1", "quiet", f"mem={boot.memory_mb}M"],
         *CLOCK_OPTIONS[boot.clock],
         *([f"time-travel-start={START_NS}", f"fixed-random={boot.seed}"] if virtual else []),
         f"seccomp={'on' if boot.seccomp else 'off'}",
@@ -89,6 +90,7 @@ mount -t hostfs none {TASK_DIRECTORY} -o /proc/self/cwd
 echo 100000 >/proc/sys/net/core/netdev_max_backlog
 echo 16777216 >/proc/sys/net/core/rmem_max
 echo 16777216 >/proc/sys/net/core/wmem_max
+{warden.SCRIPT}
 cd {TASK_DIRECTORY}
 {shlex.join(program)} </dev/null
 echo o >/proc/sysrq-trigger
@@ -122,7 +124,7 @@ def compile_ahead() -> None:
 
 
 def launch(boot: Boot, directory: Path, program: Sequence[str]) -> subprocess.Popen[str]:
-    """Boot a guest that runs `program` in `directory` and powers off. Its console is the process's output.
+    """Boot a guest that runs `program` in `directory` and powers off. Its console is the process's output and input.
 
     Start it from a thread that lives as long as the guest shall.
     """
@@ -132,7 +134,7 @@ def launch(boot: Boot, directory: Path, program: Sequence[str]) -> subprocess.Po
     return subprocess.Popen(
         command_line(boot),
         cwd=directory,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -23,11 +24,16 @@ from orchestrator.errors import Missing
 from orchestrator.exit_status import how_ended
 from orchestrator.host import Host, HostError, Login, wait_until_listening
 from orchestrator.rigs import rig
+from orchestrator.rigs.enclosure import accounts_alone, base_of, enclosure
+from orchestrator.rigs.endings import Endings
+from orchestrator.rigs.guest import needed_paths
 from orchestrator.rigs.rig import Rig, TestHost
 
 ROLES = ("sender", "receiver", "emulator")
 MANAGEMENT_BRIDGE = "owlt-mgmt"
 READY_DEADLINE_S = 30.0
+LOGIN_NAME = "login"
+"""What the sshd of a host reads, below the rig's directory: keys, accounts, an empty home."""
 
 MAC = {"sender": "02:00:00:00:4d:01", "receiver": "02:00:00:00:4d:02"}
 
@@ -43,7 +49,10 @@ def management_port(role: str) -> str:
 
 
 def links() -> list[str]:
-    """`ip -batch` lines that make the namespaces and wire them."""
+    """`ip -batch` lines that make the namespaces and wire them.
+
+    On the management network a host reaches the orchestrator alone: what two builds exchange crosses the channel.
+    """
     lines = [f"netns add {namespace(role)}" for role in ROLES]
     lines += [
         f"link add {MANAGEMENT_BRIDGE} type bridge stp_state 0 mcast_snooping 0",
@@ -54,6 +63,7 @@ def links() -> list[str]:
         lines += [
             f"link add {management_port(role)} type veth peer name mgmt0 netns {namespace(role)}",
             f"link set {management_port(role)} master {MANAGEMENT_BRIDGE} up",
+            f"link set {management_port(role)} type bridge_slave isolated on",
         ]
     for role, port in (("sender", rig.SENDER_PORT), ("receiver", rig.RECEIVER_PORT)):
         lines.append(
@@ -72,8 +82,7 @@ def host_script(role: str) -> str:
 {_without_ipv6()}
 ip -batch - <<END
 link set lo up
-addr add {rig.MANAGEMENT_ADDRESSES[role]}/24 dev mgmt0
-link set mgmt0 up
+{_management(role)}
 addr add {address[role]}/{rig.TEST_PREFIX} dev {test}
 link set {test} up
 neigh add {address[other]} lladdr {MAC[other]} dev {test} nud permanent
@@ -94,8 +103,7 @@ def emulator_script() -> str:
 {_without_ipv6()}
 ip -batch - <<END
 link set lo up
-addr add {rig.MANAGEMENT_ADDRESSES["emulator"]}/24 dev mgmt0
-link set mgmt0 up
+{_management("emulator")}
 link add channel type bridge stp_state 0 mcast_snooping 0
 link set {ports[0]} master channel up
 link set {ports[1]} master channel up
@@ -104,6 +112,14 @@ END
 {_without_offloads(ports[0])}
 {_without_offloads(ports[1])}
 """
+
+
+def _management(role: str) -> str:
+    """`ip -batch` lines in a host: its address, and a route to the orchestrator alone."""
+    address = rig.MANAGEMENT_ADDRESSES[role]
+    return f"""addr add {address}/32 dev mgmt0
+link set mgmt0 up
+route add {rig.ORCHESTRATOR_ADDRESS}/32 dev mgmt0 src {address}"""
 
 
 def _without_ipv6() -> str:
@@ -117,8 +133,8 @@ def _without_offloads(interface: str) -> str:
 
 
 SSHD_CONFIG = """\
-HostKey {directory}/host_key
-AuthorizedKeysFile {directory}/user_key.pub
+HostKey {login}/host_key
+AuthorizedKeysFile {login}/user_key.pub
 PidFile none
 StrictModes no
 UsePAM no
@@ -152,6 +168,7 @@ def raised(directory: Path, logs: Path, builds: Path) -> Iterator[Rig]:
     with ExitStack() as down:
         down.callback(clear)
         _ip_batch(links())
+        Path("/proc/sys/net/ipv4/conf", MANAGEMENT_BRIDGE, "forwarding").write_text("0")
         for role in ("sender", "receiver"):
             _in_namespace(role, host_script(role))
         _in_namespace("emulator", emulator_script())
@@ -163,12 +180,13 @@ def raised(directory: Path, logs: Path, builds: Path) -> Iterator[Rig]:
         hosts = {}
         for role in ROLES:
             wait_until_listening(rig.MANAGEMENT_ADDRESSES[role], 22, READY_DEADLINE_S)
-            base = directory / role
-            base.mkdir(parents=True, exist_ok=True)
-            hosts[role] = down.enter_context(Host(logins[role], str(base)))
+            base = str(directory / role) if role == "emulator" else base_of(role)
+            hosts[role] = down.enter_context(Host(logins[role], base))
         channel = EmulatorClient(f"http://{rig.MANAGEMENT_ADDRESSES['emulator']}:{rig.EMULATOR_PORT}/", token=token)
         channel.wait_until_ready(READY_DEADLINE_S)
         _wait_until_bridged()
+        endings = Endings()
+        down.callback(endings.close)
         yield Rig(
             sender=TestHost(hosts["sender"], rig.SENDER_ADDRESS, rig.TEST_INTERFACE),
             receiver=TestHost(hosts["receiver"], rig.RECEIVER_ADDRESS, rig.TEST_INTERFACE),
@@ -179,6 +197,7 @@ def raised(directory: Path, logs: Path, builds: Path) -> Iterator[Rig]:
             python=sys.executable,
             watch=str(Path(__file__).parents[2] / "agents" / "watch.py"),
             builds=str(builds),
+            endings=endings,
         )
 
 
@@ -242,11 +261,13 @@ def _succeed(command: list[str], told: str) -> None:
 
 def _make_logins(directory: Path) -> dict[str, Login]:
     """One host key and one user key, of this rig alone, and what each host is known by."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for name in ("host_key", "user_key"):
-        (directory / name).unlink(missing_ok=True)
-        _succeed(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(directory / name)], "")
-    shown = (directory / "host_key.pub").read_text().strip()
+    login = directory / LOGIN_NAME
+    login.mkdir(parents=True, exist_ok=True)
+    for path in (login / "host_key", directory / "user_key"):
+        path.unlink(missing_ok=True)
+        _succeed(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)], "")
+    shutil.copy(directory / "user_key.pub", login)
+    shown = (login / "host_key.pub").read_text().strip()
     known_hosts = directory / "known_hosts"
     known_hosts.write_text("".join(f"{address} {shown}\n" for address in rig.MANAGEMENT_ADDRESSES.values()))
     return {
@@ -262,22 +283,23 @@ def _write_sshd_files(directory: Path) -> None:
     command, and differ from machine to machine. As an ordinary user's guest sees the machine, its own shadow
     file cannot be read, and root would count as locked.
     """
-    (directory / "sshd_config").write_text(SSHD_CONFIG.format(directory=directory))
-    (directory / "home").mkdir(exist_ok=True)
+    login = directory / LOGIN_NAME
+    (login / "sshd_config").write_text(SSHD_CONFIG.format(login=login))
+    (login / "home").mkdir(exist_ok=True)
     accounts = [line for line in Path("/etc/passwd").read_text().splitlines() if not line.startswith("root:")]
-    accounts.insert(0, f"root:x:0:0:root:{directory}/home:/bin/sh")
-    (directory / "passwd").write_text("\n".join(accounts) + "\n")
-    (directory / "shadow").write_text("root:*:20000:0:99999:7:::\n")
+    accounts.insert(0, f"root:x:0:0:root:{login}/home:/bin/sh")
+    (login / "passwd").write_text("\n".join(accounts) + "\n")
+    (login / "shadow").write_text("root:*:20000:0:99999:7:::\n")
     Path("/run/sshd").mkdir(exist_ok=True)
 
 
 def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str) -> None:
-    """sshd in the host's namespace, and in a mount namespace where the accounts and the logins' logs are this rig's."""
-    script = (
-        "mount -t tmpfs tmpfs /var/log && touch /var/log/lastlog /var/log/wtmp && "
-        f"mount --bind {directory}/passwd /etc/passwd && mount --bind {directory}/shadow /etc/shadow && "
-        f"exec /usr/sbin/sshd -D -e -f {directory}/sshd_config -o ListenAddress={rig.MANAGEMENT_ADDRESSES[role]}"
-    )
+    """sshd in the host's namespace, and in a mount namespace that is what the host sees of this machine."""
+    (directory / role).mkdir(exist_ok=True)
+    login = directory / LOGIN_NAME
+    seen = accounts_alone(login) if role == "emulator" else enclosure(directory, role, login, needed_paths())
+    sshd = ["/usr/sbin/sshd", "-D", "-e", "-f", str(login / "sshd_config")]
+    script = f"{seen}exec {shlex.join(sshd)} -o ListenAddress={rig.MANAGEMENT_ADDRESSES[role]}\n"
     log = down.enter_context((logs / f"sshd-{role}.log").open("wb"))
     _hold(down, ["ip", "netns", "exec", namespace(role), "sh", "-c", script], log.fileno())
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from emulator.client import EmulatorClient
 from orchestrator.host import Host
+from orchestrator.rigs.endings import Endings
 
 SENDER_ADDRESS = "10.77.0.1"
 RECEIVER_ADDRESS = "10.77.0.2"
@@ -36,7 +37,7 @@ class Rig:
 
     `sender_port` and `receiver_port` are the emulator's interfaces towards each host: the capture points.
     `python` runs this project's endpoints on the hosts, `watch` is where they have `agents/watch.py`, `builds` is where
-    third-party builds are installed on them.
+    third-party builds are installed on them. `endings` knows what something else than owlt ended on the rig's kernel.
     """
 
     sender: TestHost
@@ -48,6 +49,7 @@ class Rig:
     python: str
     watch: str
     builds: str
+    endings: Endings
 
 
 def card_command(interface: str, rate_bps: float) -> list[str]:

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from orchestrator.confinement import IGNORED, NO_SUCH_PROGRAM, confined, left_running
+from orchestrator.confinement import (
+    ALONE,
+    CAPABILITIES,
+    IGNORED,
+    NO_SUCH_PROGRAM,
+    WITHOUT_A_RUN_BYTES,
+    Room,
+    confined,
+    left_running,
+)
+from orchestrator.rigs.enclosure import enclosure
+from orchestrator.rigs.guest import needed_paths
 from tests.conftest import require
+
+RunConfined = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -19,25 +34,45 @@ def namespaces() -> None:
     require(made.returncode == 0, "namespaces (root)")
 
 
-def run_confined(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    confining = confined(command, environment)
-    return subprocess.run(confining, capture_output=True, text=True, check=False, timeout=30)
+def enclosed(directory: Path, command: Sequence[str]) -> list[str]:
+    """The command where a host of the namespace rigs runs it: in a mount namespace that was made for that host."""
+    login = directory / "login"
+    (directory / "sender").mkdir(exist_ok=True)
+    login.mkdir(exist_ok=True)
+    (login / "key").write_text("secret")
+    (directory / "user_key").write_text("secret")
+    for name in ("passwd", "shadow"):
+        (login / name).write_text(Path("/etc", name).read_text())
+    script = enclosure(directory, "sender", login, needed_paths())
+    return ["unshare", "--mount", "sh", "-c", f'{script}exec "$@"', "sh", *command]
+
+
+ROOM = Room("/run/owlt/sender", ALONE, WITHOUT_A_RUN_BYTES)
+
+
+@pytest.fixture
+def run_confined(tmp_path: Path) -> RunConfined:
+    def run(*command: str, capabilities: Sequence[str] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+        confining = enclosed(tmp_path, confined(command, ROOM, environment, capabilities))
+        return subprocess.run(confining, capture_output=True, text=True, check=False, timeout=60)
+
+    return run
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_a_confined_program_has_its_arguments_and_its_status() -> None:
+def test_a_confined_program_has_its_arguments_and_its_status(run_confined: RunConfined) -> None:
     done = run_confined("sh", "-c", 'echo "$1|$2"; exit 7', "sh", "a b", "$c")
 
     assert (done.returncode, done.stdout) == (7, "a b|$c\n")
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_a_confined_program_sees_no_process_but_its_own() -> None:
+def test_a_confined_program_sees_no_process_but_its_own(run_confined: RunConfined) -> None:
     assert len(run_confined("sh", "-c", "echo /proc/[0-9]*").stdout.split()) == 2  # its own and the shell's
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_what_a_confined_program_leaves_behind_is_named_and_ended() -> None:
+def test_what_a_confined_program_leaves_behind_is_named_and_ended(run_confined: RunConfined) -> None:
     done = run_confined("sh", "-c", "setsid sleep 98765 & sleep 0.5")
 
     assert left_running(done.stderr) == ["sleep 98765"]
@@ -45,7 +80,7 @@ def test_what_a_confined_program_leaves_behind_is_named_and_ended() -> None:
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_a_program_that_is_not_there_has_a_status_of_its_own() -> None:
+def test_a_program_that_is_not_there_has_a_status_of_its_own(run_confined: RunConfined) -> None:
     done = run_confined("no-such-program")
 
     assert done.returncode == NO_SUCH_PROGRAM
@@ -53,26 +88,26 @@ def test_a_program_that_is_not_there_has_a_status_of_its_own() -> None:
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_shared_memory_is_nobody_elses() -> None:
+def test_shared_memory_is_nobody_elses(run_confined: RunConfined) -> None:
     run_confined("sh", "-c", "echo mine >/dev/shm/owlt-test-of-confinement")
 
     assert not Path("/dev/shm/owlt-test-of-confinement").exists()
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_an_environment_is_the_programs_alone() -> None:
+def test_an_environment_is_the_programs_alone(run_confined: RunConfined) -> None:
     done = run_confined("/bin/sh", "-c", "echo $PATH", PATH="/nowhere")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "/nowhere\n", "")
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_a_program_is_looked_for_on_the_path_that_it_is_given() -> None:
+def test_a_program_is_looked_for_on_the_path_that_it_is_given(run_confined: RunConfined) -> None:
     assert run_confined("env", PATH="/nowhere").returncode == NO_SUCH_PROGRAM
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_what_the_shell_around_it_says_is_not_the_programs() -> None:
+def test_what_the_shell_around_it_says_is_not_the_programs(run_confined: RunConfined) -> None:
     done = run_confined("sh", "-c", "kill -TERM $$")
 
     assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, "")
@@ -80,10 +115,10 @@ def test_what_the_shell_around_it_says_is_not_the_programs() -> None:
 
 @pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("name", IGNORED.split(","))
-def test_a_signal_lets_the_program_end_in_its_own_time(name: str) -> None:
+def test_a_signal_lets_the_program_end_in_its_own_time(tmp_path: Path, name: str) -> None:
     script = f"trap 'trap - {name}; sleep 0.3; echo handled; exit 0' {name}; echo ready; while :; do read line; done"
     with subprocess.Popen(
-        confined(["sh", "-c", script]),
+        enclosed(tmp_path, confined(["sh", "-c", script], ROOM)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -96,3 +131,73 @@ def test_a_signal_lets_the_program_end_in_its_own_time(name: str) -> None:
         said, _ = program.communicate(timeout=30)
 
     assert (said, program.returncode) == ("handled\n", 0)
+
+
+def capabilities_of(done: subprocess.CompletedProcess[str], kind: str) -> int:
+    found = re.search(rf"^Cap{kind}:\s+([0-9a-f]+)$", done.stdout, re.MULTILINE)
+    assert found, done
+    return int(found[1], 16)
+
+
+BEYOND_A_RUN = {"sys_module": 16, "sys_rawio": 17, "sys_admin": 21, "sys_boot": 22, "sys_time": 25, "mknod": 27}
+"""Bits of linux/capability.h."""
+NET_ADMIN = 1 << 12
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("kind", ["Eff", "Prm", "Bnd"])
+def test_a_program_has_no_privilege_that_reaches_beyond_its_run(run_confined: RunConfined, kind: str) -> None:
+    has = capabilities_of(run_confined("cat", "/proc/self/status"), kind)
+
+    assert not [name for name, bit in BEYOND_A_RUN.items() if has >> bit & 1]
+    assert not has & NET_ADMIN
+    assert has.bit_count() == len(CAPABILITIES)
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_a_program_has_the_privilege_that_its_profile_asks_for(run_confined: RunConfined) -> None:
+    has = capabilities_of(run_confined("cat", "/proc/self/status", capabilities=["NET_ADMIN"]), "Eff")
+
+    assert has & NET_ADMIN
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("place", ["/proc/sys/net", "/sys", "/etc", "/usr", "/", "/run"])
+def test_what_is_the_machines_is_read_only(run_confined: RunConfined, place: str) -> None:
+    done = run_confined("findmnt", "-no", "OPTIONS", "--target", place)
+
+    assert "ro" in done.stdout.strip().split(","), done
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("place", ["/tmp", "/var/tmp", "/dev/shm"])
+def test_what_a_program_may_write_to_is_its_own_and_bounded(run_confined: RunConfined, place: str) -> None:
+    done = run_confined("stat", "--file-system", "--format=%b %s %T", place)
+    blocks, block_bytes, kind = done.stdout.split()
+
+    assert kind == "tmpfs"
+    assert int(blocks) * int(block_bytes) <= WITHOUT_A_RUN_BYTES + 4096
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_the_keys_of_the_rig_are_not_there(run_confined: RunConfined, tmp_path: Path) -> None:
+    seen = run_confined("sh", "-c", 'cat "$0/user_key" "$0/login/key"; ls /run /run/owlt', str(tmp_path)).stdout
+
+    assert "secret" not in seen
+    assert {"owlt", "sender"} <= set(seen.split())
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_a_device_of_the_machine_is_not_there(run_confined: RunConfined) -> None:
+    seen = set(run_confined("ls", "/dev").stdout.split())
+
+    assert not seen & {"mem", "kmsg", "console", "vda", "sda", "nvme0n1", "tty0"}
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_the_processes_of_a_program_are_bounded(run_confined: RunConfined) -> None:
+    major, minor = (int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+    require((major, minor) >= (6, 14), "a kernel whose PID namespaces have limits of their own (6.14)")
+
+    assert run_confined("cat", "/proc/sys/kernel/pid_max").stdout.strip() == "1024"
+    assert int(Path("/proc/sys/kernel/pid_max").read_text()) > 1024

@@ -1,0 +1,100 @@
+"""What a host of the namespace rigs sees of this machine: its files read-only, a /dev of its own, its own directory.
+
+Made once, as the mount namespace of the host's sshd, so all that the host runs is in it. The other hosts' directories,
+the keys of the rig and what listens below /run (systemd, containers) are not there. What a single build may do beyond
+that is bounded by `orchestrator.confinement`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from orchestrator.confinement import ALONE, FIRST, LAST, WITHOUT_A_RUN_BYTES
+
+BASE = "/run/owlt"
+"""Below it a host finds its own directory, by its role, wherever that lies on the machine."""
+_SCRIPT = """set -e
+umask 022
+mount --make-rprivate /
+mount -t tmpfs -o nosuid,mode=755,size=1m owlt-dev /dev
+for node in null:3 zero:5 full:7 random:8 urandom:9; do mknod -m 666 /dev/${node%:*} c 1 ${node#*:}; done
+mknod -m 666 /dev/tty c 5 0
+mkdir /dev/pts /dev/shm /dev/net /dev/kept /dev/mounts
+mknod -m 666 /dev/net/tun c 10 200
+mount -t devpts -o newinstance,ptmxmode=666,mode=620,nosuid,noexec owlt-pts /dev/pts
+ln -s pts/ptmx /dev/ptmx
+ln -s /proc/self/fd /dev/fd
+ln -s fd/0 /dev/stdin
+ln -s fd/1 /dev/stdout
+ln -s fd/2 /dev/stderr
+keep() { mkdir "/dev/kept/$1"; mount --rbind "$2" "/dev/kept/$1"; }
+show() { mkdir -p "$2"; mount --rbind "/dev/kept/$1" "$2"; }
+"""
+
+_MOUNTS = f"""for part in sys sysrq-trigger irq bus fs acpi scsi mtrr; do
+  [ ! -e /proc/$part ] || echo "/proc/$part /proc/$part none bind,ro 0 0" >>{FIRST}
+done
+for place in /tmp /var/tmp /dev/shm; do
+  echo "owlt-alone $place tmpfs size={WITHOUT_A_RUN_BYTES},mode=1777 0 0"
+done | cat {FIRST} - {LAST} >{ALONE}
+"""
+_LOGS = """mount -t tmpfs -o size=1m owlt-log /var/log
+touch /var/log/lastlog /var/log/wtmp
+"""
+_READ_ONLY = """mkdir -p /run/sshd
+findmnt -nlo TARGET | while IFS= read -r place; do
+  case $place in /proc|/proc/*|/dev/pts|/var/log|"$base"|"$base"/*) continue ;; esac
+  # one that cannot be made read-only goes; one that can do neither is hidden below another
+  mount -o remount,bind,ro "$place" || umount -l "$place" || :
+done 2>/dev/null
+"""
+
+
+HIDDEN = ("/run", "/tmp", "/var/tmp")
+
+
+def base_of(role: str) -> str:
+    """The host's own directory, as the host sees it: all that it may write to, beside a build's /tmp and /dev/shm."""
+    return f"{BASE}/{role}"
+
+
+def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str]) -> str:
+    """Shell lines for a mount namespace that is new: they make it what the host of this role sees.
+
+    `directory` holds the files of the rig, of which the host sees its own and `login`, what its sshd reads, the
+    accounts among it; builds do not see that. `needed` are the paths that have to stay in their place although a
+    directory above them is hidden by a host's /run or a build's /tmp: Python, this project, third-party builds.
+    """
+    hidden_needed = [path for path in needed if any(Path(path).is_relative_to(place) for place in HIDDEN)]
+    places = [(str(directory / role), base_of(role)), (str(login), str(login))]
+    places += [(path, path) for path in hidden_needed]
+    lines = [f"keep {number} {shlex.quote(there)}" for number, (there, _) in enumerate(places)]
+    for place in (str(directory), "/run"):
+        lines.append(f"mount -t tmpfs -o mode=755,size=1m owlt-hidden {shlex.quote(place)}")
+    lines += [f"show {number} {shlex.quote(here)}" for number, (_, here) in enumerate(places)]
+    lines += _accounts(login)
+    first = [f"owlt-hidden {_escaped(str(login))} tmpfs ro,size=4k,mode=755 0 0"]
+    last = [
+        f"/dev/kept/{number} {_escaped(path)} none rbind,X-mount.mkdir 0 0"
+        for number, path in enumerate(hidden_needed, start=len(places) - len(hidden_needed))
+    ]
+    for file, texts in ((FIRST, first), (LAST, last)):
+        lines.append(f"printf '%s\\n' {shlex.join(texts)} >{file}" if texts else f": >{file}")
+    lines.append(f"base={shlex.quote(base_of(role))}")
+    return _SCRIPT + "\n".join(lines) + "\n" + _LOGS + _MOUNTS + _READ_ONLY
+
+
+def accounts_alone(login: Path) -> str:
+    """Shell lines for the host without a build: it sees the machine as it is, but for the accounts and login's logs."""
+    return "\n".join(["set -e", *_accounts(login)]) + "\n" + _LOGS
+
+
+def _accounts(login: Path) -> list[str]:
+    return [f"mount --bind {shlex.quote(str(login / name))} /etc/{name}" for name in ("passwd", "shadow")]
+
+
+def _escaped(path: str) -> str:
+    """As fstab(5) wants it."""
+    return path.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011")
