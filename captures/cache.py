@@ -1,7 +1,7 @@
 """The summary of a run, kept beside its captures as summary.json.
 
-When the code has changed it is made again from the captures, also where these are cut to headers: those give all of
-it but bit errors in what was cut. Where the captures are gone, the kept summary is all there is.
+When the code has changed it is made again from the captures, also where these were cut since: what became of each
+packet is kept beside them (pairs.py). Where the captures are gone, the kept summary is all there is.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from pathlib import Path
 
 from captures.accounting.suspicion import NOTHING_EXPECTED, Expected
 from captures.kept import CAPTURES, load, load_or_make
+from captures.pairs import load_or_match
 from captures.session import Session
-from captures.summary import NO_LINKS, SCHEMA_VERSION, CaptureSummary, Links, summarise
+from captures.summary import NO_LINKS, SCHEMA_VERSION, CaptureSummary, Links, account_both, conclude, read_both
 
 SUMMARY = "summary.json"
 
@@ -27,17 +28,16 @@ def load_or_summarise(
     links: Links = NO_LINKS,
 ) -> CaptureSummary:
     """The summary of the run in `run_dir`: the kept one while captures, arguments and code are those that it was made
-    from, else a new one, which is then kept. Arguments and errors as for `summarise`."""
-    sender_pcap, receiver_pcap = (run_dir / name for name in CAPTURES)
+    from, else a new one, which is then kept. Arguments and errors as for `captures.summary.summarise`."""
     told = [file_size_bytes, file_whole_at_ns, asdict(expected), rate_bps, [link and asdict(link) for link in links]]
-    return load_or_make(
-        run_dir / SUMMARY,
-        CaptureSummary,
-        [session.model_dump(mode="json"), *told],
-        lambda: summarise(
-            sender_pcap, receiver_pcap, session, file_size_bytes, file_whole_at_ns, expected, rate_bps, links
-        ),
-    )
+
+    def make() -> CaptureSummary:
+        both = read_both(*(run_dir / name for name in CAPTURES))
+        deliveries = load_or_match(run_dir, *both, session)
+        accounts = account_both(*both, deliveries, expected)
+        return conclude(*both, deliveries, accounts, file_size_bytes, file_whole_at_ns, expected, rate_bps, links)
+
+    return load_or_make(run_dir / SUMMARY, CaptureSummary, [session.model_dump(mode="json"), *told], make)
 
 
 def load_summary(run_dir: Path) -> CaptureSummary | None:

@@ -91,14 +91,21 @@ class Inspection:
     left_out: str = ""
 
 
-def inspect(at_sender: Columns, at_receiver: Columns, case: Case, kept: CaptureSummary | None = None) -> Inspection:
+def inspect(
+    at_sender: Columns,
+    at_receiver: Columns,
+    case: Case,
+    kept: CaptureSummary | None = None,
+    deliveries: tuple[Delivery, Delivery] | None = None,
+) -> Inspection:
     """Look at both captures, whose columns are hashed over the same part of frames (`captures.summary.read_both`).
 
-    `kept` is the summary that was made of them before, perhaps when their frames were whole. Raises ValueError where
-    the dissector's options are not known, OSError.
+    `kept` is the summary that was made of them before, perhaps when their frames were complete; `deliveries` are what
+    is kept of their packets (`captures.pairs.load_pairs`), None where nothing is. Raises ValueError where the
+    dissector's options are not known, OSError.
     """
     notes: list[str] = []
-    deliveries = match_captures(at_sender, at_receiver, case.session, one_clock=not case.two_clocks)
+    deliveries = deliveries or match_captures(at_sender, at_receiver, case.session, one_clock=not case.two_clocks)
     clocks = _relate(at_sender, at_receiver, deliveries, case) if case.two_clocks else None
     if clocks is not None:
         at_receiver = replace(at_receiver, time_ns=clocks.to_sender_clock(at_receiver.time_ns))
@@ -130,9 +137,15 @@ def inspect(at_sender: Columns, at_receiver: Columns, case: Case, kept: CaptureS
     )
     if summary.headers_only and kept is not None and not kept.headers_only:
         summary = kept
-        notes.append("the summary is the one that was made of whole frames; the tables are of what is left of them")
+        notes.append(
+            "the summary was made of complete frames; the tables are of what is left of them, and the fate of packets "
+            "whose frames are cut is unknown"
+        )
     elif summary.headers_only:
-        notes.append("frames are cut in the captures: bits that were flipped behind the cut are not seen")
+        notes.append(
+            "frames are cut in the captures: bits that were flipped behind the cut are not seen, and the fate of "
+            "packets whose frames are cut is unknown unless the emulator's counters tell it"
+        )
     notes += summary.caveats
     carried = seen.carried_file_bytes if seen is not None else None
     wrong = contradictions(at_sender, at_receiver, deliveries, case.claims, carried, clocks)

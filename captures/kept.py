@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -60,7 +60,7 @@ AnyKept = TypeVar("AnyKept", bound=Kept)
 def load_or_make(path: Path, kind: type[AnyKept], arguments: object, make: Callable[[], AnyKept]) -> AnyKept:
     """What is kept at `path` while the captures beside it, the arguments (of JSON) and the code are those that it was
     made from; else what `make` returns, which is then kept. Raises what `make` does, OSError."""
-    code, told = digest_of_code(), _digest_of(arguments)
+    code, told = digest_of_code(), digest_of_values(arguments)
     seen = {name: _size_and_time(path.parent / name) for name in CAPTURES}
     kept = load(path, kind)
     source = kept.source if kept else None
@@ -70,10 +70,23 @@ def load_or_make(path: Path, kind: type[AnyKept], arguments: object, make: Calla
         if source.accepts_captures(digests_of_captures(path.parent)):
             keep(path, kept.model_copy(update={"source": source.model_copy(update={"seen": seen})}))
             return kept
-    digests = digests_of_captures(path.parent)
-    made = make().model_copy(update={"source": Source(code=code, arguments=told, captures=digests, seen=seen)})
+    source = source_of(path.parent, arguments)
+    made = make().model_copy(update={"source": source})
     keep(path, made)
     return made
+
+
+def source_of(run_dir: Path, arguments: object) -> Source:
+    """What is made now from the captures in `run_dir` and the arguments (of JSON). Raises OSError."""
+    seen = {name: _size_and_time(run_dir / name) for name in CAPTURES}
+    digests = digests_of_captures(run_dir)
+    return Source(code=digest_of_code(), arguments=digest_of_values(arguments), captures=digests, seen=seen)
+
+
+def is_of(source: Source, run_dir: Path) -> bool:
+    """Whether the captures in `run_dir` are among the forms that the source knows. Raises OSError."""
+    seen = {name: _size_and_time(run_dir / name) for name in CAPTURES}
+    return source.seen == seen or source.accepts_captures(digests_of_captures(run_dir))
 
 
 def load(path: Path, kind: type[AnyKept]) -> AnyKept | None:
@@ -93,7 +106,13 @@ def keep(path: Path, made: Kept) -> None:
 
 def digests_of_captures(run_dir: Path) -> dict[str, list[str]]:
     """The SHA-256 of both captures of a run, in hex, each as the one form that it has now."""
-    return {name: [digest_of_file(run_dir / name)] for name in CAPTURES}
+    return {name: [_digest_at(run_dir / name, *_size_and_time(run_dir / name))] for name in CAPTURES}
+
+
+@lru_cache(maxsize=len(CAPTURES))
+def _digest_at(path: Path, size_bytes: int, changed_ns: int) -> str:
+    """Of a file that several things are made from, once while it does not change."""
+    return digest_of_file(path)
 
 
 def digest_of_file(path: Path) -> str:
@@ -111,12 +130,13 @@ def _size_and_time(path: Path) -> tuple[int, int]:
 def digest_of_code() -> str:
     """The SHA-256 of this package's modules, in hex: with other code, all is made again."""
     package = Path(__file__).parent
-    return _digest_of({str(path.relative_to(package)): digest_of_file(path) for path in _modules(package)})
+    return digest_of_values({str(path.relative_to(package)): digest_of_file(path) for path in _modules(package)})
 
 
 def _modules(package: Path) -> Iterable[Path]:
     return sorted(package.rglob("*.py"))
 
 
-def _digest_of(values: object) -> str:
+def digest_of_values(values: object) -> str:
+    """The SHA-256 of values of JSON, in hex."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

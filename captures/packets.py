@@ -25,9 +25,10 @@ Format = Literal["csv", "parquet"]
 def packet_rows(near: Columns, far: Columns, delivery: Delivery, account: Account, host: Host) -> Table:
     """A row for each packet that the host sent, in the order of its capture.
 
-    `frame` is its number there, from 1; `fate` is "delivered", "corrupted", or the ledger's name of why it did not
-    arrive, "undetermined" where that cannot be told. `far_frame`, `arrived_ns` and `delay_ns` are of its first copy,
-    masked where it has none; `copies` is how many there are.
+    `frame` is its number there, from 1; `fate` is "delivered", "corrupted", "unknown" where it arrived and a cut in the
+    captures hides whether it was damaged, or the ledger's name of why it did not arrive, "undetermined" where that
+    cannot be told. `far_frame`, `arrived_ns` and `delay_ns` are of its first copy, masked where it has none; `copies`
+    is how many there are.
     """
     first = delivery.first_copies
     place = np.full(len(near), -1, np.int64)
@@ -36,7 +37,9 @@ def packet_rows(near: Columns, far: Columns, delivery: Delivery, account: Accoun
     fate = np.full(len(delivery.near), "undetermined", dtype="<U12")
     for cause, rows in account.missing.items():
         fate[place[rows]] = cause
-    fate[packet] = np.where(delivery.flipped_bit[first] == INTACT, "delivered", "corrupted")
+    is_hidden = account.hides_damage & (near.is_cut[delivery.sent[first]] | far.is_cut[delivery.delivered[first]])
+    seems_intact = np.where(is_hidden, "unknown", "delivered")
+    fate[packet] = np.where(delivery.flipped_bit[first] == INTACT, seems_intact, "corrupted")
     far_frame, arrived_ns, delay_ns = (np.ma.array(np.zeros(len(delivery.near), np.int64), mask=True) for _ in range(3))
     far_frame[packet] = delivery.delivered[first] + 1
     arrived_ns[packet] = far.time_ns[delivery.delivered[first]]

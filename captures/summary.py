@@ -48,8 +48,8 @@ class CaptureSummary(Measures, Kept):
     `overdue_ns` is how much of the session some packet was in the emulator for longer than the channel explains; None
     where the links are not known, or vary. `background_packets` counts by name the frames of both captures that are not
     of the session; one that crosses the emulator is in both. `slow_frames` are those that had to be read one by one.
-    `headers_only`: frames are cut, so that bits that were flipped further behind are not seen. `suspect` gives the
-    reasons not to trust these numbers, `caveats` what else to know of them.
+    `headers_only`: frames were cut when damaged ones were looked for, so that bits that were flipped further behind are
+    not seen. `suspect` gives the reasons not to trust these numbers, `caveats` what else to know of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -181,7 +181,7 @@ def conclude(
             + _background(at_receiver, reverse.near, forward.far, forward.delivered)
         ),
         slow_frames=at_sender.slow_frames + at_receiver.slow_frames,
-        headers_only=bool(at_sender.is_cut.any() or at_receiver.is_cut.any()),
+        headers_only=forward.was_cut,
         suspect=suspect,
         caveats=[*of_sender.caveats, *of_receiver.caveats],
     )

@@ -145,6 +145,7 @@ def _analyse_run(run: Path, tables: str, directory: Path | None) -> None:
     from captures.cache import load_summary
     from captures.inspection import inspect
     from captures.kept import CAPTURES
+    from captures.pairs import load_pairs
     from captures.summary import read_both
     from orchestrator.cases import case_of_run, refuse_foreign_session
     from reports.links import link_of
@@ -160,7 +161,7 @@ def _analyse_run(run: Path, tables: str, directory: Path | None) -> None:
         refuse_foreign_session(both, case.session)
     except OwltError as problem:
         raise OwltError(f"{run}: {outcome_text(case)}; {problem}") from problem
-    found = inspect(*both, case, load_summary(run))
+    found = inspect(*both, case, load_summary(run), load_pairs(run, *both, case.session))
     _tell(f"{record.title}, {record.run_id}", found, case, tables, place, record.suspect)
 
 

@@ -22,10 +22,10 @@ from typing import Any
 from captures.accounting.stages import counted
 from captures.accounting.suspicion import Expected
 from captures.cache import SUMMARY, load_or_summarise, load_summary
-from captures.files.cutting import HEADER_BYTES, keep_only_headers
-from captures.files.pcap import read_header
+from captures.files.cutting import is_cut
 from captures.files.tcpdump import CaptureCounters
 from captures.kept import CAPTURES
+from captures.kept_headers import keep_only_headers
 from captures.protocols.tshark import NoDissection
 from captures.protocols.view import VIEW, ProtocolView, load_or_view
 from captures.session import Session
@@ -54,6 +54,7 @@ Dissectors = Mapping[str, Sequence[str]]
 def analyse_run(directory: Path, keep: str, dissectors: Dissectors) -> str:
     """Summarise the captures of one run, unless that is done, and keep them "whole", as "headers" or not at all.
 
+    Those of a run that did not complete are kept "whole" where "headers" is asked for: they may tell why.
     Of a permutation's first repetition the protocol view is made too; without one a run is as good as with it: the
     reason is returned, "" if there is none. A run that has no captures, because it ended before them, has no summary,
     nor has one that its build cannot do. Raises NotACapture, RuntimeError, OSError.
@@ -74,8 +75,8 @@ def analyse_run(directory: Path, keep: str, dissectors: Dissectors) -> str:
             load_or_view(directory, session, dissectors.get(record.implementation, ()))
         except (NoDissection, ValueError, OSError) as problem:
             viewless = str(problem)
-    if keep == "headers" and any(read_header(path).snaplen_bytes > HEADER_BYTES for path in captures):
-        keep_only_headers(directory, {VIEW: ProtocolView})
+    if keep == "headers" and record.outcome is Outcome.COMPLETED and not all(is_cut(path) for path in captures):
+        keep_only_headers(directory, session, {VIEW: ProtocolView})
     elif keep == "none":
         for path in captures:
             path.unlink()

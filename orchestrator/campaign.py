@@ -114,7 +114,7 @@ def lacks_of(plan: Plan) -> list[str]:
         )
     lacks += [
         f"the sweep needs {lack.name} for {lack.wanted_for} ({lack.detail}): {lack.mend}"
-        for lack in lacks_of_rig(plan.sweep.rig, plan.sweep.keep_captures)
+        for lack in lacks_of_rig(plan.sweep.rig)
     ]
     if plan.sweep.rig == "local" and (standing_rig := namespaces.leftovers()):
         lacks.append(

@@ -38,7 +38,6 @@ COMMANDS = [
     ("ssh-keygen", "every rig", "apt-get install openssh-client"),
     ("tcpdump", "captures", "apt-get install tcpdump"),
     ("tshark", "protocol messages and tests", "apt-get install tshark"),
-    ("editcap", "keeping captures as headers", "apt-get install wireshark-common"),
     ("taskset", "the virtual rig", "apt-get install util-linux"),
     ("setpriv", "the virtual rig", "apt-get install util-linux"),
     ("unshare", "every rig", "apt-get install util-linux"),
@@ -54,10 +53,9 @@ def examine(implementations: Iterable[Implementation]) -> list[Finding]:
     return _each_once(findings)
 
 
-def lacks_of_rig(rig: str, keep_captures: str) -> list[Finding]:
+def lacks_of_rig(rig: str) -> list[Finding]:
     """The programs missing here that a sweep on such a rig needs, whichever implementations it has."""
     not_needed = {"local": ["the virtual rig"], "virtual": []}[rig]
-    not_needed += [] if keep_captures == "headers" else ["keeping captures as headers"]
     needed = [row for row in COMMANDS if row[1] not in not_needed]
     return [finding for finding in map(_command, *zip(*needed, strict=True)) if not finding.found]
 

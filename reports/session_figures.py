@@ -14,6 +14,7 @@ from typing import Any
 from captures.files.blocks import NotACapture
 from captures.inspection import Case, inspect
 from captures.kept import CAPTURES
+from captures.pairs import load_pairs
 from captures.protocols.ladder import ending
 from captures.session import Session
 from captures.summary import read_both
@@ -108,7 +109,8 @@ def _draw_packets(task: _Task, figures: Path) -> tuple[SessionFigure | None, Ses
         forward_link=task.links[0],
         reverse_link=task.links[1],
     )
-    found = inspect(*read_both(*(task.directory / name for name in CAPTURES)), case)
+    both = read_both(*(task.directory / name for name in CAPTURES))
+    found = inspect(*both, case, deliveries=load_pairs(task.directory, *both, case.session))
     cut = " Of frames that were cut, damage further behind is not seen." if found.summary.headers_only else ""
     ladder = None
     if found.climbed:

@@ -45,7 +45,7 @@ class Crossed:
         delivered = np.concatenate([part.delivered for part in parts])
         is_hit = np.concatenate([part.flipped_bit for part in parts]) != INTACT
         wire_bytes = far.wire_bytes[delivered]
-        hides = (far.captured_bytes[delivered] < wire_bytes) | (wire_bytes <= _SHORTEST_FRAME_BYTES)
+        hides = (far.is_cut[delivered] & delivery.was_cut) | (wire_bytes <= _SHORTEST_FRAME_BYTES)
         return cls(
             entered=sum(len(part.near) for part in parts),
             session_missing=delivery.lost,

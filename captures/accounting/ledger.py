@@ -75,12 +75,14 @@ class Ledger(BaseModel):
 @dataclass(frozen=True, eq=False)
 class Account:
     """The ledger; by cause the packets (rows of the near capture) of which it is known that this was their cause, the
-    others under "undetermined"; the reasons not to trust the ledger and what else to know of it, each as a sentence."""
+    others under "undetermined"; the reasons not to trust the ledger and what else to know of it, each as a sentence.
+    `hides_damage`: of packets whose frames are cut it is not known whether they arrived intact."""
 
     ledger: Ledger
     missing: dict[Cause, Rows]
     reasons: tuple[str, ...]
     caveats: tuple[str, ...] = ()
+    hides_damage: bool = False
 
 
 def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counters: Counted | None) -> Account:
@@ -114,7 +116,13 @@ def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counter
     if counters is not None:
         reasons += suspect_counts(crossed, counters, host)
     caveats = (caveat(ledger.unrecognised, host),) if ledger.unrecognised else ()
-    return Account(ledger, explained.named, tuple(reasons), caveats)
+    return Account(ledger, explained.named, tuple(reasons), caveats, _hides_damage(delivery, crossed, counters))
+
+
+def _hides_damage(delivery: Delivery, crossed: Crossed, counters: Counted | None) -> bool:
+    """Whether more copies may have been damaged than are known, behind the cut."""
+    known = crossed.corrupted + crossed.unrecognised
+    return delivery.was_cut and (counters is None or known < counters.corrupted_copies[1])
 
 
 def _corrupted_unseen(far: Columns, delivery: Delivery, crossed: Crossed, counters: Counted | None) -> int:
@@ -122,7 +130,7 @@ def _corrupted_unseen(far: Columns, delivery: Delivery, crossed: Crossed, counte
 
     0 where it cannot be told: no exact count, or further copies, of which any may be the one that was hit.
     """
-    if counters is None or crossed.duplicated:
+    if counters is None or crossed.duplicated or not delivery.was_cut:
         return 0
     least, most = counters.corrupted_copies
     seem_intact = int(np.count_nonzero(far.is_cut[delivery.delivered] & (delivery.flipped_bit == INTACT)))

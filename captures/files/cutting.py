@@ -1,52 +1,47 @@
-"""Cutting captures to the headers of their frames once they are summarised: a tenth of the room.
+"""Cutting captures to the headers of their data packets once what is to be known of these is kept: a tenth of the room.
 
-The cutting is editcap's; times to the nanosecond and the original lengths stay.
+Only the packets of the sender are cut, and not its first few: what the receiver answers, and how a session is opened,
+stays complete, so that messages are the same before and after. Which frames those are is left to the caller.
 """
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Mapping
+import struct
 from pathlib import Path
 
-from captures.cache import SUMMARY, load_summary
-from captures.kept import CAPTURES, Kept, digests_of_captures, keep, load
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.files.pcap import read_header
+from captures.files.tcpdump import WHOLE_FRAMES
+from captures.frames.columns import Columns
 
 HEADER_BYTES = 96
 """Ethernet, IPv4 and TCP with all options; or 54 bytes of what UDP carries."""
 
+_MAGIC_NS = 0xA1B23C4D
 
-def keep_only_headers(run_dir: Path, also: Mapping[str, type[Kept]], frame_bytes: int = HEADER_BYTES) -> None:
-    """Replace both captures of the run by the first `frame_bytes` of each of their frames.
 
-    `also` names what else than the summary is kept of these captures, and its kind. Wherever this is interrupted,
-    each capture is whole or cut, and what is kept is valid for either. Raises RuntimeError if no summary of these very
-    captures is kept, or if editcap is missing or fails.
+def is_cut(path: Path) -> bool:
+    """Whether the capture at `path` was cut: its header then says how long its longest frame is, and tcpdump's say
+    `WHOLE_FRAMES`. Raises NotACapture, OSError."""
+    return read_header(path).snaplen_bytes < WHOLE_FRAMES
+
+
+def write_cut(capture: Columns, rows: NDArray[np.int64], target: Path, frame_bytes: int = HEADER_BYTES) -> None:
+    """Write the capture to `target`, of the frames in `rows` the first `frame_bytes` only: a pcap with ns.
+
+    Times to the nanosecond and original lengths stay. Raises OSError; ValueError for a capture of several link types.
     """
-    summary = load_summary(run_dir)
-    whole = digests_of_captures(run_dir)
-    if summary is None or summary.source is None or not summary.source.accepts_captures(whole):
-        raise RuntimeError(
-            f"{run_dir}: got no summary of the captures as they are, wanted one before they are cut, "
-            f"for headers alone do not show every damaged bit; call load_or_summarise first"
-        )
-    partial = {name: run_dir / f".{name}.partial" for name in CAPTURES}
-    for name, path in partial.items():
-        write_headers(run_dir / name, path, frame_bytes)
-    for name, kind in {SUMMARY: type(summary), **also}.items():
-        kept = load(run_dir / name, kind)
-        if kept and kept.source and kept.source.accepts_captures(whole):
-            keep(run_dir / name, kept.model_copy(update={"source": kept.source.with_forms(partial)}))
-    for name, path in partial.items():
-        path.replace(run_dir / name)
-
-
-def write_headers(capture: Path, target: Path, frame_bytes: int = HEADER_BYTES) -> None:
-    """Write the first `frame_bytes` of each frame of the capture to `target`, a pcap with ns."""
-    command = ["editcap", "-F", "nsecpcap", "-s", str(frame_bytes), str(capture), str(target)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise RuntimeError("editcap is not installed: apt-get install wireshark-common") from None
-    if done.returncode:
-        raise RuntimeError(f"editcap ended with {done.returncode} on {capture}: {done.stderr.strip()}")
+    if not capture.link_type and len(capture):
+        raise ValueError(f"{capture.path}: frames of several link types; expected those of one")
+    lengths = capture.captured_bytes.astype(np.int64)
+    lengths[rows] = np.minimum(lengths[rows], frame_bytes)
+    longest = int(lengths.max(initial=frame_bytes))
+    seconds, fraction_ns = np.divmod(capture.time_ns, 1_000_000_000)
+    heads = np.column_stack([seconds, fraction_ns, lengths, capture.wire_bytes]).astype("<u4")
+    with capture.path.open("rb") as source, target.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", _MAGIC_NS, 2, 4, 0, 0, longest, capture.link_type))
+        for head, offset, length in zip(heads, capture.offset.tolist(), lengths.tolist(), strict=True):
+            source.seek(offset)
+            file.write(head.tobytes() + source.read(length))

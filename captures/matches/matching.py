@@ -71,7 +71,8 @@ class Delivery:
     `background` is the same of the other frames that came from the host's side, whatever they are; its `far` are
     those that seem to. It is None in a background itself. `undirected` frames of the near capture are in neither:
     from which side they came cannot be told. `unmatched` are all rows of the far capture that are a copy of nothing in
-    the near one, and were not sent by the host at the far port; empty in a background.
+    the near one, and were not sent by the host at the far port; empty in a background. `was_cut`: frames were cut when
+    the pairs were found, so that a copy that seems intact may have been hit behind the cut.
     """
 
     near: Rows
@@ -83,6 +84,7 @@ class Delivery:
     background: Delivery | None = None
     undirected: int = 0
     unmatched: Rows = field(default_factory=lambda: np.empty(0, np.int64))
+    was_cut: bool = False
 
     @property
     def lost(self) -> Rows:
@@ -234,8 +236,10 @@ def _delivery(crossing: _Crossing, pairs: _Pairs, of_other: _Pairs, sent_by_othe
 
 
 def _timed(crossing: _Crossing, near: Rows, far: Rows, pairs: _Pairs) -> Delivery:
-    delay_ns = crossing.far_capture.time_ns[pairs.delivered] - crossing.near_capture.time_ns[pairs.sent]
-    return Delivery(near, far, pairs.sent, pairs.delivered, pairs.flipped_bit, delay_ns)
+    near_capture, far_capture = crossing.near_capture, crossing.far_capture
+    delay_ns = far_capture.time_ns[pairs.delivered] - near_capture.time_ns[pairs.sent]
+    was_cut = bool(near_capture.is_cut.any() or far_capture.is_cut.any())
+    return Delivery(near, far, pairs.sent, pairs.delivered, pairs.flipped_bit, delay_ns, was_cut=was_cut)
 
 
 def _pair_unhurt(crossing: _Crossing) -> _Pairs:

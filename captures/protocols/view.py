@@ -13,7 +13,8 @@ import numpy as np
 
 from captures.frames.columns import Columns, Kind
 from captures.kept import CAPTURES, Kept, load, load_or_make
-from captures.matches.matching import INTACT, Delivery, match_captures
+from captures.matches.matching import INTACT, Delivery
+from captures.pairs import load_or_match
 from captures.protocols.messages import (
     Message,
     carried_file_bytes,
@@ -126,7 +127,7 @@ def load_or_view(run_dir: Path, session: Session, dissector: Sequence[str]) -> P
 
     def make() -> ProtocolView:
         at_sender, at_receiver = read_both(*(run_dir / name for name in CAPTURES))
-        deliveries = match_captures(at_sender, at_receiver, session)
+        deliveries = load_or_match(run_dir, at_sender, at_receiver, session)
         return view(hear(at_sender, at_receiver, deliveries, session, dissector), at_sender, session, dissector)
 
     arguments = [session.model_dump(mode="json"), list(dissector), tshark_version()]

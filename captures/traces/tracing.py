@@ -183,7 +183,7 @@ def _way(
         delays=delays,
         queue=None if link is None else queue_of(near, sent, first_sent, delays.delay_ns, link, first_ns),
         link=link,
-        cut=bool(near.is_cut[sent].any() or far.is_cut[delivered].any()),
+        cut=delivery.was_cut and bool(near.is_cut[sent].any() or far.is_cut[delivered].any()),
     )
 
 

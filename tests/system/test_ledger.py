@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import pytest
 
 from captures.accounting.ledger import Account, account
 from captures.accounting.stages import counted
+from captures.files.cutting import is_cut
 from captures.frames.columns import read_columns
 from captures.matches.matching import match_captures
 from captures.session import Session
+from orchestrator.analysis import analyse_run
 from tests.conftest import require_command
-from tests.system.sweeps import perform, records
+from tests.system.sweeps import owlt, perform, records
 
 LOST = (3, 4, 50, 77)
 CHANNELS: dict[str, dict[str, Any]] = {
@@ -196,3 +199,24 @@ def test_among_damaged_packets_one_that_a_capture_does_not_have_is_found(
     assert getattr(forward.ledger, field) == forward.ledger.unexplained == 1
     assert forward.ledger.unrecognised == 0
     assert forward.reasons
+
+
+@pytest.mark.parametrize("implementation", ["cfdp", "tcp"])
+def test_the_tables_of_a_run_that_bit_errors_hit_are_the_same_when_its_captures_are_cut(
+    results: Path, tmp_path: Path, implementation: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(directory_of(results, "bits", implementation), run)
+    before = tables_of(run, tmp_path / "before")
+    dissectors = json.loads((results / "plan.json").read_text())["implementations"]
+    analyse_run(run, "headers", {name: build.get("dissector", []) for name, build in dissectors.items()})
+
+    assert is_cut(run / "sender.pcap") and is_cut(run / "receiver.pcap")
+    assert tables_of(run, tmp_path / "after") == before
+    assert b",corrupted," in before["packets.csv"]
+
+
+def tables_of(run: Path, directory: Path) -> dict[str, bytes]:
+    done = owlt("analyse", run, "--out", directory)
+    assert done.returncode == 0, done.stderr
+    return {path.name: path.read_bytes() for path in directory.glob("*.csv")}

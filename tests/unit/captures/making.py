@@ -86,6 +86,13 @@ def write_pcap(
     return path
 
 
+def write_headers(capture: Path, target: Path, frame_bytes: int = 96) -> Path:
+    """The capture with only so many bytes of each frame, cut by editcap."""
+    command = [require_command("editcap"), "-F", "nsecpcap", "-s", str(frame_bytes), str(capture), str(target)]
+    subprocess.run(command, check=True, capture_output=True)
+    return target
+
+
 def tshark_rows(capture: Path, display_filter: str, *options: str) -> list[int]:
     """The rows (from 0) of the frames that tshark's display filter passes."""
     command = [require_command("tshark"), "-r", str(capture), *options, "-Y", display_filter]

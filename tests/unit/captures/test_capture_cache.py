@@ -7,23 +7,38 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import captures.cache
 import captures.kept
+import captures.pairs
 from captures.accounting.suspicion import Expected
 from captures.cache import SUMMARY, load_or_summarise, load_summary
-from captures.files.cutting import HEADER_BYTES, keep_only_headers, write_headers
-from captures.files.pcap import read_frames
+from captures.files.cutting import HEADER_BYTES, is_cut, write_cut
+from captures.files.savefile import FILE_HEADER_BYTES
 from captures.files.tcpdump import CaptureCounters
 from captures.frames.columns import read_columns
+from captures.kept_headers import keep_only_headers
+from captures.matches.matching import Delivery, match_captures
+from captures.pairs import PAIRS, load_or_match, load_pairs
 from captures.summary import CaptureSummary, summarise
 from tests.conftest import require_command
-from tests.unit.captures.making import DATA, SESSION, capinfos, timed, udp_frame, write_pcap
+from tests.unit.captures.making import (
+    DATA,
+    SESSION,
+    later,
+    timed,
+    tshark_rows,
+    udp_frame,
+    write_headers,
+    write_pcap,
+)
 
 FILE_BYTES = 6000
 ARGUMENTS: tuple[Any, ...] = (SESSION, FILE_BYTES, None)
 MARK = 424_242
+PACKETS = timed([udp_frame(n.to_bytes(4, "big") * 50) for n in range(20)])
 
 
 @pytest.fixture
@@ -120,70 +135,146 @@ def test_a_missing_capture_is_an_error_that_names_it(run_dir: Path) -> None:
         load_or_summarise(run_dir, *ARGUMENTS)
 
 
-def test_headers_are_the_beginnings_of_the_frames_at_the_same_nanoseconds(tmp_path: Path, editcap: str) -> None:
-    cut = tmp_path / "cut.pcap"
-    write_headers(DATA / "mixed-sender.pcap", cut)
-    before, after = read_columns(DATA / "mixed-sender.pcap"), read_columns(cut)
-    assert (after.time_ns == before.time_ns).all()
-    assert (after.wire_bytes == before.wire_bytes).all()
-    whole = read_frames(before.path, before.offset, before.captured_bytes)
-    assert read_frames(cut, after.offset, after.captured_bytes) == [frame[:HEADER_BYTES] for frame in whole]
+def test_a_cut_capture_is_what_editcap_makes_of_it(tmp_path: Path, editcap: str) -> None:
+    capture = read_columns(DATA / "mixed-sender.pcap")
+    write_cut(capture, np.arange(len(capture)), tmp_path / "cut.pcap")
+    other = write_headers(capture.path, tmp_path / "editcap.pcap")
+    ours, theirs = (tmp_path / "cut.pcap").read_bytes(), other.read_bytes()
+    assert ours[FILE_HEADER_BYTES:] == theirs[FILE_HEADER_BYTES:]
 
 
-def test_headers_of_a_capture_in_microseconds_and_the_other_byte_order_have_the_same_times(
-    tmp_path: Path, editcap: str
-) -> None:
-    capture = write_pcap(tmp_path / "x.pcap", timed([udp_frame(bytes(300))] * 3), byte_order=">", tick_ns=1000)
-    write_headers(capture, tmp_path / "cut.pcap")
-    assert (read_columns(tmp_path / "cut.pcap").time_ns == read_columns(capture).time_ns).all()
+def test_only_the_frames_that_are_named_are_cut(tmp_path: Path) -> None:
+    capture = read_columns(write_pcap(tmp_path / "x.pcap", timed([udp_frame(bytes(300))] * 3)))
+    write_cut(capture, np.array([1]), tmp_path / "cut.pcap")
+    whole = len(udp_frame(bytes(300)))
+    assert read_columns(tmp_path / "cut.pcap").captured_bytes.tolist() == [whole, HEADER_BYTES, whole]
 
 
-def test_after_the_cut_the_kept_summary_is_still_valid(marked: Path, editcap: str) -> None:
-    keep_only_headers(marked, {})
-    assert capinfos(marked / "sender.pcap", "-l").startswith(str(HEADER_BYTES))
+def test_tshark_reads_a_capture_of_which_some_frames_are_cut(tmp_path: Path) -> None:
+    capture = read_columns(write_pcap(tmp_path / "x.pcap", timed([udp_frame(bytes(300))] * 3)))
+    write_cut(capture, np.array([1]), tmp_path / "cut.pcap")
+    assert tshark_rows(tmp_path / "cut.pcap", "frame.cap_len < frame.len") == [1]
+
+
+def test_a_capture_says_in_its_header_that_it_was_cut(tmp_path: Path) -> None:
+    capture = read_columns(write_pcap(tmp_path / "x.pcap", timed([udp_frame(bytes(300))] * 3)))
+    write_cut(capture, np.array([1]), tmp_path / "cut.pcap")
+    assert (is_cut(tmp_path / "x.pcap"), is_cut(tmp_path / "cut.pcap")) == (False, True)
+
+
+def test_a_cut_capture_of_one_in_microseconds_and_the_other_byte_order_has_the_same_times(tmp_path: Path) -> None:
+    frames = timed([udp_frame(bytes(300))] * 3)
+    capture = read_columns(write_pcap(tmp_path / "x.pcap", frames, byte_order=">", tick_ns=1000))
+    write_cut(capture, np.arange(3), tmp_path / "cut.pcap")
+    assert (read_columns(tmp_path / "cut.pcap").time_ns == capture.time_ns).all()
+
+
+def test_after_the_cut_the_kept_summary_is_still_valid(marked: Path) -> None:
+    keep_only_headers(marked, SESSION, {})
     assert is_kept(marked)
 
 
-def test_a_cut_that_was_interrupted_between_the_captures_leaves_the_summary_valid(marked: Path, editcap: str) -> None:
+def test_the_cut_leaves_the_first_packets_of_the_sender_and_all_of_the_receiver_complete(run_dir: Path) -> None:
+    near = write_pcap(run_dir / "sender.pcap", PACKETS)
+    write_pcap(run_dir / "receiver.pcap", later(PACKETS, 25_000_000))
+    load_or_summarise(run_dir, *ARGUMENTS)
+    keep_only_headers(run_dir, SESSION, {})
+    for path in (near, run_dir / "receiver.pcap"):
+        cut = [row for row, cut in enumerate(read_columns(path).is_cut.tolist()) if cut]
+        assert cut == list(range(8, 20))
+
+
+def test_a_cut_that_was_interrupted_between_the_captures_leaves_the_summary_valid(marked: Path) -> None:
     whole = (marked / "receiver.pcap").read_bytes()
-    keep_only_headers(marked, {})
+    keep_only_headers(marked, SESSION, {})
     (marked / "receiver.pcap").write_bytes(whole)
     assert is_kept(marked)
 
 
-def test_cutting_twice_changes_nothing(marked: Path, editcap: str) -> None:
-    keep_only_headers(marked, {})
+def test_cutting_twice_changes_nothing(marked: Path) -> None:
+    keep_only_headers(marked, SESSION, {})
     once = (marked / "sender.pcap").read_bytes()
-    keep_only_headers(marked, {})
+    keep_only_headers(marked, SESSION, {})
     assert (marked / "sender.pcap").read_bytes() == once
     assert is_kept(marked)
 
 
-def test_the_cut_leaves_no_other_files(marked: Path, editcap: str) -> None:
-    keep_only_headers(marked, {})
-    assert sorted(path.name for path in marked.iterdir()) == ["receiver.pcap", "sender.pcap", SUMMARY]
+def test_the_cut_leaves_no_other_files(marked: Path) -> None:
+    keep_only_headers(marked, SESSION, {})
+    assert sorted(path.name for path in marked.iterdir()) == [PAIRS, "receiver.pcap", "sender.pcap", SUMMARY]
 
 
 def test_captures_without_a_summary_are_not_cut(run_dir: Path) -> None:
     with pytest.raises(RuntimeError, match=r"got no summary of the captures as they are.*load_or_summarise"):
-        keep_only_headers(run_dir, {})
+        keep_only_headers(run_dir, SESSION, {})
 
 
 def test_captures_that_changed_after_the_summary_are_not_cut(marked: Path) -> None:
     with (marked / "sender.pcap").open("ab") as file:
         file.write(b"more")
     with pytest.raises(RuntimeError, match="got no summary of the captures as they are"):
-        keep_only_headers(marked, {})
+        keep_only_headers(marked, SESSION, {})
 
 
-def test_without_editcap_the_captures_stay_and_the_error_says_what_to_install(
-    marked: Path, monkeypatch: pytest.MonkeyPatch
+def deliveries_in(run_dir: Path) -> list[dict[str, object]]:
+    """What is kept of the packets of both directions, as lists."""
+    both = [read_columns(run_dir / f"{side}.pcap") for side in ("sender", "receiver")]
+    kept = load_pairs(run_dir, *both, SESSION)
+    assert kept is not None
+    return [as_lists(delivery) for delivery in kept]
+
+
+def as_lists(delivery: Delivery) -> dict[str, object]:
+    values = {name: getattr(delivery, name) for name in Delivery.__dataclass_fields__ if name != "background"}
+    background = {} if delivery.background is None else as_lists(delivery.background)
+    lists = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+    return lists | {f"background {name}": value for name, value in background.items()}
+
+
+@pytest.mark.parametrize("name", ["netem-all", "netem-half", "netem-tcp", "mixed"])
+def test_what_became_of_each_packet_is_kept_as_it_was_found(tmp_path: Path, name: str) -> None:
+    for side in ("sender", "receiver"):
+        shutil.copy(DATA / f"{name}-{side}.pcap", tmp_path / f"{side}.pcap")
+    both = [read_columns(tmp_path / f"{side}.pcap") for side in ("sender", "receiver")]
+    load_or_match(tmp_path, *both, SESSION)
+    assert deliveries_in(tmp_path) == [as_lists(delivery) for delivery in match_captures(*both, SESSION)]
+
+
+def test_after_the_cut_what_became_of_each_packet_is_known_as_before(run_dir: Path) -> None:
+    load_or_summarise(run_dir, *ARGUMENTS)
+    before = deliveries_in(run_dir)
+    keep_only_headers(run_dir, SESSION, {})
+    assert deliveries_in(run_dir) == before
+
+
+def test_other_code_matches_complete_captures_anew_and_not_cut_ones(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = (marked / "sender.pcap").read_bytes()
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(RuntimeError, match="apt-get install"):
-        keep_only_headers(marked, {})
-    assert (marked / "sender.pcap").read_bytes() == whole
+    load_or_summarise(run_dir, *ARGUMENTS)
+    before = load_summary(run_dir)
+    monkeypatch.setattr(captures.kept, "digest_of_code", lambda: "other")
+    monkeypatch.setattr(captures.pairs, "digest_of_code", lambda: "other")
+    both = [read_columns(run_dir / f"{side}.pcap") for side in ("sender", "receiver")]
+    assert load_pairs(run_dir, *both, SESSION) is None
+    keep_only_headers(run_dir, SESSION, {})
+    monkeypatch.setattr(captures.kept, "digest_of_code", lambda: "still other")
+    monkeypatch.setattr(captures.pairs, "digest_of_code", lambda: "still other")
+    after = load_or_summarise(run_dir, *ARGUMENTS)
+    assert before is not None
+    assert after.model_copy(update={"source": None}) == before.model_copy(update={"source": None})
+
+
+def test_pairs_of_other_captures_are_not_taken(run_dir: Path) -> None:
+    load_or_summarise(run_dir, *ARGUMENTS)
+    write_pcap(run_dir / "sender.pcap", PACKETS)
+    both = [read_columns(run_dir / f"{side}.pcap") for side in ("sender", "receiver")]
+    assert load_pairs(run_dir, *both, SESSION) is None
+
+
+def test_what_is_kept_of_packets_is_small(run_dir: Path) -> None:
+    """A hundred packets, half of them damaged, of which a tenth was lost."""
+    load_or_summarise(run_dir, *ARGUMENTS)
+    assert (run_dir / PAIRS).stat().st_size < 3_000
 
 
 @pytest.mark.parametrize("name", ["netem-all", "netem-half", "netem-tcp", "mixed"])

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from captures.accounting.delays import DelaySummary, summarise_delays
 from captures.accounting.stages import Counted, counted
 from captures.accounting.suspicion import NOTHING_EXPECTED, Expected
-from captures.files.cutting import write_headers
 from captures.files.tcpdump import CaptureCounters
 from captures.frames.columns import read_columns
 from captures.session import Host, summary_filter
@@ -30,6 +29,7 @@ from tests.unit.captures.making import (
     timed,
     tshark_rows,
     udp_frame,
+    write_headers,
     write_pcap,
 )
 

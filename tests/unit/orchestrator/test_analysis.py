@@ -10,9 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from captures.cache import SUMMARY, load_summary
+from captures.files.cutting import is_cut
 from captures.frames.columns import read_columns
+from captures.pairs import PAIRS
 from captures.protocols.view import VIEW, load_view
 from orchestrator.analysis import (
     FAILURE_NAME,
@@ -22,13 +25,14 @@ from orchestrator.analysis import (
     is_marked,
     note_withheld,
 )
+from orchestrator.cli import app
 from orchestrator.disturbance import disturbance
 from orchestrator.errors import ResultsConflict
 from orchestrator.plan import PLAN_NAME
 from orchestrator.record import Outcome, read_record, write_record
 from orchestrator.rigs.waits import Waited
 from tests.conftest import require_command
-from tests.unit.captures.making import SESSION
+from tests.unit.captures.making import DATA, SESSION, write_headers
 from tests.unit.captures.test_messages import CFDP, CFDP_RUN
 from tests.unit.orchestrator.making import record
 from tests.unit.reports.conftest import write_captures
@@ -41,7 +45,6 @@ Make = Callable[..., Path]
 def make_run(tmp_path: Path) -> Make:
     """Makes the directory of a run of ten packets, not yet analysed."""
     require_command("tshark")
-    require_command("editcap")
 
     def make(run_id: str = "a_r1", repetition: int = 1, outcome: Outcome = Outcome.COMPLETED) -> Path:
         directory = tmp_path / "runs" / run_id
@@ -61,9 +64,8 @@ def write_plan(results: Path, keep: str = "whole") -> Path:
 
 
 def without_tshark(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
-    """A path on which editcap is, and tshark is not."""
+    """A path on which there is nothing."""
     directory.mkdir()
-    (directory / "editcap").symlink_to(shutil.which("editcap") or "")
     monkeypatch.setenv("PATH", str(directory))
 
 
@@ -106,8 +108,62 @@ def test_an_implementation_without_a_dissector_has_its_packets_counted(make_run:
     assert sum(view.counts["sender"].values()) + sum(view.counts["receiver"].values()) == len(CFDP_RUN)
 
 
+def put_captures(run: Path, name: str = "netem-half") -> Path:
+    """Let the run have captures of a real channel, which damaged and lost packets: datagrams of no known protocol."""
+    write_record(read_record(run).model_copy(update={"implementation": "udp-blast"}), run)
+    for side in ("sender", "receiver"):
+        shutil.copy(DATA / f"{name}-{side}.pcap", run / f"{side}.pcap")
+    return run
+
+
+@pytest.mark.parametrize("name", ["netem-all", "netem-half", "netem-tcp"])
+def test_the_tables_of_a_run_are_the_same_before_and_after_its_captures_are_cut(
+    make_run: Make, tmp_path: Path, name: str
+) -> None:
+    run = put_captures(make_run(), name)
+    analyse_run(run, "whole", DISSECTORS)
+    before = tables_of(run, tmp_path / "before")
+    analyse_run(run, "headers", DISSECTORS)
+    assert is_cut(run / "sender.pcap")
+    after = tables_of(run, tmp_path / "after")
+
+    assert after == before
+    assert b"corrupted" in before["packets.csv"]
+    assert b"damaged" in before["trace-losses-forward.csv"]
+
+
+def tables_of(run: Path, directory: Path) -> dict[str, bytes]:
+    done = CliRunner().invoke(app, ["analyse", str(run), "--out", str(directory)], catch_exceptions=False)
+    assert done.exit_code == 0
+    return {path.name: path.read_bytes() for path in directory.glob("*.csv")}
+
+
+def test_where_nothing_is_kept_of_packets_the_fate_of_those_that_were_cut_is_unknown(
+    make_run: Make, tmp_path: Path
+) -> None:
+    """The control: what the test before this one compares is not in the captures that were cut."""
+    run = put_captures(make_run())
+    analyse_run(run, "headers", DISSECTORS)
+    for name in (PAIRS, "sender.pcap", "receiver.pcap"):
+        (run / name).unlink()
+    for side in ("sender", "receiver"):
+        write_headers(DATA / f"netem-half-{side}.pcap", run / f"{side}.pcap", 60)
+
+    packets = tables_of(run, tmp_path / "after")["packets.csv"].decode()
+
+    assert ",unknown," in packets and ",lost," in packets
+    assert ",delivered," not in packets
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CORRUPT, Outcome.TIMED_OUT])
+def test_captures_of_a_run_that_did_not_complete_are_not_cut(make_run: Make, outcome: Outcome) -> None:
+    run = make_run(outcome=outcome)
+    analyse_run(run, "headers", DISSECTORS)
+    assert not is_cut(run / "sender.pcap")
+
+
 def test_what_whole_frames_said_stays_when_they_are_cut(make_run: Make) -> None:
-    run = make_run()
+    run = put_captures(make_run())
     analyse_run(run, "headers", DISSECTORS)
     made = (run / VIEW).read_bytes()
 

@@ -84,26 +84,16 @@ def test_a_second_run_on_a_directory_in_use_is_refused_and_changes_nothing(tmp_p
 def test_a_sweep_is_refused_where_a_program_that_it_needs_is_missing(tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("tshark", "tcpdump", "python3"):
+    for name in ("tshark", "python3"):
         if found := shutil.which(name):
             (programs / name).symlink_to(found)
 
     ended = owlt("plan", sweep_file(tmp_path), "--results", tmp_path / "results", path=str(programs))
 
     assert ended.returncode == 2
-    assert "the sweep needs editcap for keeping captures as headers" in ended.stderr
-    assert "apt-get install wireshark-common" in ended.stderr
+    assert "the sweep needs tcpdump for captures" in ended.stderr
+    assert "apt-get install tcpdump" in ended.stderr
     assert "6 runs, about" in ended.stdout
-
-
-def test_captures_that_are_kept_complete_need_no_editcap(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    sweep = sweep_file(tmp_path, keep_captures="whole")
-
-    ended = owlt("plan", sweep, "--results", tmp_path / "results", path=str(tmp_path / "bin"))
-
-    assert "needs tshark" in ended.stderr
-    assert "editcap" not in ended.stderr
 
 
 def test_strays_in_the_runs_are_ignored_with_a_warning(

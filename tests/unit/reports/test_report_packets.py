@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from captures.cache import SUMMARY, load_summary
-from captures.files.cutting import write_headers
 from captures.kept import keep
 from captures.protocols.tcp_counts import TcpCounts
 from captures.traces.bottleneck import Link
@@ -28,6 +27,7 @@ from reports.records import WrittenChannel
 from reports.statistics import box_of
 from reports.tables import runs_csv
 from tests.conftest import require_command
+from tests.unit.captures.making import write_headers
 from tests.unit.reports.conftest import (
     FAILED,
     change_record,
