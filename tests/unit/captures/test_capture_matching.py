@@ -189,7 +189,7 @@ def test_no_copy_of_equal_packets_is_taken_for_one_of_a_packet_sent_later(
 
 def test_of_equal_packets_paired_each_for_itself_some_would_come_before_they_were_sent() -> None:
     """The control: intact copies by themselves in their order, and damaged ones with what is left."""
-    near, far = (read_columns(DATA / f"equal-nacks-{side}.pcap").time_ns for side in ("receiver", "sender"))
+    near, far = (read_columns(DATA / "equal-nacks" / f"{side}.pcap").time_ns for side in ("receiver", "sender"))
     sent, intact, hit = near[[121, 124]], far[[124]], far[[121]]
     assert intact[0] - sent[0] > 10 * 10**9
     assert hit[0] - sent[1] < 0
@@ -197,7 +197,7 @@ def test_of_equal_packets_paired_each_for_itself_some_would_come_before_they_wer
 
 def test_an_equal_packet_of_which_the_first_copy_was_damaged_keeps_its_delay() -> None:
     session = SESSION.model_copy(update={"udp_ports": (12347,), "tcp_ports": ()})
-    captures = [read_columns(DATA / f"equal-nacks-{side}.pcap") for side in ("sender", "receiver")]
+    captures = [read_columns(DATA / "equal-nacks" / f"{side}.pcap") for side in ("sender", "receiver")]
     _, reverse = match_captures(*captures, session)
     rows = [(106, 106), (109, 109), (121, 121), (124, 124), (128, 128), (130, 130), (132, 132)]
     assert list(zip(reverse.sent.tolist(), reverse.delivered.tolist(), strict=True)) == rows

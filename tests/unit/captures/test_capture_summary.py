@@ -92,7 +92,7 @@ def test_the_packets_of_a_real_run_add_up(name: str) -> None:
 
 def test_equal_packets_of_which_one_copy_was_damaged_make_no_run_suspect_and_reorder_nothing() -> None:
     session = SESSION.model_copy(update={"udp_ports": (12347,), "tcp_ports": ()})
-    paths = [DATA / f"equal-nacks-{side}.pcap" for side in ("sender", "receiver")]
+    paths = [DATA / "equal-nacks" / f"{side}.pcap" for side in ("sender", "receiver")]
     summary = summarise(*paths, session, FILE_BYTES, None)
     assert (summary.suspect, summary.ledger_reverse.reordered) == ([], 0)
     assert (summary.ledger_reverse.delivered, summary.ledger_reverse.corrupted) == (3, 4)
