@@ -135,7 +135,7 @@ def _arguments(session: Session) -> list[object]:
 
 
 def _packed(rows: Rows) -> str:
-    return base64.b64encode(zlib.compress(np.diff(rows, prepend=0).astype("<i4").tobytes())).decode()
+    return base64.b64encode(zlib.compress(np.diff(rows, prepend=0).astype("<i4").tobytes(), level=1)).decode()
 
 
 def _unpacked(text: str) -> Rows:
