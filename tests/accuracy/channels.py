@@ -140,7 +140,7 @@ AT_THE_DISTANCE = [
         "BER larger by half, dropped",
         both(bit_error_rate=1e-5, error_effect="drop"),
         truth=both(bit_error_rate=1.5e-5, error_effect="drop"),
-        caught=("share of 1514-byte frames lost",),
+        caught=("share of 9014-byte frames lost",),
     ),
     Case(
         "none lost of one in a hundred",
