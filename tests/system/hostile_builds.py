@@ -39,7 +39,7 @@ class Hostile:
 
     @property
     def sides(self) -> dict[str, str]:
-        """The lines, with braces that are no placeholders doubled by whoever wrote them."""
+        """The line of each side. Braces that are no placeholders are written twice."""
         return {"sender": self.sender, "receiver": self.receiver}
 
 

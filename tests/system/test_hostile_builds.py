@@ -20,6 +20,8 @@ from orchestrator.plan import Batch, Plan, Run, plan_sweep
 from orchestrator.sweep import Sweep
 from tests.system.hostile_builds import FIRST_HALF, SECOND_HALF, Hostile
 
+pytestmark = pytest.mark.timeout(900)
+"""All that these tests look at happens before the first of them: 122 runs, and seconds of silence in some."""
 KINDS = FIRST_HALF | SECOND_HALF
 GOOD = "cfdp"
 SILENCE_S = 7
