@@ -107,7 +107,9 @@ SECOND_HALF = {
     "burns-cpu-in-many": Hostile(
         "computed for [0-9.]+ s of wall time", sender="for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; wait"
     ),
-    "fork-bomb": Hostile("computed for [0-9.]+ s of wall time", sender="f() {{ f | f & }}; f; while :; do f; done"),
+    "fork-bomb": Hostile(
+        "computed for [0-9.]+ s of wall time|Cannot fork", sender="f() {{ f | f & }}; f; while :; do f; done"
+    ),
     "starts-many-threads": Hostile(
         "the sender ended with status 1; its last line: .*can't start new thread",
         sender="exec {python} -c 'import threading, time, os, sys\n"
