@@ -12,10 +12,8 @@ import math
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from captures.files.cutting import is_cut
 from captures.files.tcpdump import CaptureCounters
 from captures.kept import CAPTURES
 from captures.kept_headers import keep_only_headers
+from captures.pool import processes
 from captures.protocols.tshark import NoDissection
 from captures.protocols.view import VIEW, ProtocolView, load_or_view
 from captures.session import Session
@@ -138,7 +137,7 @@ def analyse_runs(results: Path) -> list[str]:
     cores = min(len(os.sched_getaffinity(0)), len(runs) // WORTH_A_PROCESS)
     if cores < 2:
         return _told(zip(runs, map(analyse, runs), strict=True))
-    with ProcessPoolExecutor(cores, get_context("spawn")) as pool:
+    with processes(cores) as pool:
         return _told(zip(runs, pool.map(analyse, runs, chunksize=WORTH_A_PROCESS), strict=True))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
 from typing import Any
+
+from captures.pool import processes
 
 Share = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """`map`, or its like over processes: functions, arguments and what comes of them are pickled."""
@@ -22,5 +22,5 @@ def shared(tasks: int) -> Iterator[Share]:
     if cores < 2:
         yield map
         return
-    with ProcessPoolExecutor(cores, get_context("spawn")) as pool:
+    with processes(cores) as pool:
         yield pool.map

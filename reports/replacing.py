@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import shutil
+import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,13 +27,14 @@ def replaced_directory(directory: Path, ours: Collection[str]) -> Iterator[Path]
     One process at a time builds; another waits for it. Entries of the earlier directory whose names are not `ours`
     are kept. When the block raises, the earlier directory stays, and what was begun is removed. Raises OSError.
     """
-    draft = directory.with_name(f".{directory.name}.draft")
     with directory.with_name(f".{directory.name}.lock").open("a") as lock:
         with suppress(OSError):  # a file system without locks: builds are then the user's to keep apart
             fcntl.flock(lock, fcntl.LOCK_EX)
-        _carry_over(draft, directory, ours)
-        _remove(draft)
-        draft.mkdir()
+        for left in directory.parent.glob(f".{directory.name}.draft-*"):
+            _carry_over(left, directory, ours)
+            _remove(left)
+        draft = Path(tempfile.mkdtemp(prefix=f".{directory.name}.draft-", dir=directory.parent))
+        draft.chmod(0o777 & ~_umask())
         try:
             yield draft
             if directory.exists():
@@ -61,14 +63,19 @@ def replaced_files(directory: Path) -> Iterator[Path]:
         _remove(draft)
 
 
+def _umask() -> int:
+    """What this process takes from the modes of its files; it can only be read by setting it."""
+    os.umask(mask := os.umask(0))
+    return mask
+
+
 def _is_page(path: Path) -> bool:
     """A page comes last, behind all that it shows."""
     return path.suffix == ".html"
 
 
 def _remove(draft: Path) -> None:
-    with suppress(FileNotFoundError):
-        shutil.rmtree(draft)
+    shutil.rmtree(draft, ignore_errors=True)
 
 
 def _carry_over(earlier: Path, directory: Path, ours: Collection[str]) -> None:
