@@ -118,6 +118,7 @@ SEGMENTS = st.builds(UDP, sport=PORTS, dport=PORTS) | st.builds(TCP, sport=PORTS
 QUOTES = st.builds(lambda src, dst: ICMP(type=3, code=3) / IP(src=src, dst=dst) / UDP(sport=5222), ADDRESSES, ADDRESSES)
 TUNNELS = st.builds(lambda src, dst: IP(src=src, dst=dst) / UDP(sport=5222, dport=5222), ADDRESSES, ADDRESSES)
 TAGGED = (ethernet() / Dot1Q(vlan=5), ethernet() / Dot1AD(vlan=7) / Dot1Q(vlan=5))
+VLAN_TAGS = (b"\x81\x00", b"\x88\xa8")
 LOWER = st.sampled_from([ethernet(), ethernet(), ethernet(), *TAGGED])
 SIZES = st.sampled_from([0, 1, 3, 4, 10, 20, 100, 228, 996])
 PACKETS = st.builds(
@@ -169,8 +170,11 @@ def damaged(frame: bytes, bits: list[int]) -> bytes:
 
 
 def has_whole_ipv4_header(frame: bytes) -> bool:
-    """Whether the header is as long as it says: see `Session` on frames where it is not."""
-    return len(frame) < 34 or len(frame) >= 14 + 4 * (frame[14] & 15)
+    """Whether the header is as long as it says, also behind VLAN tags: see `Session` on frames where it is not."""
+    start = 14
+    while frame[start - 2 : start] in VLAN_TAGS:
+        start += 4
+    return len(frame) < start + 20 or len(frame) >= start + 4 * (frame[start] & 15)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=8)
