@@ -87,14 +87,14 @@ def _as_typed(sweep_file: Path, results: Path | None, guests: int | None, report
 
 
 def _report_of(done: Performed) -> None:
-    """The report of a sweep; an interrupt leaves it out, and so did a second one before it."""
+    """The report of a sweep; an interrupt skips it, as a second interrupt before it did."""
     try:
         if not done.interrupted_again:
             _print_report(done.results)
             return
     except KeyboardInterrupt:
         pass
-    out.print(f"the report is left out; make it with: owlt report {shlex.quote(str(done.results))}", markup=False)
+    out.print(f"the report was skipped; make it with: owlt report {shlex.quote(str(done.results))}", markup=False)
     raise typer.Exit(130)
 
 

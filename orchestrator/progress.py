@@ -143,9 +143,9 @@ class SweepProgress:
 
     def _interrupted(self, times: int, recorded: int, total: int) -> str:
         if times > 1:
-            return "interrupted again: ending the workers" + ("; the report is left out" if self._report else "")
-        report = "making the report of these; Ctrl-C again leaves it out; " if self._report and recorded else ""
-        return f"interrupted: {recorded} of {total} runs are recorded; {report}go on with: {self._again}"
+            return "interrupted again: ending the workers" + ("; the report is skipped" if self._report else "")
+        report = "making the report of these; Ctrl-C again skips the report; " if self._report and recorded else ""
+        return f"interrupted: {recorded} of {total} runs are recorded; {report}resume with: {self._again}"
 
 
 def _lines_about(event: Event) -> list[str]:

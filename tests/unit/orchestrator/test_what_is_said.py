@@ -88,7 +88,7 @@ def test_an_interrupt_is_answered_at_once_with_what_comes_next(tmp_path: Path, m
 
     done = start.perform()
 
-    said = "interrupted: 2 of 4 runs are recorded; making the report of these; Ctrl-C again leaves it out; go on with: "
+    said = "interrupted: 2 of 4 runs are recorded; making the report of these; Ctrl-C again skips the report; resume with: "
     assert said + AGAIN in start.shown.getvalue()
     assert (done.interrupted, done.interrupted_again, done.recorded) == (True, False, 2)
 
@@ -98,7 +98,7 @@ def test_an_interrupt_without_a_report_speaks_of_none(tmp_path: Path, monkeypatc
 
     start.perform(report=False)
 
-    assert f"interrupted: 2 of 4 runs are recorded; go on with: {AGAIN}" in start.shown.getvalue()
+    assert f"interrupted: 2 of 4 runs are recorded; resume with: {AGAIN}" in start.shown.getvalue()
 
 
 def test_a_second_interrupt_leaves_the_report_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_a_second_interrupt_leaves_the_report_out(tmp_path: Path, monkeypatch: p
 
     done = start.perform()
 
-    assert "interrupted again: ending the workers; the report is left out" in start.shown.getvalue()
+    assert "interrupted again: ending the workers; the report is skipped" in start.shown.getvalue()
     assert done.interrupted_again
 
 
@@ -194,7 +194,7 @@ def test_an_interrupt_during_the_report_leaves_it_out_and_says_how_to_make_it(
 
     ended = CliRunner().invoke(cli.app, ["run", "small.yaml"])
 
-    assert f"the report is left out; make it with: owlt report {tmp_path}" in ended.output
+    assert f"the report was skipped; make it with: owlt report {tmp_path}" in ended.output
     assert ended.exit_code == 130
 
 
