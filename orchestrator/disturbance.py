@@ -7,6 +7,7 @@ by how much a goodput is too low. docs/measures.md has the measurements that the
 from __future__ import annotations
 
 from orchestrator.record import Withheld
+from orchestrator.rigs.waits import Waited
 
 MOST_OVERDUE = 0.02
 """Of the session: the emulator's packets were late by so much at most. They are on the path that decides its end."""
@@ -14,6 +15,9 @@ MOST_WAITED = 0.05
 """Of the session: so long at most did processes wait for a processor, which need not have held the session up."""
 DISPATCH_NS = 2_000
 """What a machine without other work takes at most on the mean to put a ready thread on a processor: no wait."""
+MOST_WAITED_PER_DISPATCH_NS = 2 * DISPATCH_NS
+"""On the mean, while a channel is measured. A certificate has the 99th percentile of delays, to 0.2 ms: one probe in a
+hundred that waits for so long is 2 µs for each."""
 
 
 def disturbance(withheld: Withheld) -> str:
@@ -28,6 +32,11 @@ def disturbance(withheld: Withheld) -> str:
     if not reasons:
         return ""
     return f"the machine was busy: during a session of {_ms(session_ns)} {' and '.join(reasons)}"
+
+
+def may_have_delayed_probes(waited: Waited) -> bool:
+    """Whether processes waited for a processor so long while a channel was measured that its delays may show it."""
+    return waited.waited_ns > MOST_WAITED_PER_DISPATCH_NS * waited.dispatches
 
 
 def described(clock: str, withheld: Withheld | None) -> list[tuple[str, str]]:

@@ -153,6 +153,8 @@ def _lines_about(event: Event) -> list[str]:
     facts = event.facts
     if event.name == "certified" and facts["verdict"] == "failed":
         return [f"channel {facts['channel']} failed certification: its runs will be suspect"]
+    if event.name == "recertify":
+        return [f"channel {facts['channel']} failed certification while the machine was busy; it is measured again"]
     if event.name == "lost":
         return [f"a guest was lost ({facts['reason']}); another is started"]
     if event.name == "retry":

@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +30,7 @@ from orchestrator.analysis import note_withheld
 from orchestrator.attempts import number_record, set_aside
 from orchestrator.builds.places import builds_directory
 from orchestrator.certification import DIRECTORY_NAME, Certified, certified
+from orchestrator.disturbance import may_have_delayed_probes
 from orchestrator.journal import JOURNAL_NAME, batches_without_progress, read_journal
 from orchestrator.kernel import Kernel
 from orchestrator.next_runs import next_runs
@@ -251,6 +252,8 @@ class _Shift:
 
     waiting: dict[str, Run]
     uncertified: list[str]
+    to_certify_again: list[str] = field(default_factory=list)
+    certifying_since_ns: int = 0
     current: str | None = None
     phase: str = ""
     console: list[str] = field(default_factory=list)
@@ -297,6 +300,8 @@ class _Desk:
         self._rigs_lost: Counter[int] = Counter()
         self._disturbed: set[str] = set()
         """Runs that are to be performed again once the machine is quiet."""
+        self._certified_again: set[str] = set()
+        """Channels that are measured a second time, which is the last."""
         self._patience = patience
         self._observe = observe
         self._analyse = analyse
@@ -334,17 +339,22 @@ class _Desk:
         """
         certify = list(batch.certify)
         while certify and not self._closed:
+            if self._certified_again & set(certify):
+                self._wait_for_quiet(batch)
             certify = self._work(batch.model_copy(update={"certify": certify}), slot)
         is_exact, is_split = self._plan.sweep.clock == "exact", batch.index in self._split
         while not self._closed and (runs := next_runs(batch.runs, self._done, self._passed_over, is_exact, is_split)):
             if self._disturbed & {run.run_id for run in runs}:
-                self._note(Event(time.time(), batch.index, "wait", {"for": "a quiet machine"}))
-                self._patience.wait_for_quiet(lambda: self._closed)
+                self._wait_for_quiet(batch)
             seed = runs[0].seed if is_split else batch.seed
             self._work(batch.model_copy(update={"runs": runs, "seed": seed}), slot)
 
+    def _wait_for_quiet(self, batch: Batch) -> None:
+        self._note(Event(time.time(), batch.index, "wait", {"for": "a quiet machine"}))
+        self._patience.wait_for_quiet(lambda: self._closed)
+
     def _work(self, batch: Batch, slot: int) -> list[str]:
-        """One worker's life. Returns the channels that it did not certify because it was lost."""
+        """One worker's life. Returns the channels that it did not certify because it was lost, or disturbed."""
         require_space(self._results)
         directory = self._results / "workers" / f"{batch.index}-{slot}"
         shutil.rmtree(directory, ignore_errors=True)
@@ -365,7 +375,7 @@ class _Desk:
         (directory / "console.log").write_text("".join(shift.console))
         if not self._closed and (shift.waiting or shift.uncertified):
             self._lost(batch, shift, directory)
-        return shift.uncertified
+        return [*shift.uncertified, *shift.to_certify_again]
 
     def _hang_limit_s(self, batch: Batch, shift: _Shift) -> float:
         """How long the worker may tell nothing in what it does now, in wall time."""
@@ -385,6 +395,9 @@ class _Desk:
         event = Event(time.time(), batch, facts.pop("event"), facts)
         if event.name == ALIVE:
             return
+        if event.name == "certified":
+            self._certified(event, shift, directory)
+            return
         self._note(event)
         if event.name == "run":
             shift.current = facts["run_id"]
@@ -396,12 +409,32 @@ class _Desk:
             if self._plan.sweep.clock != "exact":
                 note_withheld(directory / "runs" / facts["run_id"], shift.waited)
             self._publish(directory / "runs" / facts["run_id"], event)
-        elif event.name == "certified":
-            shift.uncertified.remove(facts["channel"])
-            name = f"{facts['channel']}.json"
-            _take_place(directory / DIRECTORY_NAME / name, self._results / DIRECTORY_NAME / name)
+        elif event.name == "certify":
+            shift.certifying_since_ns = time.time_ns()
         elif event.name == "failed":
             shift.said = facts["reason"]
+
+    def _certified(self, event: Event, shift: _Shift, directory: Path) -> None:
+        """Let a certificate take its place; the channel is measured once more where the machine may be at fault."""
+        key = event.facts["channel"]
+        shift.uncertified.remove(key)
+        if self._is_measured_again(key, shift, directory):
+            self._certified_again.add(key)
+            shift.to_certify_again.append(key)
+            self._note(replace(event, name="recertify"))
+            return
+        self._note(event)
+        name = f"{key}.json"
+        _take_place(directory / DIRECTORY_NAME / name, self._results / DIRECTORY_NAME / name)
+
+    def _is_measured_again(self, key: str, shift: _Shift, directory: Path) -> bool:
+        """Whether a certificate blames the channel while the rig's processes waited for a processor."""
+        if shift.waits is None or key in self._certified_again or self._patience.is_used_up:
+            return False
+        certificate = certified(directory, {key}).get(key)
+        waited = shift.waits.since(shift.certifying_since_ns)
+        is_blamed = certificate is not None and bool(certificate.suspicion)
+        return is_blamed and waited is not None and may_have_delayed_probes(waited)
 
     def _lost(self, batch: Batch, shift: _Shift, directory: Path) -> None:
         """Give the run that a worker was lost in a record; without one, the rig itself was lost."""

@@ -71,6 +71,12 @@ class ProcessorWaits:
         begin, end = _at(looks, first_ns), _at(looks, last_ns)
         return Waited(round(end.waited_ns - begin.waited_ns), round(end.dispatches - begin.dispatches))
 
+    def since(self, first_ns: int) -> Waited | None:
+        """What was waited from a time to the latest look. None where it was not all looked at."""
+        with self._lock:
+            last_ns = self._looks[-1].at_ns if self._looks else first_ns
+        return self.between(first_ns, last_ns)
+
     def forget(self, before_ns: int) -> None:
         """Drop what was seen before a time: nobody will ask for it any more."""
         with self._lock:

@@ -15,6 +15,7 @@ from orchestrator.certification import Certified
 from orchestrator.plan import Batch, Plan, plan_sweep
 from orchestrator.record import Outcome, read_record
 from orchestrator.rigs.quiet import Patience
+from orchestrator.rigs.waits import Waited
 from orchestrator.supervisor import Event, WorkerFailed, guest_memory_mb, hang_limit_s, supervise, write_task
 from orchestrator.sweep import Sweep
 
@@ -439,3 +440,52 @@ def test_what_is_disturbed_each_time_stands_after_three_attempts_and_at_the_next
 
     assert len(workers.asked) == 3 * len(plan.batches)
     assert {read_record(path).attempt for path in (tmp_path / "runs").iterdir()} == {3}
+
+
+def certified_while(
+    waited: Waited, plan: Plan, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Workers, list[Event]]:
+    """A sweep whose channels all fail certification while its processes wait for a processor for so long."""
+
+    class Waits:
+        def __init__(self, pid: int) -> None: ...
+
+        def since(self, first_ns: int) -> Waited:
+            return waited
+
+        def between(self, first_ns: int, last_ns: int) -> None: ...
+
+        def forget(self, before_ns: int) -> None: ...
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(supervisor, "is_counted", lambda pid: True)
+    monkeypatch.setattr(supervisor, "ProcessorWaits", Waits)
+    workers = Workers(plan)
+    return workers, go(workers, results, patience=Patience(100.0, lambda: QUIET))
+
+
+def test_a_channel_that_fails_certification_on_a_busy_machine_is_measured_once_more_when_it_is_quiet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = small_plan("real", certify=True)
+
+    workers, heard = certified_while(Waited(1_000_000, dispatches=10), plan, tmp_path, monkeypatch)
+
+    certified = [batch.certify for batch in plan.certifications]
+    assert workers.asked[: 2 * len(certified)] == [each for each in certified for _ in range(2)]
+    names = [event.name for event in heard]
+    assert (names.count("recertify"), names.count("wait")) == (len(plan.channels), len(certified))
+    assert [event.facts["verdict"] for event in heard if event.name == "certified"] == ["failed"] * len(plan.channels)
+    assert sorted(path.stem for path in (tmp_path / "certificates").iterdir()) == sorted(plan.channels)
+
+
+def test_a_channel_that_fails_certification_on_a_quiet_machine_is_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = small_plan("real", certify=True)
+
+    workers, heard = certified_while(Waited(1_000_000, dispatches=1000), plan, tmp_path, monkeypatch)
+
+    assert len(workers.asked) == len(plan.certifications) + len(plan.batches)
+    assert "recertify" not in {event.name for event in heard}

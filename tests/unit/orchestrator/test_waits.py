@@ -76,6 +76,20 @@ def test_of_a_time_before_it_looked_nothing_is_known() -> None:
     assert waits.between(before_ns - 10, before_ns) is None
 
 
+def test_since_a_time_is_up_to_the_latest_look() -> None:
+    with parent_of(2, BUSY) as pid:
+        waits = ProcessorWaits(pid)
+        time.sleep(0.2)
+        first_ns = time.time_ns()
+        time.sleep(LOOKED_S)
+        waits.close()
+
+    waited = waits.since(first_ns)
+
+    assert waited is not None
+    assert waited.waited_ns > 0.8 * (LOOKED_S - 0.1) * 1e9
+
+
 def test_what_was_forgotten_is_not_known() -> None:
     waits = ProcessorWaits(os.getpid())
     time.sleep(0.1)
