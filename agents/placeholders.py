@@ -30,9 +30,9 @@ RUN_PLACEHOLDERS = {
     "channel_one_way_delay_s": "delay of the forward channel, whatever the build is told",
     "mtu_bytes": "the largest IP packet of the test path",
     "packet_error_rate": "packet error rate of the forward channel, 0 to 1",
-    "bit_error_rate": "bit error rate of the forward channel, 0 to 1; where it has a packet error rate or losses in "
-    "bursts, the one at which a frame of {mtu_bytes} + 14 bytes is damaged or lost as often",
-    "reverse_bit_error_rate": "the same of the reverse channel",
+    "bit_error_rate": "bit error rate of the forward channel, 0 to 1; for a packet error rate or losses in bursts, the "
+    "bit error rate that damages a frame of {mtu_bytes} + 14 bytes as often",
+    "reverse_bit_error_rate": "the same for the reverse channel",
     "sender_address": "IPv4 address of the sender on the test path",
     "receiver_address": "IPv4 address of the receiver on the test path",
     "sender_interface": "the sender's interface on the test path",

@@ -88,8 +88,8 @@ def test_an_interrupt_is_answered_at_once_with_what_comes_next(tmp_path: Path, m
 
     done = start.perform()
 
-    said = "interrupted: 2 of 4 runs are recorded; making the report of these; Ctrl-C again skips the report; resume with:"
-    assert f"{said} {AGAIN}" in start.shown.getvalue()
+    said = "interrupted: 2 of 4 runs are recorded; making the report of these; Ctrl-C again skips the report"
+    assert f"{said}; resume with: {AGAIN}" in start.shown.getvalue()
     assert (done.interrupted, done.interrupted_again, done.recorded) == (True, False, 2)
 
 
