@@ -1,4 +1,7 @@
-"""What tests of every level share: capabilities that may be missing on a developer's machine, never in CI."""
+"""What tests of every level share: capabilities that may be missing on a developer's machine, never in CI.
+
+No test depends on the speed of the machine: examples that hypothesis generates have no deadline.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,10 @@ import os
 import shutil
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("owlt", deadline=None)
+settings.load_profile("owlt")
 
 
 def require(found: object, capability: str) -> None:

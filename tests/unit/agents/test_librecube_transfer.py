@@ -148,7 +148,7 @@ def test_a_gap_can_be_sent_again_as_the_engine_does_in_one_pdu(transfer: Transfe
 
 def test_a_gap_beyond_a_pdu_ends_a_sender_that_leaves_it_whole(transfer: Transfer) -> None:
     rule = lose("Data", *range(10, 90))
-    ending = transfer(rule, "--gaps", "whole", "--idle-limit-s", 0.3, size_bytes=100_000)
+    ending = transfer(rule, "--gaps", "whole", "--idle-limit-s", 3, size_bytes=100_000)
 
     assert ending.sender_status == 1
     assert "failed: LibreCube's engine died: ValueError: bytes must be in range(0, 256)" in ending.sender_said
