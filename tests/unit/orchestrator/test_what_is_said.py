@@ -88,13 +88,8 @@ def test_an_interrupt_is_answered_at_once_with_what_comes_next(tmp_path: Path, m
 
     done = start.perform()
 
-<<<<<<< Updated upstream
     said = "interrupted: 2 of 4 runs are recorded; making the report of these; Ctrl-C again skips the report"
     assert f"{said}; resume with: {AGAIN}" in start.shown.getvalue()
-=======
-    message = "interrupted: 2 of 4 runs are recorded; making the report of these; Ctrl-C again skips the report"
-    assert f"{message}; resume with: {AGAIN}" in start.shown.getvalue()
->>>>>>> Stashed changes
     assert (done.interrupted, done.interrupted_again, done.recorded) == (True, False, 2)
 
 
