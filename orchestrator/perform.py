@@ -47,7 +47,7 @@ def perform(run: Run, setting: Setting, directory: Path, observe: Observe) -> Ru
         outcome, reason = Outcome.COMPLETED, ""
         findings.suspect += setting.rig.endings.take()
     except Ended as end:
-        endings = list(map(printable, setting.rig.endings.take()))
+        endings = setting.rig.endings.take()
         outcome = Outcome.FAILED if endings and end.outcome is Outcome.TIMED_OUT else end.outcome
         reason = "; ".join([*endings, end.reason])
     except (HostError, EmulatorError, OSError, EOFError) as problem:

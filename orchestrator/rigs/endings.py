@@ -7,6 +7,7 @@ import re
 from contextlib import suppress
 
 from orchestrator.confinement import MEMORY_FIRST
+from orchestrator.printable import printable
 from orchestrator.rigs import warden
 
 KERNEL_LOG = "/dev/kmsg"
@@ -26,7 +27,7 @@ class Endings:
 
     def take(self) -> list[str]:
         """The sentences, and begin anew."""
-        return [each for each in (warden.take_note(), for_memory(self._logged())) if each]
+        return [printable(each) for each in (warden.take_note(), for_memory(self._logged())) if each]
 
     def close(self) -> None:
         """Read no more."""

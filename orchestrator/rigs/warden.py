@@ -44,7 +44,7 @@ def take_note() -> str:
     """What the warden of this guest has ended since the last call, in words; "" if nothing."""
     note = Path(NOTE)
     try:
-        silence_s, programs, *names = note.read_text().strip().split(" ", 2)
+        silence_s, programs, *names = note.read_bytes().decode(errors="replace").strip().split(" ", 2)
     except FileNotFoundError:
         return ""
     note.unlink()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.rigs import warden
-from orchestrator.rigs.endings import for_memory
+from orchestrator.rigs.endings import Endings, for_memory
 
 KILLED = (
     "3,512,88000000,-;Out of memory: Killed process 71 (python3) total-vm:412344kB, anon-rss:389120kB, file-rss:0kB, "
@@ -50,3 +50,13 @@ def test_where_nothing_was_running_nothing_is_said_to_have_been(note: Path) -> N
     note.write_text("10 4 \n")
 
     assert warden.take_note().endswith("and its 4 processes were ended")
+
+
+def test_a_program_whose_name_is_no_text_is_named_without_its_control_characters(note: Path) -> None:
+    note.write_bytes(b"10 2 1 x \xff\x1b[2J\n")
+    endings = Endings()
+
+    (said,) = endings.take()
+    endings.close()
+
+    assert said.endswith("running were 1 x \ufffd\\x1b[2J")
