@@ -42,12 +42,20 @@ class Holder:
 
 
 def require_free(results: Path) -> None:
-    """Raise ResultsInUse where another process holds the lock of a results directory; changes nothing."""
+    """Raise ResultsInUse where another process holds the lock of a results directory; changes nothing.
+
+    Raises OwltError where the lock cannot be opened, such as one that root made.
+    """
     try:
         with (results / LOCK_NAME).open("r+") as file:
             _lock(file, results)
     except FileNotFoundError:
         return
+    except OSError as problem:
+        raise OwltError(
+            f"{results / LOCK_NAME}: cannot be opened ({problem.strerror}), wanted a file that this user may write; "
+            "run owlt as the user who made it, or choose another directory with --results"
+        ) from problem
 
 
 @contextmanager

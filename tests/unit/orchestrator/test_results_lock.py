@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.errors import OwltError
 from orchestrator.results_lock import LOCK_NAME, ResultsInUse, locked, require_free
 
 HOLDER = """\
@@ -34,6 +35,13 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.kill()
     process.wait()
     process.stdout.close()
+
+
+def test_a_lock_that_cannot_be_opened_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / LOCK_NAME).mkdir()
+
+    with pytest.raises(OwltError, match=r"lock: cannot be opened \(Is a directory\).* --results"):
+        require_free(tmp_path)
 
 
 def files_in(directory: Path) -> dict[str, str]:
