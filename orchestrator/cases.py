@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
@@ -69,10 +70,12 @@ def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
 
 
 def _dissector(directory: Path, record: RunRecord) -> Sequence[str]:
-    """As the plan of its sweep has it; without one, as the implementation of that name has it now."""
-    path = directory.parent.parent / PLAN_NAME
-    plan = json.loads(path.read_bytes()) if path.is_file() else {}
-    planned: list[str] = plan.get("implementations", {}).get(record.implementation, {}).get("dissector", [])
+    """As the plan of its sweep has it; where that is missing or damaged, as the implementation of that name has it
+    now."""
+    planned: Sequence[str] = ()
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        plan = json.loads((directory.parent.parent / PLAN_NAME).read_bytes())
+        planned = plan["implementations"][record.implementation]["dissector"]
     return planned or find_implementation(base_name(record.implementation)).dissector
 
 

@@ -151,9 +151,10 @@ def test_one_that_completed_has_its_goodput(tmp_path: Path) -> None:
     assert "normalized goodput" in said
 
 
-def test_a_plan_of_an_older_form_does_not_matter(tmp_path: Path) -> None:
+@pytest.mark.parametrize("plan", ['{"schema_version": 1}', '{"implementations": {"tc', "[]", "\xff"])
+def test_a_plan_that_is_damaged_or_of_an_older_form_does_not_matter(tmp_path: Path, plan: str) -> None:
     (tmp_path / "runs").mkdir()
-    (tmp_path / "plan.json").write_text('{"schema_version": 1}')
+    (tmp_path / "plan.json").write_text(plan, encoding="latin-1")
     assert "completed" in analyse(run_of_owlt(tmp_path / "runs" / "run", Outcome.COMPLETED))
 
 
