@@ -138,13 +138,13 @@ def inspect(
     if summary.headers_only and kept is not None and not kept.headers_only:
         summary = kept
         notes.append(
-            "the summary was made of complete frames; the tables are of what is left of them, and the fate of packets "
-            "whose frames are cut is unknown"
+            "the summary was made from complete frames, the tables from the cut frames; the fate of packets whose "
+            "frames are cut is unknown"
         )
     elif summary.headers_only:
         notes.append(
-            "frames are cut in the captures: bits that were flipped behind the cut are not seen, and the fate of "
-            "packets whose frames are cut is unknown unless the emulator's counters tell it"
+            "the captures contain cut frames: flipped bits beyond the cut are not visible, and the fate of packets "
+            "whose frames are cut is unknown unless the emulator's counters show it"
         )
     notes += summary.caveats
     carried = seen.carried_file_bytes if seen is not None else None

@@ -118,7 +118,7 @@ def lacks_of(plan: Plan) -> list[str]:
     ]
     if plan.sweep.rig == "local" and (standing_rig := namespaces.leftovers()):
         lacks.append(
-            f"a local rig stands already ({', '.join(standing_rig)}); if nobody uses it, run: owlt rigs --clear"
+            f"a local rig already exists ({', '.join(standing_rig)}); if it is not in use, run: owlt rigs --clear"
         )
     return lacks
 
@@ -161,7 +161,7 @@ def perform_plan(
     require_ready(plan, directory)
     with _files_may_fail(directory, again), locked(directory) as left:
         if left:
-            warn(f"{directory}: {left} left its lock; if it still runs there, interrupt it or this command")
+            warn(f"{directory}: {left} did not release its lock; if it is still running, interrupt it or this command")
         write_plan(plan, directory)
         recorded = _recorded(plan, directory)
         for warning in recorded.warnings:
@@ -205,8 +205,8 @@ def _files_may_fail(directory: Path, again: str) -> Iterator[None]:
     except OSError as problem:
         is_full = problem.errno in DISK_IS_FULL
         wrong = f"{directory}: no space left on its file system" if is_full else f"{directory}: {problem}"
-        fix = "free some space" if is_full else "correct that"
-        raise OwltError(f"{wrong}; every recorded run is kept: {fix}, then run '{again}' again") from problem
+        fix = "free some space" if is_full else "fix the problem"
+        raise OwltError(f"{wrong}; all recorded runs are kept; {fix}, then run '{again}' again") from problem
 
 
 def warn(text: str) -> None:
@@ -280,11 +280,11 @@ def _performed(plan: Plan, results: Path, again: str, interrupts: int) -> Perfor
     counted = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     aborted, missing = outcomes[Outcome.ABORTED], len(plan.runs) - len(records)
     not_analysed = sum(is_marked(results / RUNS / run_id) for run_id in records)
-    to_do = [f"{missing} still to do"] if missing else []
-    to_do += [f"{aborted} aborted by a fault of the rig, to be tried again"] if aborted else []
-    to_do += [f"the analysis of {not_analysed} failed (see {FAILURE_NAME} there)"] if not_analysed else []
+    to_do = [f"{missing} not recorded yet"] if missing else []
+    to_do += [f"{aborted} aborted by a fault of the rig, to be repeated"] if aborted else []
+    to_do += [f"{not_analysed} not analysed (see {FAILURE_NAME} in their directories)"] if not_analysed else []
     disturbed = sum(map(is_disturbed, records.values()))
-    counted += f"; {disturbed} suspect, for the machine was busy" if disturbed else ""
+    counted += f"; {disturbed} suspect because the machine was busy" if disturbed else ""
     more = f"; {', '.join(to_do)}: run '{again}' again" if to_do else ""
     summary = f"{len(records)} of {len(plan.runs)} runs recorded in {results}: {counted or 'none'}{more}"
     return Performed(results, summary, interrupts > 0, len(records), not to_do, interrupts > 1)

@@ -129,7 +129,7 @@ def channel_set(
     token_file: TokenFile = None,
     ca_file: CaFile = None,
 ) -> None:
-    """Give the emulator a channel in place of the one it has, with values of one's own if there are any.
+    """Give the emulator a channel in place of the one it has, optionally with changed values.
 
     Values are written as in a profile: --both delay=300ms --forward jitter.amount=5ms --reverse rate=unlimited.
     """
@@ -161,9 +161,9 @@ def channel_change(
     token_file: TokenFile = None,
     ca_file: CaFile = None,
 ) -> None:
-    """Change some values of one link, or with --both of both; all others, and packets in flight, stay."""
+    """Change some values of one link, or of both with --both; other values and packets in flight stay as they are."""
     if both and (direction or fields):
-        raise OwltError(f"--both: got {' '.join([direction or '', *(fields or [])])!r} too, wanted one or the other")
+        raise OwltError(f"--both: got {' '.join([direction or '', *(fields or [])])!r} too, wanted only one of them")
     if not both and (direction not in DIRECTIONS or not fields):
         given = " ".join([direction or "", *(fields or [])]).strip()
         raise OwltError(

@@ -58,10 +58,10 @@ def run(
 ) -> None:
     """Perform every run of a sweep that has no record yet, then make the report.
 
-    On a results directory that exists it resumes where it stopped, and tries again what a fault of the rig aborted.
+    On an existing results directory it resumes where it stopped, and repeats runs that a fault of the rig aborted.
 
     Exit status: 0 when every run is recorded and analysed and none is aborted; 1 when runs are aborted, missing or not
-    analysed; 2 for a mistake, or something that is missing here; 130 after an interrupt.
+    analysed; 2 for a mistake, or a program or file that is missing; 130 after an interrupt.
     """
     from orchestrator.campaign import perform_sweep
     from orchestrator.progress import SweepProgress
@@ -79,7 +79,7 @@ def run(
 
 
 def _as_typed(sweep_file: Path, results: Path | None, guests: int | None, report: bool) -> str:
-    """The command that goes on: the same, with its options."""
+    """The command that resumes the sweep: the same, with its options."""
     options = ["--results", str(results)] if results else []
     options += ["--guests", str(guests)] if guests else []
     options += [] if report else ["--no-report"]
@@ -102,7 +102,7 @@ def _report_of(done: Performed) -> None:
 def plan(sweep_file: SweepFile, results: Results = None, guests: Guests = None) -> None:
     """Show what a sweep would run, in which order, and about how long it takes.
 
-    Where 'owlt run' would refuse the sweep, the same message follows, and the exit status is 2.
+    If 'owlt run' would refuse the sweep, the plan is followed by the same message, and the exit status is 2.
     """
     from orchestrator.campaign import require_ready, resolve
     from orchestrator.estimate import estimate

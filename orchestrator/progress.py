@@ -156,10 +156,10 @@ def _lines_about(event: Event) -> list[str]:
     if event.name == "recertify":
         return [f"channel {facts['channel']} failed certification while the machine was busy; it is measured again"]
     if event.name == "lost":
-        return [f"a guest was lost ({facts['reason']}); another is started"]
+        return [f"a guest was lost ({facts['reason']}); a new one is started"]
     if event.name == "retry":
         why = "" if facts["fault"] == facts["outcome"] else f"; {facts['fault']}"
-        return [f"{_ending(facts)}{why}; it is tried again"]
+        return [f"{_ending(facts)}{why}; it is repeated"]
     if event.name == "wait":
         return [f"waiting for {facts['for']}"]
     if event.name != "published":

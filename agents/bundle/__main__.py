@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     for side in (sender, receiver):
         _add_common(side)
     receiver.add_argument(
-        "--pieces-of", type=count, help="bytes of the file, which comes in bundles that begin with 8 digits, its number"
+        "--pieces-of", type=count, help="size of a file that arrives in bundles, each with an 8-digit number in front"
     )
     return parser
 

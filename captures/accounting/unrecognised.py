@@ -43,7 +43,6 @@ def unrecognised_arrivals(
 def caveat(count: int, host: Host) -> str:
     """What to know of a ledger with so many unrecognised packets."""
     return (
-        f"{count} packets from the {host} that the emulator let through were not found, and {count} frames of their "
-        f"lengths arrived that match no packet: damaged in too many bits to tell which is a copy of which; they are "
-        f"counted as unrecognised, not as lost"
+        f"{count} packets from the {host} passed the emulator but were not found, and {count} frames of their lengths "
+        f"arrived but match no packet: too many bits are damaged; the packets count as unrecognised, not as lost"
     )

@@ -78,7 +78,7 @@ class Certificate:
         return [_sentence(check) for check in self.checks if check.verdict == "failed"]
 
     def limits(self) -> list[str]:
-        """Return a sentence for each quantity of which less was found out than was aimed at."""
+        """Return a sentence for each quantity whose sample excludes less than intended."""
         return [
             f"{check.direction}: {check.quantity}: {power_text(check)}" for check in self.checks if check.falls_short
         ]
@@ -122,7 +122,7 @@ def _sentence(check: Check) -> str:
 
 
 def power_text(check: Check) -> str:
-    """Return what the sample of a check would have found wrong: "excludes 0.0067 or less, 0.014 or more"."""
+    """Return the values that the sample of a check excludes: "excludes 0.0067 or less, 0.014 or more"."""
     ends = [
         *([f"{number_text(check.detectable_low)} or less"] if check.detectable_low is not None else []),
         *([f"{number_text(check.detectable_high)} or more"] if check.detectable_high is not None else []),

@@ -67,7 +67,7 @@ def test_a_rig_that_stands_already_is_not_touched(tmp_path: Path) -> None:
         done = perform(tmp_path, tmp_path / "results", **BASELINE)
 
         assert done.returncode == 2
-        assert "stands already" in done.stderr
+        assert "already exists" in done.stderr
         assert len(namespaces.leftovers()) == 7
 
 

@@ -22,7 +22,7 @@ def test_a_run_beside_a_load_on_all_cores_is_marked_with_what_was_withheld(tmp_p
         assert run["withheld"]["overdue_ns"] > 0
         assert run["withheld"]["waited_ns"] > 0
         assert [reason for reason in run["suspect"] if reason.startswith("the machine was busy: ")]
-    assert "2 suspect, for the machine was busy" in done.stdout
+    assert "2 suspect because the machine was busy" in done.stdout
 
 
 def test_on_the_exact_clock_nothing_is_withheld_beside_the_same_load(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_runs_that_stay_aborted_make_a_start_incomplete(tmp_path: Path, monkeypa
     done = perform_plan(plan, tmp_path, 1, nobody_observes, "owlt run small.yaml")  # type: ignore[arg-type]
 
     assert not done.is_complete
-    assert "1 aborted by a fault of the rig, to be tried again: run 'owlt run small.yaml' again" in done.summary
+    assert "1 aborted by a fault of the rig, to be repeated: run 'owlt run small.yaml' again" in done.summary
 
 
 def test_a_run_that_cannot_be_analysed_does_not_end_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_a_run_that_cannot_be_analysed_does_not_end_the_sweep(tmp_path: Path, mo
 
     assert done.recorded == len(plan.runs)
     assert not done.is_complete
-    assert "the analysis of 1 failed (see analysis-failed.txt there)" in done.summary
+    assert "1 not analysed (see analysis-failed.txt in their directories)" in done.summary
     assert (tmp_path / "runs" / victim / "analysis-failed.txt").exists()
 
 

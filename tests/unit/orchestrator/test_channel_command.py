@@ -255,7 +255,7 @@ def test_a_change_of_one_link_and_of_both_at_once_is_refused() -> None:
         "channel", "change", "forward", "delay=1s", "--both", "mtu=1400B", "--emulator", "http://127.0.0.1:9"
     )
 
-    assert "--both: got 'forward delay=1s' too, wanted one or the other" in told
+    assert "--both: got 'forward delay=1s' too, wanted only one of them" in told
 
 
 def test_a_channel_is_taken_away(url: str, emulator: RecordingEmulator) -> None:

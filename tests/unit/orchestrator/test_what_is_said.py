@@ -129,7 +129,7 @@ def test_a_rig_that_does_not_come_up_ends_with_what_is_recorded_and_how_to_go_on
 
     said = str(raised.value).splitlines()
     assert said[0].endswith("see its log")
-    assert said[1] == f"2 of 4 runs recorded in {tmp_path}: 2 completed; 2 still to do: run '{AGAIN}' again"
+    assert said[1] == f"2 of 4 runs recorded in {tmp_path}: 2 completed; 2 not recorded yet: run '{AGAIN}' again"
 
 
 def test_a_finished_sweep_has_nothing_to_do_and_needs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
