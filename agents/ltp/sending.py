@@ -104,7 +104,7 @@ class Sending(Side):
                 self._unqueue(number, serial)
         self._gaps.extend((block, piece) for piece in block.hear(report))
         if block.cycles > self._settings.cycle_limit:
-            why = f"data was still missing after {self._settings.cycle_limit} repetitions"
+            why = f"data were still missing when sent again {self._settings.cycle_limit} times"
             self._give_up(block.session, Reason.RXMTCYCEXC, why)
         self._close_if_complete(block)
 
