@@ -40,6 +40,13 @@ PAGE_BYTES = 4096
 WITHOUT_A_RUN_BYTES = 16_000_000
 """For /tmp and /dev/shm of a program outside of a run, such as one that prints a version."""
 
+MOUNTS = "/dev/mounts"
+"""Where a host has lines for fstab(5): what every program's namespace begins and ends with, and all of one that is in
+no run."""
+FIRST, LAST, ALONE = f"{MOUNTS}/first", f"{MOUNTS}/last", f"{MOUNTS}/alone"
+KEPT = f"{MOUNTS}/kept"
+"""The places of `LAST`, a line each, where the host has them mounted already: mount(8) would skip those in a table."""
+
 _START = f"""command -v "$1" >/dev/null || {{ echo "owlt: $1: there is no such program on this host" >&2
   exit {NO_SUCH_PROGRAM}; }}
 exec "$@\""""
@@ -55,6 +62,7 @@ fi
 echo $shared_pages >/proc/sys/kernel/shmall || fail "its shared memory"
 echo 64 >/proc/sys/kernel/msgmni || fail "its message queues"
 mount -o remount,bind,ro "$base" || fail "$base does not become read-only"
+while IFS= read -r place; do umount -l "$place"; done <{KEPT}
 mount --all --fstab "$mounts" || fail "the mounts of $mounts"
 (echo {MEMORY_FIRST} >/proc/self/oom_score_adj; exec "$@" 2>&3 3>&-)
 status=$?
@@ -65,11 +73,6 @@ for process in /proc/[0-9]*; do
 done
 exit $status"""
 """What this shell itself has to say, such as "Terminated", is not the program's and goes nowhere."""
-
-MOUNTS = "/dev/mounts"
-"""Where a host has lines for fstab(5): what every program's namespace begins and ends with, and all of one that is in
-no run."""
-FIRST, LAST, ALONE = f"{MOUNTS}/first", f"{MOUNTS}/last", f"{MOUNTS}/alone"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.confinement import ALONE, FIRST, LAST, WITHOUT_A_RUN_BYTES
+from orchestrator.confinement import ALONE, FIRST, KEPT, LAST, WITHOUT_A_RUN_BYTES
 
 BASE = "/run/owlt"
 """Below it a host finds its own directory, by its role, wherever that lies on the machine."""
@@ -80,7 +80,7 @@ def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str]) ->
         f"/dev/kept/{number} {_escaped(path)} none rbind,X-mount.mkdir 0 0"
         for number, path in enumerate(hidden_needed, start=len(places) - len(hidden_needed))
     ]
-    for file, texts in ((FIRST, first), (LAST, last)):
+    for file, texts in ((FIRST, first), (LAST, last), (KEPT, hidden_needed)):
         lines.append(f"printf '%s\\n' {shlex.join(texts)} >{file}" if texts else f": >{file}")
     lines.append(f"base={shlex.quote(base_of(role))}")
     return _SCRIPT + "\n".join(lines) + "\n" + _LOGS + _MOUNTS + _READ_ONLY

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def namespaces() -> None:
     require(made.returncode == 0, "namespaces (root)")
 
 
-def enclosed(directory: Path, command: Sequence[str]) -> list[str]:
+def enclosed(directory: Path, command: Sequence[str], needed: Sequence[str] = ()) -> list[str]:
     """The command where a host of the namespace rigs runs it: in a mount namespace that was made for that host."""
     login = directory / "login"
     (directory / "sender").mkdir(exist_ok=True)
@@ -43,7 +44,7 @@ def enclosed(directory: Path, command: Sequence[str]) -> list[str]:
     (directory / "user_key").write_text("secret")
     for name in ("passwd", "shadow"):
         (login / name).write_text(Path("/etc", name).read_text())
-    script = enclosure(directory, "sender", login, needed_paths())
+    script = enclosure(directory, "sender", login, [*needed_paths(), *needed])
     return ["unshare", "--mount", "sh", "-c", f'{script}exec "$@"', "sh", *command]
 
 
@@ -201,3 +202,17 @@ def test_the_processes_of_a_program_are_bounded(run_confined: RunConfined) -> No
 
     assert run_confined("cat", "/proc/sys/kernel/pid_max").stdout.strip() == "1024"
     assert int(Path("/proc/sys/kernel/pid_max").read_text()) > 1024
+
+
+def test_a_clone_below_a_directory_that_a_build_has_for_itself_is_there_and_read_only(
+    namespaces: None, tmp_path: Path
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="a clone ") as clone, tempfile.NamedTemporaryFile() as other:
+        program = Path(clone, "program")
+        program.write_text(f'#!/bin/sh\ntouch "$0"; [ ! -e {other.name} ] && echo started\n')
+        program.chmod(0o755)
+        done = subprocess.run(
+            enclosed(tmp_path, confined([str(program)], ROOM), [clone]), capture_output=True, text=True, check=False
+        )
+    assert (done.returncode, done.stdout) == (0, "started\n"), done.stderr
+    assert "Read-only file system" in done.stderr
