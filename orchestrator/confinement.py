@@ -45,7 +45,7 @@ MOUNTS = "/dev/mounts"
 no run."""
 FIRST, LAST, ALONE = f"{MOUNTS}/first", f"{MOUNTS}/last", f"{MOUNTS}/alone"
 KEPT = f"{MOUNTS}/kept"
-"""The places of `LAST`, a line each, where the host has them mounted already: mount(8) would skip those in a table."""
+"""The places of `LAST`, a line each: the host and its guest have them mounted already, and `mount --all` skips such."""
 
 _START = f"""command -v "$1" >/dev/null || {{ echo "owlt: $1: there is no such program on this host" >&2
   exit {NO_SUCH_PROGRAM}; }}
@@ -62,7 +62,7 @@ fi
 echo $shared_pages >/proc/sys/kernel/shmall || fail "its shared memory"
 echo 64 >/proc/sys/kernel/msgmni || fail "its message queues"
 mount -o remount,bind,ro "$base" || fail "$base does not become read-only"
-while IFS= read -r place; do umount -l "$place"; done <{KEPT}
+while IFS= read -r place; do while umount -l "$place"; do :; done; done <{KEPT}
 mount --all --fstab "$mounts" || fail "the mounts of $mounts"
 (echo {MEMORY_FIRST} >/proc/self/oom_score_adj; exec "$@" 2>&3 3>&-)
 status=$?
