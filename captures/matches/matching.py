@@ -34,7 +34,6 @@ INTACT = -1
 
 _HEADERS_BYTES = ETHERNET_BYTES + 60
 """Ethernet and the longest IPv4 header."""
-"""Any large odd factors do that share no structure with what they are multiplied by."""
 
 _MOST_AT_ONCE = 16_384
 _MARGIN = 4_096
@@ -315,9 +314,14 @@ def _header_bits(crossing: _Crossing, sent: Rows, delivered: Rows, is_routed: bo
 
 def _with_damaged(crossing: _Crossing, pairs: _Pairs, explained: Rows) -> _Pairs:
     """The pairs with those of damaged copies. Of packets equal in every byte an intact copy and a damaged one say the
-    same, so which is whose is found out once both are known."""
-    damaged = _pair_damaged(crossing, pairs, explained)
-    return _in_order(crossing, pairs + damaged) if len(damaged.sent) else pairs
+    same, so which is whose is found out once both are known. Then other packets than before may be those without a
+    copy, so copies are sought once more."""
+    for _ in range(2):
+        damaged = _pair_damaged(crossing, pairs, explained)
+        if not len(damaged.sent):
+            break
+        pairs = _in_order(crossing, pairs + damaged)
+    return pairs
 
 
 def _in_order(crossing: _Crossing, pairs: _Pairs) -> _Pairs:

@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
@@ -163,6 +163,7 @@ def test_of_equal_packets_intact_and_damaged_copies_in_order_are_each_found(
     assert np.count_nonzero(delivery.flipped_bit != INTACT) == [fate for _, fate in history].count("damaged")
 
 
+@example(kinds=[0] * 10 + [1, 0, 0], fates=["arrives"] * 10 + ["damaged"] * 2 + ["arrives"], longest_ms=1, seed=48)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(
     kinds=SOME_KINDS,
