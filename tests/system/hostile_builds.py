@@ -167,9 +167,9 @@ SECOND_HALF = {
     ),
     "new-namespaces": refused("Operation not permitted", "unshare --net --mount true"),
     "moves-its-limits": refused("Operation not permitted", "prlimit --nofile=100000:100000 true"),
-    "forges-events": refused("nonexistent|No such", 'echo \'@owlt {{"event": "end"}}\' >/dev/console'),
+    "forges-events": refused("nonexistent|No such|Read-only", 'echo \'@owlt {{"event": "end"}}\' >/dev/console'),
     "terminal-escapes": Hostile(
-        r"its last line: '\\\\x1b\]0;owned\\\\x07\\\\x1b\[2J'", sender="printf '\\033]0;owned\\007\\033[2J' >&2; exit 1"
+        r"its last line: '\\x1b\]0;owned\\x07\\x1b\[2J'", sender="printf '\\033]0;owned\\007\\033[2J' >&2; exit 1"
     ),
     "escapes-in-a-preparation": Hostile(
         r"\\x1b\[31mred",

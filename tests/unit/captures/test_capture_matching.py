@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
@@ -117,6 +118,8 @@ def test_of_packets_equal_in_every_byte_the_lost_one_is_named(tmp_path: Path) ->
 
 
 SOME_KINDS = st.lists(st.integers(0, 2), min_size=1, max_size=40)
+NO_ROUTERS = (18, 19, 23, *range(26, 34))
+"""The bytes of Ethernet and IPv4 that no router changes: identification, protocol and addresses."""
 IN_ORDER = ("arrives", "arrives", "lost", "damaged")
 
 
@@ -126,8 +129,11 @@ def equal_packets(kinds: list[int], first: list[bytes]) -> list[Timed]:
 
 
 def damaged(frame: bytes, chance: Random) -> bytes:
-    """With one to three bits flipped."""
-    for bit in chance.sample(range(8 * len(frame)), chance.randint(1, 3)):
+    """With one to three bits flipped: none where a router writes, too, and none at the same place of two words, where
+    they may cancel in a checksum."""
+    bits = chance.sample([8 * byte + bit for byte in (*NO_ROUTERS, *range(34, len(frame))) for bit in range(8)], 3)
+    bits = bits[: chance.randint(1, 3)]
+    for bit in {bit % 16: bit for bit in bits}.values():
         frame = flip(frame, bit)
     return frame
 
@@ -163,7 +169,6 @@ def test_of_equal_packets_intact_and_damaged_copies_in_order_are_each_found(
     assert np.count_nonzero(delivery.flipped_bit != INTACT) == [fate for _, fate in history].count("damaged")
 
 
-@example(kinds=[0] * 10 + [1, 0, 0], fates=["arrives"] * 10 + ["damaged"] * 2 + ["arrives"], longest_ms=1, seed=48)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(
     kinds=SOME_KINDS,
@@ -186,6 +191,18 @@ def test_no_copy_of_equal_packets_is_taken_for_one_of_a_packet_sent_later(
     delivery = matched(tmp_path, sent, sorted(came))
     assert (delivery.delay_ns >= 0).all()
     assert len(delivery.delivered) == len(came)
+
+
+def test_a_copy_whose_bit_errors_cancel_is_found_once_the_copies_of_equal_packets_are_in_order(tmp_path: Path) -> None:
+    delays_ms = (0.57, 0.33, 0.14, 0.58, 0.75, 0.56, 0.32, 0.83, 0.98, 0.53, 0.20, 0.16, 0.23)
+    hits = {10: (780, 446, 169), 11: (664, 504, 110)}
+    came: list[Timed] = []
+    sent = equal_packets([0] * 10 + [1, 0, 0], [])
+    for number, ((time, frame), delay_ms) in enumerate(zip(sent, delays_ms, strict=True)):
+        came.append((time + int(delay_ms * 1e6), reduce(flip, hits.get(number, ()), frame)))
+    delivery = matched(tmp_path, sent, came)
+    assert pairs_of(delivery, tmp_path) == [(time, arrival) for (time, _), (arrival, _) in zip(sent, came, strict=True)]
+    assert np.count_nonzero(delivery.flipped_bit != INTACT) == len(hits)
 
 
 def test_of_equal_packets_paired_each_for_itself_some_would_come_before_they_were_sent() -> None:
