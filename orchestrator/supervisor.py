@@ -536,6 +536,9 @@ class _Desk:
             yield worker
         finally:
             end_worker(worker)
+            if worker.stdin is not None:
+                with suppress(OSError):  # a line that the guest never read
+                    worker.stdin.close()
             with self._lock:
                 self._workers.remove(worker)
 
