@@ -36,7 +36,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> P
     done = perform(
         directory, directory / "results", implementations=[*builds, "cfdp"], repetitions=3, runs_per_guest=36
     )
-    assert done.returncode == 1, done.stderr  # a library that a host does not have is the rig's fault, tried three times
+    assert done.returncode == 1, done.stderr  # a missing library is the fault of the rig
     return directory / "results"
 
 
