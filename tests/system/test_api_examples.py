@@ -73,10 +73,17 @@ def test_every_fault_is_documented() -> None:
     assert {int(row[0]): row[1] for row in rows("Faults")} == names
 
 
-def test_the_document_links_to_sections_and_files_that_are_there() -> None:
-    text = DOCUMENT.read_text()
-    anchors = {heading.lower().replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
-    targets = [target for target in re.findall(r"\]\(([^)]*)\)", text) if not target.startswith("http")]
+def anchors_of(document: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
+    return {heading.lower().replace(" ", "-") for heading in headings}
 
-    assert [target for target in targets if target.startswith("#") and target[1:] not in anchors] == []
-    assert [target for target in targets if target[0] != "#" and not (DOCUMENT.parent / target).exists()] == []
+
+def test_the_document_links_to_sections_and_files_that_are_there() -> None:
+    targets = [target for target in re.findall(r"\]\(([^)]*)\)", DOCUMENT.read_text()) if not target.startswith("http")]
+    places = [
+        (DOCUMENT.parent / path if path else DOCUMENT, anchor)
+        for path, _, anchor in (target.partition("#") for target in targets)
+    ]
+
+    assert [path for path, _ in places if not path.exists()] == []
+    assert [(path.name, anchor) for path, anchor in places if anchor and anchor not in anchors_of(path)] == []
