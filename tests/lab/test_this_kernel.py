@@ -55,9 +55,8 @@ def test_a_channel_that_this_kernel_cannot_make_is_refused_and_recorded(tmp_path
     """Where the kernel has netem there is nothing to refuse, and the run completes."""
     done = perform(tmp_path, tmp_path / "results", **(BASELINE | {"delay": "25 ms"}))
 
-    assert done.returncode == 0, done.stderr
     (record,) = records(tmp_path / "results").values()
-    assert record["outcome"] in ("aborted", "completed")
+    assert (record["outcome"], done.returncode) in (("aborted", 1), ("completed", 0)), done.stderr
     if record["outcome"] == "aborted":
         assert "lacks the queueing discipline" in record["reason"]
 
