@@ -6,6 +6,7 @@ from __future__ import annotations
 def printable(text: str) -> str:
     r"""The text with everything that does not print as itself (controls, escapes, line ends) written as \x1b or \u202e.
 
-    A backslash stays as it is: what is shown is for reading, not for parsing.
+    A tab becomes a space. A backslash stays as it is: what is shown is for reading, not for parsing.
     """
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    spaced = text.replace("\t", " ")
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in spaced)

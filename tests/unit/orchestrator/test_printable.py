@@ -15,3 +15,7 @@ def test_escapes_and_controls_are_written_out() -> None:
 
 def test_marks_that_turn_the_reading_order_are_written_out() -> None:
     assert printable("a\u202eb") == r"a\u202eb"
+
+
+def test_a_tab_is_a_space() -> None:
+    assert printable("libnorm1:amd64\t1.5.9") == "libnorm1:amd64 1.5.9"
