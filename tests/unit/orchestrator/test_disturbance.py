@@ -42,7 +42,7 @@ def test_what_every_dispatch_takes_is_not_a_wait() -> None:
 
 
 def test_the_reason_has_the_numbers() -> None:
-    told = disturbance(withheld(overdue_ns=31_700_000, waited_ns=312_000_000, dispatches=6000))
+    told = disturbance(withheld(overdue_ns=31_700_000, waited_ns=336_000_000, dispatches=6000))
 
     assert told == (
         "the machine was busy: during a session of 100.0 ms the rig's processes waited 300.0 ms for a processor "
