@@ -1,4 +1,4 @@
-# Everything a user or CI does, by name: `make help`.
+# The commands for users and for CI. `make help` lists them.
 SHELL := /bin/bash
 PYTHON ?= $(shell command -v /usr/bin/python3 || command -v python3)
 BIN := .venv/bin
@@ -8,63 +8,74 @@ PART ?= all
 SECONDS ?= 600
 RESULTS ?= results/demo
 
-.PHONY: help announce setup demo test unit system lab lint bench equality accuracy power builds builds-table fuzz clean
+.PHONY: help announce setup demo test test-packages unit programs system lab coverage lint bench equality accuracy power third-party implementations-table fuzz clean
 
-help:  ## list these
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: announce setup  ## install what is needed, run the demo sweep, print the report's path
-	$(BIN)/owlt run $(SWEEP)
+demo: announce setup  ## install what is needed, run the demo sweep, print the path of the report
+	$(BIN)/owlt run $(SWEEP) || [ $$? -eq 3 ]  # 3: some runs did not complete, which is a result
 
 announce:
 	@.ci/announce
 
-test: setup lint unit system lab  ## everything that has to pass
+test: setup test-packages lint unit programs system lab  ## run all tests, as CI does
 
-builds: setup  ## third-party builds that registries have: make builds BUILD=licklider, or all of them
-	@SUDO="$(SUDO)" $(BIN)/owlt builds install $(BUILD)
+test-packages:
+	@SUDO="$(SUDO)" .ci/debian-packages --tests
 
-builds-table: setup  ## every build that is installed over three channels; the last line is a summary
+third-party: setup  ## install third-party implementations: make third-party IMPLEMENTATION=licklider, or all of them
+	@SUDO="$(SUDO)" $(BIN)/owlt third-party install $(IMPLEMENTATION)
+
+implementations-table: setup  ## try every installed implementation over three channels; the last line is a summary
 	$(BIN)/owlt implementations table
 
-setup: .venv/.made  ## Debian packages, virtual environment, eBPF programs, virtual-time kernel
+setup: .venv/.made  ## install Debian packages, virtual environment, eBPF programs and virtual-time kernel
 	@SUDO="$(SUDO)" .ci/debian-packages
-	@$(BIN)/python -m emulator.kernel.compile
+	@$(BIN)/python -m emulator.kernel.bpf.compile
 	@$(BIN)/owlt kernel build
 
-unit: .venv/.made  ## no root, seconds
-	@$(BIN)/python -m emulator.kernel.compile
-	$(BIN)/python -m pytest tests/unit -n 2
+unit: .venv/.made  ## unit tests: no root, no slow programs, under a minute
+	@$(BIN)/python -m emulator.kernel.bpf.compile
+	$(BIN)/python -m pytest tests/unit -n 2 --dist loadfile
 
-system: setup  ## in guests: real netem, real sshd, real builds
-	-@SUDO="$(SUDO)" $(BIN)/owlt builds install licklider normcast uftp ngtcp2 socat iperf3
+programs: .venv/.made  ## tests with real programs, no root: tshark reads captures, endpoints transfer over loopback
+	$(BIN)/python -m pytest tests/programs -n 2 --dist loadfile
+
+system: setup  ## tests in guests: real netem, real sshd, real implementations
+	-@SUDO="$(SUDO)" $(BIN)/owlt third-party install licklider normcast uftp ngtcp2 socat iperf3
 	$(BIN)/python -m pytest tests/system -n 2 --dist loadfile
 
-lab: setup  ## namespaces of this machine's kernel as hosts
+lab: setup  ## tests in namespaces of this machine's kernel
 	$(BIN)/python -m pytest tests/lab
 
-lint: .venv/.made  ## ruff and mypy
+coverage: .venv/.made .venv/coverage  ## lines of orchestrator/ that its unit tests reach; fails below 80 %
+	PYTHONPATH=.venv/coverage $(BIN)/python -m coverage run --source=orchestrator --data-file=.venv/coverage/data \
+		-m pytest tests/unit/orchestrator tests/unit/kernel -q
+	PYTHONPATH=.venv/coverage $(BIN)/python -m coverage report --data-file=.venv/coverage/data --skip-covered --fail-under=80
+
+lint: .venv/.made  ## run ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy emulator orchestrator agents captures reports
 
-bench: setup  ## costs, as ratios in one run: make bench PART=kernel|channel|demo|endpoints|packets|disturbance|kills
+bench: setup  ## measure costs, as ratios within one run: make bench PART=start|kernel|channel|demo|endpoints|packets|messages|disturbance|kills|dashboard|sweep|system-calls
 	$(BIN)/python -m tests.bench $(PART)
 
-equality: setup  ## whether owlt and tshark say the same of every run: make equality RESULTS=results/demo
+equality: setup  ## count the packets of every run again with tshark, and compare: make equality RESULTS=results/demo
 	$(BIN)/python -m tests.equality $(RESULTS)
 
-fuzz: .venv/.made  ## ten minutes of hostile bytes for every decoder and engine: make fuzz SECONDS=600
+fuzz: .venv/.made  ## feed malformed input to every decoder and engine for ten minutes: make fuzz SECONDS=600
 	-@$(MAKE) -s .venv/fuzz
 	PYTHONPATH=.venv/fuzz $(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
-accuracy: setup  ## what the emulator makes of many channels beside what was asked: a table, a figure, one summary
+accuracy: setup  ## measure many channels and compare them with their settings: a table, a figure, a summary
 	$(BIN)/python -m tests.accuracy
 
-power: setup  ## whether certificates catch 20 channels that are just as wrong as stated, and pass 20 that are right
+power: setup  ## certify 20 channels that are wrong by the stated amounts and 20 correct ones, with many seeds
 	$(BIN)/python -m tests.accuracy.power
 
-clean:  ## remove the virtual environment; results and the cached kernel stay
+clean:  ## remove the virtual environment, but not results or the cached kernel
 	rm -rf .venv
 
 .venv/.made: requirements.lock pyproject.toml
@@ -74,6 +85,10 @@ clean:  ## remove the virtual environment; results and the cached kernel stay
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r .ci/installer.lock
 	$(BIN)/uv pip install -q --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	touch $@
+
+.venv/coverage: .ci/coverage.lock .venv/.made
+	$(BIN)/uv pip install -q --python $(BIN)/python --target $@ --require-hashes -r $<
 	touch $@
 
 .venv/fuzz: .ci/fuzz.lock .venv/.made

@@ -7,15 +7,22 @@ import os
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.connection import wait
+from typing import Literal
+
+Priority = Literal["normal", "low", "lowest"]
+"""Beside a busy process, low has a tenth of the processor's time, and lowest a seventieth (sched(7))."""
+
+NICENESS: dict[Priority, int] = {"normal": 0, "low": 10, "lowest": 19}
 
 
-def processes(count: int) -> ProcessPoolExecutor:
+def processes(count: int, priority: Priority = "normal") -> ProcessPoolExecutor:
     """So many processes; what they are given is pickled."""
-    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(priority,))
 
 
-def _end_with_parent() -> None:
+def _begin(priority: Priority) -> None:
     """A pool's processes hold both ends of its queues, so they would wait for work for ever."""
+    os.nice(NICENESS[priority])
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""The emulator service as a program: takes over two ports, serves until SIGTERM or SIGINT, leaves nothing behind."""
+"""The emulator service: takes over two ports, serves until SIGTERM or SIGINT, and leaves nothing behind."""
 
 import argparse
 import logging
@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
 from threading import Thread
+from typing import NoReturn
 
 from emulator.faults import EmulatorError
 from emulator.kernel.ports import find_port
@@ -17,7 +18,7 @@ from emulator.kernel.rtnetlink import open_rtnetlink
 from emulator.kernel.survey import survey
 from emulator.service.access import read_token
 from emulator.service.emulator import Emulator, clear_ports
-from emulator.service.ownership import take
+from emulator.service.port_claims import take
 from emulator.service.server import EmulatorServer, parse_listen_address, tls_context
 
 _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
@@ -26,13 +27,13 @@ _REFUSED = 2
 log = logging.getLogger("emulator")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve; return 0 when told to end, 1 if clearing failed, 2 if it could not begin.
+def main(arguments: Sequence[str] | None = None, command: str = "emulator") -> int:
+    """Serve; return 0 after a signal to stop, 1 if clearing failed, 2 if it could not start.
 
-    "emulator: listening on ADDRESS:PORT" on standard output tells that it is ready. With --clear, clear what is
-    ours at the ports, whoever left it there, and return at once.
+    "emulator: listening on ADDRESS:PORT" on standard output means that it is ready. With --clear, clear what an
+    emulator left at the ports, and return at once. `command` is how the user started it.
     """
-    options = _checked(_parser(), arguments)
+    options = _checked(_parser(command), arguments)
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     if options.clear:
         return _cleared(options.sender_port, options.receiver_port)
@@ -44,12 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tls = _tls(options)
         emulator = Emulator(options.sender_port, options.receiver_port)
     except (ValueError, EmulatorError) as error:
-        return _said(error, _REFUSED)
+        return _report(error, _REFUSED)
     try:
         server = EmulatorServer(emulator, host, port, token=token, tls=tls)
     except OSError as error:
-        return _said(
-            f"listen address {options.listen}: {error.strerror}; wanted a free port of an address of ours",
+        return _report(
+            f"--listen {options.listen}: {error.strerror}; choose an address of this machine and a free port",
             _REFUSED,
         )
     return _serve(emulator, server)
@@ -62,22 +63,22 @@ def _serve(emulator: Emulator, server: EmulatorServer) -> int:
     try:
         emulator.stop()
     except EmulatorError as error:
-        return _said(error, 1)
+        return _report(error, 1)
     return 0
 
 
 def _cleared(*port_names: str) -> int:
-    """Take away all that is ours, also if a port has gone or somebody lives on it, but not from one who serves it."""
+    """Remove all that is ours, even if a port has gone or has an address; refuse if another emulator serves it."""
     try:
         with open_rtnetlink() as netlink:
-            found = survey(netlink)
-            ports = [port for name in port_names if (port := find_port(found, name)) is not None]
+            state = survey(netlink)
+            ports = [port for name in port_names if (port := find_port(state, name)) is not None]
             with ExitStack() as until_cleared:
                 for held in take(ports):
                     until_cleared.enter_context(held)
-                clear_ports(netlink, found, port_names)
+                clear_ports(netlink, state, port_names)
     except EmulatorError as error:
-        return _said(error, 1)
+        return _report(error, 1)
     return 0
 
 
@@ -86,16 +87,16 @@ def _token(options: argparse.Namespace, host: str) -> str | None:
     if options.token_file is None:
         if not options.no_token and not ip_address(host).is_loopback:
             raise ValueError(
-                f"listen address: got {host} without a token, wanted --token-file FILE, so that not everybody who "
-                "reaches it can stop the traffic, or --no-token if nobody else can reach it"
+                f"--listen: {host} requires a token, because anyone who can reach it could stop the traffic; give "
+                "--token-file FILE, or --no-token if no one else can reach it"
             )
         return None
     try:
         token = read_token(options.token_file)
     except OSError as error:
-        raise ValueError(f"token file {options.token_file}: {error.strerror}; wanted a file with a token") from None
+        raise ValueError(f"token file {options.token_file}: {error.strerror}: expected a file with a token") from None
     if not options.tls_certificate and not ip_address(host).is_loopback:
-        log.warning("the token will cross the management network unencrypted; --tls-certificate keeps it secret")
+        log.warning("the token crosses the management network unencrypted: --tls-certificate keeps it secret")
     return token
 
 
@@ -106,12 +107,12 @@ def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
         return tls_context(options.tls_certificate, options.tls_key)
     except OSError as error:
         raise ValueError(
-            f"certificate {options.tls_certificate} and key {options.tls_key}: {error.strerror}; wanted PEM files "
+            f"certificate {options.tls_certificate} and key {options.tls_key}: {error.strerror}: expected PEM files "
             "that belong together, the key without a passphrase"
         ) from None
 
 
-def _said(error: object, status: int) -> int:
+def _report(error: object, status: int) -> int:
     print(f"emulator: {error}", file=sys.stderr)
     return status
 
@@ -119,27 +120,39 @@ def _said(error: object, status: int) -> int:
 def _checked(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if not options.listen and not options.clear:
-        parser.error("got neither --listen nor --clear, wanted --listen ADDRESS:PORT, as in 127.0.0.1:8765")
+        parser.error("--listen is missing; give ADDRESS:PORT, as in 127.0.0.1:8765, or --clear")
     if bool(options.tls_certificate) != bool(options.tls_key):
-        parser.error("got one of --tls-certificate and --tls-key, wanted both or none")
+        parser.error("got only one of --tls-certificate and --tls-key, expected both or neither")
     return options
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="emulator", description=__doc__)
-    parser.add_argument("--listen", metavar="ADDRESS:PORT", help="loopback or management address")
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line: the program, its command, what is wrong, and the help page."""
+
+    def error(self, message: str) -> NoReturn:
+        missing = message.partition("the following arguments are required: ")[2].split(", ")
+        if missing != [""]:
+            message = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        self.exit(_REFUSED, f"{self.prog.replace(' ', ': ', 1)}: {message}; see: {self.prog} --help\n")
+
+
+def _parser(command: str = "emulator") -> argparse.ArgumentParser:
+    parser = _Parser(prog=command, description=__doc__)
+    parser.add_argument(
+        "--listen", metavar="ADDRESS:PORT", help="address to listen on: loopback, or the management interface's"
+    )
     parser.add_argument("--sender-port", required=True, metavar="INTERFACE", help="bridge port towards the sender")
     parser.add_argument("--receiver-port", required=True, metavar="INTERFACE", help="bridge port towards the receiver")
     token = parser.add_mutually_exclusive_group()
     token.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="secret that whoever changes something has to know"
+        "--token-file", type=Path, metavar="FILE", help="file with the token that a client needs to change the channel"
     )
     token.add_argument(
-        "--no-token", action="store_true", help="anybody who reaches a management address may change the channel"
+        "--no-token", action="store_true", help="let anyone who can reach the address change the channel"
     )
     parser.add_argument("--tls-certificate", type=Path, metavar="FILE", help="serve HTTPS with this certificate (PEM)")
-    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="and this key")
-    parser.add_argument("--clear", action="store_true", help="clear what a killed service left at the ports, and end")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's private key (PEM)")
+    parser.add_argument("--clear", action="store_true", help="clear what a killed service left on the ports, and exit")
     return parser
 
 

@@ -1,16 +1,16 @@
-"""What can go wrong, as exceptions that stay what they are across XML-RPC: each has a fault code that never changes.
+"""What can go wrong, as exceptions that XML-RPC preserves: each has a fault code that never changes.
 
     EmulatorError
     +-- ChannelRefused            the channel is not applied
-    |   +-- InvalidChannel        ... because what was asked makes no sense; the channel before is still there
+    |   +-- InvalidChannel        ... because the specification is wrong; the channel before is still there
     |   +-- PortRefused           ... because an interface is not the emulator's to shape; nothing was touched
-    |   +-- NotCapable            ... because this kernel lacks what it needs
+    |   +-- NotCapable            ... because this kernel does not support it
     +-- TimelineError             there is no timeline, or one is running
-    +-- ServiceStopped            the service is clearing up to end
+    +-- ServiceStopped            the service is stopping
     +-- NotAllowed                the token is missing or wrong
-    +-- LeaseHeld                 somebody else holds the emulator
-    +-- LeaseLost                 the lease named is unknown or has ended
-    +-- InvalidLease              what was asked for is no lease
+    +-- LeaseHeld                 another client holds the emulator
+    +-- LeaseLost                 the lease is unknown or has ended
+    +-- InvalidLease              the specification of a lease is wrong
     +-- EmulatorUnreachable       no answer (raised by the client only)
 
 The codes below -32000 are those of "Specification for Fault Code Interoperability" (D. Libby, 2001).
@@ -18,62 +18,64 @@ The codes below -32000 are those of "Specification for Fault Code Interoperabili
 
 from typing import ClassVar
 
+from agents.inputs.mistake import Invalid, MistakeError
+
 NOT_WELL_FORMED = -32700
 UNKNOWN_METHOD = -32601
 INVALID_PARAMETERS = -32602
 INTERNAL_ERROR = -32603
 
 
-class EmulatorError(Exception):
-    """Something that the emulator could not do. The text says what was got, what was wanted and what to do next."""
+class EmulatorError(MistakeError):
+    """Something that the emulator could not do. Over XML-RPC it is its text; the client has that as one mistake."""
 
     code: ClassVar[int] = INTERNAL_ERROR
 
 
 class ChannelRefused(EmulatorError):
-    """The kernel did not take the channel. Neither it nor the one before is in force: packets pass unimpaired."""
+    """The kernel refused the channel. Neither it nor the previous one is in force: packets pass unimpaired."""
 
     code = 1
 
 
-class InvalidChannel(ChannelRefused, ValueError):
-    """What was asked for is no channel: an unknown key, a wrong type, a value out of range."""
+class InvalidChannel(ChannelRefused, Invalid):
+    """What was specified is not a channel: an unknown key, a wrong type, a value out of range."""
 
     code = INVALID_PARAMETERS
 
 
 class PortRefused(ChannelRefused):
-    """A port is not there or not the emulator's to shape: it has an address, a default route or a foreign qdisc."""
+    """A port does not exist, or is used for something else: it has an address, a default route or a foreign qdisc."""
 
     code = 2
 
 
 class ServiceStopped(EmulatorError):
-    """The service was told to end and takes no more channels."""
+    """The service is ending and accepts no more channels."""
 
     code = 3
 
 
 class NotAllowed(EmulatorError):
-    """The call changes something, and came without the service's token or with a wrong one. Nothing has changed."""
+    """A call that changes something has no token or a wrong one. Nothing has changed."""
 
     code = 4
 
 
 class LeaseHeld(EmulatorError):
-    """Somebody else holds the emulator, or a call of somebody before is still running. Nothing has changed."""
+    """Another client holds the emulator, or its last call is still running. Nothing has changed."""
 
     code = 5
 
 
 class LeaseLost(EmulatorError):
-    """The lease named is unknown, was released or has expired; if it expired, the channel was cleared."""
+    """The lease is unknown, was released or has expired; if it expired, the channel was cleared."""
 
     code = 6
 
 
 class NotCapable(ChannelRefused):
-    """The emulator's kernel lacks what the channel needs. Neither it nor the one before is in force."""
+    """The emulator's kernel does not support the channel. Neither it nor the one before is in force."""
 
     code = 7
 
@@ -85,7 +87,7 @@ class TimelineError(EmulatorError):
 
 
 class InvalidLease(EmulatorError, ValueError):
-    """What was asked for is no lease: a holder without a name, no time or too long a one."""
+    """The specification of a lease is wrong: a holder without a name, no duration or one that is too long."""
 
     code = 9
 
@@ -99,9 +101,9 @@ _RAISED = (
     *(NotCapable, TimelineError, InvalidLease),
 )
 CODES: dict[int, type[EmulatorError]] = {error.code: error for error in _RAISED}
-"""Every code that stands for an exception of its own; the four above and any other are a plain EmulatorError."""
+"""The exception of each code; the four codes above and any other are a plain EmulatorError."""
 
 
 def error_from_fault(code: int, text: str) -> EmulatorError:
-    """Return the exception that a fault stands for; an unknown code gives a plain EmulatorError."""
+    """Return the exception of a fault; an unknown code gives a plain EmulatorError."""
     return CODES.get(code, EmulatorError)(text)

@@ -1,22 +1,27 @@
 """What can go wrong between a user and a sweep, by who must act.
 
 OwltError              the base: the command ends with status 2 and this text; nothing was changed
-├── ProfileError       a file the user wrote: names the file, the key, what it has and what was wanted
+├── ProfileError       a file that the user wrote: its mistakes, each with file, line and key
 │   ├── NotFound       a name that no profile has
-│   ├── NoSuchFile     a path where no file is
-│   └── SweepMistake   each line begins with a key of the sweep; who knows its file puts that in front
-├── Missing            something this machine lacks: names it and the command that mends it
+│   ├── NoSuchFile     a path where there is no file
+│   └── SweepMistake   mistakes by the keys of a sweep; the code that knows the file adds file and line
+├── Missing            something that is missing on this machine, and how to get it
 └── ResultsConflict    a results directory that belongs to another sweep
 
-A run that ends badly is not an error but a record: see `orchestrator.record`.
+A run that ends badly is not an error but a record: see `orchestrator.results.record`.
 """
 
 from collections.abc import Collection
 from difflib import get_close_matches
 
+from agents.inputs.mistake import MistakeError
 
-class OwltError(Exception):
-    """A mistake or a lack that the user can mend; its text says how."""
+LEAST_LIKENESS = 0.65
+"""Of a suggestion, by difflib: "lpt" and "ltp" have 0.67; "completion" and "implementations" 0.64."""
+
+
+class OwltError(MistakeError):
+    """Mistakes that the user can fix."""
 
 
 class ProfileError(OwltError):
@@ -24,19 +29,15 @@ class ProfileError(OwltError):
 
 
 class NotFound(ProfileError):
-    """A name that no profile of its kind has; `next_step` says which was meant, or what lists them."""
-
-    def __init__(self, kind: str, name: str, next_step: str) -> None:
-        super().__init__(f"{kind} {name!r}: not found; {next_step}")
-        self.next_step = next_step
+    """A name that no profile of its kind has."""
 
 
 class NoSuchFile(ProfileError):
-    """A path where no file is; its text has the whole of it."""
+    """A path where there is no file."""
 
 
 class SweepMistake(ProfileError):
-    """What a sweep asks for and cannot have."""
+    """What a sweep specifies and cannot have."""
 
 
 class Missing(OwltError):
@@ -44,10 +45,13 @@ class Missing(OwltError):
 
 
 class ResultsConflict(OwltError):
-    """A results directory that holds something other than what is asked for."""
+    """A results directory that holds something other than what is specified."""
 
 
 def did_you_mean(name: str, known: Collection[str], otherwise: str) -> str:
-    """The next step after a name that is not known: one that begins so, or the nearest, or what `otherwise` says."""
-    near = [each for each in known if each.startswith(name)] or get_close_matches(name, known, n=1)
+    """How to fix an unknown name: one that begins with it, or one that is spelled much alike; else `otherwise`."""
+    bare = {each.strip("-"): each for each in known}
+    word = name.strip("-")
+    near = [each for each in bare if word and each.startswith(word)]
+    near = [bare[each] for each in near or get_close_matches(word, bare, n=1, cutoff=LEAST_LIKENESS)]
     return f"did you mean {near[0]}?" if near else otherwise

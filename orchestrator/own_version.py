@@ -13,13 +13,13 @@ PROJECT = Path(__file__).parents[1]
 
 @cache
 def own_version() -> str:
-    """Such as "0.1.0+g1a2b3c4d5e", with "-dirty" behind it where files were changed; the version alone elsewhere."""
-    told = version("owlt")
+    """Such as "0.1.0+g1a2b3c4d5e", with "-dirty" at the end if files were changed; only the version without a clone."""
+    number = version("owlt")
     if not (PROJECT / ".git").exists():
-        return told
+        return number
     commit = _git("rev-parse", "--short=10", "HEAD")
     changed = _git("status", "--porcelain", "--untracked-files=no")
-    return f"{told}+g{commit}{'-dirty' if changed else ''}" if commit else told
+    return f"{number}+g{commit}{'-dirty' if changed else ''}" if commit else number
 
 
 def _git(*words: str) -> str:

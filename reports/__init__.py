@@ -1,4 +1,5 @@
-"""What we conclude from a sweep: its records and capture summaries as a table, statistics, figures, a page.
+"""Conclusions from a sweep: records and capture summaries as a table, statistics, figures, a page.
 
-Nothing here runs anything: a report can be made again, anywhere, from a results directory alone.
+Nothing here runs anything: a report can be built again, anywhere, from a results directory alone. What the packets
+say belongs to `captures`.
 """

@@ -1,4 +1,4 @@
-"""Work shared among the processor's cores, where there is enough of it."""
+"""Work shared among the processor's cores, if there is enough of it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from captures.pool import processes
 
 Share = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""`map`, or its like over processes: functions, arguments and what comes of them are pickled."""
+"""`map`, or its equivalent over processes: functions, arguments and results are pickled."""
 WORTH_A_PROCESS = 8
-"""With fewer figures, starting processes takes longer than they save."""
+"""With fewer tasks, starting processes takes longer than it saves."""
 
 
 @contextmanager
 def shared(tasks: int) -> Iterator[Share]:
-    """A way to share so many tasks."""
+    """A function like `map` for this number of tasks, closed at the end of the block."""
     cores = min(len(os.sched_getaffinity(0)), tasks // WORTH_A_PROCESS)
     if cores < 2:
         yield map

@@ -1,6 +1,6 @@
-"""Directories and files that are replaced when their successors are complete, and not before.
+"""Directories and files that are replaced only when their successors are complete.
 
-Whoever is interrupted leaves the earlier ones as they were; the next to build removes what was begun.
+If a build is interrupted, the earlier ones stay; the next build removes the draft.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pathlib import Path
 
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
-"""renameat2(2): both names at once, so that at no moment one is missing."""
+"""renameat2(2): exchange both names at once, so that neither is ever missing."""
 
 
 @contextmanager
 def replaced_directory(directory: Path, ours: Collection[str]) -> Iterator[Path]:
     """An empty directory beside `directory`, which takes its place at the end of the block.
 
-    One process at a time builds; another waits for it. Entries of the earlier directory whose names are not `ours`
-    are kept. When the block raises, the earlier directory stays, and what was begun is removed. Raises OSError.
+    One process builds at a time; others wait. Entries of the earlier directory whose names are not in `ours` are kept.
+    If the block raises, the earlier directory stays, and the draft is removed. Raises OSError.
     """
     with directory.with_name(f".{directory.name}.lock").open("a") as lock:
-        with suppress(OSError):  # a file system without locks: builds are then the user's to keep apart
+        with suppress(OSError):  # a file system without locks: the user must not build twice at once
             fcntl.flock(lock, fcntl.LOCK_EX)
         for left in directory.parent.glob(f".{directory.name}.draft-*"):
             _carry_over(left, directory, ours)
@@ -48,9 +48,9 @@ def replaced_directory(directory: Path, ours: Collection[str]) -> Iterator[Path]
 
 @contextmanager
 def replaced_files(directory: Path) -> Iterator[Path]:
-    """An empty directory below `directory`, whose files take their places there at the end of the block, each at once.
+    """An empty directory below `directory`, whose files move there at the end of the block, each atomically.
 
-    For a directory that may hold anything else. When the block raises, nothing there has changed. Raises OSError.
+    For a directory that may hold other files. If the block raises, nothing there has changed. Raises OSError.
     """
     draft = directory / ".draft"
     _remove(draft)
@@ -64,13 +64,13 @@ def replaced_files(directory: Path) -> Iterator[Path]:
 
 
 def _umask() -> int:
-    """What this process takes from the modes of its files; it can only be read by setting it."""
+    """The umask of this process; it can only be read by setting it."""
     os.umask(mask := os.umask(0))
     return mask
 
 
 def _is_page(path: Path) -> bool:
-    """A page comes last, behind all that it shows."""
+    """Whether a file is a page: pages move last, after everything that they show."""
     return path.suffix == ".html"
 
 
@@ -79,7 +79,7 @@ def _remove(draft: Path) -> None:
 
 
 def _carry_over(earlier: Path, directory: Path, ours: Collection[str]) -> None:
-    """Move what somebody else put into an earlier directory to its successor."""
+    """Move entries that owlt did not write from an earlier directory to its successor."""
     if not (earlier.is_dir() and directory.is_dir()):
         return
     for path in earlier.iterdir():
@@ -88,7 +88,7 @@ def _carry_over(earlier: Path, directory: Path, ours: Collection[str]) -> None:
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Let two directories change names, at once where the file system can, else by way of a third name."""
+    """Exchange the names of two directories, atomically if the file system can, else through a third name."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0:
         return

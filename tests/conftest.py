@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 
 import pytest
 from hypothesis import settings
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a shell that starts the tests in the background has SIGINT ignored, here and in all programs that tests start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("owlt", deadline=None)
 settings.load_profile("owlt")

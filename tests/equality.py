@@ -6,15 +6,16 @@ has of the whole frames, and the session's first and last time, by tshark's filt
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from captures.cache import CAPTURES, load_summary
 from captures.frames.columns import read_columns
-from captures.session import Host, Session, summary_filter
+from captures.session.session import Host, Session, summary_filter
+from captures.summary.cache import CAPTURES, load_summary
+from orchestrator.results.record import read_record
+from orchestrator.results.recorded_runs import recorded_runs
 from tests.conftest import require_command
 from tests.tshark_frames import Frame, differences, frames_of, read_with_tshark
 
@@ -27,7 +28,7 @@ def differences_from_tshark(run: Path) -> list[str]:
 
     Raises OSError, NotACapture.
     """
-    session = Session.model_validate(json.loads((run / "record.json").read_text())["session"])
+    session = Session.model_validate(read_record(run).session)
     summary = load_summary(run)
     if summary is None:
         return ["there is no summary of this version"]
@@ -77,9 +78,9 @@ def session_rows(capture: Path, session: Session) -> list[int]:
 def runs_of(results: Path) -> list[Path]:
     """The runs that have both captures and a session."""
     return [
-        path.parent
-        for path in sorted(results.glob("runs/*/record.json"))
-        if all((path.parent / name).exists() for name in CAPTURES) and json.loads(path.read_text())["session"]
+        run.directory
+        for run in recorded_runs(results)
+        if all((run.directory / name).exists() for name in CAPTURES) and run.record.session
     ]
 
 

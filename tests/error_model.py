@@ -46,7 +46,9 @@ class ErrorModel:
         return x ^ x >> 31
 
     def errors_of(self, frame_bytes: int) -> list[int]:
-        """The bits that are hit in the next frame; of a packet that is hit, the bit that was drawn."""
+        """The bits that are hit in the next frame; of a packet that is hit, the bit that was drawn; of a block, 0."""
+        if self.process.unit == "block":
+            return [0] * self._is_in_hit_block(frame_bytes)
         bits = frame_bytes * 8
         units = bits if self.process.unit == "bit" else 1
         start, self._passed = self._passed, self._passed + units
@@ -55,6 +57,15 @@ class ErrorModel:
             found.append(self._next - start)
             self._next = next(self._positions)
         return found if self.process.unit == "bit" else [(self.draw() >> 20) * bits >> 44 for _ in found]
+
+    def _is_in_hit_block(self, frame_bytes: int) -> bool:
+        """Whether a block of which the next frame has a byte is hit."""
+        first = self._passed // self.process.block_bytes
+        self._passed += frame_bytes
+        last = (self._passed - 1) // self.process.block_bytes
+        while self._next < first:
+            self._next = next(self._positions)
+        return self._next <= last
 
     def _all_positions(self) -> Iterator[int]:
         if not self.process.rate:

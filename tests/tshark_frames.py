@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from captures.frames.columns import Columns, Kind
+from captures.frames.columns import Columns
+from captures.frames.decoding import Kind
 from tests.conftest import require_command
 
 _FIELDS = {

@@ -2,4 +2,6 @@
 
 No protocol that repeats what was lost can be faster, so this is the ceiling that the others are measured against. On a
 channel that loses packets the file is not whole, and the receiver says how much of it came.
+
+What all endpoints share belongs to `agents.endpoint`.
 """

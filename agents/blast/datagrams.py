@@ -6,8 +6,8 @@ rest: what is damaged never gets here.
 
 import struct
 
-from agents.ending import Unsupported
-from agents.udp import LARGEST_PAYLOAD_BYTES
+from agents.endpoint.exit import Unsupported
+from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
 HEADER = struct.Struct(">Q")
 
@@ -21,6 +21,35 @@ def encode(offset: int, data: bytes) -> bytes:
     return HEADER.pack(offset) + data
 
 
+def require_segment(segment_bytes: int) -> None:
+    """Raise Unsupported if no datagram holds a segment of this size."""
+    largest = LARGEST_PAYLOAD_BYTES - HEADER.size
+    if not 1 <= segment_bytes <= largest:
+        raise Unsupported(f"segments of {segment_bytes} bytes; a UDP datagram holds 1 to {largest}")
+
+
+class Stream:
+    """Data without an end, in pieces of `segment_bytes`. Raises Unsupported as `require_segment` does."""
+
+    def __init__(self, segment_bytes: int) -> None:
+        require_segment(segment_bytes)
+        self.segment_bytes = segment_bytes
+
+    def number_of(self, datagram: bytes) -> int | None:
+        """The number of a piece; None for an end marker, which has no data.
+
+        Raises:
+            Unreadable: too short, or not a whole piece.
+        """
+        if len(datagram) < HEADER.size:
+            raise Unreadable("no whole header")
+        number, within = divmod(HEADER.unpack_from(datagram)[0], self.segment_bytes)
+        data_bytes = len(datagram) - HEADER.size
+        if within or data_bytes not in (0, self.segment_bytes):
+            raise Unreadable("no whole piece")
+        return number if data_bytes else None
+
+
 class Pieces:
     """A file of `file_bytes` cut into pieces of `segment_bytes`, the last of which may be shorter.
 
@@ -28,9 +57,7 @@ class Pieces:
     """
 
     def __init__(self, file_bytes: int, segment_bytes: int) -> None:
-        largest = LARGEST_PAYLOAD_BYTES - HEADER.size
-        if not 1 <= segment_bytes <= largest:
-            raise Unsupported(f"segments of {segment_bytes} bytes; a UDP datagram holds 1 to {largest}")
+        require_segment(segment_bytes)
         self.file_bytes = file_bytes
         self.segment_bytes = segment_bytes
         self.count = -(-file_bytes // segment_bytes)

@@ -5,12 +5,9 @@ from pathlib import Path
 from typing import Self
 
 from agents.blast.datagrams import HEADER, Pieces, Unreadable
-from agents.ending import Failed
-from agents.incoming import IncomingFile
-from agents.pacing import frame_bytes
-
-WRITE_BYTES = 1 << 20
-"""Pieces that follow each other are written together: a write for each would take longer than all the rest."""
+from agents.endpoint.exit import Failed
+from agents.endpoint.incoming_file import IncomingFile
+from agents.endpoint.pacing import frame_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +35,11 @@ class Receiving:
     """A `Party` that receives one file into `output`, which appears when it is whole. It has nothing to say."""
 
     def __init__(self, output: Path, pieces: Pieces, patience: Patience, now_s: float) -> None:
-        self._file = IncomingFile(output, WRITE_BYTES)
+        self._file = IncomingFile(output)
         self._pieces = pieces
         self._patience = patience
         self._has = bytearray(pieces.count)
         self._missing = pieces.count
-        self._next = 0
         self._again = 0
         self._unreadable = 0
         self._begun = False
@@ -82,10 +78,7 @@ class Receiving:
         self.wakes_at_s = now_s + (self._patience.after_end_s if self._end_markers else self._patience.silence_s)
 
     def _keep(self, number: int, data: memoryview) -> None:
-        if number != self._next:
-            self._file.content.seek(number * self._pieces.segment_bytes)
-        self._file.content.write(data)
-        self._next = number + 1
+        self._file.write(number * self._pieces.segment_bytes, data)
         self._has[number] = True
         self._missing -= 1
 
@@ -97,6 +90,6 @@ class Receiving:
             f"end_markers={self._end_markers}"
         )
         if self._missing or not self._begun:
-            raise Failed(f"file not whole: {facts}")
+            raise Failed(f"file incomplete: {facts}")
         self._file.finish()
         return facts

@@ -1,18 +1,22 @@
-"""The sender's side: every piece of a file in order, at the rate of the channel, then the end markers."""
+"""The sender's side: every piece of a file in order, at the rate of the channel, then the end markers.
+
+Or pieces without a file, for a given time.
+"""
 
 import errno
-import os
 import socket
 import struct
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from mmap import mmap
 from pathlib import Path
 
-from agents.blast.datagrams import HEADER, Pieces, encode
-from agents.ending import Failed, Unsupported
-from agents.pacing import Pacer
-from agents.udp import LARGEST_PAYLOAD_BYTES, Address
+from agents.blast.datagrams import HEADER, Pieces, encode, require_segment
+from agents.endpoint.exit import Failed, Unsupported
+from agents.endpoint.outgoing_file import map_file
+from agents.endpoint.pacing import Pacer
+from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES, Address
 
 END_MARKERS = 5
 """All of them are lost at PER 0.1 in one run of 100,000; the receiver's patience ends such a run."""
@@ -60,30 +64,44 @@ def send(file: Path, local: Address, peer: Address, settings: Settings) -> str:
         Failed: the address is not this host's.
         Unsupported: no datagram holds such a segment.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint, file.open("rb", buffering=0) as content:
-        pieces = Pieces(os.fstat(content.fileno()).st_size, settings.segment_bytes)
+    content = map_file(file)
+    pieces = Pieces(len(content), settings.segment_bytes)
+    sent, duration_s = _blast(_batches(content, pieces, settings), local, peer, settings)
+    return f"sent={sent - END_MARKERS} end_markers={END_MARKERS} passes={settings.passes} duration_s={duration_s:.6f}"
+
+
+def send_for(duration_s: float, local: Address, peer: Address, settings: Settings) -> str:
+    """Send pieces for a time. Returns and raises as `send` does."""
+    require_segment(settings.segment_bytes)
+    sent, lasted_s = _blast(_batches_for(duration_s, settings), local, peer, settings)
+    return f"sent={sent - END_MARKERS} end_markers={END_MARKERS} duration_s={lasted_s:.6f}"
+
+
+def _blast(batches: Iterator[list[bytes]], local: Address, peer: Address, settings: Settings) -> tuple[int, float]:
+    """Send batch after batch at the rate of the channel; the number of datagrams, and how long it took."""
+    sent = 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
         try:
             endpoint.bind(local)
         except OSError as error:
-            raise Failed(f"cannot send from {local}: {error.strerror}; give an own address") from error
+            raise Failed(f"cannot send from {local}: {error.strerror}; give an address of this host") from error
         begin_s = time.monotonic()
         pacer = Pacer(settings.rate_bps)
-        for batch in _batches(content.fileno(), pieces, settings):
-            _sleep_until(pacer.opens_at_s)
-            now_s = time.monotonic()
+        for batch in batches:
+            now_s = _sleep_until(pacer.opens_at_s)
             for datagram in batch:
                 pacer.spend(len(datagram), now_s)
             _hand_over(endpoint, peer, batch, settings.datagram_bytes)
-    sent = settings.passes * pieces.count
-    return f"sent={sent} end_markers={END_MARKERS} passes={settings.passes} duration_s={time.monotonic() - begin_s:.6f}"
+            sent += len(batch)
+    return sent, time.monotonic() - begin_s
 
 
-def _batches(content: int, pieces: Pieces, settings: Settings) -> Iterator[list[bytes]]:
+def _batches(content: mmap | bytes, pieces: Pieces, settings: Settings) -> Iterator[list[bytes]]:
     """What leaves in one call: pieces as long as each other but for the last, or one end marker."""
     together_bytes = settings.together * pieces.segment_bytes
     for _ in range(settings.passes):
         for begin in range(0, pieces.file_bytes, together_bytes):
-            data = os.pread(content, together_bytes, begin)
+            data = content[begin : begin + together_bytes]
             yield [
                 encode(begin + at, data[at : at + pieces.segment_bytes])
                 for at in range(0, len(data), pieces.segment_bytes)
@@ -92,10 +110,25 @@ def _batches(content: int, pieces: Pieces, settings: Settings) -> Iterator[list[
         yield [encode(pieces.file_bytes, b"")]
 
 
-def _sleep_until(moment_s: float) -> None:
-    wait_s = moment_s - time.monotonic()
-    if wait_s > 0:
-        time.sleep(wait_s)
+def _batches_for(duration_s: float, settings: Settings) -> Iterator[list[bytes]]:
+    """Pieces for so long, from the moment when the first is taken, then the end markers."""
+    data = bytes(settings.segment_bytes)
+    end_s, number = time.monotonic() + duration_s, 0
+    while time.monotonic() < end_s:
+        numbers = range(number, number + settings.together)
+        yield [encode(each * settings.segment_bytes, data) for each in numbers]
+        number = numbers.stop
+    for _ in range(END_MARKERS):
+        yield [encode(number * settings.segment_bytes, b"")]
+
+
+def _sleep_until(moment_s: float) -> float:
+    """Returns the time: that moment after a sleep, whose lateness the next call sees."""
+    now_s = time.monotonic()
+    if moment_s <= now_s:
+        return now_s
+    time.sleep(moment_s - now_s)
+    return moment_s
 
 
 def _hand_over(endpoint: socket.socket, peer: Address, batch: list[bytes], datagram_bytes: int) -> None:

@@ -6,17 +6,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import add_addresses, add_sides, count, not_negative
 from agents.bundle.convergence import Convergence
 from agents.bundle.nodes import UNIX_S_OF_DTN_EPOCH, DtnClock
 from agents.bundle.receiving import Receiving
 from agents.bundle.sending import Sending
 from agents.bundle.settings import BundleCheck, Custody, Settings
-from agents.conversation import converse
-from agents.ending import exit_status
-from agents.incoming import IncomingFile
-from agents.pacing import Pacer
-from agents.udp import Address, Endpoint
+from agents.endpoint.arguments import add_addresses, add_sides, count, not_negative, seconds_or_auto
+from agents.endpoint.event_loop import converse
+from agents.endpoint.exit import exit_status
+from agents.endpoint.incoming_file import IncomingFile
+from agents.endpoint.outgoing_file import map_file
+from agents.endpoint.pacing import Pacer
+from agents.endpoint.udp import Address, Endpoint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,8 +31,8 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
     now_s = time.monotonic()
     clock = DtnClock(time.time() - UNIX_S_OF_DTN_EPOCH - now_s)
     if side == "send":
-        with path.open("rb") as file, Endpoint(local, peer) as endpoint:
-            return converse(Sending(file, settings, clock, now_s), endpoint, Pacer(settings.rate_bps))
+        with Endpoint(local, peer) as endpoint:
+            return converse(Sending(map_file(path), settings, clock, now_s), endpoint, Pacer(settings.rate_bps))
     with IncomingFile(path) as incoming, Endpoint(local, peer) as endpoint:
         receiving = Receiving(incoming, settings, clock, now_s)
         print(f"listening on {local}", flush=True)
@@ -48,34 +49,39 @@ def _parser() -> argparse.ArgumentParser:
     for side in (sender, receiver):
         _add_common(side)
     receiver.add_argument(
-        "--pieces-of", type=count, help="size of a file that arrives in bundles, each with an 8-digit number in front"
+        "--pieces-of", type=count, help="size of a file whose bundles each begin with an 8-digit number"
     )
     return parser
 
 
 def _add_common(side: argparse.ArgumentParser) -> None:
-    """Options of both sides. Those left out take the defaults of Settings."""
+    """Options of both sides; their defaults are those of Settings."""
     side.argument_default = argparse.SUPPRESS
     add = side.add_argument
     add_addresses(side)
-    add("--rate-bps", type=not_negative, required=True, help="pace of the sender, layer-2 bytes; 0: none")
-    add("--rtt-s", type=not_negative, required=True, help="round-trip time, which custody timers wait for")
-    add("--reverse-rate-bps", type=not_negative, help="pace of the signals (that of the sender)")
-    add("--custody", type=Custody, choices=list(Custody), help="a signal for each bundle, or aggregates (acs)")
-    add("--convergence", type=Convergence, choices=list(Convergence), help="what carries bundles (ltp)")
-    add("--bundle-bytes", type=count, help="file data in a bundle (5000)")
-    add("--segment-bytes", type=count, help="of a bundle, in an LTP segment (1024)")
-    add("--acs-window-s", type=not_negative, help="how long an aggregate may wait for more (0.1)")
-    add("--acs-bytes", type=count, help="an aggregate's record that is longer goes at once (1000)")
-    add("--custody-timer-s", type=_timer, help="after which a bundle goes again; auto: as reckoned (auto)")
-    add("--timer-margin-s", type=not_negative, help="of a reckoned timer, beyond the answer's time (0.1)")
-    add("--repeat-limit", type=count, help="how often a bundle goes at most (250)")
-    add("--bundle-check", type=BundleCheck, choices=list(BundleCheck), help="a CRC of its own in every bundle (none)")
+    add(
+        "--rate-bps",
+        type=not_negative,
+        required=True,
+        help="pacing rate of the sender in bit/s of layer-2 bytes; 0: no pacing",
+    )
+    add("--rtt-s", type=not_negative, required=True, help="round-trip time, for the custody timers")
+    add("--reverse-rate-bps", type=not_negative, help="pacing rate of the signals; default: the rate of the sender")
+    add("--custody", type=Custody, choices=list(Custody), help="one signal per bundle, or aggregates; default: acs")
+    add("--convergence", type=Convergence, choices=list(Convergence), help="convergence layer; default: ltp")
+    add("--bundle-bytes", type=count, help="bytes of file data per bundle; default: 5000")
+    add("--segment-bytes", type=count, help="bytes of a bundle per LTP segment; default: 1024")
+    add("--acs-window-s", type=not_negative, help="longest wait of an aggregate for further signals; default: 0.1")
+    add("--acs-bytes", type=count, help="an aggregate with a longer record is sent at once; default: 1000")
+    add("--custody-timer-s", type=seconds_or_auto, help="time until a bundle is repeated; default: auto, computed")
+    add(
+        "--timer-margin-s",
+        type=not_negative,
+        help="margin of a computed timer, in addition to the time of an answer; default: 0.1",
+    )
+    add("--repeat-limit", type=count, help="most transmissions of a bundle; default: 250")
+    add("--bundle-check", type=BundleCheck, choices=list(BundleCheck), help="a CRC in every bundle; default: none")
     add("--idle-limit-s", type=not_negative, help="silence of the peer that ends a run")
-
-
-def _timer(text: str) -> float | None:
-    return None if text == "auto" else not_negative(text)
 
 
 if __name__ == "__main__":

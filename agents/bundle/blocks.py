@@ -21,7 +21,7 @@ from agents.ltp import sdnv
 
 VERSION = 6
 LIFETIME_S = 30 * 24 * 3600
-"""Of every bundle: longer than any transfer, so that none expires on its way."""
+"""Lifetime of every bundle: longer than any transfer, so that none expires."""
 
 
 class Flag(IntFlag):
@@ -74,7 +74,7 @@ class Fragment(NamedTuple):
 
 
 class CustodyId(NamedTuple):
-    """What a Custody Transfer Enhancement Block says: a custodian's own number of a bundle."""
+    """The content of a Custody Transfer Enhancement Block: a custodian's own number for a bundle."""
 
     number: int
     custodian: Eid
@@ -111,8 +111,8 @@ class Bundle:
         """The bytes on the wire. Blocks of unknown types are none of them."""
         blocks = [_primary_block(self)]
         if self.custody_id is not None:
-            said = sdnv.encode(self.custody_id.number) + self.custody_id.custodian.text()
-            blocks.append(_block(BlockType.CUSTODY_TRANSFER_ENHANCEMENT, BlockFlag(0), said))
+            content = sdnv.encode(self.custody_id.number) + self.custody_id.custodian.text()
+            blocks.append(_block(BlockType.CUSTODY_TRANSFER_ENHANCEMENT, BlockFlag(0), content))
         if self.checked:
             blocks.append(_block(BlockType.CHECK, BlockFlag.DISCARD_IF_NOT_PROCESSED, bytes(_CHECK_BYTES)))
         check_at = sum(map(len, blocks)) - _CHECK_BYTES
@@ -125,7 +125,7 @@ class Bundle:
 
 @dataclass
 class _Blocks:
-    """What is found behind the primary block."""
+    """The blocks after the primary block."""
 
     payload: bytes | None = None
     custody_id: CustodyId | None = None
@@ -134,7 +134,7 @@ class _Blocks:
 
 
 def decode(octets: bytes) -> Bundle:
-    """The bundle that the bytes are, all of them.
+    """The bundle that all the bytes encode.
 
     Raises:
         Damaged: its check says that they are not as they were sent.
@@ -142,14 +142,14 @@ def decode(octets: bytes) -> Bundle:
     """
     fields = Fields(octets)
     if (version := fields.octet()) != VERSION:
-        raise Malformed(f"version {version}, wanted {VERSION}")
+        raise Malformed(f"version {version}, expected {VERSION}")
     flags = fields.number()
     primary = Fields(fields.octets(fields.number()))
     destination, source, report_to, custodian = (Eid(primary.number(), primary.number()) for _ in range(4))
     created = Timestamp(primary.number(), primary.number())
     _lifetime_s = primary.number()
     if primary.number() != 0:
-        raise Malformed("a dictionary; wanted compressed endpoint ids")
+        raise Malformed("a dictionary; expected compressed endpoint ids")
     fragment = Fragment(primary.number(), primary.number()) if flags & Flag.FRAGMENT else None
     if not primary.at_end:
         raise Malformed("a primary block longer than its fields")
@@ -175,7 +175,7 @@ def decode(octets: bytes) -> Bundle:
 
 
 def _other_blocks(fields: Fields, octets: bytes) -> _Blocks:
-    found = _Blocks()
+    blocks = _Blocks()
     last = False
     while not last:
         kind = fields.octet()
@@ -185,21 +185,21 @@ def _other_blocks(fields: Fields, octets: bytes) -> _Blocks:
                 fields.number()
         content = fields.octets(fields.number())
         last = bool(flags & BlockFlag.LAST)
-        if kind == BlockType.PAYLOAD and found.payload is None:
-            found.payload = content
+        if kind == BlockType.PAYLOAD and blocks.payload is None:
+            blocks.payload = content
         elif kind == BlockType.PAYLOAD:
             raise Malformed("two payloads")
         elif kind == BlockType.CUSTODY_TRANSFER_ENHANCEMENT:
-            found.custody_id = _custody_id(content)
+            blocks.custody_id = _custody_id(content)
         elif kind == BlockType.CHECK:
             if content != _check(octets, fields.place - len(content)):
                 raise Damaged("a check of other bytes")
-            found.checked = True
+            blocks.checked = True
         else:
-            found.not_processed |= BlockFlag(flags & _WHEN_NOT_PROCESSED)
+            blocks.not_processed |= BlockFlag(flags & _WHEN_NOT_PROCESSED)
     if not fields.at_end:
         raise Malformed("bytes behind the last block")
-    return found
+    return blocks
 
 
 def _custody_id(content: bytes) -> CustodyId | None:
@@ -213,7 +213,7 @@ def _custody_id(content: bytes) -> CustodyId | None:
 
 
 def _check(octets: bytes, place: int) -> bytes:
-    """What the check at a place of a bundle has to be."""
+    """The correct value of the check at an offset of a bundle."""
     zeroed = octets[:place] + bytes(_CHECK_BYTES) + octets[place + _CHECK_BYTES :]
     return fastcrc.crc32.iscsi(zeroed).to_bytes(_CHECK_BYTES)
 

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from agents.bundle.fields import Malformed
+from agents.endpoint.pacing import frame_bytes
+from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 from agents.ltp import green, segments
-from agents.pacing import frame_bytes
-from agents.udp import LARGEST_PAYLOAD_BYTES
 
 BUNDLE_PROTOCOL = 1
 """LTP's client service id of the Bundle Protocol."""

@@ -8,6 +8,7 @@ it, and as ION writes it.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from itertools import chain
 from typing import NamedTuple
 
 from agents.bundle.blocks import Timestamp
@@ -73,10 +74,8 @@ class CustodySignal:
 
     def encode(self) -> bytes:
         """The payload of an administrative bundle."""
-        first = RecordType.CUSTODY_SIGNAL << 4 | (_FOR_A_FRAGMENT if self.extent else 0)
-        source = self.source.text()
-        numbers = [*(self.extent or ()), *self.signalled, *self.created, len(source)]
-        return bytes([first, self.status]) + b"".join(map(sdnv.encode, numbers)) + source
+        first = _first_byte(RecordType.CUSTODY_SIGNAL, self.extent)
+        return bytes([first, self.status]) + _subject(self.extent, [self.signalled], self.created, self.source)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +90,19 @@ class StatusReport:
 
     def encode(self) -> bytes:
         """The payload of an administrative bundle."""
-        first = RecordType.STATUS_REPORT << 4 | (_FOR_A_FRAGMENT if self.extent else 0)
-        source = self.source.text()
-        times = [number for _ in self.happened for number in self.time]
-        numbers = [*(self.extent or ()), *times, *self.created, len(source)]
-        return bytes([first, self.happened, BLOCK_UNINTELLIGIBLE]) + b"".join(map(sdnv.encode, numbers)) + source
+        head = bytes([_first_byte(RecordType.STATUS_REPORT, self.extent), self.happened, BLOCK_UNINTELLIGIBLE])
+        return head + _subject(self.extent, [self.time for _ in self.happened], self.created, self.source)
+
+
+def _first_byte(kind: RecordType, extent: Extent | None) -> int:
+    return kind << 4 | (_FOR_A_FRAGMENT if extent else 0)
+
+
+def _subject(extent: Extent | None, times: Iterable[DtnTime], created: Timestamp, source: Eid) -> bytes:
+    """The end of a custody signal and of a status report: which bundle it is about, with the times in between."""
+    text = source.text()
+    numbers = [*(extent or ()), *chain.from_iterable(times), *created, len(text)]
+    return b"".join(map(sdnv.encode, numbers)) + text
 
 
 class Fill(NamedTuple):

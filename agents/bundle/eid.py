@@ -17,10 +17,10 @@ class Eid(NamedTuple):
     @classmethod
     def from_text(cls, text: bytes) -> Self:
         """From `ipn:1.1`, as extension blocks and administrative records hold it. Raises Malformed."""
-        found = _IPN.fullmatch(text)
-        if not found:
-            raise Malformed(f"got {text[:40]!r}, wanted an endpoint id such as ipn:1.1")
-        return cls(int(found[1]), int(found[2]))
+        match = _IPN.fullmatch(text)
+        if not match:
+            raise Malformed(f"got {text[:40]!r}, expected an endpoint id such as ipn:1.1")
+        return cls(int(match[1]), int(match[2]))
 
     def text(self) -> bytes:
         """`ipn:1.1`"""

@@ -65,7 +65,7 @@ def numbered_piece(payload: bytes) -> tuple[int, bytes]:
     """Number and content of a piece of a file that begins with its number. Raises Malformed."""
     digits = payload[:PIECE_DIGITS]
     if len(digits) != PIECE_DIGITS or not digits.isdigit():
-        raise Malformed(f"got {digits!r}, wanted {PIECE_DIGITS} digits in front of a piece")
+        raise Malformed(f"got {digits!r}, expected {PIECE_DIGITS} digits in front of a piece")
     return int(digits), payload[PIECE_DIGITS:]
 
 

@@ -20,9 +20,9 @@ from agents.bundle.nodes import (
 )
 from agents.bundle.settings import LARGEST_FILE_BYTES, BundleCheck, Custody, Settings
 from agents.bundle.signals import AggregateSignals, Signals, SingleSignals
-from agents.ending import Failed
-from agents.incoming import IncomingFile
-from agents.tally import Tally
+from agents.endpoint.counters import Tally
+from agents.endpoint.exit import Failed
+from agents.endpoint.incoming_file import IncomingFile
 
 MOST_REPORTS = 1 << 10
 """That wait for the channel; beyond, bundles are not reported on."""
@@ -73,7 +73,7 @@ class Receiving:
         self.wakes_at_s = math.inf
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every bundle of the file has come."""
         return self._division is not None and len(self._accepted) == self._division.bundles
 
@@ -89,7 +89,7 @@ class Receiving:
         self._tally.seen(now_s)
         self._quiet_since_s = now_s
         if not self.has_datagram():
-            self.wakes_at_s = now_s  # what else is to be said may be due before the sender is given up
+            self.wakes_at_s = now_s  # further signals may be due before the sender is given up
         return datagram
 
     def hear(self, datagram: bytes, now_s: float) -> None:
@@ -107,10 +107,10 @@ class Receiving:
         due_at_s = self._due_at_s()
         self._signal_is_due = due_at_s <= now_s
         bundles = self._division.bundles if self._division else 1
-        limit_s = self._settings.linger_s(bundles) if self.whole else self._settings.silence_limit_s(bundles)
+        limit_s = self._settings.linger_s(bundles) if self.is_complete else self._settings.silence_limit_s(bundles)
         silent_until_s = self._quiet_since_s + limit_s
         if now_s >= silent_until_s:
-            if not self.whole:
+            if not self.is_complete:
                 raise Failed(f"the sender was silent for {limit_s} s; {self._tally.facts()}")
             self.ended = True
         self.wakes_at_s = min(silent_until_s, math.inf if self._signal_is_due else due_at_s)
@@ -195,6 +195,6 @@ class Receiving:
         self._file.write(piece.number * piece.division.bundle_bytes, piece.content)
         self._accepted.add(piece.number)
         self._signals.note(bundle, Status.ACCEPTED, now_s)
-        if self.whole:
+        if self.is_complete:
             self._file.finish()
             self._signals.hasten()

@@ -1,10 +1,9 @@
 """The sending node: has custody of every bundle of a file until the receiving node has accepted it."""
 
 import math
-import os
 from collections import deque
 from collections.abc import Iterator
-from typing import BinaryIO
+from mmap import mmap
 
 from agents.bundle.blocks import BlockFlag, Timestamp, decode
 from agents.bundle.custody import AggregateCustodySignal, CustodySignal, Status, decode_record
@@ -12,14 +11,14 @@ from agents.bundle.fields import Damaged, Malformed
 from agents.bundle.nodes import SENDER, DtnClock, data_bundle, is_signal
 from agents.bundle.settings import BundleCheck, Custody, Settings
 from agents.bundle.timers import CustodyTimers
-from agents.ending import Failed
-from agents.tally import Tally
+from agents.endpoint.counters import Tally
+from agents.endpoint.exit import Failed
 
 _SETTLED = {Status.ACCEPTED, Status.REDUNDANT}
 
 
 class Sending:
-    """A `Party` that sends one open file as bundles, again those of which custody is not accepted in time.
+    """A `Party` that sends the content of a file as bundles, again those of which custody is not accepted in time.
 
     A bundle whose timer expired goes before those that have not been sent yet. A custody id is the bundle's number,
     counted from 1.
@@ -28,10 +27,10 @@ class Sending:
         Failed: a bundle went as often as it may, or the receiver was silent for too long.
     """
 
-    def __init__(self, file: BinaryIO, settings: Settings, clock: DtnClock, now_s: float) -> None:
+    def __init__(self, content: mmap | bytes, settings: Settings, clock: DtnClock, now_s: float) -> None:
         self._settings = settings
-        self._division = settings.division(file.seek(0, os.SEEK_END))
-        self._file = file
+        self._division = settings.division(len(content))
+        self._content = content
         self._created = Timestamp(clock.time(now_s).seconds, 0)
         self._carrier = settings.carrier(SENDER.node)
         self._timers = CustodyTimers(settings)
@@ -90,8 +89,8 @@ class Sending:
 
     def _next_bundle(self, now_s: float) -> bytes:
         number = self._next_number()
-        self._file.seek(number * self._division.bundle_bytes)
-        payload = self._file.read(self._division.length(number))
+        begin = number * self._division.bundle_bytes
+        payload = self._content[begin : begin + self._division.length(number)]
         custody_id = number + 1 if self._settings.custody is Custody.AGGREGATE else None
         fragment = self._division.fragment(number)
         bundle = data_bundle(payload, fragment, self._created, custody_id, checked=self._checked)

@@ -15,7 +15,7 @@ from agents.bundle.convergence import (
 )
 from agents.bundle.custody import LARGEST_CUSTODY_ID, CustodySignal, DtnTime, Extent, Status
 from agents.bundle.nodes import SENDER, Division, data_bundle
-from agents.ending import Unsupported
+from agents.endpoint.exit import Unsupported
 
 LARGEST_FILE_BYTES = 2**31 - 1
 """Fragment offsets beyond this are shown wrongly by Wireshark, and refused here."""
@@ -46,8 +46,8 @@ SMALLEST_RECORD_BYTES = 32
 """Room for an aggregate with one fill, and some."""
 
 LINGER_TIMERS = 10
-"""How long a receiver with a whole file stays. A bundle of 5 segments at PER 0.1 is lost ten times in a row in one run
-of 7,000."""
+"""How long a receiver with the complete file stays. A bundle of 5 segments at PER 0.1 is lost ten times in a row in one
+run of 7,000."""
 
 SILENCE_TIMERS = 20
 
@@ -95,12 +95,16 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not 1 <= self.segment_bytes <= LARGEST_SEGMENT_BYTES:
-            raise Unsupported(f"segments of {self.segment_bytes} bytes; 1 to {LARGEST_SEGMENT_BYTES} go")
+            raise Unsupported(f"segments of {self.segment_bytes} bytes; 1 to {LARGEST_SEGMENT_BYTES} are possible")
         largest = largest_bundle_bytes(self.convergence) - LARGEST_HEADERS_BYTES
         if not 1 <= self.bundle_bytes <= largest:
-            raise Unsupported(f"bundles of {self.bundle_bytes} bytes; over {self.convergence} 1 to {largest} go")
+            raise Unsupported(
+                f"bundles of {self.bundle_bytes} bytes; over {self.convergence} 1 to {largest} are possible"
+            )
         if not SMALLEST_RECORD_BYTES <= self.acs_bytes <= largest:
-            raise Unsupported(f"aggregates of {self.acs_bytes} bytes; {SMALLEST_RECORD_BYTES} to {largest} go")
+            raise Unsupported(
+                f"aggregates of {self.acs_bytes} bytes; {SMALLEST_RECORD_BYTES} to {largest} are possible"
+            )
 
     def carrier(self, node: int) -> Carrier:
         """The convergence layer of a node."""
@@ -142,7 +146,7 @@ class Settings:
         return max(answer_s, self.custody_timer_s or 0.0)
 
     def linger_s(self, bundles: int) -> float:
-        """How long a receiver with a whole file stays after the last bundle that it hears."""
+        """How long a receiver with the complete file stays after the last bundle that it hears."""
         return self.longest_timer_s(bundles) + LINGER_TIMERS * (self.longest_timer_s(1) + self.bundle_s)
 
     def silence_limit_s(self, bundles: int) -> float:

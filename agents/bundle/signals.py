@@ -15,7 +15,7 @@ from agents.bundle.custody import (
     first_fills,
 )
 from agents.bundle.nodes import DtnClock
-from agents.intervals import Intervals
+from agents.endpoint.intervals import Intervals
 
 Record = CustodySignal | AggregateCustodySignal
 
@@ -24,10 +24,10 @@ MOST_SIGNALS = 1 << 20
 
 
 class Signals(Protocol):
-    """What is to be said about bundles. Times are seconds of the monotonic clock."""
+    """The signals that are due. Times are seconds of the monotonic clock."""
 
     def note(self, bundle: Bundle, status: Status, now_s: float) -> None:
-        """A bundle has come, and this is said about it."""
+        """A bundle has come; this signal is about it."""
 
     def hasten(self) -> None:
         """Let nothing wait for more: nothing more is expected."""
@@ -40,15 +40,15 @@ class Signals(Protocol):
 
 
 class SingleSignals:
-    """A custody signal for each bundle, at once and in order. Beyond MOST_SIGNALS nothing is said: the bundle comes
+    """A custody signal for each bundle, at once and in order. Beyond MOST_SIGNALS none is sent: the bundle comes
     again."""
 
     def __init__(self, clock: DtnClock) -> None:
         self._clock = clock
-        self._said: deque[CustodySignal] = deque()
+        self._due: deque[CustodySignal] = deque()
 
     def note(self, bundle: Bundle, status: Status, now_s: float) -> None:
-        if len(self._said) == MOST_SIGNALS:
+        if len(self._due) == MOST_SIGNALS:
             return
         signal = CustodySignal(
             status=status,
@@ -57,16 +57,16 @@ class SingleSignals:
             extent=Extent(bundle.fragment.offset, len(bundle.payload)) if bundle.fragment else None,
             signalled=self._clock.time(now_s),
         )
-        self._said.append(signal)
+        self._due.append(signal)
 
     def hasten(self) -> None:
         pass
 
     def due_at_s(self) -> float:
-        return -math.inf if self._said else math.inf
+        return -math.inf if self._due else math.inf
 
     def next_record(self) -> CustodySignal:
-        return self._said.popleft()
+        return self._due.popleft()
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""When custody of a bundle should have been heard of, as its sender reckons it."""
+"""When a sender expects the custody signal of a bundle."""
 
 from collections import deque
 from typing import NamedTuple

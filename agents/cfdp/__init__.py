@@ -2,4 +2,6 @@
 
 The engine is cfdp-py, which has neither sockets nor a loop; this package gives it both, and answers where the
 engine is silent.
+
+What all endpoints share belongs to `agents.endpoint`.
 """

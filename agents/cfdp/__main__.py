@@ -3,14 +3,15 @@
 import argparse
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from agents.cfdp.options import sides
-from agents.conversation import converse
-from agents.ending import exit_status
-from agents.pacing import Pacer
-from agents.udp import Address, Endpoint
+from agents.endpoint.event_loop import converse
+from agents.endpoint.exit import exit_status
+from agents.endpoint.pacing import Pacer
+from agents.endpoint.udp import Address, Endpoint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,11 +28,11 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
 
     settings = Settings(**choices)
     party: Sending | Receiving
-    with Endpoint(local, peer) as endpoint:
+    with Endpoint(local, peer) as endpoint, ExitStack() as files:
         if side == "send":
             party = Sending(path, settings)
         else:
-            party = Receiving(path, settings, time.monotonic())
+            party = files.enter_context(Receiving(path, settings, time.monotonic()))
             print(f"listening on {local}", flush=True)
         return converse(party, endpoint, Pacer(settings.rate_bps))
 
@@ -42,10 +43,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_own(side: argparse.ArgumentParser) -> None:
     add = side.add_argument
-    add("--nak", choices=["deferred", "immediate"], help="ask after EOF, or at each gap (deferred)")
-    add("--pdu-crc", choices=["off", "on"], help="a CRC in every PDU, beside the checksum of UDP (off)")
-    add("--checksum", choices=["crc32", "crc32c", "modular", "null"], help="of the whole file (crc32)")
-    add("--closure", choices=["on", "off"], help="transaction closure in the Metadata PDU (on)")
+    add(
+        "--nak",
+        choices=["deferred", "immediate"],
+        help="request missing data after EOF, or at each gap; default: deferred",
+    )
+    add("--pdu-crc", choices=["off", "on"], help="a CRC in every PDU, in addition to the UDP checksum; default: off")
+    add("--checksum", choices=["crc32", "crc32c", "modular", "null"], help="checksum of the file; default: crc32")
+    add("--closure", choices=["on", "off"], help="transaction closure in the Metadata PDU; default: on")
 
 
 if __name__ == "__main__":

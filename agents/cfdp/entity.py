@@ -1,6 +1,5 @@
 """The two CFDP entities as cfdp-py wants them described: ids, timers, faults, one file each."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +20,8 @@ from spacepackets.seqcount import SeqCountProvider
 from spacepackets.util import ByteFieldU16
 
 from agents.cfdp.settings import Settings
+from agents.endpoint.incoming_file import IncomingFile
+from agents.endpoint.outgoing_file import map_file
 
 # The ids of the paper's GSFC engines; the first transaction of a fresh entity has number 0.
 SENDER_ID = ByteFieldU16(101)
@@ -30,13 +31,13 @@ TRANSACTION_NUMBER = 0
 OnFinished = Callable[[TransactionFinishedParams], None]
 
 
-def source_entity(settings: Settings, store: "OneFile") -> SourceHandler:
+def source_entity(settings: Settings, store: "SentFile") -> SourceHandler:
     """The entity that sends the file. Its end is seen in the receiver's Finished PDU."""
     local, remotes = _entities(SENDER_ID, RECEIVER_ID, settings)
     return SourceHandler(local, _User(store), remotes, _NoCheckTimer(), SeqCountProvider(16))
 
 
-def destination_entity(settings: Settings, store: "OneFile", on_finished: OnFinished) -> DestHandler:
+def destination_entity(settings: Settings, store: "ReceivedFile", on_finished: OnFinished) -> DestHandler:
     """The entity that receives the file."""
     local, remotes = _entities(RECEIVER_ID, SENDER_ID, settings)
     return DestHandler(local, _User(store, on_finished), remotes, _NoCheckTimer())
@@ -68,19 +69,11 @@ def _entities(
 
 
 class OneFile(NativeFilestore):  # type: ignore[misc]  # cfdp-py has no types
-    """A filestore of one open file, whatever path the engine names.
+    """A filestore of one file, for any path that the engine names.
 
     The name in a Metadata PDU is the sender's choice; where the receiver writes is not. The engine's own
     store opens and closes the file for every segment.
     """
-
-    def __init__(self, path: Path, mode: str) -> None:
-        super().__init__()
-        self.path = path
-        self._file = path.open(mode, buffering=0)
-
-    def close(self) -> None:
-        self._file.close()
 
     def file_exists(self, path: Path) -> bool:
         return True
@@ -88,22 +81,47 @@ class OneFile(NativeFilestore):  # type: ignore[misc]  # cfdp-py has no types
     def is_directory(self, path: Path) -> bool:
         return False
 
-    def file_size(self, file: Path) -> int:
-        return os.fstat(self._file.fileno()).st_size
 
-    def truncate_file(self, file: Path) -> None:
-        self._file.truncate(0)
+class SentFile(OneFile):
+    """The sender's file, mapped."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._content = map_file(path)
+
+    def file_size(self, file: Path) -> int:
+        return len(self._content)
 
     def read_data(self, file: Path, offset: int | None, read_len: int | None = None) -> bytes:
-        return os.pread(self._file.fileno(), read_len or 0, offset or 0)
-
-    def write_data(self, file: Path, data: bytes, offset: int | None) -> None:
-        os.pwrite(self._file.fileno(), data, offset or 0)
+        begin = offset or 0
+        return self._content[begin : begin + (read_len or 0)]
 
     def calculate_checksum(
         self, checksum_type: ChecksumType, file_path: Path, size_to_verify: int, segment_len: int = 1 << 16
     ) -> bytes:
-        checksum: bytes = super().calculate_checksum(checksum_type, self.path, size_to_verify, 1 << 16)
+        checksum: bytes = super().calculate_checksum(checksum_type, self._path, size_to_verify, 1 << 16)
+        return checksum
+
+
+class ReceivedFile(OneFile):
+    """The receiver's file, until it is complete."""
+
+    def __init__(self, file: IncomingFile) -> None:
+        super().__init__()
+        self._file = file
+
+    def truncate_file(self, file: Path) -> None:
+        self._file.truncate(0)
+
+    def write_data(self, file: Path, data: bytes, offset: int | None) -> None:
+        self._file.write(offset or 0, data)
+
+    def calculate_checksum(
+        self, checksum_type: ChecksumType, file_path: Path, size_to_verify: int, segment_len: int = 1 << 16
+    ) -> bytes:
+        self._file.flush()
+        checksum: bytes = super().calculate_checksum(checksum_type, self._file.part, size_to_verify, 1 << 16)
         return checksum
 
 

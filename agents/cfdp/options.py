@@ -3,13 +3,13 @@
 import argparse
 from collections.abc import Callable
 
-from agents.arguments import add_addresses, add_sides, count, not_negative
+from agents.endpoint.arguments import add_addresses, add_sides, count, not_negative, seconds_or_auto
 
 
 def sides(prog: str, description: str, add_own: Callable[[argparse.ArgumentParser], None]) -> argparse.ArgumentParser:
     """`send` and `receive` with the options of both, and those that `add_own` adds to each.
 
-    Options left out are not in the namespace: they take the defaults of the endpoint's settings.
+    Options that are not given are not in the namespace: the endpoint's settings have their defaults.
     """
     root = argparse.ArgumentParser(prog=prog, description=description)
     sender, receiver = add_sides(
@@ -25,24 +25,31 @@ def sides(prog: str, description: str, add_own: Callable[[argparse.ArgumentParse
 def _add_common(side: argparse.ArgumentParser) -> None:
     add = side.add_argument
     add_addresses(side)
-    add("--rate-bps", type=not_negative, required=True, help="pace of layer-2 bytes; 0: none")
-    add("--rtt-s", type=not_negative, required=True, help="round-trip time, which timers wait for")
-    add("--segment-bytes", type=count, help="file data in a PDU (1000)")
-    add("--timer-margin-s", type=not_negative, help="of timers, beyond the round trip (0.1)")
-    add("--ack-timer-s", type=_seconds_or_auto, help="before EOF or Finished is repeated (auto: an answer's time)")
-    add("--ack-limit", type=_at_least_one, help="of such repetitions (250)")
-    add("--nak-timer-s", type=_seconds_or_auto, help="before missing data are asked for again (auto: an answer's time)")
-    add("--nak-limit", type=_at_least_one, help="of such requests (250)")
-    add("--idle-limit-s", type=_seconds_or_auto, help="silence of the peer that ends a run (auto: 30 and 10 timers)")
-
-
-def _seconds_or_auto(text: str) -> float | None:
-    """A number from 0 up; `auto` is None."""
-    return None if text == "auto" else not_negative(text)
+    add("--rate-bps", type=not_negative, required=True, help="pacing rate in bit/s of layer-2 bytes; 0: no pacing")
+    add("--rtt-s", type=not_negative, required=True, help="round-trip time, for the timers")
+    add("--segment-bytes", type=count, help="bytes of file data per PDU; default: 1000")
+    add("--timer-margin-s", type=not_negative, help="margin of the timers, in addition to the round trip; default: 0.1")
+    add(
+        "--ack-timer-s",
+        type=seconds_or_auto,
+        help="time until EOF or Finished is repeated; default: auto, the time of an answer",
+    )
+    add("--ack-limit", type=_at_least_one, help="limit of such repetitions; default: 250")
+    add(
+        "--nak-timer-s",
+        type=seconds_or_auto,
+        help="time until a NAK is repeated; default: auto, the time of an answer",
+    )
+    add("--nak-limit", type=_at_least_one, help="limit of such repetitions; default: 250")
+    add(
+        "--idle-limit-s",
+        type=seconds_or_auto,
+        help="silence of the peer that ends a run; default: auto, 30 and 10 timers",
+    )
 
 
 def _at_least_one(text: str) -> int:
     number = count(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"got {text!r}, wanted a whole number from 1 up")
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected a whole number of at least 1")
     return number

@@ -50,11 +50,11 @@ def read_pdu(
     conf = pdu.pdu_header.pdu_conf
     entities = (conf.source_entity_id.value, conf.dest_entity_id.value)
     ours = entities == (SENDER_ID.value, RECEIVER_ID.value) and transaction in (None, transaction_of(pdu))
-    whole = pdu.packet_len == len(datagram) and (conf.crc_flag == CrcFlag.WITH_CRC or not with_crc)
+    has_its_length = pdu.packet_len == len(datagram) and (conf.crc_flag == CrcFlag.WITH_CRC or not with_crc)
     plain = conf.trans_mode == TransmissionMode.ACKNOWLEDGED and conf.file_flag == LargeFileFlag.NORMAL
     if isinstance(pdu, FileDataPdu):
         plain = plain and pdu.offset + len(pdu.file_data) <= LARGEST_FILE_BYTES
-    return pdu if ours and whole and plain and conf.direction == towards else None
+    return pdu if ours and has_its_length and plain and conf.direction == towards else None
 
 
 def transaction_of(pdu: GenericPduPacket) -> int:

@@ -14,6 +14,7 @@ import math
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Self
 
 from cfdppy import CfdpState
 from cfdppy.exceptions import InvalidPduForDestHandler
@@ -23,7 +24,7 @@ from spacepackets.cfdp import ChecksumType, ConditionCode, DeliveryCode, Directi
 from spacepackets.cfdp.pdu import AckPdu, EofPdu, FileDataPdu, MetadataPdu
 from spacepackets.countdown import Countdown
 
-from agents.cfdp.entity import OneFile, destination_entity
+from agents.cfdp.entity import ReceivedFile, destination_entity
 from agents.cfdp.outbox import Outbox
 from agents.cfdp.pdus import (
     acknowledge_eof,
@@ -36,7 +37,8 @@ from agents.cfdp.pdus import (
 )
 from agents.cfdp.settings import Settings
 from agents.cfdp.tally import PduTally
-from agents.ending import Failed
+from agents.endpoint.exit import Failed
+from agents.endpoint.incoming_file import IncomingFile
 
 MOST_EARLY_PDUS = 1 << 17
 """File data kept from before the metadata: 300 MB of memory in segments of 1000 bytes. The rest is asked for again."""
@@ -49,12 +51,13 @@ class Receiving:
         Failed: the sender was silent for too long, or cancelled.
     """
 
-    def __init__(self, output: Path, settings: Settings, now_s: float) -> None:
-        self._output = output
+    def __init__(self, output: Path, settings: Settings, now_s: float, most_early_pdus: int = MOST_EARLY_PDUS) -> None:
         self._settings = settings
+        self._most_early_pdus = most_early_pdus
         self._tally = PduTally()
         self._outbox = Outbox(self._tally)
-        self._store = OneFile(output.with_name(output.name + ".part"), "w+b")
+        self._file = IncomingFile(output)
+        self._store = ReceivedFile(self._file)
         self._engine = destination_entity(settings, self._store, self._on_finished)
         self._transaction: int | None = None  # that of the first PDU
         self._early: list[GenericPduPacket] = []
@@ -66,6 +69,12 @@ class Receiving:
         self._quiet_since_s = now_s
         self.ended = False
         self.wakes_at_s = math.inf
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
     def has_datagram(self) -> bool:
         return bool(self._outbox)
@@ -109,7 +118,7 @@ class Receiving:
         """The last line of output. Raises Failed when the file is not whole."""
         if self._outcome != ConditionCode.NO_ERROR:
             reason = self._outcome.name if self._outcome is not None else "no transaction"
-            raise Failed(f"{reason}, file not whole; {self._tally.facts()}")
+            raise Failed(f"{reason}, file incomplete; {self._tally.facts()}")
         return self._tally.facts()
 
     def _note_eof(self, eof: EofPdu, now_s: float) -> None:
@@ -133,7 +142,7 @@ class Receiving:
             self._begin(pdu)
             self._asked_at_s = now_s
         elif isinstance(pdu, EofPdu | FileDataPdu):
-            if pdu is self._eof or (isinstance(pdu, FileDataPdu) and len(self._early) < MOST_EARLY_PDUS):
+            if pdu is self._eof or (isinstance(pdu, FileDataPdu) and len(self._early) < self._most_early_pdus):
                 self._early.append(pdu)
             if isinstance(pdu, EofPdu):
                 self._outbox.add(acknowledge_eof(pdu))
@@ -196,15 +205,16 @@ class Receiving:
         if self._outcome is not None:
             return  # a limit was reached after the file was decided
         verdict = params.finished_params
-        if verdict.condition_code == ConditionCode.NO_ERROR and not self._is_whole():
+        if verdict.condition_code == ConditionCode.NO_ERROR and not self._is_complete():
             verdict.condition_code = ConditionCode.FILE_CHECKSUM_FAILURE
             verdict.delivery_code = DeliveryCode.DATA_INCOMPLETE
         self._outcome = ConditionCode(verdict.condition_code)
-        self._store.close()
         if self._outcome == ConditionCode.NO_ERROR:
-            self._store.path.replace(self._output)
+            self._file.finish()
+        else:
+            self._file.close()
 
-    def _is_whole(self) -> bool:
+    def _is_complete(self) -> bool:
         assert self._eof is not None
-        checksum = self._store.calculate_checksum(self._checksum, self._store.path, self._eof.file_size)
+        checksum = self._store.calculate_checksum(self._checksum, self._file.part, self._eof.file_size)
         return checksum == bytes(self._eof.file_checksum)

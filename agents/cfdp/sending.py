@@ -2,7 +2,7 @@
 
 cfdp-py 0.7, and what is done about it here:
 - it refuses a Finished PDU while it waits for an ACK(EOF) that was lost, and repeats its EOF until it gives up: it is
-  told of the acknowledgement that the Finished PDU implies;
+  given the acknowledgement that the Finished PDU implies;
 - it has forgotten the transaction when a Finished PDU is repeated because ACK(Finished) was lost: answered here;
 - it waits without limit for a receiver that has vanished: limited here;
 - it makes what is asked for as often as it is asked: not shown what already waits to be sent.
@@ -18,7 +18,7 @@ from cfdppy.handler import SourceTransactionStep as Step
 from spacepackets.cfdp import ConditionCode, DeliveryCode, Direction, GenericPduPacket
 from spacepackets.cfdp.pdu import AckPdu, FinishedPdu, NakPdu
 
-from agents.cfdp.entity import RECEIVER_ID, TRANSACTION_NUMBER, OneFile, source_entity
+from agents.cfdp.entity import RECEIVER_ID, TRANSACTION_NUMBER, SentFile, source_entity
 from agents.cfdp.outbox import Outbox
 from agents.cfdp.pdus import (
     acknowledge_finished,
@@ -30,21 +30,21 @@ from agents.cfdp.pdus import (
 from agents.cfdp.requests import is_answerable, without_waiting
 from agents.cfdp.settings import Settings, refuse_large_file
 from agents.cfdp.tally import PduTally
-from agents.ending import Failed
+from agents.endpoint.exit import Failed
 
 _PRODUCING = {Step.IDLE, Step.SENDING_METADATA, Step.SENDING_FILE_DATA, Step.SENDING_EOF}
 _WAITING = {Step.WAITING_FOR_EOF_ACK, Step.WAITING_FOR_FINISHED}
 
 
 class Sending:
-    """A `Party` that sends one file and stays until the receiver has surely heard that it may go.
+    """A `Party` that sends one file and stays until the receiver has certainly received its last answer.
 
     Raises from `advance`:
         Failed: the receiver was silent for too long, or the engine gave up.
     """
 
     def __init__(self, file: Path, settings: Settings) -> None:
-        store = OneFile(file, "rb")
+        store = SentFile(file)
         self._file_bytes = store.file_size(file)
         refuse_large_file(self._file_bytes)
         self._settings = settings
@@ -109,7 +109,7 @@ class Sending:
         assert verdict is not None
         condition = ConditionCode(verdict.condition_code)
         if condition != ConditionCode.NO_ERROR or verdict.delivery_code != DeliveryCode.DATA_COMPLETE:
-            raise Failed(f"the receiver finished with {condition.name}, file not whole; {facts}")
+            raise Failed(f"the receiver finished with {condition.name}, file incomplete; {facts}")
         return facts
 
     def _step(self, pdu: object = None) -> None:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from agents.cfdp.timing import Timing
-from agents.ending import Unsupported
-from agents.udp import LARGEST_PAYLOAD_BYTES
+from agents.endpoint.exit import Unsupported
+from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
 DATA_HEADER_BYTES = 14
 """In front of the data of a File Data PDU: 4 fixed, 2 x 2 entity ids, 2 sequence number, 4 offset."""

@@ -1,6 +1,6 @@
 """Plain facts about one side of a CFDP transfer: PDUs, and file data that went again."""
 
-from agents.tally import Tally
+from agents.endpoint.counters import Tally
 
 
 class PduTally(Tally):

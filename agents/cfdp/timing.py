@@ -4,10 +4,10 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from agents.pacing import frame_bytes
+from agents.endpoint.pacing import frame_bytes
 
 LINGER_TIMERS = 4
-"""How many of the receiver's timers a sender stays after the last Finished PDU that it heard. At PER 0.1 both ways
+"""How many of the receiver's timers a sender stays after the last Finished PDU that it received. At PER 0.1 both ways
 one receiver in 5,000 then ends without its ACK(Finished)."""
 
 GIVE_UP_TIMERS = 8

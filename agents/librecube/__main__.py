@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from agents.cfdp.options import sides
-from agents.conversation import converse
-from agents.ending import exit_status
-from agents.pacing import Pacer
-from agents.udp import Address, Endpoint
+from agents.endpoint.event_loop import converse
+from agents.endpoint.exit import exit_status
+from agents.endpoint.pacing import Pacer
+from agents.endpoint.udp import Address, Endpoint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,7 +46,7 @@ def _add_own(side: argparse.ArgumentParser) -> None:
     side.add_argument(
         "--gaps",
         choices=["segments", "whole"],
-        help="send missing data again in segments, or a gap in one PDU as the engine does (segments)",
+        help="repeat missing data in segments, or a whole gap in one PDU as the engine does; default: segments",
     )
 
 

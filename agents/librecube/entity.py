@@ -21,7 +21,7 @@ from cfdp.machines.timer import Timer  # type: ignore[import-untyped]
 from cfdp.transport.base import Transport  # type: ignore[import-untyped]
 
 from agents.cfdp.timing import Timing
-from agents.ending import Failed
+from agents.endpoint.exit import Failed
 from agents.librecube.pdus import RECEIVER_ID
 from agents.librecube.store import OneFile
 

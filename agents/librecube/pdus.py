@@ -34,11 +34,11 @@ def read_pdu(datagram: bytes, decode: Callable[[bytes], Any], *, towards: int, t
     except Exception as error:  # the library raises whatever comes of it
         raise Damaged(str(error)) from error
     header = pdu.pdu_header
-    whole = datagram[0] >> 5 == 1 and int.from_bytes(datagram[1:3]) == len(datagram) - len(header)
+    has_its_length = datagram[0] >> 5 == 1 and int.from_bytes(datagram[1:3]) == len(datagram) - len(header)
     entities = (header.source_entity_id, header.destination_entity_id)
     ours = entities == (SENDER_ID, RECEIVER_ID) and transaction in (None, header.transaction_seq_number)
     plain = header.transmission_mode == 0 and not header.large_file_flag and not header.segmentation_metadata_flag
-    if not (whole and ours and plain and header.direction == towards and kind in _KINDS[towards]):
+    if not (has_its_length and ours and plain and header.direction == towards and kind in _KINDS[towards]):
         raise Damaged(f"a {kind} PDU that is not of this transfer")
     if not _is_bearable(kind, pdu):
         raise Damaged(f"a {kind} PDU beyond the engine's limits")

@@ -12,7 +12,7 @@ from collections import deque
 from pathlib import Path
 
 from agents.cfdp.tally import PduTally
-from agents.ending import Failed
+from agents.endpoint.exit import Failed
 from agents.librecube.entity import Entity
 from agents.librecube.pdus import RECEIVER_ID, TOWARDS_RECEIVER, Damaged, kind_and_offset, read_pdu
 from agents.librecube.settings import Settings, refuse_large_file
@@ -33,7 +33,7 @@ class Receiving:
         self._outbox: deque[bytes] = deque()
         self._store = OneFile(output)
         self._entity = Entity(RECEIVER_ID, self._store, settings, self._outbox.append)
-        self._is_whole = False
+        self._is_complete = False
         self._quiet_since_s = now_s
         self.ended = False
         self.wakes_at_s = math.inf
@@ -75,7 +75,7 @@ class Receiving:
         if self._outbox:
             return
         self.wakes_at_s = min(self._entity.due_s, self._ends_at_s)
-        if self._entity.outcome is not None or (self._is_whole and now_s >= self._ends_at_s):
+        if self._entity.outcome is not None or (self._is_complete and now_s >= self._ends_at_s):
             self.ended = True
         elif now_s >= self._ends_at_s:
             limit_s = now_s - self._quiet_since_s
@@ -87,15 +87,15 @@ class Receiving:
 
     def facts(self) -> str:
         """The last line of output. Raises Failed when the file is not whole."""
-        if not self._is_whole:
-            raise Failed(f"the transaction ended with {self._entity.outcome}, file not whole; {self._tally.facts()}")
+        if not self._is_complete:
+            raise Failed(f"the transaction ended with {self._entity.outcome}, file incomplete; {self._tally.facts()}")
         return self._tally.facts()
 
     @property
     def _ends_at_s(self) -> float:
         """When this side ends if it hears nothing more. Without a whole file the engine's own limit comes first, and
         then tells the sender."""
-        if self._is_whole:
+        if self._is_complete:
             return self._quiet_since_s + self._settings.give_up_s
         if self._entity.transaction is None:
             return self._quiet_since_s + self._settings.silence_limit_s
@@ -103,5 +103,5 @@ class Receiving:
 
     def _publish(self) -> None:
         """The engine writes the file, verifies it and says so in one go; then only a good one is in this state."""
-        if not self._is_whole and self._entity.is_finishing:
-            self._is_whole = self._store.publish()
+        if not self._is_complete and self._entity.is_finishing:
+            self._is_complete = self._store.publish()

@@ -7,7 +7,7 @@ from typing import Any
 
 from agents.cfdp.requests import in_segments, is_answerable
 from agents.cfdp.tally import PduTally
-from agents.ending import Failed
+from agents.endpoint.exit import Failed
 from agents.librecube.entity import Entity
 from agents.librecube.pdus import SENDER_ID, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
 from agents.librecube.settings import Settings, refuse_large_file
@@ -15,7 +15,7 @@ from agents.librecube.store import OneFile
 
 
 class Sending:
-    """A `Party` that sends one file and stays until the receiver has surely heard that it may go.
+    """A `Party` that sends one file and stays until the receiver has certainly received its last answer.
 
     Raises from `advance`, `hear` and `next_datagram`:
         Failed: the engine gave up or died.
@@ -31,7 +31,7 @@ class Sending:
         self._entity.now_s = now_s
         self._entity.send_file(file.name, settings.segment_bytes)
         self._finished_at_s = math.inf
-        self._is_whole = False
+        self._is_complete = False
         self.ended = False
         self.wakes_at_s = math.inf
 
@@ -66,7 +66,7 @@ class Sending:
             pdu.segment_requests = in_segments(pdu.segment_requests, self._settings.segment_bytes)
         if kind == "Finished":
             self._finished_at_s = now_s
-            self._is_whole = pdu.delivery_code == 0
+            self._is_complete = pdu.delivery_code == 0
         self._entity.hear(pdu)
 
     def _is_expected(self, kind: str, pdu: Any) -> bool:
@@ -91,6 +91,6 @@ class Sending:
 
     def facts(self) -> str:
         """The last line of output. Raises Failed when the receiver's Finished PDU says that the file is not whole."""
-        if not self._is_whole:
-            raise Failed(f"the receiver finished, file not whole; {self._tally.facts()}")
+        if not self._is_complete:
+            raise Failed(f"the receiver finished, file incomplete; {self._tally.facts()}")
         return self._tally.facts()

@@ -2,4 +2,6 @@
 
 Red parts are repeated until they are acknowledged, green parts are sent once. The segments and the green blocks are
 also what a bundle agent needs of LTP.
+
+What all endpoints share belongs to `agents.endpoint`.
 """

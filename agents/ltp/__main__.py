@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import add_addresses, add_sides, count, not_negative
-from agents.conversation import converse
-from agents.ending import exit_status
-from agents.pacing import Pacer
-from agents.udp import Address, Endpoint
+from agents.endpoint.arguments import add_addresses, add_sides, count, not_negative
+from agents.endpoint.event_loop import converse
+from agents.endpoint.exit import exit_status
+from agents.endpoint.pacing import Pacer
+from agents.endpoint.udp import Address, Endpoint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,35 +43,48 @@ def _parser() -> argparse.ArgumentParser:
     )
     for side in (sender, receiver):
         _add_common(side)
-    sender.add_argument("--red-bytes", type=red_bytes, help="red bytes of each block, or all (all); the rest is green")
-    sender.add_argument("--checkpoint-every", type=count, help="red segments to a checkpoint; 0: at the end only (0)")
-    sender.add_argument("--sessions", type=at_least_one, help="blocks under way at once (1)")
+    sender.add_argument(
+        "--red-bytes", type=red_bytes, help="red bytes of each block, or all; the others are green; default: all"
+    )
+    sender.add_argument(
+        "--checkpoint-every", type=count, help="red segments per checkpoint; 0: only at the end; default: 0"
+    )
+    sender.add_argument("--sessions", type=at_least_one, help="blocks in flight at the same time; default: 1")
     receiver.add_argument(
-        "--file-bytes", type=count, help="size of the file; needed if it has several blocks (0: unknown)"
+        "--file-bytes", type=count, help="size of the file; required for several blocks; default: 0, unknown"
     )
     return parser
 
 
 def _add_common(side: argparse.ArgumentParser) -> None:
-    """Options of both sides. Those left out take the defaults of Settings."""
+    """Options of both sides; their defaults are those of Settings."""
     side.argument_default = argparse.SUPPRESS
     add = side.add_argument
     add_addresses(side)
-    add("--rate-bps", type=not_negative, required=True, help="the sender's pace of layer-2 bytes; 0: none")
-    add("--reverse-rate-bps", type=not_negative, help="the receiver's; 0: none (that of the sender)")
-    add("--rtt-s", type=not_negative, required=True, help="round-trip time, which timers wait for")
-    add("--segment-bytes", type=count, help="file data in a segment; a report is no larger (1000)")
-    add("--block-bytes", type=count, help="file data in a session; 0: all (0)")
-    add("--first-session", type=count, help="number of the first block's session; a single block may have any (1)")
-    add("--sender-engine", type=count, help="engine id of the sender (1)")
-    add("--client-service", type=count, help="client service id of the data (4)")
-    add("--timer-margin-s", type=not_negative, help="beyond the round trip (0.1)")
-    add("--checkpoint-limit", type=count, help="repeats of a checkpoint without a report (20)")
-    add("--report-limit", type=count, help="repeats of a report without an acknowledgement (20)")
-    add("--cancel-limit", type=count, help="repeats of a cancellation without an acknowledgement (5)")
-    add("--cycle-limit", type=count, help="times in a row that data sent again may be reported missing again (100)")
-    add("--idle-limit-s", type=not_negative, help="silence of the peer that ends a run (30 and 27 timers)")
-    add("--seed", type=count, help="of the first serial numbers; left out: random")
+    add(
+        "--rate-bps",
+        type=not_negative,
+        required=True,
+        help="pacing rate of the sender in bit/s of layer-2 bytes; 0: no pacing",
+    )
+    add(
+        "--reverse-rate-bps",
+        type=not_negative,
+        help="pacing rate of the receiver; 0: no pacing; default: the rate of the sender",
+    )
+    add("--rtt-s", type=not_negative, required=True, help="round-trip time, for the timers")
+    add("--segment-bytes", type=count, help="bytes of file data per segment, and largest report; default: 1000")
+    add("--block-bytes", type=count, help="bytes of file data per session; 0: the whole file; default: 0")
+    add("--first-session", type=count, help="session number of the first block; any for a single block; default: 1")
+    add("--sender-engine", type=count, help="engine id of the sender; default: 1")
+    add("--client-service", type=count, help="client service id of the data; default: 4")
+    add("--timer-margin-s", type=not_negative, help="margin of the timers, in addition to the round trip; default: 0.1")
+    add("--checkpoint-limit", type=count, help="repeats of a checkpoint without a report; default: 20")
+    add("--report-limit", type=count, help="repeats of a report without an acknowledgement; default: 20")
+    add("--cancel-limit", type=count, help="repeats of a cancellation without an acknowledgement; default: 5")
+    add("--cycle-limit", type=count, help="consecutive reports that repeated data are still missing; default: 100")
+    add("--idle-limit-s", type=not_negative, help="silence of the peer that ends a run; default: 30 and 27 timers")
+    add("--seed", type=count, help="seed of the first serial numbers; default: random")
 
 
 def red_bytes(text: str) -> int | None:
@@ -80,9 +93,9 @@ def red_bytes(text: str) -> int | None:
 
 
 def at_least_one(text: str) -> int:
-    """A whole number from 1 up."""
+    """A whole number of at least 1."""
     if (number := count(text)) == 0:
-        raise argparse.ArgumentTypeError("got 0, wanted a whole number from 1 up")
+        raise argparse.ArgumentTypeError("got 0, expected a whole number of at least 1")
     return number
 
 

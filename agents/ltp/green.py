@@ -6,7 +6,7 @@ For blocks that memory holds, such as bundles. Files are sent by `agents.ltp.sen
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from agents.intervals import Intervals
+from agents.endpoint.intervals import Intervals
 from agents.ltp.segments import DataSegment, SessionId
 
 _PIECE_COST_BYTES = 256
@@ -50,7 +50,7 @@ class Reassembly:
         self._held_bytes += block.cost_bytes
         if not fits:
             self._forget(session)
-        elif block.is_whole():
+        elif block.is_complete():
             return self._deliver(session)
         while len(self._open) > self._most_blocks or self._held_bytes > self._most_bytes:
             self._forget(next(iter(self._open)))
@@ -92,7 +92,7 @@ class _Open:
                 self.cost_bytes += len(segment.data) - len(before) + (0 if before else _PIECE_COST_BYTES)
         return self._length is None or self._come.end <= self._length
 
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self._length is not None and self._come.covers(0, self._length)
 
     def content(self) -> bytes:

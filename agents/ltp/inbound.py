@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TypeVar
 
-from agents.intervals import Intervals
+from agents.endpoint.intervals import Intervals
 from agents.ltp import sdnv
 from agents.ltp.segments import Checkpoint, Claim, DataSegment, Report, SessionId, encode
 
@@ -38,13 +38,13 @@ class InboundBlock:
         self._lower_bounds: dict[int, int] = {}
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Every byte has come."""
         return self._length is not None and self._red.total + self._green.total == self._length
 
     @property
-    def lacks_green_only(self) -> bool:
-        """The end of the block has been seen, and the red part, if anything shows that there is one, is whole."""
+    def awaits_green_only(self) -> bool:
+        """The end of the block has been seen, and the red part, if anything shows that there is one, is complete."""
         return self._ended and self._red.total == (self._red_length or 0)
 
     def take(self, segment: DataSegment) -> bool:

@@ -4,18 +4,18 @@ import math
 from pathlib import Path
 from typing import Self
 
-from agents.ending import Failed
-from agents.incoming import IncomingFile
+from agents.endpoint.exit import Failed
+from agents.endpoint.incoming_file import IncomingFile
 from agents.ltp.inbound import CHECKPOINTS_REMEMBERED, InboundBlock, Miscolored, Unfitting
-from agents.ltp.repeats import LimitReached, Repeats
 from agents.ltp.segments import Checkpoint, DataSegment, Reason, Report, ReportAck, Segment, SessionId
 from agents.ltp.sending import FIRST_SERIALS
 from agents.ltp.settings import Layout, Settings
 from agents.ltp.side import LINGER_TIMERS, Side
+from agents.ltp.unanswered import LimitReached, Unanswered
 
 GIVE_UP_TIMERS = 2 * LINGER_TIMERS
 """How many timers the receiver of a whole file repeats its last reports without an answer. The sender stays for half as
-long after each that it heard."""
+long after each that it receives."""
 
 SMALLEST_REPORT_BYTES = 64
 """What a report may take where data segments are smaller: its bounds and serial numbers alone may need 30 bytes."""
@@ -30,8 +30,8 @@ class Receiving(Side):
         self._layout = Layout(file_bytes, settings.block_bytes, settings.first_session)
         self._random = settings.first_serials(sends_block=False)
         self._blocks: dict[int, InboundBlock] = {}
-        self._whole_blocks = 0
-        self._reports: Repeats[tuple[int, int], Report] = Repeats(settings.timer_s, settings.report_limit)
+        self._complete_blocks = 0
+        self._reports: Unanswered[tuple[int, int], Report] = Unanswered(settings.timer_s, settings.report_limit)
         self._quiet_since_s = now_s
 
     def __enter__(self) -> Self:
@@ -41,11 +41,16 @@ class Receiving(Side):
         self._file.close()
 
     def facts(self) -> str:
-        return f"blocks={self._whole_blocks} {super().facts()}"
+        return f"blocks={self._complete_blocks} {super().facts()}"
 
     @property
-    def _is_whole(self) -> bool:
-        return self._whole_blocks == self._layout.count
+    def _is_complete(self) -> bool:
+        return self._complete_blocks == self._layout.count
+
+    @property
+    def _awaits_green_only(self) -> bool:
+        blocks = self._blocks.values()
+        return len(blocks) == self._layout.count and all(block.awaits_green_only for block in blocks)
 
     def _hear(self, segment: Segment, now_s: float) -> None:
         if isinstance(segment, DataSegment):
@@ -94,14 +99,14 @@ class Receiving(Side):
         return block
 
     def _take(self, block: InboundBlock, segment: DataSegment) -> None:
-        was_whole = block.is_whole
+        was_complete = block.is_complete
         if block.take(segment):
             stretch = self._layout.stretch(segment.session.number)
             assert stretch is not None
             self._file.write(stretch.start + segment.offset, segment.data)
-        if block.is_whole and not was_whole:
-            self._whole_blocks += 1
-            if self._is_whole:
+        if block.is_complete and not was_complete:
+            self._complete_blocks += 1
+            if self._is_complete:
                 self._file.finish()
 
     def _report(self, block: InboundBlock, segment: DataSegment, checkpoint: Checkpoint) -> None:
@@ -123,13 +128,13 @@ class Receiving(Side):
         try:
             self._urgent.extend(self._reports.take_due(now_s))
         except LimitReached:
-            if not self._is_whole:
+            if not self._is_complete:
                 raise
         if self._urgent:
             self.wakes_at_s = math.inf
-        elif self._is_whole:
+        elif self._is_complete:
             self._linger(now_s)
-        elif len(self._blocks) == self._layout.count and all(block.lacks_green_only for block in self._blocks.values()):
+        elif self._awaits_green_only:
             self._await_green(now_s)
         else:
             self._wake_or_fail(now_s, self._reports.next_due_s, "sender")
@@ -149,7 +154,7 @@ class Receiving(Side):
         self.wakes_at_s = min(ends_at_s, self._reports.next_due_s)
 
     def _is_open(self, session: SessionId) -> bool:
-        return not self._is_whole and self._layout.stretch(session.number) is not None
+        return not self._is_complete and self._layout.stretch(session.number) is not None
 
     def _has_more(self) -> bool:
         return False

@@ -21,7 +21,7 @@ def encode(number: int) -> bytes:
     if 0 <= number < 0x80:
         return bytes((number,))
     if not 0 <= number <= LARGEST:
-        raise ValueError(f"got {number}, wanted 0 to {LARGEST}")
+        raise ValueError(f"got {number}, expected 0 to {LARGEST}")
     groups = [number & 0x7F]
     while number := number >> 7:
         groups.append(number & 0x7F | 0x80)

@@ -1,16 +1,16 @@
 """The sender's engine: a session for each block of a file, and what reports show to be lost once more."""
 
 import math
-import mmap
 from collections import deque
 from pathlib import Path
 
-from agents.ending import Unsupported
+from agents.endpoint.exit import Unsupported
+from agents.endpoint.outgoing_file import map_file
 from agents.ltp.outbound import OutboundBlock, Piece
-from agents.ltp.repeats import Repeats
 from agents.ltp.segments import DataSegment, Reason, Report, ReportAck, Segment, SessionId
 from agents.ltp.settings import LARGEST_FILE_BYTES, Layout, Settings
 from agents.ltp.side import LINGER_TIMERS, Side
+from agents.ltp.unanswered import Unanswered
 
 FIRST_SERIALS = range(1 << 7, 1 << 13)
 """Where serial numbers begin, at random (section 3.2.1): in two bytes, where 8,192 more find room."""
@@ -20,7 +20,7 @@ MOST_GAPS = 1 << 20
 
 
 class Sending(Side):
-    """Sends one file and stays until the receiver has surely heard that it may go."""
+    """Sends one file and stays until the receiver has certainly received its last answer."""
 
     def __init__(self, file: Path, settings: Settings) -> None:
         super().__init__(settings, sends_block=True)
@@ -29,8 +29,7 @@ class Sending(Side):
             raise Unsupported(
                 f"a file of {size_bytes} bytes; LTP carries 1 and more, this receiver {LARGEST_FILE_BYTES}"
             )
-        with file.open("rb") as opened:
-            self._file = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        self._file = map_file(file)
         self._layout = Layout(size_bytes, settings.block_bytes, settings.first_session)
         self._random = settings.first_serials(sends_block=True)
         self._opened = 0
@@ -38,7 +37,9 @@ class Sending(Side):
         self._filling: OutboundBlock | None = None
         self._repeated: deque[DataSegment] = deque()
         self._gaps: deque[tuple[OutboundBlock, Piece]] = deque()
-        self._checkpoints: Repeats[tuple[int, int], DataSegment] = Repeats(settings.timer_s, settings.checkpoint_limit)
+        self._checkpoints: Unanswered[tuple[int, int], DataSegment] = Unanswered(
+            settings.timer_s, settings.checkpoint_limit
+        )
 
     def _has_more(self) -> bool:
         return bool(self._repeated or self._gaps) or self._filling is not None or self._may_open()
@@ -102,9 +103,9 @@ class Sending(Side):
         for serial in block.answered_by(report):
             if self._checkpoints.answered((number, serial)):
                 self._unqueue(number, serial)
-        self._gaps.extend((block, piece) for piece in block.hear(report))
+        self._gaps.extend((block, piece) for piece in block.pieces_again(report))
         if block.cycles > self._settings.cycle_limit:
-            why = f"data were still missing when sent again {self._settings.cycle_limit} times"
+            why = f"data were still missing after being retransmitted {self._settings.cycle_limit} times"
             self._give_up(block.session, Reason.RXMTCYCEXC, why)
         self._close_if_complete(block)
 

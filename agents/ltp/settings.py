@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from agents.ending import Unsupported
+from agents.endpoint.exit import Unsupported
+from agents.endpoint.pacing import frame_bytes
+from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 from agents.ltp.sdnv import LARGEST
 from agents.ltp.segments import LARGEST_DATA_HEADER_BYTES
-from agents.pacing import frame_bytes
-from agents.udp import LARGEST_PAYLOAD_BYTES
 
 LARGEST_FILE_BYTES = 2**32
-"""What a receiver takes that was not told a size: the format would let one segment name a place 2^64 bytes on."""
+"""The most that a receiver takes if no size is configured: one segment of the format could name byte 2^64."""
 
 LARGEST_SEGMENT_BYTES = LARGEST_PAYLOAD_BYTES - LARGEST_DATA_HEADER_BYTES
 

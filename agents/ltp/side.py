@@ -4,8 +4,8 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 
-from agents.ending import Failed
-from agents.ltp.repeats import LimitReached, Repeats
+from agents.endpoint.counters import Tally
+from agents.endpoint.exit import Failed
 from agents.ltp.segments import (
     Cancel,
     CancelAck,
@@ -19,13 +19,13 @@ from agents.ltp.segments import (
     segment_type,
 )
 from agents.ltp.settings import Settings
-from agents.tally import Tally
+from agents.ltp.unanswered import LimitReached, Unanswered
 
 LINGER_TIMERS = 4
-"""How many of the peer's timers a side stays after the last segment that it heard, to answer a repeated one again."""
+"""How many of the peer's timers a side stays after the last received segment, to answer a repeated one again."""
 
 MOST_ANSWERS = 1 << 16
-"""Answers that wait to be sent; while there are more, nothing is heard."""
+"""Answers that wait to be sent; while there are more, nothing is received."""
 
 
 class Side(ABC):
@@ -39,7 +39,7 @@ class Side(ABC):
         self._settings = settings
         self._sends_block = sends_block
         self._urgent: deque[Segment] = deque()
-        self._cancels: Repeats[SessionId, Cancel] = Repeats(settings.timer_s, settings.cancel_limit)
+        self._cancels: Unanswered[SessionId, Cancel] = Unanswered(settings.timer_s, settings.cancel_limit)
         self._failure: str | None = None
         self._peer_gave_up = False
         self._quiet_since_s = math.inf

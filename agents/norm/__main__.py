@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import add_sides, address, count, not_negative
-from agents.ending import exit_status
+from agents.endpoint.arguments import add_sides, address, count, not_negative
+from agents.endpoint.exit import exit_status
+from agents.endpoint.udp import Address
 from agents.norm.receiving import receive
 from agents.norm.sending import send
 from agents.norm.session import Place
 from agents.norm.settings import RECEIVER_ID, SENDER_ID, CongestionControl, End, Settings
-from agents.udp import Address
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -19,10 +19,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.destination == "address" and options.receiver_address is None:
-        parser.error("--destination address: got no --receiver-address, wanted the receiver's own")
+        parser.error("--destination address: got no --receiver-address, expected the receiver's own")
     least, greatest = getattr(options, "least_rate_bps", 0), getattr(options, "greatest_rate_bps", 0)
     if 0 < greatest < least:
-        parser.error(f"--least-rate-bps: got {least}, wanted no more than --greatest-rate-bps {greatest}")
+        parser.error(f"--least-rate-bps: got {least}, expected no more than --greatest-rate-bps {greatest}")
     return exit_status(lambda: _transfer(**vars(options)))
 
 
@@ -48,38 +48,55 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_common(side: argparse.ArgumentParser) -> None:
-    """Options of both sides. Those left out take the defaults of Settings."""
+    """Options of both sides; their defaults are those of Settings."""
     add = side.add_argument
     add("--session", type=address, required=True, metavar="ADDRESS:PORT", help="multicast group, or the receiver")
-    add("--destination", choices=["group", "address"], default="group", help="the session's, or --receiver-address")
+    add(
+        "--destination",
+        choices=["group", "address"],
+        default="group",
+        help="destination: the group of the session, or --receiver-address",
+    )
     add("--receiver-address", help="the receiver's own address, for a session without a group")
-    add("--interface", help="where the group is joined and sent to")
-    add("--tx-port", type=count, required=True, help="own UDP port of all that this side sends")
+    add("--interface", help="interface on which the group is joined and sent to")
+    add("--tx-port", type=count, required=True, help="source UDP port of this side")
     side.argument_default = argparse.SUPPRESS
-    add("--rate-bps", type=not_negative, required=True, help="pace of layer-2 bytes; 0: 1 Gbit/s")
+    add("--rate-bps", type=not_negative, required=True, help="pacing rate in bit/s of layer-2 bytes; 0: 1 Gbit/s")
     add(
         "--congestion-control",
         type=CongestionControl,
         choices=list(CongestionControl),
-        help="in place of a pace (none)",
+        help="congestion control instead of pacing; default: none",
     )
-    add("--least-rate-bps", type=not_negative, help="of congestion control; 0: a segment a second or round trip")
-    add("--greatest-rate-bps", type=not_negative, help="of congestion control; 0: no bound")
+    add(
+        "--least-rate-bps",
+        type=not_negative,
+        help="lower bound for congestion control; 0: one segment per second or round trip",
+    )
+    add("--greatest-rate-bps", type=not_negative, help="upper bound for congestion control; 0: no bound")
     add("--rtt-s", type=not_negative, required=True, help="first estimate of the greatest round trip (GRTT)")
-    add("--greatest-grtt-s", type=not_negative, help="what is measured counts up to here; 0: four --rtt-s, at least 10")
-    add("--seed", type=count, help="of the random back-offs (1)")
-    add("--end", type=End, choices=list(End), help="how the sender knows that it may end (acknowledged)")
-    add("--segment-bytes", type=count, help="file data in a message (1000)")
-    add("--block-segments", type=count, help="data segments in a coding block (64)")
-    add("--parity-segments", type=count, help="parity segments kept for the repair of a block (8)")
-    add("--auto-parity-segments", type=count, help="of these, sent unasked (0)")
-    add("--backoff-factor", type=not_negative, help="random wait before a NACK, in GRTT (0)")
-    add("--group-size", type=count, help="receivers assumed by the random wait (10)")
-    add("--robust-factor", type=count, help="flushes without an answer that end the session (20)")
-    add("--probing", choices=["active", "passive", "none"], help="measure the round trip (none)")
-    add("--repair-boundary", choices=["block", "object"], help="where a receiver looks back (object)")
-    add("--linger-rtts", type=not_negative, help="how long a receiver with a whole file stays")
-    add("--idle-limit-s", type=not_negative, help="how long nothing may happen")
+    add(
+        "--greatest-grtt-s",
+        type=not_negative,
+        help="upper bound of the measured round trip; 0: four --rtt-s, at least 10",
+    )
+    add("--seed", type=count, help="seed of the random back-offs; default: 1")
+    add("--end", type=End, choices=list(End), help="condition for the end of the sender; default: acknowledged")
+    add("--segment-bytes", type=count, help="bytes of file data per message; default: 1000")
+    add("--block-segments", type=count, help="data segments in a coding block; default: 64")
+    add("--parity-segments", type=count, help="parity segments kept for the repair of a block; default: 8")
+    add("--auto-parity-segments", type=count, help="of these, sent without request; default: 0")
+    add("--backoff-factor", type=not_negative, help="random wait before a NACK, in GRTT; default: 0")
+    add("--group-size", type=count, help="receivers assumed by the random wait; default: 10")
+    add("--robust-factor", type=count, help="unanswered flushes that end the session; default: 20")
+    add("--probing", choices=["active", "passive", "none"], help="measure the round trip; default: none")
+    add(
+        "--repair-boundary",
+        choices=["block", "object"],
+        help="boundary at which a receiver requests repairs; default: object",
+    )
+    add("--linger-rtts", type=not_negative, help="time that a receiver with the complete file stays, in round trips")
+    add("--idle-limit-s", type=not_negative, help="time without progress that ends a run")
 
 
 if __name__ == "__main__":

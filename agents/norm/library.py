@@ -11,7 +11,7 @@ from ctypes import c_void_p as Handle
 from enum import IntEnum
 from typing import Any
 
-from agents.ending import Unsupported
+from agents.endpoint.exit import Unsupported
 
 SONAME = "libnorm.so.1"
 
@@ -129,7 +129,7 @@ def load() -> dict[str, Callable[..., Any]]:
     try:
         library = ctypes.CDLL(SONAME)
     except OSError as error:
-        raise Unsupported(f"{error}; it comes with: apt-get install libnorm1") from error
+        raise Unsupported(f"{error}; install it: apt-get install libnorm1") from error
     functions: dict[str, Callable[..., Any]] = {}
     for name, (result, *arguments) in _FUNCTIONS.items():
         function = getattr(library, name)

@@ -3,18 +3,18 @@
 import time
 from pathlib import Path
 
-from agents.ending import Failed
+from agents.endpoint.exit import Failed
+from agents.endpoint.udp import RECEIVE_BUFFER_BYTES
 from agents.norm.library import EventType, RepairBoundary
 from agents.norm.session import Place, Session
 from agents.norm.settings import Settings
-from agents.udp import RECEIVE_BUFFER_BYTES
 
 
 def receive(output: Path, settings: Settings, place: Place) -> str:
     """Receive one file, which appears at `output` when it is whole. Returns plain facts.
 
     Raises:
-        Failed: the file was given up, or nothing has happened for too long.
+        Failed: the file was given up, or no progress for too long.
     """
     with Session(place, settings.seed + 1) as session:
         session.set_congestion_control(settings.congestion_control)
@@ -34,9 +34,9 @@ def receive(output: Path, settings: Settings, place: Place) -> str:
 def _await_file(session: Session, settings: Settings) -> str:
     """The name that libnorm gave to the file, once that is whole."""
     while True:
-        event = session.next_event(time.monotonic() + settings.silence_limit_s)
+        event = session.next_event(settings.silence_limit_s)
         if event is None:
-            raise Failed(f"nothing has happened for {settings.silence_limit_s} s")
+            raise Failed(f"no progress for {settings.silence_limit_s} s")
         if event.type == EventType.RX_OBJECT_COMPLETED:
             return session.file_name(event.object)
         if event.type == EventType.RX_OBJECT_ABORTED:
@@ -44,5 +44,5 @@ def _await_file(session: Session, settings: Settings) -> str:
 
 
 def _linger(session: Session, until_s: float) -> None:
-    while session.next_event(until_s) is not None:
-        pass  # libnorm answers by itself; its queue of events must not grow
+    while (left_s := until_s - time.monotonic()) > 0:
+        session.next_event(left_s)  # libnorm answers by itself; its queue of events must not grow

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from agents.ending import Failed
+from agents.endpoint.exit import Failed
 from agents.norm.library import AckingStatus, EventType, ProbingMode
 from agents.norm.session import Place, Session
 from agents.norm.settings import RECEIVER_ID, End, Settings
@@ -13,7 +13,7 @@ def send(file: Path, settings: Settings, place: Place) -> str:
     """Send a file to its end. Returns plain facts.
 
     Raises:
-        Failed: the receiver did not acknowledge, or nothing has happened for too long.
+        Failed: the receiver did not acknowledge, or no progress for too long.
     """
     begin_s = time.monotonic()
     with Session(place, settings.seed) as session:
@@ -56,9 +56,9 @@ def _start(session: Session, settings: Settings) -> None:
 
 def _await_end(session: Session, settings: Settings) -> None:
     while True:
-        event = session.next_event(time.monotonic() + settings.silence_limit_s)
+        event = session.next_event(settings.silence_limit_s)
         if event is None:
-            raise Failed(f"nothing has happened for {settings.silence_limit_s} s")
+            raise Failed(f"no progress for {settings.silence_limit_s} s")
         if event.type == EventType.TX_RATE_CHANGED:
             session.call("NormGetTxRate")  # or the next change is not told
         if event.type == EventType.TX_WATERMARK_COMPLETED:

@@ -4,14 +4,13 @@ libnorm does its work on a thread of its own. Which calls make a sender or a rec
 """
 
 import ctypes
-import select
-import time
 from typing import Any, NamedTuple, Self
 
-from agents.ending import Failed
+from agents.endpoint.exit import Failed
+from agents.endpoint.system_calls import Wait
+from agents.endpoint.udp import Address
 from agents.norm.library import Event, EventType, load
 from agents.norm.settings import CongestionControl
-from agents.udp import Address
 
 
 class Place(NamedTuple):
@@ -31,7 +30,7 @@ class Session:
         self._norm = load()
         ctypes.CDLL(None).srand(ctypes.c_uint(seed))  # libnorm draws its back-offs from rand(), and never seeds it
         self._instance = self._norm["NormCreateInstance"](False)
-        self._descriptor = self._norm["NormGetDescriptor"](self._instance)
+        self._wait = Wait(self._norm["NormGetDescriptor"](self._instance))
         destination, interface, tx_port, node_id = place
         host = destination.host.encode()
         self._handle = self._norm["NormCreateSession"](self._instance, host, destination.port, node_id)
@@ -78,14 +77,15 @@ class Session:
         self._norm["NormFileGetName"](file, name, len(name))
         return name.value.decode()
 
-    def next_event(self, until_s: float) -> Event | None:
-        """The next event; None when none has come until then (seconds of the monotonic clock)."""
+    def next_event(self, within_s: float) -> Event | None:
+        """The next event; None if libnorm has shown no activity within this time.
+
+        There may be one for each packet, so no clock is read here.
+        """
         event = Event()
         while not self._norm["NormGetNextEvent"](self._instance, ctypes.byref(event), False):
-            left_s = until_s - time.monotonic()
-            if left_s <= 0:
+            if not self._wait(within_s):
                 return None
-            select.select([self._descriptor], [], [], left_s)
         if event.type == EventType.SEND_ERROR:
             raise Failed("libnorm cannot send: no route to the session's address, or the interface is down")
         return event

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agents.ending import Unsupported
-from agents.pacing import frame_bytes
+from agents.endpoint.exit import Unsupported
+from agents.endpoint.pacing import frame_bytes
 
 SENDER_ID = 8471
 RECEIVER_ID = 8472
@@ -77,7 +77,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not 1 <= self.segment_bytes <= LARGEST_SEGMENT_BYTES:
-            raise Unsupported(f"segments of {self.segment_bytes} bytes; 1 to {LARGEST_SEGMENT_BYTES} go")
+            raise Unsupported(f"segments of {self.segment_bytes} bytes; 1 to {LARGEST_SEGMENT_BYTES} are possible")
         if not 1 <= self.block_segments <= LARGEST_CODING_BLOCK - self.parity_segments:
             raise Unsupported(
                 f"blocks of {self.block_segments} + {self.parity_segments} segments; "

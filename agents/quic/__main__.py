@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import add_addresses, add_sides, count, not_negative
-from agents.conversation import converse
-from agents.ending import exit_status
-from agents.pacing import Pacer
-from agents.udp import Address, Endpoint
+from agents.endpoint.arguments import add_addresses, add_sides, count, not_negative
+from agents.endpoint.event_loop import converse
+from agents.endpoint.exit import exit_status
+from agents.endpoint.incoming_file import WRITE_BYTES
+from agents.endpoint.pacing import Pacer
+from agents.endpoint.udp import Address, Endpoint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,7 +36,7 @@ def _transfer(
             with path.open("rb") as file:
                 party = Sending(file, settings, sender_configuration(settings, logs), time.monotonic())
                 return converse(party, endpoint, Pacer(0))
-        with path.with_name(path.name + ".part").open("wb") as store:
+        with path.with_name(path.name + ".part").open("wb", WRITE_BYTES) as store:
             configuration = receiver_configuration(settings, logs)
             party = Receiving(path, store, settings, configuration, time.monotonic())
             print(f"listening on {local}", flush=True)
@@ -55,21 +56,38 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_common(side: argparse.ArgumentParser) -> None:
-    """Options of both sides. Those left out take the defaults of Settings."""
+    """Options of both sides; their defaults are those of Settings."""
     add = side.add_argument
-    add("--secrets-log", default="none", metavar="FILE", help="secrets for tshark; - is standard output (none)")
-    add("--qlog-dir", default="none", metavar="DIRECTORY", help="where send/ and receive/ get qlogs, at the end (none)")
+    add("--secrets-log", default="none", metavar="FILE", help="secrets for tshark; - is standard output; default: none")
+    add(
+        "--qlog-dir",
+        default="none",
+        metavar="DIRECTORY",
+        help="directory for qlogs, in send/ and receive/, written at the end; default: none",
+    )
     side.argument_default = argparse.SUPPRESS
     add_addresses(side)
-    add("--rate-bps", type=not_negative, required=True, help="the channel's, for windows and timers; 0: no limit")
+    add(
+        "--rate-bps", type=not_negative, required=True, help="rate of the channel, for windows and timers; 0: unlimited"
+    )
     add("--rtt-s", type=not_negative, required=True, help="round-trip time before it is measured")
-    add("--congestion-control", choices=["reno", "cubic"], help="which aioquic is to use (reno)")
-    add("--datagram-bytes", type=count, help="largest UDP payload, 1200 to 1472 (1200)")
-    add("--flow-window-bytes", type=count, help="receive window; 0: 16 MiB or four bandwidth-delay products (0)")
-    add("--timer-margin-s", type=not_negative, help="added to the first estimate of the round trip (0.1)")
-    add("--idle-limit-s", type=not_negative, help="silence of the peer that ends a run; 0: 30 s and 64 round trips (0)")
-    add("--linger-rtts", type=not_negative, help="how long the sender repeats its CONNECTION_CLOSE (10)")
-    add("--seed", type=count, help="of the receiver's key (1)")
+    add("--congestion-control", choices=["reno", "cubic"], help="congestion control of aioquic; default: reno")
+    add("--datagram-bytes", type=count, help="largest UDP payload, 1200 to 1472; default: 1200")
+    add(
+        "--flow-window-bytes", type=count, help="receive window; 0: 16 MiB or four bandwidth-delay products; default: 0"
+    )
+    add("--timer-margin-s", type=not_negative, help="added to the first estimate of the round trip; default: 0.1")
+    add(
+        "--idle-limit-s",
+        type=not_negative,
+        help="silence of the peer that ends a run; 0: 30 s and 64 round trips; default: 0",
+    )
+    add(
+        "--linger-rtts",
+        type=not_negative,
+        help="round trips for which the sender repeats CONNECTION_CLOSE; default: 10",
+    )
+    add("--seed", type=count, help="seed of the receiver's key; default: 1")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, QuicEvent, StreamDataReceived, StreamReset
 
-from agents.ending import Failed
+from agents.endpoint.exit import Failed
 from agents.quic.line import Line, ending
 from agents.quic.settings import SMALLEST_DATAGRAM_BYTES, Settings
 from agents.quic.tally import Tally
@@ -48,7 +48,7 @@ class Receiving:
     def advance(self, now_s: float) -> None:
         if self._line is None:
             if now_s >= self.wakes_at_s:
-                raise Failed(f"nobody connected for {self._settings.idle_timeout_s} s; {self._tally.facts()}")
+                raise Failed(f"no connection for {self._settings.idle_timeout_s} s; {self._tally.facts()}")
             return
         if self._line.is_due(now_s):
             for event in self._line.events(now_s):
@@ -97,7 +97,7 @@ class Receiving:
         elif isinstance(event, StreamReset):
             raise Failed(f"the sender reset its stream; {self._tally.facts()}")
         elif isinstance(event, ConnectionTerminated) and not self._whole:
-            raise Failed(f"{ending(event)} before the file was whole; {self._tally.facts()}")
+            raise Failed(f"{ending(event)} before the file was complete; {self._tally.facts()}")
 
     def _keep(self, line: Line) -> None:
         self._store.close()

@@ -7,7 +7,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEvent, StreamDataReceived
 
-from agents.ending import Failed
+from agents.endpoint.exit import Failed
 from agents.quic.line import PEER, Line, ending
 from agents.quic.settings import Settings
 from agents.quic.tally import Tally
@@ -20,7 +20,7 @@ LONGEST_ANSWER_BYTES = 64
 
 
 class Sending:
-    """A `Party` that sends one file and stays until the receiver has surely heard that it may go.
+    """A `Party` that sends one file and stays until the receiver has certainly received its last answer.
 
     Raises from `advance`:
         Failed: the connection ended before the receiver had confirmed the file.
@@ -65,7 +65,7 @@ class Sending:
     def facts(self) -> str:
         """The last line of output. Raises Failed when the receiver has stored another file."""
         if self._answer != self._digest.digest():
-            raise Failed(f"the receiver has stored something else; {self._tally.facts()}")
+            raise Failed(f"the receiver has stored other data; {self._tally.facts()}")
         return self._tally.facts()
 
     def _act(self, event: QuicEvent) -> None:

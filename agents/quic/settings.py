@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from agents.ending import Unsupported
-from agents.pacing import IP_MTU_BYTES, IPV4_HEADER_BYTES, UDP_HEADER_BYTES, frame_bytes
+from agents.endpoint.exit import Unsupported
+from agents.endpoint.pacing import IP_MTU_BYTES, IPV4_HEADER_BYTES, UDP_HEADER_BYTES, frame_bytes
 
 SMALLEST_DATAGRAM_BYTES = 1200
 """Of UDP payload: what QUIC asks of every path (RFC 9000 section 14). aioquic goes no lower."""
@@ -62,6 +62,6 @@ class Settings:
 
     @property
     def linger_s(self) -> float:
-        """How long the sender answers with its CONNECTION_CLOSE after the last datagram that it heard. A receiver
+        """How long the sender answers with its CONNECTION_CLOSE after the last datagram that it received. A receiver
         that misses it asks after some 3 and 9 round trips, as it has measured few of them."""
         return self.linger_rtts * self.initial_rtt_s

@@ -3,18 +3,19 @@
 import argparse
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from agents.arguments import add_addresses, add_sides, count, not_negative
-from agents.conversation import converse
-from agents.ending import exit_status
-from agents.pacing import Pacer
+from agents.endpoint.arguments import add_addresses, add_sides, count, not_negative
+from agents.endpoint.event_loop import converse
+from agents.endpoint.exit import exit_status
+from agents.endpoint.pacing import Pacer
+from agents.endpoint.udp import Address, Endpoint
 from agents.saratoga.checksums import CODES
 from agents.saratoga.receiving import Receiving
 from agents.saratoga.sending import Sending
 from agents.saratoga.settings import DESCRIPTOR_BITS, Settings
-from agents.udp import Address, Endpoint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,21 +23,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser = _parser()
     options = vars(parser.parse_args(arguments))
     if options["side"] == "receive" and (options["transfer"] == "get") != (options["wanted"] is not None):
-        parser.error("got --transfer without its --wanted, or the other way round; a get names a file, a put does not")
+        parser.error("expected --wanted with --transfer get, and only with it; add or remove --wanted")
     return exit_status(lambda: _transfer(**options))
 
 
 def _transfer(side: str, path: Path, local: Address, peer: Address, wanted: str | None = None, **choices: Any) -> str:
     settings = Settings(**choices)
-    with Endpoint(local, peer) as endpoint, _party(side, path, settings, wanted) as party:
+    party: Sending | Receiving
+    with Endpoint(local, peer) as endpoint, ExitStack() as files:
+        if side == "send":
+            party = Sending(path, settings, time.monotonic())
+        else:
+            party = files.enter_context(Receiving(path, settings, time.monotonic(), wanted))
         print(f"listening on {local}", flush=True)
         return converse(party, endpoint, Pacer(settings.rate_bps))
-
-
-def _party(side: str, path: Path, settings: Settings, wanted: str | None) -> Sending | Receiving:
-    if side == "send":
-        return Sending(path, settings, time.monotonic())
-    return Receiving(path, settings, time.monotonic(), wanted)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,30 +46,42 @@ def _parser() -> argparse.ArgumentParser:
         sends="send one file and end when the receiver has it",
         receives="receive one file, stay for the last questions",
     )
-    receiver.add_argument("--wanted", type=_base_name, help="the file to get, by the name that the sender has it under")
+    receiver.add_argument("--wanted", type=_base_name, help="name of the file to get, as the sender has it")
     for side in (sender, receiver):
         _add_common(side)
     return parser
 
 
 def _add_common(side: argparse.ArgumentParser) -> None:
-    """Options of both sides. Those left out take the defaults of Settings."""
+    """Options of both sides; their defaults are those of Settings."""
     add = side.add_argument
     add_addresses(side)
-    add("--transfer", choices=["put", "get"], required=True, help="who begins: the sender, or the receiver")
+    add("--transfer", choices=["put", "get"], required=True, help="put: the sender begins; get: the receiver begins")
     side.argument_default = argparse.SUPPRESS
-    add("--version", type=int, choices=[0, 1], help="of the protocol (1)")
-    add("--rate-bps", type=not_negative, required=True, help="pace of layer-2 bytes; 0: none")
-    add("--rtt-s", type=not_negative, required=True, help="round-trip time, which timers wait for")
-    add("--start", choices=["blind", "asked"], help="of a put: at once, or when the receiver agreed (blind)")
-    add("--segment-bytes", type=count, help="file data in a packet (1000)")
-    add("--descriptor-bits", type=_descriptor, help="of offsets and sizes: auto, 16, 32 or 64 (auto)")
-    add("--checksum", choices=list(CODES), help="of the whole file, in its metadata (md5; version 0 has none)")
-    add("--timestamps", choices=["off", "on"], help="16 bytes in each DATA packet, given back in STATUS (off)")
-    add("--status-packets", type=count, help="how often DATA ask for a STATUS; 0: at the end alone (500)")
-    add("--voluntary-s", type=not_negative, help="a STATUS unasked at the start and at this interval; 0: none (0)")
-    add("--timer-margin-s", type=not_negative, help="beyond the round trip (0.1)")
-    add("--idle-limit-s", type=not_negative, help="silence of the peer that ends a run (30 and 10 timers)")
+    add("--version", type=int, choices=[0, 1], help="version of the protocol; default: 1")
+    add("--rate-bps", type=not_negative, required=True, help="pacing rate in bit/s of layer-2 bytes; 0: no pacing")
+    add("--rtt-s", type=not_negative, required=True, help="round-trip time, for the timers")
+    add(
+        "--start",
+        choices=["blind", "asked"],
+        help="start of a put: at once, or after the receiver has agreed; default: blind",
+    )
+    add("--segment-bytes", type=count, help="bytes of file data per packet; default: 1000")
+    add("--descriptor-bits", type=_descriptor, help="bits of offsets and sizes: auto, 16, 32 or 64; default: auto")
+    add(
+        "--checksum",
+        choices=list(CODES),
+        help="checksum of the file, in its metadata; version 0 has none; default: md5",
+    )
+    add("--timestamps", choices=["off", "on"], help="16 bytes in each DATA packet, returned in STATUS; default: off")
+    add("--status-packets", type=count, help="DATA packets per requested STATUS; 0: only at the end; default: 500")
+    add(
+        "--voluntary-s",
+        type=not_negative,
+        help="interval of unrequested STATUS packets, from the start; 0: none; default: 0",
+    )
+    add("--timer-margin-s", type=not_negative, help="margin of the timers, in addition to the round trip; default: 0.1")
+    add("--idle-limit-s", type=not_negative, help="silence of the peer that ends a run; default: 30 and 10 timers")
 
 
 def _base_name(text: str) -> str:
@@ -80,7 +92,9 @@ def _descriptor(text: str) -> int | None:
     if text == "auto":
         return None
     if text not in map(str, DESCRIPTOR_BITS):
-        raise argparse.ArgumentTypeError(f"got {text!r}, wanted auto or one of {', '.join(map(str, DESCRIPTOR_BITS))}")
+        raise argparse.ArgumentTypeError(
+            f"got {text!r}, expected auto or one of {', '.join(map(str, DESCRIPTOR_BITS))}"
+        )
     return int(text)
 
 

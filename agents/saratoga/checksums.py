@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from io import BufferedRandom, BufferedReader
+from io import BufferedReader
 
 CODES = {"none": 0, "crc32": 1, "md5": 2, "sha1": 3}
 """Bits 28 to 31 of METADATA. The CRC-32 is that of IEEE 802.3, as the public builds compute it."""
@@ -12,9 +12,8 @@ DIGEST_BYTES = {"none": 0, "crc32": 4, "md5": 16, "sha1": 20}
 _BLOCK_BYTES = 1 << 20
 
 
-def digest(file: BufferedReader | BufferedRandom, kind: str) -> bytes:
-    """The checksum of a file from its begin, `DIGEST_BYTES[kind]` long."""
-    file.seek(0)
+def digest(file: BufferedReader, kind: str) -> bytes:
+    """The checksum of a file, open at its begin, `DIGEST_BYTES[kind]` long."""
     if kind == "none":
         return b""
     if kind == "crc32":

@@ -14,7 +14,7 @@ class Fields:
         """The next `count` octets."""
         begin, self._place = self._place, self._place + count
         if self._place > len(self._datagram):
-            raise Unreadable(f"got {len(self._datagram)} bytes, wanted {self._place} or more")
+            raise Unreadable(f"got {len(self._datagram)} bytes, expected {self._place} or more")
         return self._datagram[begin : self._place]
 
     def number(self, count: int) -> int:
@@ -25,7 +25,7 @@ class Fields:
         """Text up to a zero octet."""
         end = self._datagram.find(0, self._place)
         if end < 0 or end - self._place > LONGEST_NAME_BYTES:
-            raise Unreadable(f"got a name without end, wanted at most {LONGEST_NAME_BYTES} bytes and a zero")
+            raise Unreadable(f"got a name without end, expected at most {LONGEST_NAME_BYTES} bytes and a zero")
         name = name_text(self._datagram[self._place : end])
         self._place = end + 1
         return name
@@ -39,8 +39,8 @@ class Fields:
         """All that is left, as pairs of offsets."""
         left = len(self._datagram) - self._place
         if left % (2 * offset_bytes):
-            raise Unreadable(f"got holes of {left} bytes, wanted pairs of 2 x {offset_bytes}")
-        found = tuple((self.number(offset_bytes), self.number(offset_bytes)) for _ in range(left // (2 * offset_bytes)))
-        if any(end <= start for start, end in found):
+            raise Unreadable(f"got holes of {left} bytes, expected pairs of 2 x {offset_bytes}")
+        holes = tuple((self.number(offset_bytes), self.number(offset_bytes)) for _ in range(left // (2 * offset_bytes)))
+        if any(end <= start for start, end in holes):
             raise Unreadable("got a hole that ends before it begins")
-        return found
+        return holes

@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass
 
-from agents.intervals import Intervals
+from agents.endpoint.intervals import Intervals
 from agents.saratoga.packets import Status
 from agents.saratoga.timestamps import made_at_s
 
@@ -27,7 +27,7 @@ class _Flight:
 
 
 class Flights:
-    """What was sent, in order, until a STATUS has told of it.
+    """What was sent, in order, until a STATUS reports it.
 
     `timer_s` is how long an answer is waited for: a STATUS knows of all that was sent longer ago.
     """

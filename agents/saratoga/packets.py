@@ -107,7 +107,7 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """What the receiver lacks, or either side's word on a transaction.
+    """What the receiver is missing, or either side's report on a transaction.
 
     `progress` is the lowest byte not yet here. `in_response_to` is the byte after the DATA that asked or, if
     `voluntary`, after the furthest DATA that came. `partial` says that `holes` are not all there are. `timestamp` is

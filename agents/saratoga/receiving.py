@@ -1,7 +1,7 @@
 """The receiver's side: writes DATA where they belong and tells the sender of the holes.
 
 In a get it asks for the file; in a put it waits. It answers DATA that ask, and speaks unasked when metadata are
-missing, when the file is whole, when nothing has come for a while and, if told to, at intervals.
+missing, when the file is complete, when nothing has arrived for a while and, if configured, at intervals.
 """
 
 import math
@@ -9,9 +9,10 @@ from collections import deque
 from pathlib import Path
 from typing import Self
 
-from agents.ending import Failed
-from agents.incoming import IncomingFile
-from agents.intervals import Intervals
+from agents.endpoint.counters import Tally
+from agents.endpoint.exit import Failed
+from agents.endpoint.incoming_file import IncomingFile
+from agents.endpoint.intervals import Intervals
 from agents.saratoga import checksums
 from agents.saratoga.packets import (
     Action,
@@ -26,10 +27,9 @@ from agents.saratoga.packets import (
     session_id,
 )
 from agents.saratoga.settings import DESCRIPTOR_BITS, Settings
-from agents.tally import Tally
 
 LINGER_TIMERS = 8
-"""How many of its timers a receiver with a whole file stays after the last packet that it heard. The sender asks again
+"""How many of its timers a receiver with the complete file stays after the last received packet. The sender asks again
 at every timer: at PER 0.1 one receiver in 10^8 misses eight in a row."""
 
 QUIET_TIMERS = 2
@@ -120,7 +120,7 @@ class Receiving:
         if now_s >= silent_until_s:
             raise Failed(f"the sender was silent for {self._settings.silence_limit_s:g} s; {self._tally.facts()}")
         if now_s >= stuck_at_s:
-            raise Failed(f"nothing new came for {self._settings.stuck_limit_s:g} s; {self._tally.facts()}")
+            raise Failed(f"no progress for {self._settings.stuck_limit_s:g} s; {self._tally.facts()}")
         self._ask_for_the_file(now_s)
         self._speak_unasked(now_s)
         due_s = self._request_due_s if self._request is not None else math.inf
@@ -129,7 +129,7 @@ class Receiving:
     def facts(self) -> str:
         """The last line of output. Raises Failed when the file is not whole."""
         if self._outcome != Code.SUCCESS:
-            raise Failed(f"the file's checksum is not that of its metadata; {self._tally.facts()}")
+            raise Failed(f"the checksum of the file differs from its metadata; {self._tally.facts()}")
         return self._tally.facts()
 
     def _ask_for_the_file(self, now_s: float) -> None:
@@ -186,7 +186,7 @@ class Receiving:
             self._stuck_since_s = now_s
             if self._settings.voluntary_s:
                 self._voluntary_due_s = now_s
-            if self._is_whole():
+            if self._is_complete():
                 self._finish()
         return True
 
@@ -204,7 +204,7 @@ class Receiving:
             self._file.write(data.offset, data.payload)
             self._got.add(data.offset, data.end)
             self._stuck_since_s = now_s
-            if self._is_whole():
+            if self._is_complete():
                 self._finish()
         self._answer(data, now_s)
         return True
@@ -225,13 +225,14 @@ class Receiving:
             self._metadata_due_s = now_s + self._settings.timer_s
             self._tell()
 
-    def _is_whole(self) -> bool:
+    def _is_complete(self) -> bool:
         return self._metadata is not None and self._got.covers(0, self._metadata.file_bytes)
 
     def _finish(self) -> None:
         assert self._metadata is not None
-        self._file.content.truncate(self._metadata.file_bytes)
-        right = checksums.digest(self._file.content, self._metadata.checksum) == self._metadata.digest
+        self._file.truncate(self._metadata.file_bytes)
+        with self._file.opened() as content:
+            right = checksums.digest(content, self._metadata.checksum) == self._metadata.digest
         self._outcome = Code.SUCCESS if right else Code.UNSPECIFIED_ERROR
         if right:
             self._file.finish()

@@ -1,4 +1,4 @@
-"""The sender's side: streams a file at the channel's rate and fills the holes that it is told of.
+"""The sender's side: streams a file at the channel's rate and fills the reported holes.
 
 In a put it begins by itself, blind or after the receiver agreed; in a get when it is asked for the file.
 """
@@ -7,10 +7,11 @@ import math
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
-from agents.ending import Failed
-from agents.intervals import Intervals
+from agents.endpoint.counters import Tally
+from agents.endpoint.exit import Failed
+from agents.endpoint.intervals import Intervals
+from agents.endpoint.outgoing_file import map_file
 from agents.saratoga import checksums
 from agents.saratoga.flight import Flights
 from agents.saratoga.packets import (
@@ -28,11 +29,10 @@ from agents.saratoga.packets import (
 )
 from agents.saratoga.settings import Settings
 from agents.saratoga.timestamps import made_at_s, timestamp
-from agents.tally import Tally
 
 
 class Sending:
-    """A `Party` that sends one file and ends when the receiver said that it is whole.
+    """A `Party` that sends one file and ends when the receiver confirms the complete file.
 
     Raises:
         Unsupported: the offsets do not reach the end of the file.
@@ -42,9 +42,9 @@ class Sending:
 
     def __init__(self, path: Path, settings: Settings, now_s: float) -> None:
         self._settings = settings
-        self._file = path.open("rb")
-        self._file_bytes = path.stat().st_size
-        self._metadata = self._describe(path.name)
+        self._content = map_file(path)
+        self._file_bytes = len(self._content)
+        self._metadata = self._describe(path)
         self._tally = Tally("data_again", "unreadable", "refused")
         self._outbox: deque[Request | Metadata | Status] = deque()
         self._flights = Flights(settings.rtt_s, settings.timer_s)
@@ -64,12 +64,6 @@ class Sending:
         self.wakes_at_s = math.inf
         if settings.transfer == "put":
             self._put(now_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
 
     def has_datagram(self) -> bool:
         return bool(self._outbox) or self._has_data()
@@ -107,7 +101,7 @@ class Sending:
             return
         stuck_at_s = self._stuck_since_s + self._settings.stuck_limit_s
         if self._streaming and now_s >= stuck_at_s:
-            raise Failed(f"the receiver got no further for {self._settings.stuck_limit_s:g} s; {self._tally.facts()}")
+            raise Failed(f"no progress of the receiver for {self._settings.stuck_limit_s:g} s; {self._tally.facts()}")
         if self.has_datagram():
             return
         silent_until_s = self._quiet_since_s + self._settings.silence_limit_s
@@ -122,15 +116,17 @@ class Sending:
         """The last line of output."""
         return self._tally.facts()
 
-    def _describe(self, name: str) -> Metadata:
+    def _describe(self, path: Path) -> Metadata:
         descriptor_bits = self._settings.descriptor_bits_for(self._file_bytes)
         kind = self._settings.checksum_kind
+        with path.open("rb") as file:
+            digest = checksums.digest(file, kind)
         return Metadata(
-            session=session_id(name),
+            session=session_id(path.name),
             file_bytes=self._file_bytes,
-            name=name,
+            name=path.name,
             checksum=kind,
-            digest=checksums.digest(self._file, kind),
+            digest=digest,
             descriptor_bits=descriptor_bits,
         )
 
@@ -171,11 +167,10 @@ class Sending:
         if not self._asking_again:
             self._quiet_since_s = now_s
         self._flights.note(start, end, self._settings.answers(end) if asks else None, now_s)
-        self._file.seek(start)
         return Data(
             session=self._metadata.session,
             offset=start,
-            payload=self._file.read(end - start),
+            payload=self._content[start:end],
             asks=asks,
             ends=end == self._file_bytes,
             timestamp=timestamp(now_s) if self._settings.timestamps == "on" else b"",
@@ -257,7 +252,7 @@ class Sending:
             self._tally.measured("round_trip_s", now_s - made_at_s(status.timestamp))
         if self._request is not None:
             self._stream(now_s)
-        elif self._is_whole(status):
+        elif self._is_complete(status):
             self.ended = True
         else:
             if status.metadata_missing or status.code == Code.METADATA_REQUIRED:
@@ -267,9 +262,9 @@ class Sending:
     def _is_awaited(self, status: Status) -> bool:
         return status.session == self._metadata.session and (self._streaming or self._request is not None)
 
-    def _is_whole(self, status: Status) -> bool:
-        lacks = bool(status.holes) or status.partial or status.metadata_missing
-        return not lacks and status.progress == self._file_bytes
+    def _is_complete(self, status: Status) -> bool:
+        has_gaps = bool(status.holes) or status.partial or status.metadata_missing
+        return not has_gaps and status.progress == self._file_bytes
 
     def _repair(self, status: Status, now_s: float) -> None:
         missing = Intervals((start, min(end, self._sent_bytes)) for start, end in status.holes)

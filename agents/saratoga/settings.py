@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agents.ending import Unsupported
-from agents.pacing import frame_bytes
+from agents.endpoint.exit import Unsupported
+from agents.endpoint.pacing import frame_bytes
+from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 from agents.saratoga import version0, version1
 from agents.saratoga.packets import TIMESTAMP_BYTES, Data, Metadata, Packet, Request, Status
-from agents.udp import LARGEST_PAYLOAD_BYTES
 
 LARGEST_HEADER_BYTES = 4 + 4 + TIMESTAMP_BYTES + 8
 """In front of the data of a DATA packet with a timestamp and 64-bit offsets."""
@@ -63,7 +63,7 @@ class Settings:
             f"offsets of {self.descriptor_bits} bits": self.descriptor_bits not in (None, version0.DESCRIPTOR_BITS),
         }
         for what in (name for name, wanted in later.items() if wanted):
-            raise Unsupported(f"{what}; version 0 has none, take version 1")
+            raise Unsupported(f"{what}; version 0 has none; use version 1")
 
     @property
     def codec(self) -> Codec:

@@ -63,12 +63,12 @@ def read(datagram: bytes) -> Packet:
     fields = Fields(datagram)
     first, flags = fields.octets(2)
     if first >> 5 != VERSION:
-        raise Unreadable(f"got version {first >> 5}, wanted {VERSION}")
+        raise Unreadable(f"got version {first >> 5}, expected {VERSION}")
     kind = first & 0x1F
     if kind == PacketType.BEACON:
         return Beacon(endpoint=name_text(fields.rest()))
     if kind > PacketType.STATUS:
-        raise Unreadable(f"got a packet of type {kind}, wanted 0 to 4")
+        raise Unreadable(f"got a packet of type {kind}, expected 0 to 4")
     session = fields.number(4)
     if kind == PacketType.DATA:
         return _read_data(session, flags, fields)

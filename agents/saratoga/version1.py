@@ -108,7 +108,7 @@ def read(datagram: bytes) -> Packet:
     fields = Fields(datagram)
     word = fields.number(4)
     if word >> 29 != VERSION:
-        raise Unreadable(f"got version {word >> 29}, wanted {VERSION}")
+        raise Unreadable(f"got version {word >> 29}, expected {VERSION}")
     kind = word >> 24 & 0x1F
     if kind == PacketType.DATA:
         return _read_data(word, fields)
@@ -120,7 +120,7 @@ def read(datagram: bytes) -> Packet:
         return _read_request(word, fields)
     if kind == PacketType.BEACON:
         return _read_beacon(word, fields)
-    raise Unreadable(f"got a packet of type {kind}, wanted 0 to 4")
+    raise Unreadable(f"got a packet of type {kind}, expected 0 to 4")
 
 
 def _descriptor_bits(word: int) -> int:
@@ -133,7 +133,7 @@ def _timestamp(word: int, fields: Fields) -> bytes:
 
 def _read_data(word: int, fields: Fields) -> Data:
     if word & _TRANSFER_KIND:
-        raise Unreadable("got data of a directory, bundle or stream, wanted a file")
+        raise Unreadable("got data of a directory, bundle or stream, expected a file")
     return Data(
         session=fields.number(4),
         timestamp=_timestamp(word, fields),
@@ -163,12 +163,12 @@ def _read_status(word: int, fields: Fields) -> Status:
 
 def _read_metadata(word: int, fields: Fields) -> Metadata:
     if word & _TRANSFER_KIND:
-        raise Unreadable("got metadata of a directory, bundle or stream, wanted a file")
+        raise Unreadable("got metadata of a directory, bundle or stream, expected a file")
     session = fields.number(4)
     checksum = _CHECKSUM_KINDS.get(word & 0xF)
     digest = fields.octets(4 * (word >> 4 & 0xF))
     if checksum is None or len(digest) != DIGEST_BYTES[checksum]:
-        raise Unreadable(f"got a checksum of type {word & 0xF} and {len(digest)} bytes, wanted one of {DIGEST_BYTES}")
+        raise Unreadable(f"got a checksum of type {word & 0xF} and {len(digest)} bytes, expected one of {DIGEST_BYTES}")
     entry = fields.number(2)
     file_bytes = fields.number(_DESCRIPTOR_BITS[entry >> 6 & 3] // 8)
     fields.octets(len(_FILE_TIMES))

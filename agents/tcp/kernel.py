@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from agents.ending import Unsupported
+from agents.endpoint.exit import Unsupported
 from agents.tcp.settings import Settings
 
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
@@ -47,6 +47,11 @@ class Info:
         (bytes_acked,) = struct.unpack_from("Q", tcp_info, 120)
         segments_out, segments_in, _, min_rtt_us, data_in, data_out = struct.unpack_from("6I", tcp_info, 136)
         return cls(segments_out, segments_in, data_out, data_in, retransmitted, bytes_acked, min_rtt_us / 1e6)
+
+
+def limit_unsent(connection: socket.socket, unsent_bytes: int) -> None:
+    """Let the kernel hold no more data than this that it has not sent (TCP_NOTSENT_LOWAT)."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent_bytes)
 
 
 def prepare(endpoint: socket.socket, settings: Settings) -> None:

@@ -1,15 +1,19 @@
-"""The receiver's side: takes one connection and the file that comes on it, and closes when that is whole."""
+"""The receiver's side: takes one connection and the file that comes on it, and closes when that is whole.
+
+Or it counts what comes for a given time, and stores nothing.
+"""
 
 import math
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from agents.ending import Failed
-from agents.incoming import IncomingFile
+from agents.endpoint.exit import Failed
+from agents.endpoint.incoming_file import IncomingFile
+from agents.endpoint.udp import Address
 from agents.tcp import kernel
 from agents.tcp.settings import Settings
-from agents.udp import Address
 
 READ_BYTES = 1 << 20
 
@@ -21,19 +25,33 @@ def receive(output: Path, local: Address, settings: Settings) -> str:
         Failed: nobody connected, the sender gave up or fell silent, or more or less came than the file has.
         Unsupported: this host's kernel cannot limit delayed acknowledgements.
     """
+
+    def store(connection: socket.socket) -> str:
+        with IncomingFile(output) as file:
+            _store(connection, file, settings)
+            file.finish()
+        return ""
+
+    return _take(store, local, settings)
+
+
+def receive_for(duration_s: float, local: Address, settings: Settings) -> str:
+    """Receive until the sender ends, and count the bytes of the first `duration_s`. Returns and raises as `receive`."""
+    return _take(lambda connection: _count(connection, duration_s, settings), local, settings)
+
+
+def _take(read: Callable[[socket.socket], str], local: Address, settings: Settings) -> str:
+    """Accept one connection, read it to its end, and close it; `read` returns its own facts."""
     with _listen(local, settings) as listener:
         print(f"listening on {local}", flush=True)
         try:
             connection, _ = listener.accept()
         except TimeoutError as error:
-            raise Failed(f"nobody connected for {settings.silence_limit_s} s") from error
+            raise Failed(f"no connection for {settings.silence_limit_s} s") from error
     begin_s = time.monotonic()
     with connection:
         connection.settimeout(settings.silence_limit_s)
-        with IncomingFile(output) as file:
-            _store(connection, file, settings)
-            file.finish()
-        facts = _facts(connection)
+        facts = f"{read(connection)}{_facts(connection)}"
         _close(connection, settings)
     return f"{facts} duration_s={time.monotonic() - begin_s:.6f}"
 
@@ -51,25 +69,39 @@ def _listen(local: Address, settings: Settings) -> socket.socket:
         listener.listen(1)
     except OSError as error:
         listener.close()
-        raise Failed(f"cannot listen on {local}: {error.strerror}; give an own address") from error
+        raise Failed(f"cannot listen on {local}: {error.strerror}; give an address of this host") from error
     return listener
 
 
 def _store(connection: socket.socket, file: IncomingFile, settings: Settings) -> None:
     """Write what comes, to its end. Whatever is not the file makes the sender's connection end in a reset."""
+    file_bytes = settings.file_bytes or 0
     buffer = memoryview(bytearray(READ_BYTES))
     came = 0
     while count := _read(connection, buffer, came, settings):
-        if came + count > settings.file_bytes:
-            raise Failed(f"{came + count} bytes came of a file of {settings.file_bytes}; {_facts(connection)}")
+        if came + count > file_bytes:
+            raise Failed(f"{came + count} bytes came of a file of {file_bytes}; {_facts(connection)}")
         file.write(came, buffer[:count])
         came += count
-    if came < settings.file_bytes:
-        raise Failed(f"the sender ended after {came} of {settings.file_bytes} bytes; {_facts(connection)}")
+    if came < file_bytes:
+        raise Failed(f"the sender ended after {came} of {file_bytes} bytes; {_facts(connection)}")
+
+
+def _count(connection: socket.socket, duration_s: float, settings: Settings) -> str:
+    """Read to the end; the bytes that came in time, and those that came later."""
+    buffer = memoryview(bytearray(READ_BYTES))
+    end_s = time.monotonic() + duration_s
+    in_time = late = 0
+    while count := _read(connection, buffer, in_time + late, settings):
+        if time.monotonic() <= end_s:
+            in_time += count
+        else:
+            late += count
+    return f"received_bytes={in_time} late_bytes={late} "
 
 
 def _read(connection: socket.socket, buffer: memoryview, came: int, settings: Settings) -> int:
-    so_far = f"{came} of {settings.file_bytes} bytes came"
+    so_far = f"{came} {settings.load_text}bytes came"
     try:
         return connection.recv_into(buffer)
     except TimeoutError as error:
@@ -79,7 +111,7 @@ def _read(connection: socket.socket, buffer: memoryview, came: int, settings: Se
 
 
 def _close(connection: socket.socket, settings: Settings) -> None:
-    """Say that the file is whole (FIN), and stay until the sender has heard it or is surely gone."""
+    """Confirm the complete file (FIN), and stay until the sender has received that or is certainly gone."""
     kernel.set_linger(connection, math.ceil(settings.silence_limit_s))
     connection.close()
 

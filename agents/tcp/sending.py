@@ -1,14 +1,24 @@
-"""The sender's side: connects, hands its file to the kernel, and waits until the receiver has closed."""
+"""The sender's side: connects, hands its file to the kernel, and waits until the receiver has closed.
 
+Or it hands data to the kernel for a given time.
+"""
+
+import random
 import select
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from agents.ending import Failed, Unsupported
+from agents.endpoint.exit import Failed, Unsupported
+from agents.endpoint.udp import Address
 from agents.tcp import kernel
 from agents.tcp.settings import Settings
-from agents.udp import Address
+
+CHUNK_BYTES = 1 << 16
+"""What one call hands over if data is sent for a time."""
+UNSENT_BYTES = 1 << 17
+"""How much the kernel then holds that it has not sent: what is left of it when the time is over is sent later."""
 
 
 def send(file: Path, peer: Address, settings: Settings) -> str:
@@ -18,8 +28,32 @@ def send(file: Path, peer: Address, settings: Settings) -> str:
         Failed: nobody answered, or the receiver gave up or fell silent.
         Unsupported: this host's kernel has no such congestion control, or this path no such segments.
     """
+    with file.open("rb") as content:
+        return _transfer(lambda connection: connection.sendfile(content), peer, settings)
+
+
+def send_for(duration_s: float, peer: Address, settings: Settings) -> str:
+    """Send data for a time, which begins when the connection is there. Returns and raises as `send` does."""
+
+    def hand_over(connection: socket.socket) -> None:
+        kernel.limit_unsent(connection, UNSENT_BYTES)
+        data = random.Random(CHUNK_BYTES).randbytes(CHUNK_BYTES)
+        end_s = time.monotonic() + duration_s
+        while (left_s := end_s - time.monotonic()) > 0:
+            connection.settimeout(min(left_s, settings.silence_limit_s))
+            try:
+                connection.send(data)
+            except TimeoutError:
+                if left_s > settings.silence_limit_s:
+                    raise
+
+    return _transfer(hand_over, peer, settings)
+
+
+def _transfer(hand_over: Callable[[socket.socket], object], peer: Address, settings: Settings) -> str:
+    """Connect, hand over the data, and wait until the receiver has it."""
     begin_s = time.monotonic()
-    with file.open("rb") as content, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
         kernel.prepare(connection, settings)
         kernel.choose_congestion_control(connection, settings.congestion_control)
         if settings.segment_bytes:
@@ -27,9 +61,10 @@ def send(file: Path, peer: Address, settings: Settings) -> str:
         connection.settimeout(settings.silence_limit_s)
         segment_bytes = _connect(connection, peer, settings)
         try:
-            connection.sendfile(content)
+            hand_over(connection)
         except TimeoutError as error:
             raise Failed(f"the receiver was silent for {settings.silence_limit_s} s; {_facts(connection)}") from error
+        connection.settimeout(settings.silence_limit_s)
         connection.shutdown(socket.SHUT_WR)
         _await_close(connection, settings)
         facts = f"segment_bytes={segment_bytes} {_facts(connection)}"
@@ -43,7 +78,7 @@ def _connect(connection: socket.socket, peer: Address, settings: Settings) -> in
     except TimeoutError as error:
         raise Failed(f"{peer} did not answer for {settings.silence_limit_s} s") from error
     except ConnectionRefusedError as error:
-        raise Failed(f"nobody listens on {peer}") from error
+        raise Failed(f"no program listens on {peer}") from error
     segment_bytes = kernel.segment_bytes(connection)
     if settings.segment_bytes not in (0, segment_bytes):
         raise Unsupported(f"segments of {settings.segment_bytes} bytes; path and peer give {segment_bytes}")
@@ -58,10 +93,10 @@ def _await_close(connection: socket.socket, settings: Settings) -> None:
         if acked == before:
             raise Failed(f"the receiver was silent for {settings.silence_limit_s} s; {_facts(connection)}")
     try:
-        said = connection.recv(1)
+        received = connection.recv(1)
     except ConnectionResetError as error:
         raise Failed(f"the receiver gave up; {_facts(connection)}") from error
-    if said:
+    if received:
         raise Failed("the receiver sent data, which it never does: another program listens there")
 
 

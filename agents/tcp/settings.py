@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from agents.ending import Unsupported
+from agents.endpoint.exit import Unsupported
 
 SMALLEST_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES = 88, 32_755
 """What TCP_MAXSEG of Linux takes, timestamps come on top."""
@@ -32,7 +32,8 @@ class Settings:
 
     rate_bps: float
     rtt_s: float
-    file_bytes: int
+    file_bytes: int | None = None
+    """None: data for a time, whose amount is not known."""
     segment_bytes: int = 1000
     buffers: str = CHANNEL_BUFFERS
     congestion_control: str = "cubic"
@@ -45,6 +46,11 @@ class Settings:
             raise Unsupported(f"segments of {self.segment_bytes} bytes; Linux has {wanted}")
 
     @property
+    def load_text(self) -> str:
+        """What is received, in words that follow a number of bytes."""
+        return "" if self.file_bytes is None else f"of {self.file_bytes} "
+
+    @property
     def buffer_bytes(self) -> int | None:
         """To ask for, both for sending and for receiving: for as much as the channel holds in a round trip, or the
         file if that is less. None leaves it to the kernel, which tunes within tcp_rmem and tcp_wmem."""
@@ -52,7 +58,8 @@ class Settings:
             return None
         if self.buffers != CHANNEL_BUFFERS:
             return min(int(self.buffers), LARGEST_BUFFER_BYTES)
-        window_bytes = min(self._bytes_in_flight, self.file_bytes, LARGEST_WINDOW_BYTES)
+        most_bytes = LARGEST_WINDOW_BYTES if self.file_bytes is None else self.file_bytes
+        window_bytes = min(self._bytes_in_flight, most_bytes, LARGEST_WINDOW_BYTES)
         overhead = PACKET_OVERHEAD_BYTES / (self.segment_bytes or PACKET_OVERHEAD_BYTES)
         return min(max(math.ceil(window_bytes * (1 + overhead)), SMALLEST_BUFFER_BYTES), LARGEST_BUFFER_BYTES)
 

@@ -1,1 +1,4 @@
-"""What became of the packets, held against the emulator's counters, and what it all comes to."""
+"""The fate of the packets: the ledger against the emulator's counters, measures, and reasons for suspicion.
+
+Writing these to files belongs to `captures.summary`.
+"""

@@ -1,4 +1,4 @@
-"""Why packets did not come out of the channel: each by its cause where that can be told, else in numbers."""
+"""Why packets did not leave the channel: the cause of each packet if it is known, else numbers by cause."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.accounting.crossing import Crossed
-from captures.accounting.stages import Counted
+from captures.accounting.crossing import Crossing
+from captures.accounting.stages import DirectionCounters
 from captures.frames.columns import Columns
-from captures.matches.matching import Delivery, without
+from captures.matches.delivery import Delivery, without
 from captures.matches.pairing import DelayAround
 
 Rows = NDArray[np.int64]
@@ -20,18 +20,20 @@ CAUSES: tuple[Cause, ...] = ("queue", "mtu", "lost", "in_flight", "unrecognised"
 
 
 @dataclass(frozen=True, eq=False)
-class Explained:
-    """The session's packets that are missing: rows by cause, numbers by cause, and how many nobody dropped.
+class MissingByCause:
+    """The session's packets that are missing: rows by cause, numbers by cause, and how many have no recorded drop.
 
-    The rows whose cause can be told in numbers only are under "undetermined" in `named`, in `counts` they are not.
+    Rows whose causes are known as numbers only are under "undetermined" in `named`, but not in `counts`.
     """
 
     named: dict[Cause, Rows]
     counts: dict[Cause, int]
-    by_nobody: int
+    unrecorded: int
 
 
-def explain(near: Columns, far: Columns, delivery: Delivery, crossed: Crossed, counters: Counted | None) -> Explained:
+def explain(
+    near: Columns, far: Columns, delivery: Delivery, crossing: Crossing, counters: DirectionCounters | None
+) -> MissingByCause:
     """Why packets are missing.
 
     A frame that is longer than all that arrived was too long, if there are as many as were dropped for that; those
@@ -41,19 +43,19 @@ def explain(near: Columns, far: Columns, delivery: Delivery, crossed: Crossed, c
     if counters is None:
         late = _too_late(near, far, delivery)
         named = dict.fromkeys(CAUSES, late[:0])
-        named |= {"in_flight": late, "lost": without(crossed.session_missing, late)}
-        return Explained(named, _counts(named), 0)
-    missing = _Missing.of(near, crossed, counters)
-    by_nobody = max(crossed.missing - crossed.expected_missing(counters), 0)
-    uncounted = missing.left[max(len(missing.left) - crossed.uncounted(counters), 0) :]
-    if by_nobody <= len(uncounted):
-        missing.name("in_flight", uncounted[len(uncounted) - by_nobody :])
-        by_nobody = 0
+        named |= {"in_flight": late, "lost": without(crossing.session_missing, late)}
+        return MissingByCause(named, _counts(named), 0)
+    missing = _Missing.of(near, crossing, counters)
+    unrecorded = max(crossing.missing - crossing.expected_missing(counters), 0)
+    uncounted = missing.left[max(len(missing.left) - crossing.uncounted(counters), 0) :]
+    if unrecorded <= len(uncounted):
+        missing.name("in_flight", uncounted[len(uncounted) - unrecorded :])
+        unrecorded = 0
     longest, last_ns = _of_arrived(near, delivery)
     missing.name_all("mtu", missing.left[near.wire_bytes[missing.left] > longest])
     missing.name_all("in_flight", missing.left[near.time_ns[missing.left] > last_ns])
     missing.name_the_rest()
-    return missing.explained(crossed.session_missing, by_nobody)
+    return missing.missing_by_cause(crossing.session_missing, unrecorded)
 
 
 def _too_late(near: Columns, far: Columns, delivery: Delivery) -> Rows:
@@ -84,17 +86,17 @@ class _Missing:
     named: dict[Cause, Rows]
 
     @classmethod
-    def of(cls, near: Columns, crossed: Crossed, counters: Counted) -> _Missing:
-        left = np.concatenate([crossed.session_missing, crossed.background_missing])
+    def of(cls, near: Columns, crossing: Crossing, counters: DirectionCounters) -> _Missing:
+        left = np.concatenate([crossing.session_missing, crossing.background_missing])
         counts: dict[Cause, int] = {
             "queue": counters.queue_drops,
             "mtu": counters.mtu_drops,
             "lost": counters.losses
             - counters.not_delivered
-            + crossed.expected_missing(counters)
-            - crossed.unrecognised,
+            + crossing.expected_missing(counters)
+            - crossing.unrecognised,
             "in_flight": counters.waiting,
-            "unrecognised": crossed.unrecognised,
+            "unrecognised": crossing.unrecognised,
         }
         return cls(
             left=left[np.argsort(near.time_ns[left], kind="stable")],
@@ -121,15 +123,15 @@ class _Missing:
         if len(self.open_causes) == 1 and len(self.left) <= self.counts[self.open_causes[0]]:
             self.name(self.open_causes[0], self.left)
 
-    def explained(self, session_missing: Rows, by_nobody: int) -> Explained:
+    def missing_by_cause(self, session_missing: Rows, unrecorded: int) -> MissingByCause:
         """What is known of the session's packets. Causes that are open are shared out if all that is left is the
         session's, or if there is only one; else the packets that are left stay undetermined."""
         background = without(np.concatenate([self.left, *self.named.values()]), session_missing)
         named = {cause: without(rows, background) for cause, rows in self.named.items()}
         left = without(self.left, background)
         counts = _counts(named)
-        by_nobody = min(by_nobody, len(left))
-        to_share = len(left) - by_nobody
+        unrecorded = min(unrecorded, len(left))
+        to_share = len(left) - unrecorded
         if len(self.open_causes) == 1:
             counts[self.open_causes[0]] += to_share
         elif len(left) == len(self.left) and to_share == sum(self.counts.values()):
@@ -137,7 +139,7 @@ class _Missing:
                 counts[cause] += self.counts[cause]
         else:
             counts["undetermined"] += to_share
-        return Explained(named | {"undetermined": left}, counts, by_nobody)
+        return MissingByCause(named | {"undetermined": left}, counts, unrecorded)
 
 
 def _counts(named: dict[Cause, Rows]) -> dict[Cause, int]:

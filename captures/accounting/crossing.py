@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.accounting.stages import Counted
+from captures.accounting.stages import DirectionCounters
 from captures.frames.columns import Columns
-from captures.matches.matching import INTACT, Delivery
+from captures.matches.delivery import INTACT, Delivery
 
 _SHORTEST_FRAME_BYTES = 60
 """Cards fill shorter frames up to this, and the filling is in no hash: a bit hit there is not seen."""
 
 
 @dataclass(frozen=True, eq=False)
-class Crossed:
+class Crossing:
     """What the captures have of the frames bound one way.
 
     `session_missing` and `background_missing` are the rows of the near capture without a copy, `duplicated` counts
@@ -39,7 +39,7 @@ class Crossed:
     unrecognised: int = 0
 
     @classmethod
-    def of(cls, far: Columns, delivery: Delivery) -> Crossed:
+    def of(cls, far: Columns, delivery: Delivery) -> Crossing:
         """Of the session's packets and of the frames of the background."""
         parts = [delivery] if delivery.background is None else [delivery, delivery.background]
         delivered = np.concatenate([part.delivered for part in parts])
@@ -61,7 +61,7 @@ class Crossed:
         """How many frames no copy was found of."""
         return len(self.session_missing) + len(self.background_missing)
 
-    def expected_missing(self, counters: Counted) -> int:
+    def expected_missing(self, counters: DirectionCounters) -> int:
         """How many frames had to be missing, by the counters.
 
         Frames in = copies out - duplicates + not delivered. So each duplicate that did not come out stands for a
@@ -71,6 +71,6 @@ class Crossed:
         dropped = counters.not_delivered - min(gone, counters.losses_behind_errors + counters.waiting)
         return dropped + self.unrecognised
 
-    def uncounted(self, counters: Counted) -> int:
+    def uncounted(self, counters: DirectionCounters) -> int:
         """How many frames came when the counters had been read, for the captures go on a little longer."""
         return max(self.entered - counters.entered, 0) if counters.entered is not None else 0

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class DelaySummary(BaseModel):
-    """The least, the middle and the greatest one-way delay of `matched` packets, in ns; None where there is
+    """The least, the middle and the greatest one-way delay of `matched` packets, in ns; None if there is
     none.
 
     p50 and p99 are delays that some packet had (nearest rank; Hyndman and Fan's type 1), not interpolated.

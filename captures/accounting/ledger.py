@@ -1,7 +1,7 @@
-"""The ledger of a direction: what became of every packet that a host sent, held against what the emulator counted.
+"""The ledger of a direction: the fate of every packet that a host sent, compared with the emulator's counters.
 
-Which packets did not come out is told by the captures, why by the emulator's counters (causes.py); what does not fit
-together is told in words (suspicion.py).
+The captures show which packets did not arrive, the emulator's counters show why (causes.py); contradictions are
+sentences (suspect_captures.py).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from captures.accounting.causes import Cause, explain
-from captures.accounting.crossing import Crossed
-from captures.accounting.stages import Counted
-from captures.accounting.suspicion import suspect_arrivals, suspect_counts
+from captures.accounting.crossing import Crossing
+from captures.accounting.stages import DirectionCounters
+from captures.accounting.suspect_captures import suspect_arrivals, suspect_counts
 from captures.accounting.unrecognised import caveat, unrecognised_arrivals
 from captures.frames.columns import Columns
-from captures.matches.matching import INTACT, Delivery, without
-from captures.session import Host
+from captures.matches.delivery import INTACT, Delivery, without
+from captures.session.session import Host
 
 Rows = NDArray[np.int64]
 
@@ -40,8 +40,8 @@ class Ledger(BaseModel):
     cannot be told: those packets are `undetermined`. Without the emulator's counters all but those sent too late to
     arrive are `lost`.
 
-    `unexplained_missing` were dropped by nobody; `unexplained_arrived` are packets that arrived and were never seen
-    as sent. Either is a fault of the captures or of our reading of them.
+    `unexplained_missing` have no recorded drop; `unexplained_arrived` are packets that arrived but were not captured
+    as sent. Either is a fault of the captures or of how they were read.
 
     A packet is `reordered` if one sent after it arrived before it, and its extent is the number of packets by which it
     came too late: RFC 4737, sections 3.3 and 4.2.1, over first copies.
@@ -85,7 +85,7 @@ class Account:
     hides_damage: bool = False
 
 
-def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counters: Counted | None) -> Account:
+def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counters: DirectionCounters | None) -> Account:
     """The account of what the host sent, from the capture at its port and the one behind the channel.
 
     `counters` are of this direction; None if no emulator of ours made the channel.
@@ -94,19 +94,19 @@ def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counter
     is_hit = delivery.flipped_bit[first] != INTACT
     outside = np.intersect1d(delivery.outside, delivery.delivered[first[is_hit]])
     reordered, extent = reordering(near, delivery, first)
-    crossed = Crossed.of(far, delivery)
-    unrecognised = unrecognised_arrivals(near, far, delivery, crossed, counters)
-    crossed = replace(crossed, unrecognised=len(unrecognised))
-    explained = explain(near, far, delivery, crossed, counters)
-    hit, unseen = int(is_hit.sum()), _corrupted_unseen(far, delivery, crossed, counters)
+    crossing = Crossing.of(far, delivery)
+    unrecognised = unrecognised_arrivals(near, far, delivery, crossing, counters)
+    crossing = replace(crossing, unrecognised=len(unrecognised))
+    missing_by_cause = explain(near, far, delivery, crossing, counters)
+    hit, unseen = int(is_hit.sum()), _corrupted_unseen(far, delivery, crossing, counters)
     ledger = Ledger(
         sent=len(delivery.near),
         delivered=len(first) - hit - unseen,
         corrupted=hit + unseen,
         corrupted_outside=len(outside),
         corrupted_unseen=unseen,
-        **explained.counts,
-        unexplained_missing=explained.by_nobody,
+        **missing_by_cause.counts,
+        unexplained_missing=missing_by_cause.unrecorded,
         unexplained_arrived=len(without(delivery.unexplained, unrecognised)),
         duplicated=len(delivery.sent) - len(first),
         reordered=reordered,
@@ -114,27 +114,27 @@ def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counter
     )
     reasons = list(suspect_arrivals(near, far, delivery, unrecognised, host))
     if counters is not None:
-        reasons += suspect_counts(crossed, counters, host)
+        reasons += suspect_counts(crossing, counters, host)
     caveats = (caveat(ledger.unrecognised, host),) if ledger.unrecognised else ()
-    return Account(ledger, explained.named, tuple(reasons), caveats, _hides_damage(delivery, crossed, counters))
+    return Account(ledger, missing_by_cause.named, tuple(reasons), caveats, _hides_damage(delivery, crossing, counters))
 
 
-def _hides_damage(delivery: Delivery, crossed: Crossed, counters: Counted | None) -> bool:
+def _hides_damage(delivery: Delivery, crossing: Crossing, counters: DirectionCounters | None) -> bool:
     """Whether more copies may have been damaged than are known, behind the cut."""
-    known = crossed.corrupted + crossed.unrecognised
+    known = crossing.corrupted + crossing.unrecognised
     return delivery.was_cut and (counters is None or known < counters.corrupted_copies[1])
 
 
-def _corrupted_unseen(far: Columns, delivery: Delivery, crossed: Crossed, counters: Counted | None) -> int:
+def _corrupted_unseen(far: Columns, delivery: Delivery, crossing: Crossing, counters: DirectionCounters | None) -> int:
     """How many packets that seem intact the emulator has damaged behind what was captured of them.
 
-    0 where it cannot be told: no exact count, or further copies, of which any may be the one that was hit.
+    0 if it cannot be told: no exact count, or further copies, of which any may be the one that was hit.
     """
-    if counters is None or crossed.duplicated or not delivery.was_cut:
+    if counters is None or crossing.duplicated or not delivery.was_cut:
         return 0
     least, most = counters.corrupted_copies
     seem_intact = int(np.count_nonzero(far.is_cut[delivery.delivered] & (delivery.flipped_bit == INTACT)))
-    return min(max(least - crossed.corrupted - crossed.unrecognised, 0), seem_intact) if least == most else 0
+    return min(max(least - crossing.corrupted - crossing.unrecognised, 0), seem_intact) if least == most else 0
 
 
 def reordering(near: Columns, delivery: Delivery, first: Rows) -> tuple[int, int]:

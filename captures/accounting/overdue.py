@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.frames.columns import Columns
-from captures.matches.matching import Delivery
-from captures.traces.bottleneck import Link
+from captures.matches.bottleneck import Link
+from captures.matches.delivery import Delivery
 
 Integers = NDArray[np.int64]
 Intervals = tuple[Integers, Integers]
@@ -33,7 +33,7 @@ def overdue_ns(
     """How much of the time from `first_ns` to `last_ns` some packet was overdue in the emulator.
 
     Captures are those at the sender's and at the receiver's port, with one clock; deliveries and links are forward and
-    reverse. None where a link is None: it is not known when its packets are due.
+    reverse. None if a link is None: it is not known when its packets are due.
     """
     forward, reverse = links
     if forward is None or reverse is None:

@@ -1,4 +1,4 @@
-"""What the emulator counted in one direction, over all the stages that a frame meets there.
+"""The emulator's counters of one direction, over all stages that a frame passes there.
 
 The counters are of all frames, those that no host's session knows of (ARP, IGMP) too, from the moment the channel was
 applied. What they mean is told by the emulator's `statistics` and by netem (sch_netem.c of Linux 7.3).
@@ -14,13 +14,13 @@ Stages = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Counted:
+class DirectionCounters:
     """Frames that one direction of the channel took in, dropped, held at the end, damaged and doubled.
 
-    `entered` is None where no stage was there to count. `queue_drops` found the queue full, `mtu_drops` were too
+    `entered` is None if no stage was there to count. `queue_drops` found the queue full, `mtu_drops` were too
     long, `losses` were lost by the link. netem draws a loss and a duplication for the same frame, which then arrives
     once and is counted in `losses` and in `duplicates`; so of both only the difference can be held against captures.
-    `duplicates` and `corrupted_by_netem` are None where the kernel does not count them; `hit_by_errors` are those
+    `duplicates` and `corrupted_by_netem` are None if the kernel does not count them; `hit_by_errors` are those
     that the errors stage let through damaged, and that the pipe, behind it, may still have lost.
     """
 
@@ -52,7 +52,7 @@ class Counted:
         return least, self.hit_by_errors + by_netem + (self.duplicates or 0 if self.hit_by_errors else 0)
 
 
-def counted(stages: Stages) -> Counted:
+def direction_counters(stages: Stages) -> DirectionCounters:
     """The counters of one direction; of stages that were there for a part of the time, too."""
     values = {stage: {name: int(value) for name, value in counters.items()} for stage, counters in stages.items()}
     gate, bottleneck, errors, pipe = (values.get(name, {}) for name in ("gate", "bottleneck", "errors", "pipe"))
@@ -75,7 +75,7 @@ def counted(stages: Stages) -> Counted:
         )
         if packets is not None
     ]
-    return Counted(
+    return DirectionCounters(
         entered=max(entered, default=None),
         queue_drops=queue_drops,
         mtu_drops=gate.get("dropped_mtu_packets", 0),
@@ -89,5 +89,5 @@ def counted(stages: Stages) -> Counted:
 
 
 def _into(netem: Mapping[str, int], gone: int) -> int | None:
-    """What came into a netem: what left it, what is in it and what it made away with; None where there is none."""
+    """What came into a netem: what left it, what is in it and what it made away with; None if there is none."""
     return netem["packets"] + netem["waiting_packets"] + gone if netem else None

@@ -7,17 +7,17 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.accounting.crossing import Crossed
-from captures.accounting.stages import Counted
+from captures.accounting.crossing import Crossing
+from captures.accounting.stages import DirectionCounters
 from captures.frames.columns import Columns
-from captures.matches.matching import Delivery
-from captures.session import Host
+from captures.matches.delivery import Delivery
+from captures.session.session import Host
 
 Rows = NDArray[np.int64]
 
 
 def unrecognised_arrivals(
-    near: Columns, far: Columns, delivery: Delivery, crossed: Crossed, counters: Counted | None
+    near: Columns, far: Columns, delivery: Delivery, crossing: Crossing, counters: DirectionCounters | None
 ) -> Rows:
     """Arrivals (rows of the far capture) that are copies of missing packets, though it cannot be told of which.
 
@@ -27,9 +27,9 @@ def unrecognised_arrivals(
     """
     if counters is None:
         return np.empty(0, np.int64)
-    let_through = crossed.missing - crossed.expected_missing(counters) - crossed.uncounted(counters)
-    damaged = counters.corrupted_copies[1] - crossed.corrupted
-    left = Counter(near.wire_bytes[np.concatenate([crossed.session_missing, crossed.background_missing])].tolist())
+    let_through = crossing.missing - crossing.expected_missing(counters) - crossing.uncounted(counters)
+    damaged = counters.corrupted_copies[1] - crossing.corrupted
+    left = Counter(near.wire_bytes[np.concatenate([crossing.session_missing, crossing.background_missing])].tolist())
     is_session = np.isin(delivery.unmatched, delivery.unexplained)
     fitting = []
     for row in np.concatenate([delivery.unmatched[is_session], delivery.unmatched[~is_session]]).tolist():
@@ -43,6 +43,7 @@ def unrecognised_arrivals(
 def caveat(count: int, host: Host) -> str:
     """What to know of a ledger with so many unrecognised packets."""
     return (
-        f"{count} packets from the {host} passed the emulator but were not found, and {count} frames of their lengths "
-        f"arrived but match no packet: too many bits are damaged; the packets count as unrecognised, not as lost"
+        f"{count} packets from the {host} passed the emulator but were not matched, and {count} frames of the same "
+        f"lengths arrived that match no packet because too many bits are damaged: these packets count as "
+        f"unrecognised, not as lost"
     )

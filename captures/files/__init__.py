@@ -1,1 +1,4 @@
-"""Files of captures: taking them with tcpdump, reading pcap and pcapng in blocks, cutting them to headers."""
+"""Capture files: the tcpdump command and its counters, pcap and pcapng read in blocks of bounded size.
+
+Starting tcpdump belongs to `orchestrator.run`; what is in a frame belongs to `captures.frames`.
+"""

@@ -41,6 +41,10 @@ class NotACapture(ValueError):
     """The file cannot be read as a capture of frames with IP; the text says why and what to do."""
 
 
+class CutShort(NotACapture):
+    """The file ends within its header."""
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """Some consecutive frames of a capture file, one element of each array a frame.
@@ -69,7 +73,7 @@ def refuse_link_type(path: Path, link_type: int) -> None:
     """Raise NotACapture unless frames of the link type can be read."""
     if link_type not in LINK_TYPES:
         raise NotACapture(
-            f"{path}: link type {link_type}, wanted 1 (Ethernet), 101, 228 or 229 (raw IP), 113 or 276 (Linux "
+            f"{path}: link type {link_type}, expected 1 (Ethernet), 101, 228 or 229 (raw IP), 113 or 276 (Linux "
             f"cooked); capture on an Ethernet port"
         )
 

@@ -1,6 +1,6 @@
 """Capture files of either format, pcap and pcapng: what their headers say, their blocks, frames by their offset.
 
-Each format is left to its module, savefile.py and pcapng.py; what a frame holds to columns.py.
+Each format belongs to its module, savefile.py and pcapng.py; what a frame holds to columns.py.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import LONGEST_FRAME_BYTES, Block, NotACapture
+from captures.files.blocks import LONGEST_FRAME_BYTES, Block, CutShort, NotACapture
 from captures.files.pcapng import MAGIC, read_pcapng_blocks, read_pcapng_snaplen
 from captures.files.savefile import read_pcap_blocks, read_pcap_header
 
 __all__ = [
     "LONGEST_FRAME_BYTES",
     "CaptureHeader",
+    "CutShort",
     "NotACapture",
     "read_blocks",
     "read_frames",
@@ -55,7 +56,7 @@ def read_blocks(path: Path) -> Iterator[Block]:
 def _is_pcapng(path: Path) -> bool:
     if path.is_fifo() or path.is_char_device() or path.is_socket():
         raise NotACapture(
-            f"{path}: got a pipe or a device, wanted a file, for it is read several times; "
+            f"{path}: expected a file, because it is read several times, got a pipe or a device: "
             f"save it first: cat {path} > FILE.pcap"
         )
     with path.open("rb") as file:
@@ -63,7 +64,7 @@ def _is_pcapng(path: Path) -> bool:
     for magic, command in _COMPRESSED.items():
         if head.startswith(magic):
             raise NotACapture(
-                f"{path}: got a compressed file, wanted a pcap or pcapng; unpack it first: {command} -k {path}"
+                f"{path}: expected a pcap or pcapng file, got a compressed one: unpack it first: {command} -k {path}"
             )
     return head.startswith(MAGIC)
 

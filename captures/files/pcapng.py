@@ -11,7 +11,6 @@ import struct
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +30,8 @@ from captures.files.blocks import (
     next_steps,
     refuse_link_type,
 )
+from captures.files.pcapng_interfaces import Interface, described_interface
+from captures.files.pcapng_packets import PacketBlocks, unequal_lengths
 
 MAGIC = b"\n\r\r\n"
 MOST_INTERFACES = 4096
@@ -49,43 +50,7 @@ _FRAME_BYTES = 12
 """Of a block without a body: type, total length, and total length again."""
 _BYTE_ORDER = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 
-_COMMENT, _RESOLUTION, _OFFSET, _IF_DROPPED, _OS_DROPPED, _PACKET_DROPPED = 1, 9, 14, 5, 7, 4
-_LATEST_NS = 2**63 - 1
-
-
-@dataclass
-class _Interface:
-    """An interface description, where it ends in the file, and what is said to have been dropped at it."""
-
-    known_at: int
-    link_type: int
-    snaplen_bytes: int
-    tick_ns: Fraction = Fraction(1000)
-    offset_ns: int = 0
-    reported_dropped: int | None = None
-    missed: int | None = None
-
-    @property
-    def dropped(self) -> int | None:
-        """By its statistics, or by what its packets say if that is more."""
-        told = [number for number in (self.reported_dropped, self.missed) if number is not None]
-        return max(told, default=None)
-
-    def time_ns(self, ticks: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The times, rounded down, and which of them 64 bits of ns can hold; the others (after 2262) are 0."""
-        if abs(self.offset_ns) > _LATEST_NS // 2:
-            return np.zeros(len(ticks), np.int64), np.zeros(len(ticks), np.bool_)
-        numerator, denominator = self.tick_ns.numerator, self.tick_ns.denominator
-        latest = (_LATEST_NS - max(self.offset_ns, 0)) * denominator // numerator
-        is_held = ticks <= np.uint64(min(latest, 2**64 - 1))
-        held = np.where(is_held, ticks, np.uint64(0))
-        if denominator == 1:
-            since = held * np.uint64(numerator)
-        elif numerator == 1 and denominator < 2**64:
-            since = held // np.uint64(denominator)
-        else:
-            since = np.array([tick * numerator // denominator for tick in held.tolist()], np.uint64)
-        return np.where(is_held, since.astype(np.int64) + self.offset_ns, 0), is_held
+_COMMENT, _IF_DROPPED, _OS_DROPPED, _PACKET_DROPPED = 1, 5, 7, 4
 
 
 @dataclass(frozen=True)
@@ -119,13 +84,13 @@ def read_pcapng_snaplen(path: Path) -> int:
 
 
 class _Reader:
-    """What a file has said so far: sections (the last one before this buffer, and this buffer's), interfaces of all
-    sections, comments that no block has been given yet."""
+    """What has been read of a file: sections (the last one before this buffer, and this buffer's), interfaces of all
+    sections, comments that are in no block yet."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._sections: list[_Section] = []
-        self.interfaces: list[_Interface] = []
+        self.interfaces: list[Interface] = []
         self._comments: list[str] = []
         self._comments_bytes = 0
 
@@ -140,7 +105,7 @@ class _Reader:
                 packets, end, damage = self._walk(buffer, filled, offset, file_bytes)
                 left_bytes = file_bytes - offset - end
                 if not got and not damage and left_bytes > 0:
-                    damage = f"the block at byte {offset + end} is cut short: {left_bytes} bytes of it are there"
+                    damage = f"the block at byte {offset + end} is incomplete: {left_bytes} bytes of it are there"
                 if len(packets) or damage or not got:
                     block = self._block(buffer, offset, packets, damage)
                     yield block
@@ -209,10 +174,10 @@ class _Reader:
         if kind == _SECTION:
             order = _BYTE_ORDER.get(bytes(view[position + 8 : position + 12]), "")
             if not order:
-                raise _Damaged(f"the section at byte {offset + position} has no byte order: it cannot be read")
+                raise _Damaged(f"the section at byte {offset + position} has an invalid byte order: it cannot be read")
             length = struct.unpack_from(order + "I", view, position + 4)[0]
         elif not self._sections:
-            raise NotACapture(f"{self._path}: begins with {bytes(view[:4]).hex()}, wanted a section header")
+            raise NotACapture(f"{self._path}: begins with {bytes(view[:4]).hex()}, expected a section header")
         if (
             length % 4
             or length < _LEAST_BYTES.get(kind, _FRAME_BYTES)
@@ -234,7 +199,7 @@ class _Reader:
         length = struct.unpack_from(order + "I", view, position + 4)[0]
         again = struct.unpack_from(order + "I", view, position + length - 4)[0]
         if again != length:
-            raise _Damaged(_unequal(offset + position, length, again))
+            raise _Damaged(unequal_lengths(offset + position, length, again))
         options = list(_options(view[position + _OPTIONS_AT[kind] : position + length - 4], order))
         self._keep_comments(options)
         if kind == _INTERFACE:
@@ -244,17 +209,19 @@ class _Reader:
                 )
             link_type, snaplen_bytes = struct.unpack_from(order + "HxxI", view, position + 8)
             self.interfaces.append(
-                _interface(offset + position + length, link_type, snaplen_bytes, dict(reversed(options)), order)
+                described_interface(
+                    offset + position + length, link_type, snaplen_bytes, dict(reversed(options)), order
+                )
             )
         elif kind == _STATISTICS:
             number = section.first_interface + struct.unpack_from(order + "I", view, position + 8)[0]
-            told = [
+            drops = [
                 struct.unpack(order + "Q", value)[0]
                 for code, value in options
                 if code in (_IF_DROPPED, _OS_DROPPED) and len(value) == 8
             ]
-            if told and number < len(self.interfaces):
-                self.interfaces[number].reported_dropped = sum(told)
+            if drops and number < len(self.interfaces):
+                self.interfaces[number].reported_dropped = sum(drops)
 
     def _keep_comments(self, options: list[tuple[int, bytes]]) -> None:
         for code, value in options:
@@ -264,14 +231,14 @@ class _Reader:
 
     def _block(self, data: NDArray[np.uint8], offset: int, positions: NDArray[np.int64], damage: str) -> Block:
         if not self._sections:
-            raise NotACapture(f"{self._path}: {damage or 'no section header'}, wanted a pcapng file")
+            raise NotACapture(f"{self._path}: {damage or 'no section header'}, expected a pcapng file")
         packets = self._packets(data, offset, positions)
-        whole = packets.whole(self.interfaces)
-        if whole < len(positions):
-            damage = packets.damage(whole, self.interfaces)
-            packets = self._packets(data, offset, positions[:whole])
-        time_ns, link_types = np.zeros(whole, np.int64), np.zeros(whole, np.int64)
-        has_time = np.zeros(whole, np.bool_)
+        sound = packets.sound(self.interfaces)
+        if sound < len(positions):
+            damage = packets.damage(sound, self.interfaces)
+            packets = self._packets(data, offset, positions[:sound])
+        time_ns, link_types = np.zeros(sound, np.int64), np.zeros(sound, np.int64)
+        has_time = np.zeros(sound, np.bool_)
         for number in np.unique(packets.interface).tolist():
             rows = np.flatnonzero(packets.interface == number)
             interface = self.interfaces[number]
@@ -283,7 +250,7 @@ class _Reader:
         self._read_packet_options(data, packets)
         comments, self._comments = tuple(self._comments), []
         self._sections = self._sections[-1:]
-        told = [interface.dropped for interface in self.interfaces if interface.dropped is not None]
+        drops = [interface.dropped for interface in self.interfaces if interface.dropped is not None]
         return Block(
             data=data,
             file_offset=offset,
@@ -294,11 +261,11 @@ class _Reader:
             link_types=link_types,
             untimed_frames=int(np.count_nonzero(~has_time)),
             comments=comments,
-            dropped=sum(told) if told else None,
+            dropped=sum(drops) if drops else None,
             damage=damage,
         )
 
-    def _packets(self, data: NDArray[np.uint8], offset: int, positions: NDArray[np.int64]) -> _Packets:
+    def _packets(self, data: NDArray[np.uint8], offset: int, positions: NDArray[np.int64]) -> PacketBlocks:
         at = np.searchsorted([section.file_offset for section in self._sections], positions + offset) - 1
         first_interface = np.array([section.first_interface for section in self._sections])[at]
         is_big = np.array([section.byte_order == ">" for section in self._sections])[at]
@@ -323,7 +290,7 @@ class _Reader:
             snaplens = np.array([known.snaplen_bytes or LONGEST_FRAME_BYTES for known in self.interfaces] or [0])
             snaplen_bytes = snaplens[np.minimum(first_interface[simple], len(snaplens) - 1)]
             captured_bytes[simple] = np.minimum(wire_bytes[simple], snaplen_bytes)
-        return _Packets(
+        return PacketBlocks(
             offset + positions,
             kind,
             length,
@@ -338,7 +305,7 @@ class _Reader:
             is_big,
         )
 
-    def _read_packet_options(self, data: NDArray[np.uint8], packets: _Packets) -> None:
+    def _read_packet_options(self, data: NDArray[np.uint8], packets: PacketBlocks) -> None:
         """Comments, and how many packets were missed before each."""
         options_at = packets.starts + (packets.captured_bytes + 3) // 4 * 4
         ends = packets.starts + packets.room
@@ -358,54 +325,6 @@ class _Reader:
         self.interfaces[interface].missed = (self.interfaces[interface].missed or 0) + packets
 
 
-@dataclass(frozen=True, eq=False)
-class _Packets:
-    """The packet blocks of a buffer, one element a block: the words of their headers, and `room`, the bytes that a
-    block has for frame and options. `interface` is its number in the file."""
-
-    file_offset: NDArray[np.int64]
-    kind: NDArray[np.uint32]
-    length: NDArray[np.int64]
-    length_again: NDArray[np.uint32]
-    interface: NDArray[np.int64]
-    ticks: NDArray[np.uint64]
-    starts: NDArray[np.int64]
-    captured_bytes: NDArray[np.int64]
-    wire_bytes: NDArray[np.int64]
-    room: NDArray[np.int64]
-    missed: NDArray[np.int64]
-    is_big: NDArray[np.bool_]
-
-    def whole(self, interfaces: list[_Interface]) -> int:
-        """How many blocks there are before the first one that cannot be true."""
-        fits = (self.captured_bytes <= np.minimum(self.room, LONGEST_FRAME_BYTES)) & (self.length_again == self.length)
-        fits &= self.length % 4 == 0
-        is_sound = fits & self._has_interface(interfaces)
-        return len(is_sound) if is_sound.all() else int(is_sound.argmin())
-
-    def _has_interface(self, interfaces: list[_Interface]) -> NDArray[np.bool_]:
-        known_at = np.array([interface.known_at for interface in interfaces] or [2**63 - 1])
-        described: NDArray[np.bool_] = known_at[np.minimum(self.interface, len(known_at) - 1)] <= self.file_offset
-        return described & (self.interface < len(interfaces))
-
-    def damage(self, row: int, interfaces: list[_Interface]) -> str:
-        """What is wrong with a block that cannot be true."""
-        place = self.file_offset[row]
-        if self.length_again[row] != self.length[row]:
-            return _unequal(place, self.length[row], self.length_again[row])
-        if not self._has_interface(interfaces)[row]:
-            return f"the packet at byte {place} is of an interface that is not described: it cannot be read"
-        claimed = self.captured_bytes[row]
-        return f"the packet at byte {place} claims {claimed} bytes: the file is damaged from there on"
-
-
-def _unequal(place: int, length: int, again: int) -> str:
-    return (
-        f"the block at byte {place} claims {length} bytes at its start and {again} at its end: "
-        f"the file is damaged from there on"
-    )
-
-
 def _options(data: memoryview, order: str) -> Iterator[tuple[int, bytes]]:
     """Code and value of each option."""
     position = 0
@@ -415,13 +334,3 @@ def _options(data: memoryview, order: str) -> Iterator[tuple[int, bytes]]:
             return
         yield code, bytes(data[position + 4 : position + 4 + length])
         position += 4 + (length + 3) // 4 * 4
-
-
-def _interface(known_at: int, link_type: int, snaplen_bytes: int, options: dict[int, bytes], order: str) -> _Interface:
-    tick_ns, offset_ns = Fraction(1000), 0
-    if len(options.get(_RESOLUTION, b"")) == 1:
-        resolution = options[_RESOLUTION][0]
-        tick_ns = Fraction(10**9, (2 if resolution & 0x80 else 10) ** (resolution & 0x7F))
-    if len(options.get(_OFFSET, b"")) == 8:
-        offset_ns = struct.unpack(order + "q", options[_OFFSET])[0] * 10**9
-    return _Interface(known_at, link_type, snaplen_bytes, tick_ns, offset_ns)

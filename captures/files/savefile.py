@@ -19,6 +19,7 @@ from captures.files.blocks import (
     MARGIN_BYTES,
     STEPS,
     Block,
+    CutShort,
     NotACapture,
     ReadLength,
     follow,
@@ -58,13 +59,13 @@ def read_pcap_header(path: Path) -> PcapHeader:
     with path.open("rb") as file:
         head = file.read(FILE_HEADER_BYTES)
     if len(head) < FILE_HEADER_BYTES:
-        raise NotACapture(
-            f"{path}: got {len(head)} bytes, wanted a pcap header of {FILE_HEADER_BYTES}; "
-            f"tcpdump ended before it listened: see what it wrote to stderr"
+        raise CutShort(
+            f"{path}: not a complete pcap file: it ends at byte {len(head)}, within its header; expected at least "
+            f"{FILE_HEADER_BYTES} bytes"
         )
     magic = struct.unpack_from("<I", head)[0]
     if magic not in _MAGIC:
-        raise NotACapture(f"{path}: begins with {head[:4].hex()}, wanted the magic number of a pcap or pcapng file")
+        raise NotACapture(f"{path}: is not a pcap or pcapng file (it begins with {head[:4].hex()})")
     byte_order, tick_ns = _MAGIC[magic]
     snaplen_bytes, link = struct.unpack_from(byte_order + "II", head, 16)
     refuse_link_type(path, link & 0xFFFF)
@@ -136,5 +137,5 @@ def _damage(file_offset: int, left_bytes: int, implausible: int | None) -> str:
     if implausible is not None:
         return f"the record at byte {file_offset} claims {implausible} bytes: the file is damaged from there on"
     if left_bytes:
-        return f"the record at byte {file_offset} is cut short: {left_bytes} bytes of it are there"
+        return f"the record at byte {file_offset} is incomplete: {left_bytes} bytes of it are there"
     return ""

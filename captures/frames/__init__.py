@@ -1,1 +1,4 @@
-"""The frames of a capture as columns, and what those are that belong to nobody."""
+"""The frames of a capture as numpy columns, their hashes and checksums, and the classes of background frames.
+
+Which frames belong to a run is decided in `captures.session`: such rules belong there.
+"""

@@ -1,6 +1,6 @@
 """What the frames are that do not belong to a session, by the names under which a person knows them.
 
-Most are named from the columns; of the others, of which there are few, the frame itself is read by scapy.
+Most are named from the columns; of the others, of which there are few, the frame itself is read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from captures.files.blocks import LINK_TYPES, LONGEST_FRAME_BYTES
 from captures.files.pcap import read_frames
-from captures.frames.columns import Columns, Kind
+from captures.frames.columns import Columns
+from captures.frames.decoding import Kind
+from captures.frames.slow_frames import LocatedPacket, find_network, find_packet
 
 _ICMPV6 = 58
 _IPV4_TYPE, _IPV6_TYPE = 0x0800, 0x86DD
@@ -136,19 +138,17 @@ def _name_by_port(columns: Columns, rows: NDArray[np.int64], names: list[str]) -
 
 def _name_of_frame(frame: bytes, link_type: int) -> str | None:
     """By what the link carries behind the tags, and of ICMPv6 by the message."""
-    from captures.frames.slow_frames import FoundPacket, find_network, find_packet  # imports scapy
-
     if link_type not in LINK_TYPES:
         return None
-    found = find_packet(frame, LONGEST_FRAME_BYTES, link_type)
-    if isinstance(found, FoundPacket):
-        if found.protocol == _ICMPV6 and found.network == 6 and found.body < len(frame) and not found.is_fragment:
-            return _ICMPV6_TYPES.get(frame[found.body], "ICMPv6")
-        return _IP_PROTOCOLS.get(found.protocol)
-    if found in (_IPV4_TYPE, _IPV6_TYPE) or not found:
+    packet = find_packet(frame, LONGEST_FRAME_BYTES, link_type)
+    if isinstance(packet, LocatedPacket):
+        if packet.protocol == _ICMPV6 and packet.network == 6 and packet.body < len(frame) and not packet.is_fragment:
+            return _ICMPV6_TYPES.get(frame[packet.body], "ICMPv6")
+        return _IP_PROTOCOLS.get(packet.protocol)
+    if packet in (_IPV4_TYPE, _IPV6_TYPE) or not packet:
         return None
-    if found > _LONGEST_802_3:
-        return _ETHERNET_TYPES.get(found, f"Ethernet type 0x{found:04x}")
+    if packet > _LONGEST_802_3:
+        return _ETHERNET_TYPES.get(packet, f"Ethernet type 0x{packet:04x}")
     _, start = find_network(frame, link_type)
     return _name_of_llc(frame[start : start + _LLC_BYTES + _SNAP_BYTES])
 

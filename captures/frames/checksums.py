@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from captures.frames.columns import ETHERNET_BYTES
+from captures.frames.decoding import ETHERNET_BYTES
 
 _IPV4 = b"\x08\x00"
 _CHECKSUM_AT = {6: 16, 17: 6}

@@ -1,48 +1,33 @@
-"""Where the packet is in frames with other headers than Ethernet and IPv4: tags of VLANs, IPv6, Linux cooked, raw IP.
+"""Where the packet is in frames with other headers than Ethernet and IPv4: VLAN tags, IPv6, Linux cooked, raw IP.
 
-The headers are scapy's, one at a time and never more than their fixed part, so that no frame takes long. What the
-packet carries is left to columns.py.
+Frames are read one at a time, and of each header only the fixed part, so that no frame takes long. What the packet
+carries belongs to columns.py.
 """
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
-
-from scapy.layers.inet import IP
-from scapy.layers.inet6 import (
-    IPv6,
-    IPv6ExtHdrDestOpt,
-    IPv6ExtHdrFragment,
-    IPv6ExtHdrHopByHop,
-    IPv6ExtHdrRouting,
-)
-from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Dot3, Ether
-from scapy.packet import Packet
 
 from captures.files.blocks import ETHERNET, LINUX_COOKED, LINUX_COOKED_2, RAW_IP, RAW_IPV6
 
 _IPV4_TYPE, _IPV6_TYPE = 0x0800, 0x86DD
-_LINKS = {
-    ETHERNET: (Ether, 14, "type"),
-    LINUX_COOKED: (CookedLinux, 16, "proto"),
-    LINUX_COOKED_2: (CookedLinuxV2, 20, "proto"),
-}
-_TAGS = {0x8100: Dot1Q, 0x88A8: Dot1AD, 0x9100: Dot1Q}
+_LINKS = {ETHERNET: (14, 12), LINUX_COOKED: (16, 14), LINUX_COOKED_2: (20, 0)}
+"""The link's header in bytes, and where in it the Ethernet type is: IEEE 802.3, LINKTYPE_LINUX_SLL, _SLL2."""
+_TAG_TYPES = (0x8100, 0x88A8, 0x9100)
+_TAG_BYTES, _TYPE_AT_IN_TAG = 4, 2
+"""IEEE 802.1Q: priority and VLAN, then the type of what follows."""
 _MOST_HEADERS = 32
 """In a row: no network nests tags or extension headers so deep."""
 
-_IPV4_BYTES, _IPV6_BYTES, _TAG_BYTES, _EXTENSION_BYTES = 20, 40, 4, 8
+_IPV4_BYTES, _IPV6_BYTES, _EXTENSION_BYTES = 20, 40, 8
+_MORE_FRAGMENTS, _FRAGMENT_OFFSET = 0x2000, 0x1FFF
 _HOP_BY_HOP, _ROUTING, _FRAGMENT, _DESTINATION_OPTIONS = 0, 43, 44, 60
-_EXTENSIONS = {  # and how much of each is read: none of the options
-    _HOP_BY_HOP: (IPv6ExtHdrHopByHop, 2),
-    _ROUTING: (IPv6ExtHdrRouting, 8),
-    _FRAGMENT: (IPv6ExtHdrFragment, 8),
-    _DESTINATION_OPTIONS: (IPv6ExtHdrDestOpt, 2),
-}
+_EXTENSIONS = (_HOP_BY_HOP, _ROUTING, _FRAGMENT, _DESTINATION_OPTIONS)
 
 
 @dataclass(frozen=True)
-class FoundPacket:
+class LocatedPacket:
     """A packet in a frame. `body` and `end` are the places in the frame where its headers (and extension headers)
     and itself end, which may be behind what was captured, never behind what was sent. `network` is 4 or 6."""
 
@@ -56,82 +41,73 @@ class FoundPacket:
     end: int
 
 
-def find_packet(frame: bytes, wire_bytes: int, link_type: int) -> FoundPacket | int:
-    """The packet in a frame of which the captured part is given, or, where none can be read, the Ethernet type behind
-    the tags (0 if there is none)."""
+def find_packet(frame: bytes, wire_bytes: int, link_type: int) -> LocatedPacket | int:
+    """The packet in a frame of which the captured part is given; if none can be read, the Ethernet type behind the tags
+    (0 if there is none)."""
     ethernet_type = 0
     try:
         ethernet_type, start = find_network(frame, link_type)
-        found = None
+        packet = None
         if ethernet_type == _IPV4_TYPE:
-            found = _ipv4(frame, start, wire_bytes)
+            packet = _ipv4(frame, start, wire_bytes)
         elif ethernet_type == _IPV6_TYPE:
-            found = _ipv6(frame, start, wire_bytes)
-    except Exception:  # whatever scapy makes of a stranger's bytes
+            packet = _ipv6(frame, start, wire_bytes)
+    except ValueError:
         return ethernet_type
-    return found or ethernet_type
+    return packet or ethernet_type
 
 
 def find_network(frame: bytes, link_type: int) -> tuple[int, int]:
-    """The Ethernet type (a length in IEEE 802.3) of what the link carries behind the tags, and where that begins."""
+    """The Ethernet type (a length in IEEE 802.3) of what the link carries behind the tags, and where that begins.
+
+    Raises ValueError if the frame ends within these headers.
+    """
     if link_type in _LINKS:
-        layer, start, name = _LINKS[link_type]
-        header = _read(layer, frame, 0, start)
-        ethernet_type = header.len if isinstance(header, Dot3) else int(getattr(header, name))
+        start, type_at = _LINKS[link_type]
+        ethernet_type = _number(_header(frame, 0, start), type_at)
     else:
-        is_ipv6 = link_type == RAW_IPV6 or (link_type == RAW_IP and frame[0] >> 4 == 6)
+        is_ipv6 = link_type == RAW_IPV6 or (link_type == RAW_IP and _header(frame, 0, 1)[0] >> 4 == 6)
         ethernet_type, start = _IPV6_TYPE if is_ipv6 else _IPV4_TYPE, 0
     for _ in range(_MOST_HEADERS):
-        if ethernet_type not in _TAGS:
+        if ethernet_type not in _TAG_TYPES:
             return ethernet_type, start
-        ethernet_type = int(_read(_TAGS[ethernet_type], frame, start, _TAG_BYTES).type)
+        ethernet_type = _number(_header(frame, start, _TAG_BYTES), _TYPE_AT_IN_TAG)
         start += _TAG_BYTES
     return 0, start
 
 
-def _ipv4(frame: bytes, start: int, wire_bytes: int) -> FoundPacket | None:
-    header = _read(IP, frame, start, _IPV4_BYTES)
-    body, packet_bytes = start + 4 * header.ihl, header.len or wire_bytes - start
-    if header.version != 4 or header.ihl < 5 or packet_bytes < 4 * header.ihl or body > len(frame):
+def _ipv4(frame: bytes, start: int, wire_bytes: int) -> LocatedPacket | None:
+    """RFC 791, section 3.1."""
+    header = _header(frame, start, _IPV4_BYTES)
+    header_bytes = 4 * (header[0] & 0x0F)
+    body, packet_bytes = start + header_bytes, _number(header, 2) or wire_bytes - start
+    if header[0] >> 4 != 4 or header_bytes < _IPV4_BYTES or packet_bytes < header_bytes or body > len(frame):
         return None
-    return FoundPacket(
+    return LocatedPacket(
         network=4,
-        protocol=header.proto,
-        source=header.src,
-        destination=header.dst,
-        identification=header.id,
-        is_fragment=bool(header.frag or header.flags.MF),
+        protocol=header[9],
+        source=socket.inet_ntop(socket.AF_INET, header[12:16]),
+        destination=socket.inet_ntop(socket.AF_INET, header[16:20]),
+        identification=_number(header, 4),
+        is_fragment=bool(_number(header, 6) & (_MORE_FRAGMENTS | _FRAGMENT_OFFSET)),
         body=body,
         end=min(start + packet_bytes, wire_bytes),
     )
 
 
-def _ipv6(frame: bytes, start: int, wire_bytes: int) -> FoundPacket | None:
-    header = _read(IPv6, frame, start, _IPV6_BYTES)
-    if header.version != 6:
+def _ipv6(frame: bytes, start: int, wire_bytes: int) -> LocatedPacket | None:
+    """RFC 8200, section 3."""
+    header = _header(frame, start, _IPV6_BYTES)
+    if header[0] >> 4 != 6:
         return None
-    protocol, body, is_fragment = header.nh, start + _IPV6_BYTES, False
-    end = min(body + header.plen, wire_bytes)
-    had_fragment = False
-    for _ in range(_MOST_HEADERS):
-        if protocol not in _EXTENSIONS or body + _EXTENSION_BYTES > min(end, len(frame)):
-            break
-        if protocol == _FRAGMENT and had_fragment:
-            break
-        extension = _read(_EXTENSIONS[protocol][0], frame, body, _EXTENSIONS[protocol][1])
-        following = body + (_EXTENSION_BYTES if protocol == _FRAGMENT else 8 * (extension.len + 1))
-        if following > min(end, len(frame)):
-            break
-        if protocol == _FRAGMENT:
-            had_fragment, is_fragment = True, bool(extension.offset or extension.m)
-        protocol, body = extension.nh, following
-        if is_fragment:
-            break
-    return FoundPacket(
+    body = start + _IPV6_BYTES
+    end = min(body + _number(header, 4), wire_bytes)
+    protocol, body, is_fragment = _behind_extensions(frame, header[6], body, end)
+    return LocatedPacket(
         network=6,
         protocol=protocol,
-        source=header.src,
-        destination=header.dst,
+        source=socket.inet_ntop(socket.AF_INET6, header[8:24]),
+        destination=socket.inet_ntop(socket.AF_INET6, header[24:40]),
         identification=0,
         is_fragment=is_fragment,
         body=body,
@@ -139,8 +115,35 @@ def _ipv6(frame: bytes, start: int, wire_bytes: int) -> FoundPacket | None:
     )
 
 
-def _read(layer: type[Packet], frame: bytes, start: int, length: int) -> Packet:
+def _behind_extensions(frame: bytes, protocol: int, body: int, end: int) -> tuple[int, int, bool]:
+    """The protocol behind the extension headers (RFC 8200, section 4) that begin at `body`, where it begins, and
+    whether it is in a fragment. The first header that is not complete, and a second fragment header, end the search."""
+    had_fragment = False
+    for _ in range(_MOST_HEADERS):
+        if protocol not in _EXTENSIONS or body + _EXTENSION_BYTES > min(end, len(frame)):
+            break
+        if protocol == _FRAGMENT and had_fragment:
+            break
+        extension = _header(frame, body, _EXTENSION_BYTES)
+        following = body + (_EXTENSION_BYTES if protocol == _FRAGMENT else 8 * (extension[1] + 1))
+        if following > min(end, len(frame)):
+            break
+        is_fragment = False
+        if protocol == _FRAGMENT:
+            had_fragment, is_fragment = True, bool(_number(extension, 2) & 0xFFF9)  # offset, and "more fragments"
+        protocol, body = extension[0], following
+        if is_fragment:
+            return protocol, body, True
+    return protocol, body, False
+
+
+def _header(frame: bytes, start: int, length: int) -> bytes:
     """The fixed part of a header; ValueError if it is not all there."""
     if start + length > len(frame):
         raise ValueError("the frame ends within a header")
-    return layer(frame[start : start + length])
+    return frame[start : start + length]
+
+
+def _number(header: bytes, place: int) -> int:
+    """The 16 bits that begin at this byte."""
+    return header[place] << 8 | header[place + 1]

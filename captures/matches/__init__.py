@@ -1,1 +1,4 @@
-"""The same packet in both captures: which it is, what was done to it, how the two clocks stand."""
+"""The same packet in both captures: matched, also when damaged; the offset of two clocks; the bottleneck.
+
+Counting what became of the packets belongs to `captures.accounting`.
+"""

@@ -64,7 +64,7 @@ def find_one_bit_away(
         for key in _rests(packet):
             alike[key].append(number)
 
-    found: list[Flip] = []
+    flips: list[Flip] = []
     for copy_number, (copy, arrival, delay) in enumerate(zip(copies, arrival_times, delays, strict=True)):
         wanted_time = arrival - delay
         candidates: set[int] = set()
@@ -77,11 +77,11 @@ def find_one_bit_away(
                 continue
             bit = flipped_bit(packets[number], copy)
             if bit is not None:
-                found.append((number, copy_number, bit))
+                flips.append((number, copy_number, bit))
                 for key in _rests(packets[number]):
                     del alike[key][bisect_left(alike[key], number)]
                 break
-    return found
+    return flips
 
 
 def differing_bits(packet: bytes, copy: bytes) -> int:
@@ -121,16 +121,16 @@ def find_few_bits_away(
         numbers = [number for number, packet in enumerate(packets) if len(packet) == length]
         by_length[length] = _Alike(numbers, [packets[n] for n in numbers], [sent_times[n] for n in numbers])
 
-    found: list[Flip] = []
+    flips: list[Flip] = []
     delay_before: int | None = None
     for copy_number, (copy, arrival, delay) in enumerate(zip(copies, arrival_times, delays, strict=True)):
         wanted = [arrival - delay] if delay_before is None else [arrival - delay, arrival - delay_before]
         latest = None if least_delay is None else arrival - least_delay
         number = by_length[len(copy)].take(copy, wanted, latest, may_cancel)
         if number is not None:
-            found.append((number, copy_number, _first_difference(packets[number], copy)))
+            flips.append((number, copy_number, _first_difference(packets[number], copy)))
             delay_before = arrival - sent_times[number]
-    return found
+    return flips
 
 
 class _Alike:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from captures.frames.columns import Columns
-from captures.matches.matching import Delivery
-from captures.traces.bottleneck import Link
+from captures.matches.bottleneck import Link
+from captures.matches.delivery import Delivery
 
 Times = NDArray[np.int64]
 Numbers = NDArray[np.float64]
@@ -45,13 +45,13 @@ class ClockRelation(BaseModel):
     `offset_ns` holds when the receiver's clock shows `at_ns`. What captures tell is the least round trip of a packet
     without bytes, `least_round_trip_ns`, but not how its two ways share it: unless the true delays were given, the
     offset is the one that makes both ways equal, and `offset_uncertainty_ns` has half the round trip in it; with delays
-    that are longer than the round trip, half of what they are too long. It is None where packets went one way only.
+    that are longer than the round trip, half of what they are too long. It is None if packets went one way only.
 
-    `drift_ppm` is what the receiver's clock gains on the sender's, in µs a second; None where all packets came at one
+    `drift_ppm` is what the receiver's clock gains on the sender's, in µs a second; None if all packets came at one
     moment, or where delays gain more than clocks do: then nothing is corrected for it. `residual_p50_ns` and
     `residual_max_ns` are how far the least delays of the parts of the time lie above what was fitted. The
     uncertainties are how far off lies what fits not much worse, as far as residuals of an exponential distribution
-    tell: much where time and size of the packets went together. They are None where anything fits.
+    tell: much where time and size of the packets went together. They are None if anything fits.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -232,11 +232,11 @@ class _Fit:
         return self._nearest(0.0)
 
     def _nearest(self, most_gained: float) -> Numbers:
-        found = self._solved(-self._below.sum(axis=0), self._below, self._took, most_gained)
-        if found is None:  # times that no clock shows
-            found = np.zeros(self._below.shape[1])
-            found[: self._ways] = [self._took[self._below[:, way] > 0].min() for way in range(self._ways)]
-        return found * self._unit_ns
+        solution = self._solved(-self._below.sum(axis=0), self._below, self._took, most_gained)
+        if solution is None:  # times that no clock shows
+            solution = np.zeros(self._below.shape[1])
+            solution[: self._ways] = [self._took[self._below[:, way] > 0].min() for way in range(self._ways)]
+        return solution * self._unit_ns
 
     @property
     def of_drift(self) -> Numbers:
@@ -251,17 +251,17 @@ class _Fit:
         weights[: self._ways] = shares
         return weights
 
-    def residuals_ns(self, found: Numbers) -> Numbers:
+    def residuals_ns(self, solution: Numbers) -> Numbers:
         """By how much packets took longer than their floor."""
-        residuals: Numbers = np.maximum(self._took * self._unit_ns - self._below @ found, 0)
+        residuals: Numbers = np.maximum(self._took * self._unit_ns - self._below @ solution, 0)
         return residuals
 
-    def uncertainty(self, weights: Numbers, found: Numbers) -> float | None:
+    def uncertainty(self, weights: Numbers, solution: Numbers) -> float | None:
         """How far from that of what was found a weighted sum may be, among all whose residuals can be; None: any."""
         limits, most = self._limits()
         below, took = np.vstack([self._below, *limits]), np.append(self._took, most)
         ends = [self._solved(sign * weights, below, took, self._most) for sign in (1, -1)]
-        far_ns = [abs(float(weights @ (end * self._unit_ns - found))) for end in ends if end is not None]
+        far_ns = [abs(float(weights @ (end * self._unit_ns - solution))) for end in ends if end is not None]
         read_ns = 2 * self._resolution_ns * float(np.abs(weights).max())
         return max(far_ns) + read_ns if len(far_ns) == 2 else None
 
@@ -274,10 +274,10 @@ class _Fit:
         most: list[float] = []
         if self._ways == 2:
             weights = self.of_floors([1, 1])
-            found = float(weights @ best)
-            told = self._least_round_trip if self._least_round_trip < _ROUNDED * found else 0.0
+            solution = float(weights @ best)
+            round_trip = self._least_round_trip if self._least_round_trip < _ROUNDED * solution else 0.0
             limits.append(-weights)
-            most.append(2 * self._resolution_ns / self._unit_ns - min(told, found))
+            most.append(2 * self._resolution_ns / self._unit_ns - min(round_trip, solution))
         if count > unknowns:
             from scipy.special import betaincinv
 
@@ -293,6 +293,6 @@ class _Fit:
 
         sizes = below.shape[1] - self._ways - 1
         bounds = [(None, None)] * self._ways + [(-most_gained, most_gained)] + [(0, None)] * sizes
-        found = linprog(costs / float(np.abs(costs).max()), A_ub=below, b_ub=took, bounds=bounds, options=_EXACTLY)
-        solved: Numbers | None = found.x
+        solution = linprog(costs / float(np.abs(costs).max()), A_ub=below, b_ub=took, bounds=bounds, options=_EXACTLY)
+        solved: Numbers | None = solution.x
         return solved

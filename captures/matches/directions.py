@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.heads import read_heads
 from captures.frames.columns import Columns
-from captures.session import Host, Session, sent_by
+from captures.frames.heads import read_heads
+from captures.session.session import Host, Session, sent_by
 
 Rows = NDArray[np.int64]
 
@@ -59,7 +59,7 @@ def bound_by_host(capture: Columns, session: Session) -> ByHost:
     }
 
 
-def told(bound: ByHost, of_sender: Rows, of_receiver: Rows) -> ByHost:
+def with_known_direction(bound: ByHost, of_sender: Rows, of_receiver: Rows) -> ByHost:
     """The same when it has become known from where these frames come."""
     sender, receiver = bound["sender"], bound["receiver"]
     unknown = np.setdiff1d(bound[None].others, np.concatenate([of_sender, of_receiver]))
@@ -79,7 +79,7 @@ def _usual_source(capture: Columns, rows: Rows) -> int:
 
 
 def _ethernet_sources(capture: Columns, rows: Rows) -> Rows:
-    """The source addresses of the frames as numbers; 0 where the capture does not reach so far."""
+    """The source addresses of the frames as numbers; 0 if the capture does not reach so far."""
     weights = np.int64(256) ** np.arange(5, -1, -1)
     parts = (read_heads(capture, rows[start : start + _AT_ONCE], 12) for start in range(0, len(rows), _AT_ONCE))
     return np.concatenate([_NONE, *(part[:, 6:].astype(np.int64) @ weights for part in parts)])

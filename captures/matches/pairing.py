@@ -32,7 +32,7 @@ def pair_by_key(
     near_times: Times,
     far_keys: Keys,
     far_times: Times,
-    known: tuple[Times, Times] = (_NO_TIMES, _NO_TIMES),
+    reference: tuple[Times, Times] = (_NO_TIMES, _NO_TIMES),
     least_delay_ns: int | None = None,
 ) -> tuple[Indices, Indices]:
     """Pairs (index of the near one, index of the far one) of equal keys; each far one is in at most one pair.
@@ -40,7 +40,7 @@ def pair_by_key(
     Near ones that are in several pairs were duplicated. Of near and far ones that share a key it is found out by
     the delay of those around them which belong together; where that does not tell, they are paired in their order,
     and one is taken as duplicated only if more far than near ones have the key. Times are in ns and need not be
-    sorted. `known` are departures and arrivals of others that show the delay, too.
+    sorted. `reference` are departures and arrivals of others that show the delay, too.
 
     Of keys that repeat no pair has a delay below `least_delay_ns` (0 where one clock gave all times), unless keys that
     do not repeat show such delays; a far one that could only have such a pair is in none. None: any delay may be.
@@ -55,7 +55,10 @@ def pair_by_key(
     groups = groups.only(~single)
     if not len(groups.near_count):
         return near, far
-    departures, arrivals = np.concatenate([known[0], near_times[near]]), np.concatenate([known[1], far_times[far]])
+    departures, arrivals = (
+        np.concatenate([reference[0], near_times[near]]),
+        np.concatenate([reference[1], far_times[far]]),
+    )
     if least_delay_ns is not None:
         least_delay_ns = min(least_delay_ns, int((arrivals - departures).min(initial=least_delay_ns)))
     around = DelayAround(arrivals, departures)
@@ -77,12 +80,12 @@ def _pair_single(near_keys: Keys, far_keys: Keys) -> tuple[Indices, Indices, Ind
     repeated = crowding[near_keys[crowding] == near_keys[crowded]]
 
     candidate = table[_places(far_keys, bits)]
-    found = near_keys[candidate] == far_keys
-    copies = np.bincount(candidate[found], minlength=count)
+    is_equal = near_keys[candidate] == far_keys
+    copies = np.bincount(candidate[is_equal], minlength=count)
     open_near = copies > 1
     open_near[crowded] = True
     open_near[repeated] = True
-    paired = found & ~open_near[candidate]
+    paired = is_equal & ~open_near[candidate]
     return (
         candidate[paired].astype(np.int64),
         np.flatnonzero(paired),

@@ -1,5 +1,4 @@
-"""What the packets of each protocol say: a module a protocol, each with one reader.
+"""Packets as messages of their protocol, with tshark: dissected, in order, as a ladder, with the termination phase.
 
-The fields come from tshark or, where it knows none, from scapy layers and a few octets; fetching them is left to
-dissection.py.
+The fields of each protocol belong to `captures.protocols.readers`.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from multiprocessing import get_context
@@ -11,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from captures.protocols.dissector import NOT_TSHARKS, Dissector, parse_dissector
-from captures.protocols.tshark import NoDissection
-from captures.session import Session
+from captures.protocols.readers.saratoga_packets import NotSaratoga, read_packet
+from captures.protocols.tshark import NoDissection, default_settings
+from captures.session.session import Session
 
 _DETAILS_S = 120
 """How long the child may take."""
@@ -23,8 +23,8 @@ def packet_details(
 ) -> dict[int, dict[str, Any]]:
     """All that pyshark shows of chosen frames (numbers from 1): layer by layer, field by field, as nested dicts.
 
-    Saratoga, which tshark does not have, is shown by the scapy layer, as `saratoga`. Raises ValueError on options that
-    are not known, NoDissection where the child fails or takes too long.
+    Saratoga, which tshark does not have, is read here, as `saratoga`. Raises ValueError on unknown options,
+    NoDissection if the child fails or takes too long.
     """
     work = partial(_details, str(capture), tuple(frames), session, parse_dissector(options))
     with get_context("spawn").Pool(1) as child:  # pyshark has an event loop of its own, which must not meet another
@@ -41,17 +41,16 @@ def _details(
     """Runs in the child."""
     import pyshark
 
-    with tempfile.TemporaryDirectory() as settings:
-        os.environ["WIRESHARK_CONFIG_DIR"] = settings
-        with pyshark.FileCapture(
-            capture,
-            display_filter=f"frame.number in {{{', '.join(map(str, frames))}}}",
-            use_json=True,
-            keep_packets=False,
-            custom_parameters=dissector.options(session, NOT_TSHARKS),
-            override_prefs={"tcp.desegment_tcp_streams": "FALSE"},
-        ) as packets:
-            return {int(packet.number): _layers(packet, dissector) for packet in packets}
+    os.environ.update(default_settings())
+    with pyshark.FileCapture(
+        capture,
+        display_filter=f"frame.number in {{{', '.join(map(str, frames))}}}",
+        use_json=True,
+        keep_packets=False,
+        custom_parameters=dissector.options(session, NOT_TSHARKS),
+        override_prefs={"tcp.desegment_tcp_streams": "FALSE"},
+    ) as packets:
+        return {int(packet.number): _layers(packet, dissector) for packet in packets}
 
 
 def _layers(packet: Any, dissector: Dissector) -> dict[str, Any]:
@@ -65,13 +64,11 @@ def _layers(packet: Any, dissector: Dissector) -> dict[str, Any]:
 
 
 def _saratoga(payload: bytes) -> dict[str, str]:
-    from captures.protocols.saratoga_layer import Saratoga as SaratogaLayer
-
     try:
-        seen = SaratogaLayer(payload)
-    except Exception as error:  # scapy raises whatever the octets provoke
+        read = read_packet(payload)
+    except NotSaratoga as error:
         return {"malformed": str(error)}
-    return {"message": seen.name} | {name: str(value) for name, value in seen.fields.items()}
+    return {"message": read.kind} | {name: str(value) for name, value in read.fields.items()}
 
 
 def _plain(value: Any) -> Any:

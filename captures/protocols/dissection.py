@@ -1,4 +1,8 @@
-"""Dissecting the session's packets: each with what tshark tells of it, and with the reader of its protocol."""
+"""Dissecting the session's packets: each with the reader of its protocol, and with the fields that this asks for.
+
+A reader takes the fields of the usual messages of its protocol from the octets themselves; tshark, which takes longer
+to start than to dissect a thousand packets, has to tell those of all others.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from captures.frames.columns import TCP, Columns, Kind
-from captures.protocols.bundles import Bundles
-from captures.protocols.cfdp import Cfdp
+from captures.frames.columns import Columns
+from captures.frames.decoding import TCP, Kind
+from captures.protocols.datagrams import plain_datagrams
 from captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector, Transport
-from captures.protocols.ltp import Ltp
-from captures.protocols.norm import Norm
-from captures.protocols.others import Datagrams, Udt, Uftp
-from captures.protocols.quic import Quic
-from captures.protocols.reading import Packet, Reader
-from captures.protocols.saratoga import Saratoga
-from captures.protocols.tcp import Tcp
-from captures.protocols.tshark import NoDissection, ip_packets, told_fields
-from captures.session import Host, Session, sent_by
+from captures.protocols.readers.bundles import Bundles
+from captures.protocols.readers.cfdp import Cfdp
+from captures.protocols.readers.ltp import Ltp
+from captures.protocols.readers.norm import Norm
+from captures.protocols.readers.others import Datagrams, Udt, Uftp
+from captures.protocols.readers.quic import Quic
+from captures.protocols.readers.reader import Packet, Reader
+from captures.protocols.readers.saratoga import Saratoga
+from captures.protocols.readers.tcp import Tcp
+from captures.protocols.tshark import NoDissection, ip_packets, tshark_fields
+from captures.session.session import Host, Session, sent_by
+
+Rows = NDArray[np.int64]
 
 _HOSTS: tuple[Host, ...] = ("sender", "receiver")
 
@@ -59,14 +68,16 @@ _UDP_HEADER_BYTES, _IPV6_HEADER_BYTES = 8, 40
 _FRAGMENT_OFFSET_AT = 6
 """In IPv4's header; whether tshark tells it in octets or in units of eight depends on its version."""
 _ROWS_AT_ONCE = 4096
+_ROWS_BETWEEN_TSHARKS = 32_768
+"""Each so many rows start a tshark, if it is needed for any of them: they are in memory together."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Dissected:
-    """A packet of the session with what tshark says of it.
+    """A packet of the session with its fields.
 
     `row` is its row in the columns, `reader` that of its protocol. `malformed` says that tshark could not read it.
-    `checksums` say whether that of its IPv4 header is right, and that of UDP or TCP: None where there is none, or not
+    `checksums` say whether that of its IPv4 header is right, and that of UDP or TCP: None if there is none, or not
     all that it covers was captured. `fragment` is a fragment's IPv4 identification, and `fragment_at` where in the
     datagram, its UDP header not counted, its octets begin: 0 in the first.
     """
@@ -80,57 +91,113 @@ class Dissected:
     fragment_at: int
 
 
-def dissect(columns: Columns, session: Session, dissector: Dissector) -> Iterator[Dissected]:
-    """The session's packets in the capture's order.
+def dissect(
+    columns: Columns, session: Session, dissector: Dissector, by_tshark_alone: bool = False
+) -> Iterator[Dissected]:
+    """The session's packets in the capture's order; `by_tshark_alone` asks tshark for all fields.
 
-    Raises NoDissection where tshark is missing or fails, or frames of several link types are in one capture; OSError
-    where it cannot be read.
+    Raises NoDissection if tshark is needed, and missing or fails, or frames of several link types are in one capture;
+    OSError where it cannot be read.
     """
     if not columns.link_type and len(columns):
         raise NoDissection(
-            f"{columns.path}: has frames of several link types; split it by interface: "
+            f"{columns.path}: frames of several link types: split it by interface: "
             "tshark -r IN -Y frame.interface_id==0 -w OUT"
         )
-    hosts = {host: sent_by(columns, session, host) for host in _HOSTS}
-    rows = np.flatnonzero(hosts["sender"] | hosts["receiver"])
+    is_sender = sent_by(columns, session, "sender")
+    rows = np.flatnonzero(is_sender | sent_by(columns, session, "receiver"))
     if not len(rows):
         return
     readers = _Readers(dissector)
-    fields = (*_FIELDS, *dict.fromkeys(field for reader in readers.all() for field in reader.FIELDS))
-    options = dissector.options(session, (*NOT_TSHARKS, "bundle"), left_alone=("tcp",))
-    lines = told_fields(columns, rows, [*_NO_BUNDLES, *options], fields)
-    for first in range(0, len(rows), _ROWS_AT_ONCE):
-        some = rows[first : first + _ROWS_AT_ONCE]
-        for row, (octets, wire_bytes), values in zip(some.tolist(), ip_packets(columns, some), lines, strict=False):
-            host: Host = "sender" if hosts["sender"][row] else "receiver"
-            told = dict(zip(fields, values, strict=True))
-            transport: Transport = "tcp" if columns.protocol[row] == TCP else "udp"
-            if columns.network[row] == 6 and columns.kind[row] == Kind.FRAGMENT:
-                yield _fragment_of_ipv6(row, host, octets, told, readers)
-            else:
-                yield _dissected(row, _Frame(host, transport, octets, wire_bytes, told), readers)
+    capture = _Capture(columns, is_sender, session, readers)
+    if by_tshark_alone or readers.need_tshark or (columns.protocol[rows] == TCP).any():
+        yield from capture.by_tshark(rows)
+        return
+    for first in range(0, len(rows), _ROWS_BETWEEN_TSHARKS):
+        yield from capture.by_octets(rows[first : first + _ROWS_BETWEEN_TSHARKS])
+
+
+@dataclass(frozen=True)
+class _Capture:
+    """The packets of a capture, of which each row of `is_sender` says whether the sender sent it."""
+
+    columns: Columns
+    is_sender: NDArray[np.bool_]
+    session: Session
+    readers: _Readers
+
+    def by_octets(self, rows: Rows) -> Iterator[Dissected]:
+        """The packets in these rows: those that a reader knows by their octets, and by tshark the others."""
+        datagrams = plain_datagrams(self.columns, rows)
+        ports = zip(self.columns.source_port[rows].tolist(), self.columns.destination_port[rows].tolist(), strict=True)
+        senders = self.is_sender[rows].tolist()
+        dissected: list[Dissected | None] = []
+        for row, datagram, (source, destination), is_sender in zip(
+            rows.tolist(), datagrams, ports, senders, strict=True
+        ):
+            if datagram is None:
+                dissected.append(None)
+                continue
+            reader = self.readers.of("udp", source, destination)
+            payload, payload_bytes = datagram.payload, datagram.payload_bytes
+            fields = reader.fields(payload, payload_bytes)
+            if fields is None:
+                dissected.append(None)
+                continue
+            packet = Packet(_HOSTS[not is_sender], payload, payload_bytes, payload_bytes, fields)
+            dissected.append(Dissected(row, packet, reader, False, datagram.checksums, None, 0))
+        others = self.by_tshark(rows[[packet is None for packet in dissected]])
+        for each in dissected:
+            yield each or next(others)
+
+    def by_tshark(self, rows: Rows) -> Iterator[Dissected]:
+        """The packets in these rows."""
+        if not len(rows):
+            return
+        columns, readers = self.columns, self.readers
+        fields = (*_FIELDS, *dict.fromkeys(field for reader in readers.all() for field in reader.FIELDS))
+        options = readers.dissector.options(self.session, (*NOT_TSHARKS, "bundle"), left_alone=("tcp",))
+        lines = tshark_fields(columns, rows, [*_NO_BUNDLES, *options], fields)
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            some = rows[first : first + _ROWS_AT_ONCE]
+            for row, (octets, wire_bytes), values in zip(some.tolist(), ip_packets(columns, some), lines, strict=False):
+                host = _HOSTS[not self.is_sender[row]]
+                field_values = dict(zip(fields, values, strict=True))
+                transport: Transport = "tcp" if columns.protocol[row] == TCP else "udp"
+                if columns.network[row] == 6 and columns.kind[row] == Kind.FRAGMENT:
+                    yield _fragment_of_ipv6(row, host, octets, field_values, readers)
+                else:
+                    yield _dissected(row, _Frame(host, transport, octets, wire_bytes, field_values), readers)
 
 
 class _Readers:
     """One reader of each protocol for the whole session."""
 
     def __init__(self, dissector: Dissector) -> None:
-        self._dissector = dissector
+        self.dissector = dissector
         names = dissector.names()
         self._by_name: dict[str, Reader] = {name: make() for name, make in _READERS.items() if name in names}
         if "ltp" in names:
             self._by_name["ltp"] = Ltp(names_bundles="bundle" in names)
         self._tcp = {is_file: Tcp(is_file) for is_file in (True, False)}
         self._datagrams = Datagrams()
+        self._of_ports: dict[tuple[Transport, int, int], Reader] = {}
+
+    @property
+    def need_tshark(self) -> bool:
+        """Whether one of them cannot do without."""
+        return not self._by_name or any(reader.NEEDS_TSHARK for reader in self._by_name.values())
 
     def all(self) -> list[Reader]:
         return [*self._by_name.values(), self._tcp[True]]
 
     def of(self, transport: Transport, source_port: int, destination_port: int) -> Reader:
-        name = self._dissector.protocol(transport, destination_port, source_port)
-        if transport == "tcp":
-            return self._tcp[name == LEFT_ALONE]
-        return self._by_name.get(name, self._datagrams)
+        ports = transport, source_port, destination_port
+        if ports not in self._of_ports:
+            name = self.dissector.protocol(transport, destination_port, source_port)
+            of_name = self._by_name.get(name, self._datagrams)
+            self._of_ports[ports] = self._tcp[name == LEFT_ALONE] if transport == "tcp" else of_name
+        return self._of_ports[ports]
 
 
 @dataclass(frozen=True)
@@ -141,16 +208,18 @@ class _Frame:
     transport: Transport
     octets: bytes
     wire_bytes: int
-    told: dict[str, str]
+    field_values: dict[str, str]
 
     def number(self, name: str) -> int:
-        """The outermost of a field's values, 0 where there is none."""
-        return int(self.told[name].partition(",")[0] or "0", 0)
+        """The outermost of a field's values, 0 if there is none."""
+        return int(self.field_values[name].partition(",")[0] or "0", 0)
 
 
-def _fragment_of_ipv6(row: int, host: Host, octets: bytes, told: dict[str, str], readers: _Readers) -> Dissected:
+def _fragment_of_ipv6(
+    row: int, host: Host, octets: bytes, field_values: dict[str, str], readers: _Readers
+) -> Dissected:
     """Only that it is one: the place of anything in it is not looked for."""
-    packet = Packet(host, b"", len(octets), len(octets), told)
+    packet = Packet(host, b"", len(octets), len(octets), field_values)
     return Dissected(row, packet, readers.of("udp", 0, 0), False, (None, None), "", 1)
 
 
@@ -164,7 +233,7 @@ class _Span:
 
 
 def _dissected(row: int, frame: _Frame, readers: _Readers) -> Dissected:
-    is_ipv6 = bool(frame.told["ipv6.plen"])
+    is_ipv6 = bool(frame.field_values["ipv6.plen"])
     ip_bytes = _IPV6_HEADER_BYTES + frame.number("ipv6.plen") if is_ipv6 else frame.number("ip.len") or frame.wire_bytes
     offset = b"" if is_ipv6 else frame.octets[_FRAGMENT_OFFSET_AT : _FRAGMENT_OFFSET_AT + 2]
     fragment_at = 8 * (int.from_bytes(offset, "big") & 0x1FFF)
@@ -177,20 +246,20 @@ def _dissected(row: int, frame: _Frame, readers: _Readers) -> Dissected:
         length = min(frame.number("tcp.len"), ip_bytes)
         span = _Span(ip_bytes - length, length, length)
     payload = frame.octets[span.begin : span.begin + span.payload_bytes]
-    packet = Packet(frame.host, payload, span.payload_bytes, span.datagram_bytes, frame.told)
+    packet = Packet(frame.host, payload, span.payload_bytes, span.datagram_bytes, frame.field_values)
     ports = (frame.number(f"{frame.transport}.{port}") for port in ("srcport", "dstport"))
     reader = readers.of(frame.transport, *ports)
-    is_layer_there = not reader.LAYER or reader.LAYER in frame.told["frame.protocols"].split(":")
-    is_wrong = bool(frame.told["_ws.malformed"]) and not packet.cut
+    is_layer_there = not reader.LAYER or reader.LAYER in frame.field_values["frame.protocols"].split(":")
+    is_wrong = bool(frame.field_values["_ws.malformed"]) and not packet.cut
     is_cut = len(frame.octets) < min(frame.wire_bytes, ip_bytes)
-    of_transport = "" if is_cut else frame.told[f"{frame.transport}.checksum.status"]
+    of_transport = "" if is_cut else frame.field_values[f"{frame.transport}.checksum.status"]
     return Dissected(
         row=row,
         packet=packet,
         reader=reader,
         malformed=not fragment_at and (not is_layer_there or is_wrong),
-        checksums=(_CHECKSUMS.get(frame.told["ip.checksum.status"]), _CHECKSUMS.get(of_transport)),
-        fragment=frame.told["ip.id"] if is_fragment else None,
+        checksums=(_CHECKSUMS.get(frame.field_values["ip.checksum.status"]), _CHECKSUMS.get(of_transport)),
+        fragment=frame.field_values["ip.id"] if is_fragment else None,
         fragment_at=max(fragment_at - _UDP_HEADER_BYTES, 0),
     )
 

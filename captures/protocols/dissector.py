@@ -1,6 +1,6 @@
 """Which protocol is looked for on which port of a session, in options of tshark as a profile's `dissector` has them.
 
-Running tshark is left to tshark.py, what the protocols say to captures.protocols.
+Running tshark belongs to tshark.py, what the protocols say to captures.protocols.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from captures.ports import Ports, is_among
-from captures.session import Session
+from captures.session.ports import Ports, is_among
+from captures.session.session import Session
 
 Transport = Literal["udp", "tcp"]
 
@@ -40,7 +40,7 @@ class Dissector:
     preferences: tuple[str, ...]
 
     def protocol(self, transport: Transport, *ports: int) -> str:
-        """The protocol on the first of the ports that has one; empty where none is named."""
+        """The protocol on the first of the ports that has one; empty if none is named."""
         for port in ports:
             if (transport, port) in self.ports:
                 return self.ports[transport, port]
@@ -80,8 +80,8 @@ def parse_dissector(options: Sequence[str]) -> Dissector:
         value = next(words, None)
         if option not in ("-d", "--enable-heuristic", "-o") or value is None:
             raise ValueError(
-                f"dissector: got {option!r}{'' if value else ' without a value'}, "
-                "wanted -d, --enable-heuristic or -o, each with its value"
+                f"dissector: expected -d, --enable-heuristic or -o, each with its value, got {option!r}"
+                f"{'' if value else ' without a value'}"
             )
         if option == "-o":
             preferences.append(value)
@@ -90,5 +90,5 @@ def parse_dissector(options: Sequence[str]) -> Dissector:
         elif match := _DECODE_AS.fullmatch(value):
             ports[match[1], int(match[2])] = match[3]  # type: ignore[index]
         else:
-            raise ValueError(f"dissector: got -d {value!r}, wanted udp.port==5000,ltp or tcp.port==5000,data")
+            raise ValueError(f"dissector: -d: expected udp.port==5000,ltp or tcp.port==5000,data, got {value!r}")
     return Dissector(ports, tuple(heuristics), tuple(preferences))

@@ -1,6 +1,6 @@
 """The session as a ladder: each message with the times at which it left one host and arrived at the other.
 
-Values only; drawing them is left to reports.ladder.
+Values only; drawing them belongs to reports.ladder.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from captures.frames.columns import Columns
-from captures.matches.matching import INTACT, Delivery
-from captures.protocols.coverage import Coverage
+from captures.matches.delivery import INTACT, Delivery
 from captures.protocols.messages import Message
+from captures.protocols.readers.coverage import Coverage
 from captures.protocols.termination import ALIKE, LEAD, MOST, left_out_text, termination_start, thinned
-from captures.session import Host
+from captures.session.session import Host
 
 Kind = Literal["new data", "data again", "of the sender", "of the receiver"]
 
@@ -57,24 +57,24 @@ def rungs(
 ) -> list[Rung]:
     """The rungs of the sender's messages (from its own capture) and of the receiver's (from its own), as they left."""
     coverage = Coverage()
-    climbed = _rungs_one_way(sent, at_receiver, forward, coverage) + _rungs_one_way(
+    rungs = _rungs_one_way(sent, at_receiver, forward, coverage) + _rungs_one_way(
         answered, at_sender, reverse, coverage
     )
-    return sorted(climbed, key=lambda rung: rung.left_ns)
+    return sorted(rungs, key=lambda rung: rung.left_ns)
 
 
-def _rungs_one_way(found: Sequence[Message], far: Columns, delivery: Delivery, coverage: Coverage) -> list[Rung]:
+def _rungs_one_way(messages: Sequence[Message], far: Columns, delivery: Delivery, coverage: Coverage) -> list[Rung]:
     copies: dict[int, list[tuple[int, bool]]] = defaultdict(list)
     for pair in range(len(delivery.sent)):
         arrival_ns = int(far.time_ns[delivery.delivered[pair]])
         copies[int(delivery.sent[pair])].append((arrival_ns, bool(delivery.flipped_bit[pair] != INTACT)))
-    climbed = []
-    for message in found:
+    rungs = []
+    for message in messages:
         arrivals = sorted(copies[message.frame - 1])
         is_damaged = bool(arrivals) and arrivals[0][1]
         times_ns = tuple(time_ns for time_ns, _ in arrivals)
-        climbed.append(Rung(message, message.time_ns, times_ns, is_damaged, _kind(message, coverage)))
-    return climbed
+        rungs.append(Rung(message, message.time_ns, times_ns, is_damaged, _kind(message, coverage)))
+    return rungs
 
 
 def _kind(message: Message, coverage: Coverage) -> Kind:
@@ -88,20 +88,20 @@ def _kind(message: Message, coverage: Coverage) -> Kind:
     return "of the sender"
 
 
-def ending(climbed: Sequence[Rung], lead: int = LEAD, alike: int = ALIKE, most: int = MOST) -> list[Step]:
+def ending(rungs: Sequence[Rung], lead: int = LEAD, alike: int = ALIKE, most: int = MOST) -> list[Step]:
     """The termination phase of a ladder, thinned out: captures.protocols.termination says how."""
-    start = termination_start([rung.message for rung in climbed], lead)
-    return thin(climbed[start:], alike, most)
+    start = termination_start([rung.message for rung in rungs], lead)
+    return thin(rungs[start:], alike, most)
 
 
-def thin(climbed: Sequence[Rung], alike: int = ALIKE, most: int = MOST) -> list[Step]:
+def thin(rungs: Sequence[Rung], alike: int = ALIKE, most: int = MOST) -> list[Step]:
     """The rungs with those left out that are like others before them."""
     steps: list[Step] = []
-    for step in thinned([rung.message for rung in climbed], alike, most):
+    for step in thinned([rung.message for rung in rungs], alike, most):
         if isinstance(step, int):
-            steps.append(climbed[step])
+            steps.append(rungs[step])
             continue
-        hidden = [climbed[index] for index in step]
+        hidden = [rungs[index] for index in step]
         text = left_out_text([rung.message for rung in hidden])
         by_sender = sum(rung.message.host == "sender" for rung in hidden)
         host: Host = "sender" if 2 * by_sender >= len(hidden) else "receiver"

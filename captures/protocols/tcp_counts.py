@@ -17,7 +17,7 @@ from typing import IO
 from pydantic import BaseModel, ConfigDict
 
 from captures.protocols.tshark import NoDissection, default_settings, find_tshark
-from captures.session import Host, Session, summary_filter
+from captures.session.session import Host, Session, summary_filter
 
 _LABELS = {
     "sender": ("retransmission", "out_of_order", "spurious_retransmission", "window_full"),
@@ -91,19 +91,18 @@ def count_tcp(sender_pcap: Path, session: Session) -> TcpCounts:
 def _run(command: list[str], output: IO[str], pcap: Path) -> None:
     limit_s = _STARTING_S + pcap.stat().st_size / _SHORTEST_RECORD_BYTES / _LEAST_PACKETS_PER_S
     try:
-        with default_settings() as environment:
-            done = subprocess.run(
-                command,
-                stdout=output,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                timeout=limit_s,
-                check=False,
-                env=environment,
-            )
+        done = subprocess.run(
+            command,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            timeout=limit_s,
+            check=False,
+            env=default_settings(),
+        )
     except subprocess.TimeoutExpired as problem:
-        raise NoDissection(f"tshark gave no end within {limit_s:.0f} s of {pcap}") from problem
+        raise NoDissection(f"{pcap}: tshark did not finish within {limit_s:.0f} s") from problem
     if done.returncode != 0 and _CUT_SHORT not in done.stderr:
         raise NoDissection(f"{pcap}: tshark cannot read it: {done.stderr.strip()[-300:]}")
 

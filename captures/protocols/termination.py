@@ -12,8 +12,8 @@ from ipaddress import IPv4Address
 from itertools import pairwise
 
 from captures.frames.columns import Columns
-from captures.protocols.coverage import Coverage
 from captures.protocols.messages import Message
+from captures.protocols.readers.coverage import Coverage
 
 LEAD = 3
 """So many messages before the last new data are shown too."""
@@ -25,15 +25,15 @@ _LAST = 10
 """Of which at the end, where there are too many."""
 
 
-def last_new_data(found: Sequence[Message]) -> int | None:
+def last_new_data(messages: Sequence[Message]) -> int | None:
     """The index of the last message with bytes of the file that none before it carried; None if none carries any.
 
     Of messages whose bytes are not placed, those count that are at least half as long as the longest of them and not
     known to be sent again: the others are mostly acknowledgements that are encrypted, and greetings.
     """
-    longest = max((message.payload_bytes for message in found if message.unplaced), default=0)
+    longest = max((message.payload_bytes for message in messages if message.unplaced), default=0)
     coverage, last = Coverage(), None
-    for index, message in enumerate(found):
+    for index, message in enumerate(messages):
         if message.first_byte is not None:
             if coverage.add(message.first_byte, message.first_byte + message.byte_count):
                 last = index
@@ -42,13 +42,13 @@ def last_new_data(found: Sequence[Message]) -> int | None:
     return last
 
 
-def termination_start(found: Sequence[Message], lead: int = LEAD) -> int:
+def termination_start(messages: Sequence[Message], lead: int = LEAD) -> int:
     """The index where the termination phase begins: `lead` messages before the last new data."""
-    last = last_new_data(found)
-    return max((len(found) if last is None else last) - lead, 0)
+    last = last_new_data(messages)
+    return max((len(messages) if last is None else last) - lead, 0)
 
 
-def thinned(found: Sequence[Message], alike: int = ALIKE, most: int = MOST) -> list[int | tuple[int, ...]]:
+def thinned(messages: Sequence[Message], alike: int = ALIKE, most: int = MOST) -> list[int | tuple[int, ...]]:
     """Which messages to show, by index, and between them, in tuples, those to leave out.
 
     Messages are alike if host and name are the same. The first `alike` of each sort are shown, the last of all,
@@ -56,9 +56,9 @@ def thinned(found: Sequence[Message], alike: int = ALIKE, most: int = MOST) -> l
     """
     counts: Counter[tuple[str, str]] = Counter()
     shown: list[int] = []
-    for index, message in enumerate(found):
+    for index, message in enumerate(messages):
         counts[message.host, message.name] += 1
-        if counts[message.host, message.name] <= alike or index == len(found) - 1:
+        if counts[message.host, message.name] <= alike or index == len(messages) - 1:
             shown.append(index)
     alone = [index + 1 for index, next_shown in pairwise([-1, *shown]) if next_shown - index == 2]
     shown = sorted(shown + alone)
@@ -83,10 +83,10 @@ def left_out_text(left_out: Sequence[Message]) -> str:
 
 
 def termination_lines(
-    columns: Columns, found: Sequence[Message], lead: int = LEAD, alike: int = ALIKE, most: int = MOST
+    columns: Columns, messages: Sequence[Message], lead: int = LEAD, alike: int = ALIKE, most: int = MOST
 ) -> list[str]:
-    """The termination phase of a capture, a line a packet; `found` are its messages. Times are UTC."""
-    ending = found[termination_start(found, lead) :]
+    """The termination phase of a capture, a line a packet; `messages` are its messages. Times are UTC."""
+    ending = messages[termination_start(messages, lead) :]
     return [
         _line(columns, ending[step])
         if isinstance(step, int)

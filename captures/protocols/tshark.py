@@ -13,7 +13,6 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache, partial
 from threading import Thread, Timer
 from typing import IO
@@ -23,7 +22,8 @@ from numpy.typing import NDArray
 
 from captures.files.blocks import ETHERNET, RAW_IP
 from captures.files.pcap import read_frames
-from captures.frames.columns import ETHERNET_BYTES, Columns
+from captures.frames.columns import Columns
+from captures.frames.decoding import ETHERNET_BYTES
 from captures.frames.slow_frames import find_network
 
 Rows = NDArray[np.int64]
@@ -42,21 +42,25 @@ _SECONDS, _SECONDS_A_PACKET = 60, 0.01
 """How long tshark may take: it was seen to take 40 µs a packet."""
 
 
+NO_SETTINGS = "/nonexistent"
+"""The directory of tshark's settings: it does not exist, so a process that is killed leaves none behind."""
+
+
 class NoDissection(RuntimeError):
     """The packets could not be dissected; the text says why and what to do."""
 
 
-def told_fields(columns: Columns, rows: Rows, options: Sequence[str], fields: Sequence[str]) -> Iterator[list[str]]:
+def tshark_fields(columns: Columns, rows: Rows, options: Sequence[str], fields: Sequence[str]) -> Iterator[list[str]]:
     """The fields of the packets in these rows, as text, packet by packet.
 
-    Raises NoDissection where tshark is missing or does not tell of all of them, OSError where the capture cannot be
+    Raises NoDissection if tshark is missing or does not tell of all of them, OSError if the capture cannot be
     read.
     """
     command = [find_tshark(), "-n", "-r", "-", *_OPTIONS, *options, "-T", "fields", "-E", "separator=/t"]
     command += [part for field in fields for part in ("-e", field)]
-    with default_settings() as environment, tempfile.TemporaryFile() as complaints:
+    with tempfile.TemporaryFile() as complaints:
         with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, env=environment
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, env=default_settings()
         ) as tshark:
             assert tshark.stdin is not None and tshark.stdout is not None
             feeding = Thread(target=partial(_feed, tshark.stdin, columns, rows), daemon=True)
@@ -79,10 +83,10 @@ def told_fields(columns: Columns, rows: Rows, options: Sequence[str], fields: Se
                 status = tshark.wait()
         if count < len(rows):
             complaints.seek(0)
-            said = complaints.read().decode("utf-8", "replace").strip().splitlines()
+            errors = complaints.read().decode("utf-8", "replace").strip().splitlines()
             raise NoDissection(
-                f"{columns.path}: tshark told of {count} of {len(rows)} packets and ended with status {status}: "
-                f"{said[-1] if said else 'it said nothing'}; try it by hand: {' '.join(command[:1] + list(options))}"
+                f"{columns.path}: tshark dissected {count} of {len(rows)} packets and exited with status {status}: "
+                f"{errors[-1] if errors else 'no message'}; try it by hand: {' '.join(command[:1] + list(options))}"
             )
 
 
@@ -117,23 +121,21 @@ def ip_packets(columns: Columns, rows: Rows) -> list[tuple[bytes, int]]:
     return packets
 
 
-@contextmanager
-def default_settings() -> Iterator[dict[str, str]]:
+def default_settings() -> dict[str, str]:
     """An environment in which tshark finds none of the user's settings, which would change what is read."""
-    with tempfile.TemporaryDirectory() as settings:
-        yield os.environ | {"WIRESHARK_CONFIG_DIR": settings}
+    return os.environ | {"WIRESHARK_CONFIG_DIR": NO_SETTINGS}
 
 
 @cache
 def tshark_version() -> str:
-    """The first line that tshark says of itself. Raises NoDissection where there is none."""
+    """The first line of `tshark --version`. Raises NoDissection if there is none."""
     told = subprocess.run([find_tshark(), "--version"], capture_output=True, text=True, check=False, timeout=_SECONDS)
     return told.stdout.partition("\n")[0]
 
 
 def find_tshark() -> str:
-    """Where the program is. Raises NoDissection where there is none."""
+    """Where the program is. Raises NoDissection if there is none."""
     path = shutil.which("tshark")
     if path is None:
-        raise NoDissection("tshark: not found on PATH; install it: apt-get install tshark")
+        raise NoDissection("tshark: not found on PATH: install it: apt-get install tshark")
     return path

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from captures.frames.columns import Columns, Kind
-from captures.kept import CAPTURES, Kept, load, load_or_make
-from captures.matches.matching import INTACT, Delivery
-from captures.pairs import load_or_match
+from captures.frames.columns import Columns
+from captures.frames.decoding import Kind
+from captures.matches.delivery import INTACT, Delivery
 from captures.protocols.messages import (
     Message,
     carried_file_bytes,
@@ -26,20 +25,22 @@ from captures.protocols.messages import (
 from captures.protocols.tcp_counts import TcpCounts, count_tcp
 from captures.protocols.termination import last_new_data, termination_lines
 from captures.protocols.tshark import tshark_version
-from captures.session import Host, Session
-from captures.summary import read_both
+from captures.session.session import Host, Session
+from captures.summary.derived_files import CAPTURES, DerivedFile, load, load_or_make
+from captures.summary.pairs import load_or_match
+from captures.summary.summary import read_both
 
 VIEW = "protocol.json"
 SCHEMA_VERSION = 1
 """Raised whenever a field or the meaning of one changes, for those who read the JSON."""
 
 
-class ProtocolView(Kept):
-    """What the messages of a run come to, each counted as it was sent, at the port of the host that sent it.
+class ProtocolView(DerivedFile):
+    """The messages of a run in numbers, each counted as it was sent, at the port of its host.
 
     `counts` and `wire_bytes` are by host and by the field's name of the message. `carried_file_bytes` are how many
     bytes of the file the sender's messages carried at least once, `repeated_file_bytes` how many it carried again;
-    None where the packets do not say where in the file their bytes belong, as are the times of the first and the last
+    None if the packets do not say where in the file their bytes belong, as are the times of the first and the last
     message with bytes that were new, at the sender's port. `termination` are the lines of the last phase, as tcpdump
     would print them, with names. `tcp` is what the session's TCP segments at the sender's port say, if it has any.
     """
@@ -57,7 +58,7 @@ class ProtocolView(Kept):
 
 
 @dataclass(frozen=True)
-class Heard:
+class Exchange:
     """The messages of a session as each port of the emulator saw them, in the order of time."""
 
     at_sender: list[Message]
@@ -79,17 +80,17 @@ class Heard:
         return self.of_sender + self.of_receiver
 
 
-def hear(
+def read_exchange(
     at_sender: Columns,
     at_receiver: Columns,
     deliveries: tuple[Delivery, Delivery],
     session: Session,
     dissector: Sequence[str],
-) -> Heard:
-    """The messages in both captures. Raises ValueError where the dissector's options are not known, NoDissection,
+) -> Exchange:
+    """The messages in both captures. Raises ValueError if the dissector's options are not known, NoDissection,
     OSError."""
     forward, reverse = deliveries
-    return Heard(
+    return Exchange(
         messages(at_sender, session, dissector, _damaged(reverse)),
         messages(at_receiver, session, dissector, _damaged(forward)),
     )
@@ -101,10 +102,10 @@ def _damaged(delivery: Delivery) -> list[int]:
     return rows
 
 
-def view(heard: Heard, at_sender: Columns, session: Session, dissector: Sequence[str]) -> ProtocolView:
-    """The view of what was heard. Raises NoDissection, OSError."""
-    sent = heard.sent
-    data = [message for message in heard.of_sender if message.byte_count]
+def view(exchange: Exchange, at_sender: Columns, session: Session, dissector: Sequence[str]) -> ProtocolView:
+    """The view of the messages. Raises NoDissection, OSError."""
+    sent = exchange.sent
+    data = [message for message in exchange.of_sender if message.byte_count]
     carried_bytes = carried_file_bytes(sent)
     are_placed = carried_bytes is not None
     last = last_new_data(data)
@@ -116,19 +117,21 @@ def view(heard: Heard, at_sender: Columns, session: Session, dissector: Sequence
         repeated_file_bytes=repeated_file_bytes(sent),
         first_data_ns=data[0].time_ns if data and are_placed else None,
         last_new_data_ns=data[last].time_ns if last is not None and are_placed else None,
-        termination=termination_lines(at_sender, heard.at_sender),
+        termination=termination_lines(at_sender, exchange.at_sender),
         tcp=count_tcp(at_sender.path, session) if session.tcp_ports and (at_sender.kind == Kind.TCP).any() else None,
     )
 
 
 def load_or_view(run_dir: Path, session: Session, dissector: Sequence[str]) -> ProtocolView:
     """The view of the run in `run_dir`: the kept one while captures, dissector and code are those that it was made
-    from, else a new one, which is then kept. Raises what `hear` and `view` do."""
+    from, else a new one, which is then kept. Raises what `read_exchange` and `view` do."""
 
     def make() -> ProtocolView:
         at_sender, at_receiver = read_both(*(run_dir / name for name in CAPTURES))
         deliveries = load_or_match(run_dir, at_sender, at_receiver, session)
-        return view(hear(at_sender, at_receiver, deliveries, session, dissector), at_sender, session, dissector)
+        return view(
+            read_exchange(at_sender, at_receiver, deliveries, session, dissector), at_sender, session, dissector
+        )
 
     arguments = [session.model_dump(mode="json"), list(dissector), tshark_version()]
     return load_or_make(run_dir / VIEW, ProtocolView, arguments, make)
@@ -136,5 +139,5 @@ def load_or_view(run_dir: Path, session: Session, dissector: Sequence[str]) -> P
 
 def load_view(run_dir: Path) -> ProtocolView | None:
     """The kept view as it is; None if there is none, or a damaged one, or one of another form."""
-    found = load(run_dir / VIEW, ProtocolView)
-    return found if found and found.schema_version == SCHEMA_VERSION else None
+    stored = load(run_dir / VIEW, ProtocolView)
+    return stored if stored and stored.schema_version == SCHEMA_VERSION else None

@@ -1,1 +1,4 @@
-"""Traces of a transfer: what was sent, delivered, waiting, lost and acknowledged at each moment."""
+"""Traces of a transfer over time: bytes sent, delivered, queued, lost and acknowledged.
+
+Drawing them belongs to `reports.sessions`.
+"""

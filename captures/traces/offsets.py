@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.frames.columns import TCP, Columns
-from captures.protocols.coverage import Coverage
+from captures.frames.columns import Columns, by_time
+from captures.frames.decoding import TCP
+from captures.protocols.readers.coverage import Coverage
 
 if TYPE_CHECKING:
     from captures.protocols.messages import Message
@@ -106,26 +107,21 @@ def _of_tcp(
     )
 
     source, destination = divmod(int(connections[fullest]), 1 << 16)
-    said = by_time(capture, from_receiver)
+    replies = by_time(capture, from_receiver)
     acknowledges = (
-        (capture.protocol[said] == TCP)
-        & (_ports(capture, said) == destination << 16 | source)
-        & (capture.tcp_flags[said] & _ACK > 0)
+        (capture.protocol[replies] == TCP)
+        & (_ports(capture, replies) == destination << 16 | source)
+        & (capture.tcp_flags[replies] & _ACK > 0)
     )
-    said = said[acknowledges]
-    numbers = _unwrapped(capture.acknowledgment[said], base) - earlier
+    replies = replies[acknowledges]
+    numbers = _unwrapped(capture.acknowledgment[replies], base) - earlier
     behind_the_last = int(data.end_byte.max(initial=0))
     return data, Acknowledgements(
-        capture.time_ns[said] - first_ns,
-        said + 1,
-        capture.wire_bytes[said].astype(np.int64),
+        capture.time_ns[replies] - first_ns,
+        replies + 1,
+        capture.wire_bytes[replies].astype(np.int64),
         np.clip(numbers, 0, behind_the_last),
     )
-
-
-def by_time(capture: Columns, rows: Integers) -> Integers:
-    """The rows in the order in which they were captured."""
-    return rows[np.argsort(capture.time_ns[rows], kind="stable")]
 
 
 def _ports(capture: Columns, rows: Integers) -> Integers:
@@ -146,7 +142,7 @@ def _of_messages(messages: Iterable[Message], first_ns: int) -> tuple[FileData |
         for message in ordered
         if message.host == "sender" and message.first_byte is not None and message.byte_count > 0
     ]
-    said = [
+    replies = [
         (message.time_ns - first_ns, message.frame, message.wire_bytes, message.acknowledged_bytes)
         for message in ordered
         if message.host == "receiver" and message.acknowledged_bytes is not None
@@ -154,7 +150,7 @@ def _of_messages(messages: Iterable[Message], first_ns: int) -> tuple[FileData |
     unplaced = {message.frame for message in ordered if message.host == "sender" and message.unplaced}
     return (
         _file_data(np.array(parts, np.int64).T, len(unplaced)) if parts else None,
-        Acknowledgements(*np.array(said, np.int64).T) if said else None,
+        Acknowledgements(*np.array(replies, np.int64).T) if replies else None,
     )
 
 

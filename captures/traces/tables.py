@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.packets import Table
+from captures.accounting.packets import Table
 from captures.traces.throughput import Throughput, throughput
 from captures.traces.tracing import Delays, Traces, Way
 
@@ -27,11 +27,11 @@ def trace_rows(traces: Traces, interval_ns: int | None = None) -> dict[str, Tabl
             "byte_count": data.byte_count,
             "new_bytes": data.new_bytes,
         }
-    if (said := traces.acknowledgements) is not None:
+    if (acknowledgements := traces.acknowledgements) is not None:
         tables["acknowledgements"] = {
-            "time_s": said.arrived_ns / 1e9,
-            "frame": said.frame,
-            "acknowledged_bytes": said.acknowledged_bytes,
+            "time_s": acknowledgements.arrived_ns / 1e9,
+            "frame": acknowledgements.frame,
+            "acknowledged_bytes": acknowledgements.acknowledged_bytes,
         }
     for name, way in (("forward", traces.forward), ("reverse", traces.reverse)):
         if not (way.seen_departing and way.seen_arriving):

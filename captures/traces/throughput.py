@@ -27,7 +27,7 @@ class Throughput:
     All of an interval's packets are counted at the moment that they were captured, so the sum over the intervals is the
     sum over the packets. `new` are the sender's frames with data that had not been sent before, `again` those with data
     of which all had been; `acknowledging` the receiver's messages that say what has arrived, as they arrive at
-    the sender: of one capture alone, all as seen there. None where the packets do not say, or were not seen.
+    the sender: of one capture alone, all as seen there. None if the packets do not say, or were not seen.
     """
 
     interval_ns: int
@@ -63,14 +63,14 @@ def choose_interval_ns(length_ns: int, shortest_ns: float = 0) -> int:
 def throughput(traces: Traces, interval_ns: int | None = None) -> Throughput:
     """The bytes in each interval, of `interval_ns` or of `choose_interval_ns`.
 
-    Raises ValueError where that would be none, or more than a million.
+    Raises ValueError if that would be none, or more than a million.
     """
     if interval_ns is None:
         interval_ns = choose_interval_ns(traces.length_ns, shortest_interval_ns(traces))
     if interval_ns < 1 or traces.length_ns // interval_ns >= MOST_INTERVALS:
         raise ValueError(
-            f"an interval of {interval_ns} ns for a session of {traces.length_ns} ns: "
-            f"wanted one that is at least {traces.length_ns // MOST_INTERVALS + 1} ns"
+            f"interval: expected at least {traces.length_ns // MOST_INTERVALS + 1} ns for a session of "
+            f"{traces.length_ns} ns, got {interval_ns} ns"
         )
 
     count = traces.length_ns // interval_ns + 1
@@ -127,7 +127,7 @@ def _frames_with_new(data: FileData) -> tuple[Integers, Integers, NDArray[np.boo
     return data.sent_ns[first], data.wire_bytes[first], has_new
 
 
-def _once(said: Acknowledgements) -> tuple[Integers, Integers]:
+def _once(acknowledgements: Acknowledgements) -> tuple[Integers, Integers]:
     """When each frame with acknowledgements arrived, and its bytes: once, however many it carries."""
-    first = np.unique(said.frame, return_index=True)[1]
-    return said.arrived_ns[first], said.wire_bytes[first]
+    first = np.unique(acknowledgements.frame, return_index=True)[1]
+    return acknowledgements.arrived_ns[first], acknowledgements.wire_bytes[first]

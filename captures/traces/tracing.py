@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.frames.columns import Columns
-from captures.matches.matching import INTACT, Delivery, without
-from captures.session import Host, Session, sent_by
-from captures.traces.bottleneck import Link, Queue, queue_of
-from captures.traces.offsets import Acknowledgements, FileData, by_time, offsets_of
+from captures.frames.columns import Columns, by_time
+from captures.matches.bottleneck import Link, Queue, queue_of
+from captures.matches.delivery import INTACT, Delivery, without
+from captures.session.session import Host, Session, sent_by
+from captures.traces.offsets import Acknowledgements, FileData, offsets_of
 
 if TYPE_CHECKING:
     from captures.protocols.messages import Message
@@ -32,7 +32,7 @@ class Delays:
     """A row for each packet that was delivered, by the time that it was sent; of duplicates the first copy.
 
     `delay_ns` is from port to port, `waiting_ns` what is left of it without propagation and the packet's own
-    serialization, both as measured: a few ns below zero are the clock's. None where the link is not known.
+    serialization, both as measured: a few ns below zero are the clock's. None if the link is not known.
     """
 
     sent_ns: Integers
@@ -67,7 +67,7 @@ class Way:
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """All traces of a run. `data` and `acknowledgements` are None where the packets do not say.
+    """All traces of a run. `data` and `acknowledgements` are None if the packets do not say.
 
     `first_packet_ns` is the captures' time of the session's first packet, which is 0 in everything else; `length_ns` is
     until the last one was seen at either port.
@@ -138,9 +138,9 @@ def trace_one_side(capture: Columns, session: Session, seen_at: Host, messages: 
 
 def _way_at_one_port(capture: Columns, rows: Integers, is_departing: bool, first_ns: int) -> Way:
     rows, none = by_time(capture, rows), np.zeros(0, np.int64)
-    seen = capture.time_ns[rows] - first_ns, _lengths(capture, rows)
-    sent_ns, sent_bytes = seen if is_departing else (none, none)
-    delivered_ns, delivered_bytes = (none, none) if is_departing else seen
+    times_and_lengths = capture.time_ns[rows] - first_ns, _lengths(capture, rows)
+    sent_ns, sent_bytes = times_and_lengths if is_departing else (none, none)
+    delivered_ns, delivered_bytes = (none, none) if is_departing else times_and_lengths
     return Way(
         sent_ns=sent_ns,
         sent_bytes=sent_bytes,

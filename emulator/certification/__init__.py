@@ -1,1 +1,4 @@
-"""The emulator measures its own channel: probes through its ports, what became of them, and a verdict on each."""
+"""The emulator measures its own channel: probes through its ports, their fate, and a verdict on each quantity.
+
+Applying the channel belongs to `emulator.kernel`.
+"""

@@ -15,7 +15,7 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.impairments import FourState, GilbertElliott
+from emulator.channel.impairments import FourState, GilbertElliott
 
 _FARTHEST = 40
 """Standard deviations beyond the mean to which a distribution is computed."""
@@ -122,15 +122,15 @@ def scaled(
 
     None if they cannot come so often.
     """
-    wanted = model(loss).mean_rate * factor
+    target_rate = model(loss).mean_rate * factor
     low = 0.0
     begins = loss.to_bad if isinstance(loss, GilbertElliott) else loss.p13 + loss.p14
     high = (1 - 1e-9) / begins
-    if model(_oftener(loss, high)).mean_rate < wanted:
+    if model(_oftener(loss, high)).mean_rate < target_rate:
         return None
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if model(_oftener(loss, middle)).mean_rate < wanted else (low, middle)
+        low, high = (middle, high) if model(_oftener(loss, middle)).mean_rate < target_rate else (low, middle)
     return model(_oftener(loss, high))
 
 

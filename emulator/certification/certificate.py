@@ -1,4 +1,4 @@
-"""What a measured channel is certified to be: each quantity as asked and as measured, with the verdict on each.
+"""The certificate of a measured channel: each quantity as specified and as measured, with the verdict on each.
 
 Quantities are named with their unit. All values are plain ones, so that a certificate can travel and be kept.
 """
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self
 
-from emulator.channel import ChannelSpec
+from emulator.channel.spec import ChannelSpec
 
 _ROUNDING = 1e-6
 
@@ -19,18 +19,18 @@ Verdict = Literal["ok", "failed", "incomplete"]
 class Check:
     """One quantity of one direction.
 
-    `low` and `high` enclose what the channel may be, given what was measured in `count` probes or events. Asked and
-    measured values that there are none of are None. `reason` says why it is not "ok".
+    `low` and `high` enclose the channel's true value, given what was measured in
+    `count` probes or events. Values that do not exist are None. `reason` says why the verdict is not "ok".
 
-    With the probability `detection_probability` a sample of this size finds a channel wrong whose value is
-    `detectable_low` or less, or `detectable_high` or more; None: there is no such value. `aim_low` and `aim_high` are
-    what it was to find wrong, where the size of the sample was chosen for that.
+    With the probability `detection_probability`, a sample of this size detects a value of `detectable_low` or less, or
+    of `detectable_high` or more; None: there is no such value. `aim_low` and `aim_high` are the values for whose
+    detection the size of the sample was chosen.
     """
 
     direction: str
     quantity: str
     verdict: CheckVerdict
-    asked: float | None = None
+    specified: float | None = None
     measured: float | None = None
     low: float | None = None
     high: float | None = None
@@ -58,7 +58,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was found. `alpha`: with which probability at most a channel that is as asked would have failed."""
+    """The result of a measurement. `alpha`: the highest probability with which a channel as specified fails."""
 
     channel: ChannelSpec
     checks: tuple[Check, ...]
@@ -74,7 +74,7 @@ class Certificate:
         return "failed" if "failed" in verdicts else "incomplete" if "not measured" in verdicts else "ok"
 
     def suspicion(self) -> list[str]:
-        """Return a sentence for each quantity that is not as asked."""
+        """Return a sentence for each quantity that failed."""
         return [_sentence(check) for check in self.checks if check.verdict == "failed"]
 
     def limits(self) -> list[str]:
@@ -103,7 +103,7 @@ class Certificate:
         """
         names = {field.name for field in fields(cls)}
         if set(wire) != names | {"verdict"}:
-            raise ValueError(f"certificate: got the keys {sorted(wire)}, wanted {sorted(names | {'verdict'})}")
+            raise ValueError(f"certificate: expected the keys {sorted(names | {'verdict'})}, got {sorted(wire)}")
         return cls(
             channel=ChannelSpec.from_wire(wire["channel"]),
             checks=tuple(Check(**check) for check in wire["checks"]),
@@ -115,10 +115,11 @@ class Certificate:
 
 
 def _sentence(check: Check) -> str:
-    asked, measured, low, high = (number_text(value) for value in (check.asked, check.measured, check.low, check.high))
+    values = (check.specified, check.measured, check.low, check.high)
+    specified, measured, low, high = map(number_text, values)
     between = f" (between {low} and {high})" if check.low is not None and check.high is not None else ""
     reason = f": {check.reason}" if check.reason else ""
-    return f"{check.direction}: {check.quantity}: asked {asked}, measured {measured}{between}{reason}"
+    return f"{check.direction}: {check.quantity}: specified {specified}, measured {measured}{between}{reason}"
 
 
 def power_text(check: Check) -> str:

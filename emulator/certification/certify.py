@@ -9,17 +9,19 @@ from __future__ import annotations
 import platform
 import time
 
+from agents.inputs.mistake import Mistake
 from emulator.certification.certificate import Certificate
 from emulator.certification.expectations import Expectations
 from emulator.certification.injection import LONGEST_FRAME_BYTES
 from emulator.certification.judging import Judge, Judges
-from emulator.certification.measuring import Campaign, Means
+from emulator.certification.measuring import Campaign
 from emulator.certification.probing import prober
-from emulator.channel import DIRECTIONS, ChannelSpec
+from emulator.certification.sample_sizes import Means
+from emulator.channel.spec import DIRECTIONS, ChannelSpec
 from emulator.faults import PortRefused
 from emulator.kernel.admission import ETHERNET_HEADER_BYTES
 from emulator.kernel.rtnetlink import open_rtnetlink
-from emulator.kernel.survey import Survey, survey
+from emulator.kernel.survey import KernelState, survey
 
 VIRTUAL_TOLERANCE_NS = 1_000
 """On a clock that stands still while the machine computes."""
@@ -38,27 +40,29 @@ def certify(
     packets: int | None = None,
     tolerance_ns: int = REAL_TOLERANCE_NS,
 ) -> Certificate:
-    """Measure the channel between two ports, towards the sender and the receiver, and say whether it is as asked.
+    """Measure the channel between two ports, towards the sender and the receiver, and say whether it is as specified.
 
-    It is to be applied just before and nothing sent since, or a pattern's numbers are not the probes'. A channel
-    that is as asked fails with at most the probability `alpha`. `packets` probes are sent for each share (None: enough
-    to catch what `power` aims at, up to MOST_PACKETS). A sample is cut to what the channel can send in `budget_s`
+    Apply it just before, and send nothing since: the numbers of a pattern are those of the probes. A channel as
+    specified fails with at most the probability `alpha`. `packets` probes are sent for each share (None: enough to
+    detect what `power` aims at, up to MOST_PACKETS). A sample is cut to what the channel can send in `budget_s`
     seconds; what cannot be cut and takes longer is not measured. Raises PortRefused if a port is not there,
-    ChannelRefused if the kernel lacks what injecting takes; leaves no interface, qdisc or filter, however it ends.
+    ChannelRefused if the kernel is missing what injecting needs; leaves no interface, qdisc or filter, however it ends.
     """
     started_at_ns, began_ns = time.time_ns(), time.monotonic_ns()
     judges: list[Judge] = []
     with open_rtnetlink() as netlink:
-        found = survey(netlink)
+        state = survey(netlink)
         ways = dict(zip(DIRECTIONS, (ports, ports[::-1]), strict=True))
-        longest_bytes = min(*(_longest_frame(found, name) for name in ports), LONGEST_FRAME_BYTES)
+        longest_bytes = min(*(_longest_frame(state, name) for name in ports), LONGEST_FRAME_BYTES)
         means = Means(longest_bytes, budget_s, packets, alpha / PLANNED_CHECKS)
         for direction, (entrance, exit_) in ways.items():
             judged = Judges(direction, Expectations.of(channel, direction), tolerance_ns)
-            with prober(netlink, _index(found, entrance), _index(found, exit_), longest_bytes) as probing:
+            with prober(netlink, _index(state, entrance), _index(state, exit_), longest_bytes) as probing:
                 judges += Campaign(probing, judged, means).judges()
             if channel.timeline is not None:
-                judges.append(judged.not_measured("changes with time", "only the links before the first step are"))
+                judges.append(
+                    judged.not_measured("changes with time", "only the links before the first step are measured")
+                )
     alpha_each = alpha / max(sum(judge.by_chance for judge in judges), 1)
     return Certificate(
         channel=channel,
@@ -70,12 +74,14 @@ def certify(
     )
 
 
-def _index(found: Survey, port: str) -> int:
-    if port not in found.links:
-        raise PortRefused(f"port {port}: got no such interface, wanted one of: {', '.join(sorted(found.links))}")
-    return int(found.links[port]["index"])
+def _index(state: KernelState, port: str) -> int:
+    if port not in state.links:
+        raise PortRefused(
+            Mistake.of(f"port {port}", "got no such interface", f"one of: {', '.join(sorted(state.links))}")
+        )
+    return int(state.links[port]["index"])
 
 
-def _longest_frame(found: Survey, port: str) -> int:
-    _index(found, port)
-    return int(found.links[port].get_attr("IFLA_MTU")) + ETHERNET_HEADER_BYTES
+def _longest_frame(state: KernelState, port: str) -> int:
+    _index(state, port)
+    return int(state.links[port].get_attr("IFLA_MTU")) + ETHERNET_HEADER_BYTES

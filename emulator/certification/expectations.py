@@ -1,13 +1,14 @@
-"""What a link would be measured to be if it were as asked: delays, probabilities, room in its queue."""
+"""The values that a link as specified would be measured to have: delays, probabilities, room in its queue."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
+from math import ceil, inf
 
 from emulator.certification.bursts import BurstLoss
 from emulator.certification.power import FACTOR, Detectable, wrong_share
-from emulator.channel import ChannelSpec, LinkSpec
-from emulator.impairments import GilbertElliott
+from emulator.certification.probing import SHORTEST_FRAME_BYTES
+from emulator.channel.impairments import Coding, GilbertElliott
+from emulator.channel.spec import ChannelSpec, LinkSpec
 from emulator.kernel.delay_tables import jitter_table, offsets_ns
 
 
@@ -79,8 +80,19 @@ class Expectations:
         held_bytes = self.queue_bytes(length_bytes)
         return max(held_bytes // (length_bytes + self.link.overhead_bytes), 1) if held_bytes != inf else inf
 
+    def apart(self, length_bytes: int) -> int:
+        """Of packets in a row, each so-many-th has its own coded frames, and is hit independently; 1 without them."""
+        return ceil(self.link.coding.frame_bytes / length_bytes) + 1 if self.link.coding else 1
+
+    @property
+    def shortest_burst_packets(self) -> int | None:
+        """The shortest packets that a coded frame hits at least, in a row."""
+        return ceil(self.link.coding.frame_bytes / SHORTEST_FRAME_BYTES) if self.link.coding else None
+
     def hit_probability(self, length_bytes: int) -> float:
         """The probability that the errors hit a frame."""
+        if self.link.coding is not None:
+            return _hit_with_frames(self.link.coding, 1.0, length_bytes)
         rate = self.link.bit_error_rate
         return _frame_hit(rate, length_bytes) if rate else self.link.packet_error_rate
 
@@ -88,12 +100,16 @@ class Expectations:
         """The losses of a link whose bit error rate, loss rate or rate of dropped packets is wrong by FACTOR."""
         if not self.drops_bits or self.burst_loss.mean_rate:
             return wrong_share(self.loss_probability(length_bytes))
+        if self.link.coding is not None:
+            coding = self.link.coding
+            return Detectable(*(_hit_with_frames(coding, times, length_bytes) for times in (1 / FACTOR, FACTOR)))
         fewer, more = (_frame_hit(self.link.bit_error_rate * times, length_bytes) for times in (1 / FACTOR, FACTOR))
         return Detectable(fewer, more)
 
     def damage_probability(self, length_bytes: int) -> float:
         """The probability that a frame that arrives does so with flipped bits."""
-        return self.hit_probability(length_bytes) if self.link.error_effect == "flip" else 0.0
+        flips = self.link.error_effect == "flip" and self.link.coding is None
+        return self.hit_probability(length_bytes) if flips else 0.0
 
     def loss_probability(self, length_bytes: int) -> float:
         """The probability that a frame does not arrive."""
@@ -115,8 +131,8 @@ class Expectations:
 
     @property
     def drops_bits(self) -> bool:
-        """Whether bit errors, or listed ones, drop the frames that they hit."""
-        return self.link.error_effect == "drop" and not self.link.packet_error_rate
+        """Whether bit errors, listed ones, or lost coded frames drop the packets that they hit."""
+        return self.link.coding is not None or (self.link.error_effect == "drop" and not self.link.packet_error_rate)
 
     @property
     def _dropped_by_netem(self) -> float:
@@ -133,6 +149,18 @@ class Expectations:
         link = self.link
         alone = isinstance(link.loss, GilbertElliott) and not link.duplication_rate and not self.drops_bits
         return link.loss.burst_packets if alone and isinstance(link.loss, GilbertElliott) else None
+
+
+def _hit_with_frames(coding: Coding, times: float, length_bytes: int) -> float:
+    """The probability that one of the coded frames of a packet is lost, if their error rate is so many times as high.
+
+    A packet begins at each byte of a frame equally often, and has bytes of `fewest` frames or of one more.
+    """
+    rate = min(coding.frame_error_rate * times, 1.0)
+    fewest, others = divmod(length_bytes - 1, coding.frame_bytes)
+    share_of_more = others / coding.frame_bytes
+    intact = (1 - rate) ** (fewest + 1)
+    return float(1 - (1 - share_of_more) * intact - share_of_more * intact * (1 - rate))
 
 
 def _frame_hit(bit_error_rate: float, length_bytes: int) -> float:

@@ -1,4 +1,4 @@
-"""Frames that come in at a port without a host that sends them: an interface of ours that leads to its way in.
+"""Frames that enter a port without a host that sends them: an interface of ours that leads to the port's ingress.
 
 All that is written to the interface is redirected, on its way out, to the way in of the port, and meets
 there what a host's frames meet: the captures, the filters, the bridge. Writing is by a packet socket, frame by frame.
@@ -15,11 +15,11 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from emulator.kernel.bpf import BpfError, libbpf
+from emulator.kernel.bpf.loading import BpfError, libbpf
+from emulator.kernel.kernel_requests import add_program, refused, silence
 from emulator.kernel.ports import Port
-from emulator.kernel.qdiscs import add_program, refused, silence
 from emulator.kernel.rtnetlink import IPRoute, NetlinkError
-from emulator.kernel.survey import EGRESS_FILTERS, Survey
+from emulator.kernel.survey import EGRESS_FILTERS, KernelState
 
 INJECTION_PREFIX = "owlt-inject"
 LONGEST_FRAME_BYTES = 9014
@@ -37,7 +37,7 @@ _SEND_BUFFER_BYTES = 1 << 28
 def injecting(netlink: IPRoute, entrance: int) -> Iterator[socket.socket]:
     """Yield a socket: a frame sent with it comes in at the interface with the index `entrance`. Leaves nothing.
 
-    Raises ChannelRefused if the kernel lacks what that takes.
+    Raises ChannelRefused if the kernel is missing what that needs.
     """
     name = f"{INJECTION_PREFIX}{entrance}"
     try:
@@ -51,10 +51,10 @@ def injecting(netlink: IPRoute, entrance: int) -> Iterator[socket.socket]:
         _remove(netlink, name)
 
 
-def clear_injection(netlink: IPRoute, found: Survey, port: Port) -> None:
+def clear_injection(netlink: IPRoute, state: KernelState, port: Port) -> None:
     """Take away what a measurement that was killed left of its way into a port."""
     name = f"{INJECTION_PREFIX}{port.index}"
-    if name in found.links:
+    if name in state.links:
         _remove(netlink, name)
 
 

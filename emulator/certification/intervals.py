@@ -20,7 +20,7 @@ def share_interval(hits: float, trials: float, alpha: float) -> tuple[float, flo
     Counts of trials that depend on one another may be given as the fractional number of independent ones.
     """
     if not 0 <= hits <= trials:
-        raise ValueError(f"hits: got {hits}, wanted from 0 to the number of trials, {trials}")
+        raise ValueError(f"hits: expected 0 to the number of trials, {trials}, got {hits}")
     low = probability_at(alpha / 2, hits, trials - hits + 1) if hits > 0 else 0.0
     high = probability_at(1 - alpha / 2, hits + 1, trials - hits) if hits < trials else 1.0
     return low, high
@@ -33,7 +33,7 @@ def mean_run_interval(runs: int, total: int, alpha: float) -> tuple[float, float
     is at most t just if t steps hold that many ends. Without a run: (1, inf).
     """
     if not runs <= total:
-        raise ValueError(f"total length: got {total}, wanted at least the number of runs, {runs}")
+        raise ValueError(f"total length: expected at least the number of runs, {runs}, got {total}")
     if not runs:
         return 1.0, inf
     least = probability_at(alpha / 2, runs, total - runs + 1)

@@ -28,21 +28,21 @@ class Detectable:
     high: float | None
 
 
-def wrong_share(asked: float) -> Detectable:
+def wrong_share(specified: float) -> Detectable:
     """Return the shares that are to be caught. None is above 1; where 0 is asked for, NOTHING is too much."""
-    if not asked:
+    if not specified:
         return Detectable(None, NOTHING)
-    return Detectable(asked / FACTOR, asked * FACTOR if asked * FACTOR <= 1 else None)
+    return Detectable(specified / FACTOR, specified * FACTOR if specified * FACTOR <= 1 else None)
 
 
-def wrong_length(asked: float) -> Detectable:
+def wrong_length(specified: float) -> Detectable:
     """Return the mean run lengths that are to be caught. None is below 1."""
-    return Detectable(asked / FACTOR if asked >= FACTOR else None, asked * FACTOR)
+    return Detectable(specified / FACTOR if specified >= FACTOR else None, specified * FACTOR)
 
 
-def wrong_amount(asked: float) -> Detectable:
+def wrong_amount(specified: float) -> Detectable:
     """Return the delays or rates that are to be caught; none where 0 is asked for."""
-    return Detectable(asked * (1 - FRACTION), asked * (1 + FRACTION)) if asked else Detectable(None, None)
+    return Detectable(specified * (1 - FRACTION), specified * (1 + FRACTION)) if specified else Detectable(None, None)
 
 
 @cache
@@ -54,15 +54,15 @@ def accepted_hits(trials: int, share: float, alpha: float) -> tuple[int, int]:
     return fewest, most
 
 
-def caught_share(trials: int, asked: float, actual: float, alpha: float) -> float:
+def caught_share(trials: int, specified: float, actual: float, alpha: float) -> float:
     """Return the probability that the interval of a share does not hold what was asked, where it is another."""
-    fewest, most = accepted_hits(trials, asked, alpha)
+    fewest, most = accepted_hits(trials, specified, alpha)
     return at_most(fewest - 1, trials, actual) + 1 - at_most(most, trials, actual)
 
 
-def detectable_share(trials: int, asked: float, alpha: float) -> Detectable:
+def detectable_share(trials: int, specified: float, alpha: float) -> Detectable:
     """Return the shares that so many trials catch."""
-    fewest, most = accepted_hits(trials, asked, alpha)
+    fewest, most = accepted_hits(trials, specified, alpha)
     return Detectable(
         probability_at(1 - POWER, fewest, trials - fewest + 1) if fewest else None,
         probability_at(POWER, most + 1, trials - most) if most < trials else None,
@@ -70,10 +70,10 @@ def detectable_share(trials: int, asked: float, alpha: float) -> Detectable:
 
 
 @cache
-def trials_for_share(asked: float, wrong: Detectable, alpha: float, most: int) -> int:
+def trials_for_share(specified: float, wrong: Detectable, alpha: float, most: int) -> int:
     """Return how many trials catch shares that are wrong by so much; or `most` if that takes more."""
     shares = [share for share in (wrong.low, wrong.high) if share is not None]
-    return _enough(lambda trials: all(caught_share(trials, asked, each, alpha) >= POWER for each in shares), most)
+    return _enough(lambda trials: all(caught_share(trials, specified, each, alpha) >= POWER for each in shares), most)
 
 
 def accepted_totals(runs: int, length: float, alpha: float) -> tuple[int, int]:
@@ -85,25 +85,25 @@ def accepted_totals(runs: int, length: float, alpha: float) -> tuple[int, int]:
     return least, most
 
 
-def caught_run_length(runs: int, asked: float, actual: float, alpha: float) -> float:
+def caught_run_length(runs: int, specified: float, actual: float, alpha: float) -> float:
     """Return the probability that the interval of a mean run length does not hold what was asked."""
-    least, most = accepted_totals(runs, asked, alpha)
+    least, most = accepted_totals(runs, specified, alpha)
     return _total_at_most(least - 1, runs, 1 / actual) + 1 - _total_at_most(most, runs, 1 / actual)
 
 
-def detectable_run_length(runs: int, asked: float, alpha: float) -> Detectable:
+def detectable_run_length(runs: int, specified: float, alpha: float) -> Detectable:
     """Return the mean lengths that so many runs catch."""
-    least, most = accepted_totals(runs, asked, alpha)
+    least, most = accepted_totals(runs, specified, alpha)
     shorter = 1 / probability_at(POWER, runs, least - runs) if least > runs else None
     return Detectable(shorter, 1 / probability_at(1 - POWER, runs, most - runs + 1))
 
 
 @cache
-def runs_for_length(asked: float, alpha: float, most: int) -> int:
+def runs_for_length(specified: float, alpha: float, most: int) -> int:
     """Return how many runs catch a mean length that is wrong by FACTOR; or `most` if that takes more."""
-    wrong = wrong_length(asked)
+    wrong = wrong_length(specified)
     lengths = [length for length in (wrong.low, wrong.high) if length is not None]
-    return _enough(lambda runs: all(caught_run_length(runs, asked, each, alpha) >= POWER for each in lengths), most)
+    return _enough(lambda runs: all(caught_run_length(runs, specified, each, alpha) >= POWER for each in lengths), most)
 
 
 def detectable_quantile(
@@ -115,19 +115,19 @@ def detectable_quantile(
     from nothing to `tolerance`.
     """
     size = len(offsets)
-    asked = offsets[min(int(quantile * size), size - 1)]
+    specified = offsets[min(int(quantile * size), size - 1)]
     if quantile == 0:
-        likely = offsets[min(int((1 - alpha ** (1 / count)) * size), size - 1)] - asked
-        below = offsets[max(ceil((1 - (1 - POWER) ** (1 / count)) * size) - 1, 0)] - asked
+        likely = offsets[min(int((1 - alpha ** (1 / count)) * size), size - 1)] - specified
+        below = offsets[max(ceil((1 - (1 - POWER) ** (1 / count)) * size) - 1, 0)] - specified
         return Detectable(-(below + tolerance + 1), likely + tolerance + 1)
     before, after = quantile_ranks(count, quantile, alpha)
     low = high = None
     if after <= count:
         share = probability_at(POWER, after, count - after + 1)
-        low = -(offsets[min(ceil(share * size), size) - 1] - asked + tolerance + 1)
+        low = -(offsets[min(ceil(share * size), size) - 1] - specified + tolerance + 1)
     if before:
         share = probability_at(1 - POWER, before, count - before + 1)
-        high = asked + tolerance - offsets[min(floor(share * size), size - 1)] + 1
+        high = specified + tolerance - offsets[min(floor(share * size), size - 1)] + 1
     return Detectable(low, high)
 
 

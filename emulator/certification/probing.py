@@ -27,7 +27,7 @@ from emulator.kernel.admission import ETHERNET_HEADER_BYTES
 from emulator.kernel.rtnetlink import IPRoute
 
 DESTINATION = bytes.fromhex("02004f574c01")
-"""Locally administered, and nobody's: a bridge floods it."""
+"""Locally administered, and no host's: a bridge floods it."""
 SOURCE = bytes.fromhex("02004f574c02")
 ETHERTYPE = bytes.fromhex("88b5")
 """IEEE 802 local experimental ethertype 1."""
@@ -45,7 +45,7 @@ _ALIKE = 1 / 8
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProbeResult:
     """What was sent, by number from 0, and the copies that were delivered, in the order of their arrival.
 
     `flipped_bits` counts those of a copy; `flip_copy` and `flip_position` list each: in which copy, and which bit of
@@ -97,7 +97,7 @@ class Prober:
         self._went_out: list[_Copies] = []
         self._lengths: NDArray[np.int64]
 
-    def send(self, probes: Probes) -> Seen:
+    def send(self, probes: Probes) -> ProbeResult:
         """Send them, wait, and return what was seen; MeasurementFailed if that is not all that there was."""
         self._came_in, self._went_out, self._lengths = [], [], probes.lengths_bytes
         self._send_all(probes)
@@ -105,9 +105,9 @@ class Prober:
         self._take()
         self._entrance.check()
         self._exit.check()
-        seen = self._seen()
+        result = self._result()
         self._first_number += len(probes.lengths_bytes)
-        return seen
+        return result
 
     def _send_all(self, probes: Probes) -> None:
         late_ns, start_ns, due_ns = 0, time.monotonic_ns(), probes.due_ns.tolist()
@@ -136,7 +136,7 @@ class Prober:
         self._came_in += [_numbered(frames) for frames in self._entrance.take()]
         self._went_out += [_compared(frames, self._first_number, self._lengths) for frames in self._exit.take()]
 
-    def _seen(self) -> Seen:
+    def _result(self) -> ProbeResult:
         count = len(self._lengths)
         sent_ns = np.full(count, -1)
         for absolute, times_ns in self._came_in:
@@ -145,14 +145,14 @@ class Prober:
             sent_ns[numbers[known]] = times_ns[known]
         if missing := int((sent_ns < 0).sum()):
             raise MeasurementFailed(
-                f"probes: got {count - missing} of {count} at the port where they come in, wanted all: "
-                "is the port up, and is its way in nobody else's?"
+                f"probes: expected all {count} at the port where they enter, got {count - missing}: "
+                "is the port up, and free of other programs' ingress filters?"
             )
         copies, base, flips = self._went_out, 0, []
         for copy in copies:
             flips.append(copy.flip_copy + base)
             base += len(copy.number)
-        return Seen(
+        return ProbeResult(
             self._lengths,
             sent_ns,
             concatenated([copy.number for copy in copies], np.int64),
@@ -180,7 +180,7 @@ _MMSGHDR = np.dtype(
 
 @dataclass(frozen=True)
 class _Copies:
-    """Some of the copies of `Seen`; `flip_copy` counts from the first of these."""
+    """Some of the copies of `ProbeResult`; `flip_copy` counts from the first of these."""
 
     number: NDArray[np.int64]
     length_bytes: NDArray[np.int64]

@@ -34,7 +34,7 @@ _FRAME_AT, _PACKET_TYPE_AT = 12, 42  # in bytes
 
 
 class MeasurementFailed(EmulatorError):
-    """What was seen of the probes is not all that there was to see, so nothing can be said of the channel."""
+    """The probes were not captured completely, so nothing is known of the channel."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class Tap:
         seen, missed = struct.unpack("=2I", self.socket.getsockopt(_SOL_PACKET, _STATISTICS, 8))
         if missed:
             raise MeasurementFailed(
-                f"capture: got {seen - missed} of {seen} frames, wanted all: the machine was too busy to take them "
-                "in time, or others send over the ports; try again without them"
+                f"capture: expected all {seen} frames, got {seen - missed}: the machine was too busy to read them in "
+                "time, or other programs send over the ports: try again without these"
             )
 
     def _copied(self, run: slice) -> Frames:
@@ -108,7 +108,7 @@ class Tap:
         begins = slots[:, _FRAME_AT : _FRAME_AT + 2].copy().view(np.uint16)[:, 0]
         begin = int(begins[0]) if len(begins) else 0
         if (begins != begin).any():
-            raise MeasurementFailed("capture: got frames with and without an Ethernet header, wanted Ethernet ports")
+            raise MeasurementFailed("capture: expected Ethernet ports, got frames with and without an Ethernet header")
         return Frames(
             words[:, _SECONDS].astype(np.int64) * 10**9 + words[:, _NANOSECONDS],
             words[:, _FRAME_BYTES].astype(np.int64),

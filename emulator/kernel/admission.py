@@ -7,7 +7,7 @@ ETHERNET_HEADER_BYTES = 14
 
 @dataclass(frozen=True)
 class Admission:
-    """The rule of a link's entrance; None where there is none.
+    """The rule of a link's entrance; None if there is none.
 
     `queue_ns` is how far ahead of now the link may be busy after it took a frame; an idle link takes any. A frame
     keeps it busy for its bytes and the overhead at `rate_bytes_per_s`; without a rate (0) it is never busy.
@@ -23,7 +23,7 @@ class Admission:
         for name in ("mtu_bytes", "queue_ns", "rate_bytes_per_s", "overhead_bytes"):
             value = getattr(self, name)
             if value is not None and value < 0:
-                raise ValueError(f"admission: {name}: got {value}, wanted 0 or more")
+                raise ValueError(f"admission: {name}: expected 0 or more, got {value}")
 
     @property
     def longest_frame_bytes(self) -> int | None:

@@ -10,13 +10,13 @@ from typing import Any, Self, cast
 
 from emulator.kernel import error_process
 from emulator.kernel.admission import ETHERNET_HEADER_BYTES, Admission
-from emulator.kernel.bpf import PROGRAMS, BpfObject
+from emulator.kernel.bpf.loading import PROGRAMS, BpfObject
 from emulator.kernel.error_process import MOST_POSITIONS, ErrorProcess, Factor
-from emulator.kernel.qdiscs import add_program
+from emulator.kernel.kernel_requests import add_program
 from emulator.kernel.rtnetlink import IPRoute
 from emulator.kernel.survey import EGRESS_FILTERS, INGRESS_FILTERS
 
-_UNITS = ("bit", "packet")
+_UNITS = ("bit", "packet", "block")
 _EFFECTS = ("flip", "drop")
 _NONE = 2**64 - 1
 
@@ -64,7 +64,7 @@ class ErrorStage(_Stage):
     _program = "errors"
     _parent = EGRESS_FILTERS
     _counters = ("packets", "bytes", "hit_packets", "flipped_bits", "dropped_packets", "unfinished_frames")
-    _layout = struct.Struct("=4x3IQ2Id5Q")
+    _layout = struct.Struct("=4x3IQ2Id6Q")
     _positions_bytes = 8 * (MOST_POSITIONS + 1)
 
     @classmethod
@@ -91,6 +91,7 @@ class ErrorStage(_Stage):
             factor.shift,
             len(process.positions),
             process.rate,
+            process.block_bytes,
             process.seed,
             process.seed,
             0,
@@ -103,7 +104,7 @@ class ErrorStage(_Stage):
     def read_back(self) -> ErrorProcess:
         """Return the process that the kernel has. Its rate is as it was written if the factor in use is that rate's."""
         value = self._object.read("processes", self._layout.size + self._positions_bytes, locked=True)
-        unit, effect, drawn, multiplier, shift, count, rate, seed, *_ = self._layout.unpack_from(value)
+        unit, effect, drawn, multiplier, shift, count, rate, block_bytes, seed, *_ = self._layout.unpack_from(value)
         if drawn:
             factor = Factor(multiplier, shift)
             rate = rate if error_process.factor_of(rate) == factor else error_process.rate_of(factor)
@@ -113,6 +114,7 @@ class ErrorStage(_Stage):
             rate=rate if drawn else 0.0,
             positions=struct.unpack_from(f"={count}Q", value, self._layout.size),
             seed=seed,
+            block_bytes=block_bytes,
         )
 
 

@@ -1,4 +1,4 @@
-"""What this kernel can do for a channel, found by trying it on an interface of our own that nothing runs over.
+"""What this kernel can do for a channel, determined by trying it on an interface of our own without traffic.
 
 A kernel ignores attributes that it does not know, so those are tried by setting one and reading it back.
 """
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from emulator.channel import ChannelSpec
-from emulator.kernel.bpf_probe import bpf_reason
+from emulator.channel.link import LinkSpec
+from emulator.channel.spec import ChannelSpec
+from emulator.kernel.bpf.probe import bpf_reason
+from emulator.kernel.kernel_requests import ROOT, add_redirect, refusal_text
+from emulator.kernel.link_to_stages import stages_of
 from emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds, Netem, differences
 from emulator.kernel.netem_messages import counters_of, netem_of, options
-from emulator.kernel.qdiscs import ROOT, add_redirect, told
 from emulator.kernel.rtnetlink import IPRoute, NetlinkError
-from emulator.kernel.stages import stages_of
-from emulator.link import LinkSpec
 
 SCRATCH = "owlt-probe"
 _LONGEST_32BIT_DELAY_NS = (2**32 - 1) * 64
@@ -60,13 +60,17 @@ def probe(netlink: IPRoute) -> dict[str, Any]:
     }
 
 
-def lacking(channel: ChannelSpec, capabilities: dict[str, Any]) -> list[str]:
-    """Return what a channel needs of the kernel and, by a probe, is not to be had; in words, with the reason."""
+def missing_capabilities(channel: ChannelSpec, capabilities: dict[str, Any]) -> list[str]:
+    """Return the capabilities that a channel needs and the kernel does not have, each with the reason, as text."""
     needed = set[str]().union(*(_needs(link) for links in channel.states for link in links.values()))
-    lacks = {name: found["reason"] for name, found in capabilities.items() if name in needed and not found["available"]}
-    if "netem" in lacks:
-        return [f"netem ({lacks['netem']})"]
-    return [f"{name} ({reason})" for name, reason in lacks.items()]
+    missing = {
+        name: capability["reason"]
+        for name, capability in capabilities.items()
+        if name in needed and not capability["available"]
+    }
+    if "netem" in missing:
+        return [f"netem ({missing['netem']})"]
+    return [f"{name} ({reason})" for name, reason in missing.items()]
 
 
 def _needs(link: LinkSpec) -> set[str]:
@@ -103,7 +107,7 @@ def _made(netlink: IPRoute, kind: str) -> str:
     try:
         netlink.link("add", ifname=SCRATCH, kind=kind)
     except NetlinkError as error:
-        return told(error)
+        return refusal_text(error)
     return ""
 
 
@@ -116,7 +120,7 @@ def _tried(trial: Callable[[IPRoute, int], str], netlink: IPRoute, index: int) -
     try:
         return trial(netlink, index)
     except NetlinkError as error:
-        return told(error)
+        return refusal_text(error)
 
 
 def _with_netem(netlink: IPRoute, index: int, netem: Netem) -> Any:
@@ -129,17 +133,17 @@ def _netem(netlink: IPRoute, index: int) -> str:
     return ""
 
 
-def _keeps(*all_wanted: Netem) -> Callable[[IPRoute, int], str]:
+def _keeps(*netems: Netem) -> Callable[[IPRoute, int], str]:
     def trial(netlink: IPRoute, index: int) -> str:
-        found = [(wanted, netem_of(_with_netem(netlink, index, wanted))) for wanted in all_wanted]
-        return "; ".join(difference for pair in found for difference in differences(*pair))
+        pairs = [(netem, netem_of(_with_netem(netlink, index, netem))) for netem in netems]
+        return "; ".join(difference for pair in pairs for difference in differences(*pair))
 
     return trial
 
 
 def _counts_corruption(netlink: IPRoute, index: int) -> str:
     counted = counters_of(_with_netem(netlink, index, Netem(limit_packets=1)))
-    return "" if "corrupted_packets" in counted else "this kernel's netem keeps no count"
+    return "" if "corrupted_packets" in counted else "this kernel's netem does not count damaged packets"
 
 
 def _redirect(netlink: IPRoute, index: int) -> str:

@@ -6,7 +6,7 @@ of ours, whose root is that netem, and which puts the packets back where they ca
 programs that the ports' clsact qdiscs run: the gate before that redirection, the errors before the pipe. A
 capture at a port sees each packet once: on its way in before gate and bottleneck, on its way out after the pipe.
 
-Which stages and whether they are right is decided in `stages`; whose interfaces these are, in `ports`.
+Which stages and whether they are right is decided in `link_to_stages`; whose interfaces these are, in `ports`.
 """
 
 import socket
@@ -18,10 +18,7 @@ from typing import Any, TypeAlias
 
 from emulator.kernel.bpf_stages import ErrorStage, GateStage
 from emulator.kernel.error_process import ErrorProcess
-from emulator.kernel.netem import Netem, differences
-from emulator.kernel.netem_messages import counters_of, netem_of
-from emulator.kernel.ports import Port
-from emulator.kernel.qdiscs import (
+from emulator.kernel.kernel_requests import (
     PROGRAM,
     ROOT,
     add_netem,
@@ -32,9 +29,12 @@ from emulator.kernel.qdiscs import (
     remove_empty_clsact,
     silence,
 )
+from emulator.kernel.link_to_stages import MOST_PACKETS, Stages
+from emulator.kernel.netem import Netem, differences
+from emulator.kernel.netem_messages import counters_of, netem_of
+from emulator.kernel.ports import Port
 from emulator.kernel.rtnetlink import IPRoute
-from emulator.kernel.stages import MOST_PACKETS, Stages
-from emulator.kernel.survey import EGRESS_FILTERS, HANDLE, INGRESS_FILTERS, OUR_FILTER, Survey
+from emulator.kernel.survey import EGRESS_FILTERS, HANDLE, INGRESS_FILTERS, OUR_FILTER, KernelState
 
 Program: TypeAlias = GateStage | ErrorStage
 
@@ -92,36 +92,36 @@ class InKernel:
         """Whether a frame of ours holds up the queue."""
         return time.monotonic_ns() < self._held_until_ns
 
-    def adapt(self, netlink: IPRoute, found: Survey, present: Stages, wanted: Stages, holds: bool = False) -> None:
-        """Give the kernel the wanted stages in place of those present; NetlinkError if it refuses, half-way.
+    def adapt(self, netlink: IPRoute, state: KernelState, present: Stages, target: Stages, holds: bool = False) -> None:
+        """Give the kernel the target stages instead of those present; NetlinkError if it refuses, half-way.
 
-        A netem that is there already and as wanted is left alone; else it is told every attribute anew, keeps what is
+        A netem that is as it should be is left alone; else it is given every attribute anew, keeps what is
         in flight, and goes on drawing where it was, unless the seed is another. Losses in bursts begin anew. Without
         `holds`, an outage that was to last longer ends, and what it held is lost.
         """
-        self._adapt_program(netlink, "gate", wanted.gate)
-        self._adapt_program(netlink, "errors", wanted.errors)
+        self._adapt_program(netlink, "gate", target.gate)
+        self._adapt_program(netlink, "errors", target.errors)
         if self._holds and not holds:
-            self._end_hold(netlink, found)
+            self._end_hold(netlink, state)
             present = replace(present, bottleneck=None)
-        if wanted.bottleneck and not present.bottleneck:
-            self._add_bottleneck(netlink, found, wanted.bottleneck)
-        elif wanted.bottleneck and self._is_news("bottleneck", present, wanted):
-            self._change("bottleneck", netlink, self._ifb_index(found), self._with_room(wanted.bottleneck))
-        if wanted.pipe and not present.pipe:
-            add_netem(netlink, self._direction.exit.index, wanted.pipe)
-        elif wanted.pipe and self._is_news("pipe", present, wanted):
-            self._change("pipe", netlink, self._direction.exit.index, wanted.pipe)
-        self._sent = wanted
+        if target.bottleneck and not present.bottleneck:
+            self._add_bottleneck(netlink, state, target.bottleneck)
+        elif target.bottleneck and self._is_news("bottleneck", present, target):
+            self._change("bottleneck", netlink, self._ifb_index(state), self._with_room(target.bottleneck))
+        if target.pipe and not present.pipe:
+            add_netem(netlink, self._direction.exit.index, target.pipe)
+        elif target.pipe and self._is_news("pipe", present, target):
+            self._change("pipe", netlink, self._direction.exit.index, target.pipe)
+        self._sent = target
 
-    def hold_until(self, netlink: IPRoute, found: Survey, bottleneck: Netem, until_ns: int) -> None:
+    def hold_until(self, netlink: IPRoute, state: KernelState, bottleneck: Netem, until_ns: int) -> None:
         """Keep what comes in the queue until a moment of the monotonic clock.
 
         netem sends each packet after the one before it, so a frame of ours that is to be sent at that moment holds
         up all that come after. It takes a place of the queue, which has one more as long as it is there. Raises
         NetlinkError or OSError.
         """
-        index, self._held_until_ns = self._ifb_index(found), until_ns
+        index, self._held_until_ns = self._ifb_index(state), until_ns
         marker_bytes = len(_MARKER) + bottleneck.overhead_bytes
         sent_from_ns = until_ns - marker_bytes * 10**9 // bottleneck.rate_bytes_per_s
         most_packets = min(bottleneck.limit_packets + _ROOM_FOR_A_MARKER, MOST_PACKETS)
@@ -136,9 +136,9 @@ class InKernel:
         self._markers += 1
         self._hold_gate(until_ns)
 
-    def read_back(self, netlink: IPRoute, found: Survey) -> Stages:
+    def read_back(self, netlink: IPRoute, state: KernelState) -> Stages:
         """Return the stages that the kernel has, the place of a frame of ours that holds up the queue left out."""
-        stages: dict[str, Any] = {name: netem_of(qdisc) for name, qdisc in self._qdiscs(netlink, found)}
+        stages: dict[str, Any] = {name: netem_of(qdisc) for name, qdisc in self._qdiscs(netlink, state)}
         if "bottleneck" in stages and self._holds and stages["bottleneck"].limit_packets < MOST_PACKETS:
             limit_packets = stages["bottleneck"].limit_packets - 1
             stages["bottleneck"] = replace(stages["bottleneck"], limit_packets=limit_packets)
@@ -147,17 +147,17 @@ class InKernel:
                 stages[name] = program.read_back()
         return Stages(**stages)
 
-    def count(self, netlink: IPRoute, found: Survey) -> dict[str, dict[str, int]]:
+    def count(self, netlink: IPRoute, state: KernelState) -> dict[str, dict[str, int]]:
         """Return the counters of each stage that is or was there, by its name, since the first was applied."""
-        counted = self._count_netems(netlink, found)
+        counted = self._count_netems(netlink, state)
         counted |= {name: Counter(program.counters()) for name, program in self._programs.items()}
         for name, counters in self._gone.items():
             counted.setdefault(name, Counter()).update(counters)
         return {name: dict(counters) for name, counters in counted.items()}
 
-    def _count_netems(self, netlink: IPRoute, found: Survey) -> dict[str, Counter[str]]:
+    def _count_netems(self, netlink: IPRoute, state: KernelState) -> dict[str, Counter[str]]:
         """The counters of those that are there, without the frames of ours that hold up the queue or did."""
-        counted = {name: Counter(counters_of(qdisc)) for name, qdisc in self._qdiscs(netlink, found)}
+        counted = {name: Counter(counters_of(qdisc)) for name, qdisc in self._qdiscs(netlink, state)}
         if "bottleneck" in counted:
             waiting = int(self._holds)
             sent = self._markers - waiting
@@ -171,9 +171,9 @@ class InKernel:
         for program in self._programs.values():
             self._let_go(program)
 
-    def _is_news(self, name: str, present: Stages, wanted: Stages) -> bool:
+    def _is_news(self, name: str, present: Stages, target: Stages) -> bool:
         """Whether a netem is to be told anything; what it cannot show is as it was sent."""
-        here, there = wanted.named[name], present.named[name]
+        here, there = target.named[name], present.named[name]
         assert isinstance(here, Netem) and isinstance(there, Netem)
         return here != self._sent.named[name] or bool(differences(here, there))
 
@@ -187,13 +187,13 @@ class InKernel:
         room = 1 if self._holds and bottleneck.limit_packets < MOST_PACKETS else 0
         return replace(bottleneck, limit_packets=bottleneck.limit_packets + room)
 
-    def _end_hold(self, netlink: IPRoute, found: Survey) -> None:
+    def _end_hold(self, netlink: IPRoute, state: KernelState) -> None:
         """Take away the netem that a frame of ours holds up: nothing else lets it go on."""
-        counted = self._count_netems(netlink, found).get("bottleneck", Counter())
+        counted = self._count_netems(netlink, state).get("bottleneck", Counter())
         counted["dropped_packets"] += counted.pop("waiting_packets", 0)
         del counted["waiting_bytes"]
         self._gone["bottleneck"].update(counted)
-        netlink.tc("del", index=self._ifb_index(found), parent=ROOT, handle=HANDLE)
+        netlink.tc("del", index=self._ifb_index(state), parent=ROOT, handle=HANDLE)
         self._markers = self._held_until_ns = 0
         self._hold_gate(0)
 
@@ -208,27 +208,27 @@ class InKernel:
         else:
             program.close()
 
-    def _adapt_program(self, netlink: IPRoute, name: str, wanted: Any) -> None:
+    def _adapt_program(self, netlink: IPRoute, name: str, target: Any) -> None:
         program = self._programs.get(name)
         index, parent = self._place(name)
-        if program is not None and wanted is None:
+        if program is not None and target is None:
             netlink.tc("del-filter", index=index, parent=parent, prio=PROGRAM, kind="bpf")
             self._gone[name].update(program.counters())
             self._let_go(self._programs.pop(name))
             remove_empty_clsact(netlink, index)
         elif program is not None:
-            if program.read_back() != wanted:
-                program.replace(wanted)
-        elif wanted is not None:
-            program = self._spare.taken(wanted) if name == "errors" else GateStage.load(wanted)
+            if program.read_back() != target:
+                program.replace(target)
+        elif target is not None:
+            program = self._spare.taken(target) if name == "errors" else GateStage.load(target)
             self._programs[name] = program
             with clsact(netlink, index):
                 program.attach(netlink, index)
 
-    def _add_bottleneck(self, netlink: IPRoute, found: Survey, netem: Netem) -> None:
+    def _add_bottleneck(self, netlink: IPRoute, state: KernelState, netem: Netem) -> None:
         entrance = self._direction.entrance
-        if entrance.ifb_name in found.links:
-            add_netem(netlink, self._ifb_index(found), netem)
+        if entrance.ifb_name in state.links:
+            add_netem(netlink, self._ifb_index(state), netem)
             return
         netlink.link("add", ifname=entrance.ifb_name, kind="ifb")
         (index,) = netlink.link_lookup(ifname=entrance.ifb_name)
@@ -250,17 +250,17 @@ class InKernel:
             for message in netlink.get_filters(index=index, parent=parent)
         )
 
-    def _ifb_index(self, found: Survey) -> int:
-        return int(found.links[self._direction.entrance.ifb_name]["index"])
+    def _ifb_index(self, state: KernelState) -> int:
+        return int(state.links[self._direction.entrance.ifb_name]["index"])
 
-    def _qdiscs(self, netlink: IPRoute, found: Survey) -> Iterator[tuple[str, Any]]:
+    def _qdiscs(self, netlink: IPRoute, state: KernelState) -> Iterator[tuple[str, Any]]:
         """Yield the qdisc message of each netem; a bottleneck that nothing is led through is none."""
         entrance = self._direction.entrance
-        device = found.links.get(entrance.ifb_name)
+        device = state.links.get(entrance.ifb_name)
         if device is not None and redirects(netlink, entrance, device["index"]):
-            yield from _ours(found, "bottleneck", device["index"])
-        yield from _ours(found, "pipe", self._direction.exit.index)
+            yield from _ours(state, "bottleneck", device["index"])
+        yield from _ours(state, "pipe", self._direction.exit.index)
 
 
-def _ours(found: Survey, stage: str, index: int) -> Iterator[tuple[str, Any]]:
-    yield from ((stage, qdisc) for qdisc in found.qdiscs_of(index) if qdisc["handle"] == HANDLE)
+def _ours(state: KernelState, stage: str, index: int) -> Iterator[tuple[str, Any]]:
+    yield from ((stage, qdisc) for qdisc in state.qdiscs_of(index) if qdisc["handle"] == HANDLE)

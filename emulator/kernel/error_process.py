@@ -24,27 +24,33 @@ class ErrorProcess:
     """Errors at a `rate` per unit, independent of each other, or at `positions` of the stream, counted from 0.
 
     A bit is one of a frame from its Ethernet header on, without its checksum; the first of a byte is its highest.
-    An error in a packet flips one bit of it, drawn by the seed, or drops it.
+    An error in a packet flips one bit of it, drawn by the seed, or drops it. A block has `block_bytes` of the stream of
+    frames, wherever these begin and end; an error in it drops every packet that has a byte of it.
     """
 
-    unit: Literal["bit", "packet"]
+    unit: Literal["bit", "packet", "block"]
     effect: Literal["flip", "drop"]
     rate: float = 0.0
     positions: tuple[int, ...] = ()
     seed: int = 0
+    block_bytes: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what is no process."""
         if not 0 <= self.rate <= 1:
-            raise ValueError(f"error rate: got {self.rate}, wanted 0..1")
+            raise ValueError(f"error rate: expected 0..1, got {self.rate}")
         if self.rate and self.positions:
-            raise ValueError("errors: got a rate and positions, wanted one of them")
+            raise ValueError("errors: expected a rate or positions, got both")
         if len(self.positions) > MOST_POSITIONS:
-            raise ValueError(f"error positions: got {len(self.positions)} of them, wanted {MOST_POSITIONS} at most")
+            raise ValueError(f"error positions: expected at most {MOST_POSITIONS}, got {len(self.positions)}")
         if not _ascends(self.positions):
-            raise ValueError("error positions: wanted different numbers from 0 on, ascending")
+            raise ValueError("error positions: expected different numbers from 0 on, ascending")
+        if (self.unit == "block") != bool(self.block_bytes) or self.block_bytes < 0:
+            raise ValueError("block_bytes: expected it with the unit block, and only with it")
+        if self.unit == "block" and (self.effect == "flip" or self.positions):
+            raise ValueError("blocks: expected a rate and the effect drop")
         if not 0 <= self.seed < _U64:
-            raise ValueError(f"error seed: got {self.seed}, wanted 0..2^64-1")
+            raise ValueError(f"error seed: expected 0..2^64-1, got {self.seed}")
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ def factor_of(rate: float) -> Factor:
     mantissa, exponent = frexp(-1 / log1p(-rate))
     shift = _LOG_SCALE - exponent
     if shift < 0:
-        raise ValueError(f"error rate: got {rate}, wanted 0 or {ldexp(1, -_LOG_SCALE):.1g} at least")
+        raise ValueError(f"error rate: expected 0, or at least {ldexp(1, -_LOG_SCALE):.1g}, got {rate}")
     return Factor(int(ldexp(mantissa, 64)), shift)
 
 

@@ -1,6 +1,6 @@
 """One netem queueing discipline in the kernel's own units, and what a probability is in them.
 
-How it is sent to the kernel is left to `netem_messages`; what a jitter is in its table, to `delay_tables`.
+How it is sent to the kernel belongs to `netem_messages`; what a jitter is in its table, to `delay_tables`.
 """
 
 from dataclasses import dataclass, fields
@@ -76,15 +76,15 @@ def transition_of(probability: float) -> int:
     return min(round(probability * _DRAWS), ALWAYS)
 
 
-def differences(wanted: Netem, found: Netem) -> list[str]:
+def differences(target: Netem, actual: Netem) -> list[str]:
     """Return where a netem read back differs from the one sent.
 
-    A seed that nobody asked for may be anything, and a delay table cannot be seen.
+    An unspecified seed may have any value, and a delay table cannot be read.
     """
     return [
-        f"{field.name}: got {getattr(found, field.name)}, wanted {getattr(wanted, field.name)}"
+        f"{field.name}: expected {getattr(target, field.name)}, got {getattr(actual, field.name)}"
         for field in fields(Netem)
-        if getattr(found, field.name) != getattr(wanted, field.name)
+        if getattr(actual, field.name) != getattr(target, field.name)
         and field.name != "delay_table"
-        and not (field.name == "seed" and wanted.seed is None)
+        and not (field.name == "seed" and target.seed is None)
     ]

@@ -182,10 +182,10 @@ def _rate(netem: Netem) -> dict[str, int]:
 
 def _loss(model: LossThresholds) -> dict[str, Any]:
     if isinstance(model, GilbertElliottThresholds):
-        told = ("NETEM_LOSS_GE", {"p": model.to_bad, "r": model.to_good, "h": 0, "k1": 0})
+        attribute = ("NETEM_LOSS_GE", {"p": model.to_bad, "r": model.to_good, "h": 0, "k1": 0})
     else:
-        told = ("NETEM_LOSS_GI", asdict(model))
-    return {"attrs": [told]}
+        attribute = ("NETEM_LOSS_GI", asdict(model))
+    return {"attrs": [attribute]}
 
 
 def _loss_of(found: Any) -> LossThresholds | None:

@@ -1,7 +1,7 @@
-"""Which interfaces the emulator may shape: two ports of a test path, never one that somebody else lives on.
+"""Which interfaces the emulator may shape: two ports of a test path, never one that is used for something else.
 
 Shaping the interface of the management network or of the default route would lock everybody out, and a queueing
-discipline that somebody else put there is not ours to remove.
+discipline that another program put there is not ours to remove.
 """
 
 import socket
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
+from agents.inputs.mistake import Mistake
 from emulator.faults import PortRefused
 from emulator.kernel.rtnetlink import IPRoute
-from emulator.kernel.survey import HANDLE, Survey
+from emulator.kernel.survey import HANDLE, KernelState
 
 IFB_PREFIX = "owlt-ifb"
 _LOOPBACK = 0x8  # IFF_LOOPBACK
@@ -33,63 +34,65 @@ class Port:
         return f"{IFB_PREFIX}{self.index}"
 
 
-def find_port(found: Survey, name: str) -> Port | None:
-    """Return the port, whoever lives on it; None if there is no such interface."""
-    link = found.links.get(name)
+def find_port(state: KernelState, name: str) -> Port | None:
+    """Return the port, even if it is used for something else; None if there is no such interface."""
+    link = state.links.get(name)
     return None if link is None else Port(name, link["index"])
 
 
-def checked_port(found: Survey, residents: Mapping[int, Sequence[str]], name: str) -> Port:
+def checked_port(state: KernelState, residents: Mapping[int, Sequence[str]], name: str) -> Port:
     """Return the port, or raise PortRefused with everything that speaks against shaping it.
 
     What lives on the bridge that it belongs to lives on it.
     """
-    port = find_port(found, name)
+    port = find_port(state, name)
     if port is None:
-        raise PortRefused(f"port {name}: got no such interface, wanted one of: {', '.join(sorted(found.links))}")
-    link = found.links[name]
+        raise PortRefused(
+            Mistake.of(f"port {name}", "got no such interface", f"one of: {', '.join(sorted(state.links))}")
+        )
+    link = state.links[name]
     bridge = link.get_attr("IFLA_MASTER")
-    uppers = _uppers(found, {port.index, bridge})
+    uppers = _uppers(state, {port.index, bridge})
     objections = [
         *(["is the loopback interface"] if link["flags"] & _LOOPBACK else []),
         *residents.get(port.index, []),
-        *(f"belongs to {found.name_of(bridge)}, which {reason}" for reason in residents.get(bridge, [])),
+        *(f"belongs to {state.name_of(bridge)}, which {reason}" for reason in residents.get(bridge, [])),
         *(f"carries {upper}, which {reason}" for upper, index in uppers for reason in residents.get(index, [])),
-        *_foreign_qdiscs(found, port),
+        *_foreign_qdiscs(state, port),
     ]
     if objections:
+        expected = "an interface of the test path without address, default route or queueing discipline"
         raise PortRefused(
-            f"port {name}: {'; '.join(objections)}; wanted an interface of the test path without address, default "
-            "route or queueing discipline: name another, or take these away"
+            Mistake.of(f"port {name}", "; ".join(objections), expected, "name another interface, or remove these")
         )
     return port
 
 
-def _uppers(found: Survey, below: set[int | None]) -> list[tuple[str, int]]:
+def _uppers(state: KernelState, below: set[int | None]) -> list[tuple[str, int]]:
     """The interfaces whose packets pass one of those below: VLANs and the like. (A veth names its peer so, too.)"""
     return [
         (name, link["index"])
-        for name, link in found.links.items()
+        for name, link in state.links.items()
         if link.get_attr("IFLA_LINK") in below and link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") in _UPPER_KINDS
     ]
 
 
 def residents(netlink: IPRoute) -> Mapping[int, list[str]]:
     """Return who lives on which interface, by its index: addresses and default routes, in words."""
-    found: defaultdict[int, list[str]] = defaultdict(list)
+    reasons: defaultdict[int, list[str]] = defaultdict(list)
     for message in netlink.get_addr():
         address = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
         if not _automatic(address):
-            found[message["index"]].append(f"has the address {address}")
+            reasons[message["index"]].append(f"has the address {address}")
     for family in (socket.AF_INET, socket.AF_INET6):
         for route in netlink.get_routes(family=family):
             for index in _outgoing(route) if route["dst_len"] == 0 else ():
-                found[index].append("carries a default route")
-    return found
+                reasons[index].append("carries a default route")
+    return reasons
 
 
 def _automatic(address: str) -> bool:
-    """The kernel gives an IPv6 link-local address to any interface that is up: nobody lives there yet."""
+    """The kernel gives an IPv6 link-local address to any interface that is up: that alone is no other use."""
     parsed = ip_address(address)
     return parsed.version == 6 and parsed.is_link_local
 
@@ -99,11 +102,11 @@ def _outgoing(route: Any) -> list[int]:
     return [index for index in (route.get_attr("RTA_OIF"), *(hop["oif"] for hop in hops)) if index]
 
 
-def _foreign_qdiscs(found: Survey, port: Port) -> list[str]:
+def _foreign_qdiscs(state: KernelState, port: Port) -> list[str]:
     """The kernel's own defaults (noqueue, pfifo_fast, fq_codel, mq and its leaves) have the handle 0:."""
     return [
         f"has the queueing discipline {qdisc.get_attr('TCA_KIND')} {qdisc['handle'] >> 16:x}:"
-        for qdisc in found.qdiscs_of(port.index)
+        for qdisc in state.qdiscs_of(port.index)
         if qdisc["handle"] not in (0, HANDLE)
-        and not (qdisc.get_attr("TCA_KIND") == "clsact" and port.index in found.our_clsacts)
+        and not (qdisc.get_attr("TCA_KIND") == "clsact" and port.index in state.our_clsacts)
     ]

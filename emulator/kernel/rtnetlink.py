@@ -2,7 +2,7 @@
 
 The package's front imports every protocol it speaks (nftables, WLAN, a database of interfaces), half of its
 start-up time, and the service starts in every guest. So its submodules are loaded below an empty package,
-which is then taken away again: whoever imports pyroute2 afterwards gets it whole.
+which is then removed again: a later import of pyroute2 gets all of it.
 """
 
 import importlib.util

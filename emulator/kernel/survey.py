@@ -17,7 +17,7 @@ EGRESS_FILTERS = 0xFFFF_FFF3
 
 
 @dataclass(frozen=True)
-class Survey:
+class KernelState:
     """Link messages by interface name, all qdisc messages, and the indices of interfaces whose clsact is ours.
 
     A clsact has a fixed handle: it is ours if there are filters in it, and all of them are.
@@ -36,16 +36,16 @@ class Survey:
         return next((name for name, link in self.links.items() if link["index"] == index), f"number {index}")
 
 
-NOTHING = Survey({}, ())
+NOTHING = KernelState({}, ())
 """As far as our own stages go, what is there once all is cleared."""
 
 
-def survey(netlink: IPRoute, whose: bool = True) -> Survey:
+def survey(netlink: IPRoute, whose: bool = True) -> KernelState:
     """Ask the kernel; `whose` a clsact is costs two more questions for each."""
     links = {link.get_attr("IFLA_IFNAME"): link for link in netlink.get_links()}
     qdiscs = tuple(netlink.get_qdiscs())
     clsacts = [qdisc["index"] for qdisc in qdiscs if whose and qdisc.get_attr("TCA_KIND") == "clsact"]
-    return Survey(links, qdiscs, frozenset(index for index in clsacts if _only_ours(netlink, index)))
+    return KernelState(links, qdiscs, frozenset(index for index in clsacts if _only_ours(netlink, index)))
 
 
 def _only_ours(netlink: IPRoute, index: int) -> bool:

@@ -1,6 +1,6 @@
-"""Who may change the channel: whoever knows the token of the service, a secret in a file.
+"""Who may change the channel: a client that sends the service's token, a secret in a file.
 
-It comes with each HTTP request, as `Authorization: Bearer TOKEN`, or Basic with any user name and the token as
+The token is sent with each HTTP request, as `Authorization: Bearer TOKEN`, or Basic with any user name and the token as
 password, so that http://owlt:TOKEN@HOST works as a URL in any client (RFC 6750 section 2.1, RFC 7617).
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
+from agents.inputs.mistake import Mistake
 from emulator.faults import NotAllowed
 
 LEASE_HEADER = "X-Owlt-Lease"
@@ -23,7 +24,7 @@ _NEW_TOKEN = "python3 -c 'import secrets; print(secrets.token_hex())'"
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a request says of who sends it; None: nothing."""
+    """The token and the lease that a request carries; None if it carries none."""
 
     token: str | None = None
     lease: str | None = None
@@ -36,30 +37,30 @@ def read_token(path: Path) -> str:
         token = file.read(_LONGEST_TOKEN + 2).strip()
     if mode & (stat.S_IRWXG | stat.S_IRWXO) and not _guarded_by_systemd(path):
         raise ValueError(
-            f"token file {path}: got mode {mode:04o}, wanted a file that its owner alone may read: chmod 600 {path}, "
-            "and a new token in it if others may have read it"
+            f"token file {path}: others may read it (mode {mode:04o}); expected a file that only its owner can read: "
+            f"chmod 600 {path}, and write a new token to it if others may have read it"
         )
     if not SHORTEST_TOKEN <= len(token) <= _LONGEST_TOKEN or not _goes_in_a_header(token):
         raise ValueError(
-            f"token file {path}: got {len(token)} characters, wanted one line of {SHORTEST_TOKEN} to {_LONGEST_TOKEN} "
-            f"ASCII characters without spaces: {_NEW_TOKEN} > {path}"
+            f"token file {path}: expected one line of {SHORTEST_TOKEN} to {_LONGEST_TOKEN} ASCII characters without "
+            f"spaces, got {len(token)} characters: {_NEW_TOKEN} > {path}"
         )
     return token
 
 
 def credentials_of(headers: Message) -> Credentials:
-    """Return what the headers of a request say."""
+    """Return the credentials in the headers of a request."""
     return Credentials(_token_of(headers.get("Authorization", "")), headers.get(LEASE_HEADER))
 
 
-def check_token(wanted: str | None, got: str | None) -> None:
-    """Let pass who knows the token; everybody if there is none. Raises NotAllowed. The time taken tells nothing."""
-    if wanted is None:
+def check_token(expected: str | None, sent: str | None) -> None:
+    """Raise NotAllowed unless the token is the expected one, or none is expected. Takes equally long for any token."""
+    if expected is None:
         return
-    if got is None:
-        raise NotAllowed("token: got none, wanted that of the service: send 'Authorization: Bearer TOKEN'")
-    if not hmac.compare_digest(wanted.encode(), got.encode(errors="replace")):
-        raise NotAllowed("token: got a wrong one, wanted that of the service, which is in its --token-file")
+    if sent is None:
+        raise NotAllowed(Mistake.of("token", "got none", "that of the service", "send 'Authorization: Bearer TOKEN'"))
+    if not hmac.compare_digest(expected.encode(), sent.encode(errors="replace")):
+        raise NotAllowed(Mistake.of("token", "got a wrong one", "that of the service, which is in its --token-file"))
 
 
 def _token_of(authorization: str) -> str | None:

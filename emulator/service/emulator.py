@@ -1,9 +1,8 @@
-"""The emulator as an object: the channel between two ports, configured as a whole or not at all.
+"""The emulator as an object: the channel between two ports, configured completely or not at all.
 
-What a channel becomes in the kernel is left to `stages` and `qdiscs`; speaking XML-RPC, to `server`.
+Translating a channel for the kernel belongs to `kernel.stages` and `kernel.qdiscs`, XML-RPC to `server`.
 """
 
-import hashlib
 import logging
 import platform
 import secrets
@@ -14,25 +13,33 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
+from agents.inputs.mistake import Mistake
 from emulator.certification.injection import clear_injection
-from emulator.channel import DIRECTIONS, ChannelSpec
-from emulator.faults import ChannelRefused, InvalidChannel, NotCapable, PortRefused, ServiceStopped, TimelineError
-from emulator.kernel import qdiscs
-from emulator.kernel.capabilities import lacking, probe
+from emulator.channel.link import LinkSpec
+from emulator.channel.spec import DIRECTIONS, ChannelSpec
+from emulator.channel.text import LARGEST_SEED
+from emulator.faults import ChannelRefused, PortRefused, ServiceStopped, TimelineError
+from emulator.kernel import kernel_requests
+from emulator.kernel.capabilities import probe
 from emulator.kernel.direction import Direction, InKernel, Spare
+from emulator.kernel.link_to_stages import Stages, differences, link_of, retaining_netems, stages_of
 from emulator.kernel.ports import checked_port, find_port, residents
 from emulator.kernel.rtnetlink import IPRoute, open_rtnetlink
-from emulator.kernel.stages import Stages, differences, kept, link_of, stages_of
-from emulator.kernel.survey import NOTHING, Survey, survey
-from emulator.link import LinkSpec
-from emulator.service.ownership import take
+from emulator.kernel.survey import NOTHING, KernelState, survey
 from emulator.service.player import Moment, Player, Position
-from emulator.written import LARGEST_SEED
+from emulator.service.port_claims import take
+from emulator.service.requests import (
+    changed_channel,
+    check_change,
+    checked_certify_options,
+    require_capabilities,
+)
+from emulator.service.timeline_step import holds_packets, outage_ends, seeded_links
 
 API = 2
-"""Counts up when a method changes in a way that an older client cannot bear."""
+"""Counts up with each change of a method that breaks older clients."""
 
-_NO_TIMELINE: dict[str, Any] = {
+NO_TIMELINE_STATUS: dict[str, Any] = {
     "running": False,
     "elapsed_s": 0.0,
     "steps_applied": 0,
@@ -41,36 +48,41 @@ _NO_TIMELINE: dict[str, Any] = {
     "failure": "",
 }
 
+TIMELINE_IS_RUNNING = "change: a timeline is running: call timeline_stop first"
+NO_TIMELINE = "timeline: the channel has none: configure a channel that has one"
+
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _Remembered:
-    """All that makes a channel what it is at a moment. Without `described` there was none in the kernel."""
+class _ChannelState:
+    """The complete state of a channel at a moment. `described` is None if the kernel had none."""
 
     described: dict[str, Any] | None
-    asked: ChannelSpec
+    specified: ChannelSpec
     links: dict[str, LinkSpec]
     drawn_seeds: dict[str, int]
     position: Position | None
 
 
 class Emulator:
-    """The channel between two ports of a bridge that somebody else made.
+    """The channel between two ports of an existing bridge.
 
-    One call at a time touches the kernel. Public methods are the service's, with values that XML-RPC carries.
+    One call at a time touches the kernel. Public methods are those of the service; their values are XML-RPC's.
     """
 
     def __init__(self, sender_port: str, receiver_port: str) -> None:
-        """Take over two ports by name, and clear what an emulator that was killed left on them.
+        """Take over two ports by name, and clear what a killed emulator left on them.
 
-        Raises PortRefused if one is not there, not ours to shape, or served by another emulator.
+        Raises PortRefused if a port does not exist, is used for something else, or is served by another emulator.
         """
         if sender_port == receiver_port:
-            raise PortRefused(f"both ports: got {sender_port}, wanted two, towards the sender and the receiver")
+            raise PortRefused(
+                Mistake.of("both ports", f"got {sender_port}", "two, towards the sender and the receiver")
+            )
         self._port_names = (sender_port, receiver_port)
-        self._asked = ChannelSpec()
-        self._links = self._asked.states[0]
+        self._specified = ChannelSpec()
+        self._links = self._specified.states[0]
         self._drawn_seeds: dict[str, int] = {}
         self._in_kernel: dict[str, InKernel] = {}
         self._spare = Spare()
@@ -79,163 +91,154 @@ class Emulator:
         self._last_moment: Moment | None = None
         """The last step of the player's timeline that was applied."""
         self._configurations = 0
-        """Counts up with whatever changes or clears the channel."""
+        """Counts up with each change of the channel."""
         self._stopped = False
         self._lock = Lock()
         with self._lock, open_rtnetlink() as netlink:
-            found = survey(netlink)
-            directions = self._directions(found, residents(netlink))
+            state = survey(netlink)
+            directions = self._directions(state, residents(netlink))
             self._ownership = take((directions["forward"].entrance, directions["forward"].exit))
-            self._clear(netlink, found)
+            self._clear(netlink, state)
 
     def configure(self, channel: object) -> dict[str, Any]:
-        """Apply a channel in place of the one before and return what the kernel has, read back.
+        """Apply a channel instead of the previous one and return what the kernel has, read back.
 
-        A rate is rounded to whole bytes a second and a packet error rate to 32 bits. All that is in flight is
-        lost. If the channel makes no sense (fault -32602), the kernel lacks what it needs (fault 7) or a port
-        is not ours to shape (fault 2), nothing has changed; if the kernel refuses any of it all the same, nothing
-        is left of either channel (fault 1).
-        A timeline is not begun: `timeline_start` does that.
+        A rate is rounded to whole bytes a second and a packet error rate to 32 bits. All packets in flight are
+        lost. Nothing changes if the channel is invalid (fault -32602), if the kernel is missing something that it
+        needs (fault 7), or if a port is used for something else (fault 2). If the kernel refuses part of the channel,
+        neither the new nor the previous channel remains (fault 1).
+        `timeline_start` starts a timeline, this method does not.
         """
-        asked = ChannelSpec.from_wire(channel)
-        asked.refuse_to_begin_held()
+        specified = ChannelSpec.from_wire(channel)
+        specified.refuse_to_begin_held()
         with self._lock, open_rtnetlink() as netlink:
-            found, directions = self._ready_for(netlink, asked)
-            return self._replace(netlink, found, directions, asked)
+            state, directions = self._ready_for(netlink, specified)
+            return self._replace(netlink, state, directions, specified)
 
     def change(self, direction: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Change some fields of one link ("forward" or "reverse"), or the same fields of "both", and nothing else.
 
         Returns what the kernel has.
 
-        Fields are written as in a channel; "none" takes one away. Packets in flight keep their times; whether those
-        that come now may overtake them is the link's `keeps_order`. An outage that holds needs an end: a timeline's.
-        If the channel would make no sense (fault -32602), the kernel lacks what it needs (fault 7) or a timeline is
-        running (fault 8), nothing has changed; if the kernel refuses all the same, nothing is left of it (fault 1).
+        Fields are written as in a channel; "none" removes one. Packets in flight keep their times; the link's
+        `keeps_order` says whether later packets may overtake them. An outage that holds packets needs an end, which
+        only a timeline has.
+        Nothing changes if the channel would be invalid (fault -32602), if the kernel is missing something that it needs
+        (fault 7), or if a timeline is running (fault 8). If the kernel refuses, no channel remains (fault 1).
         """
-        if direction not in (*DIRECTIONS, "both") or not isinstance(changes, Mapping):
-            raise InvalidChannel(
-                f"change: got {direction!r:.50}, {changes!r:.50}; wanted forward, reverse or both, and fields"
-            )
+        check_change(direction, changes)
         with self._lock, open_rtnetlink() as netlink:
             self._refuse_if_stopped()
             if self._player is not None and self._player.status()["running"]:
-                raise TimelineError("change: a timeline is running; next: timeline_stop, then change")
-            wanted = ChannelSpec.from_wire(
-                {
-                    name: {**link.to_wire(), **(changes if direction in (name, "both") else {})}
-                    for name, link in self._links.items()
-                }
-            )
-            wanted.refuse_to_begin_held()
-            found = survey(netlink)
-            directions = self._directions(found, residents(netlink))
-            self._refuse_what_lacks(netlink, wanted)
+                raise TimelineError(TIMELINE_IS_RUNNING)
+            changed = changed_channel(self._links, direction, changes)
+            state = survey(netlink)
+            directions = self._directions(state, residents(netlink))
+            self._require_capabilities(netlink, changed)
             if not self._in_kernel:
                 self._make(directions)
-            self._asked = self._asked.model_copy(update={"bypass": False})
-            return self._become(netlink, found, wanted.states[0])
+            self._specified = self._specified.model_copy(update={"bypass": False})
+            return self._become(netlink, state, changed.states[0])
 
     def bypass(self) -> dict[str, Any]:
-        """Take the channel away and be a plain bridge, in name too: the papers' unrestricted baseline."""
+        """Remove the channel and become a transparent bridge (bypass): the papers' unrestricted baseline."""
         return self.configure(ChannelSpec(bypass=True).to_wire())
 
     def describe(self) -> dict[str, Any]:
-        """Return the channel that the kernel has at this moment, as it would be asked for; empty: unimpaired."""
+        """Return the channel that the kernel has now, as `configure` would take it; empty: unimpaired."""
         with self._lock, open_rtnetlink() as netlink:
             return self._described(netlink)
 
     def clear(self) -> bool:
-        """Take the channel away: packets pass unimpaired, all in flight are lost. Return true."""
+        """Remove the channel: packets pass unimpaired, all in flight are lost. Return true."""
         with self._lock, open_rtnetlink() as netlink:
             self._clear(netlink, survey(netlink))
         log.info("cleared")
         return True
 
     def certify(self, channel: object, options: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-        """Apply a channel, measure with probes whether it is as asked, and return what was found.
+        """Apply a channel, measure with probes whether it is as specified, and return the certificate.
 
-        Afterwards the channel from before is there again as `describe` returned it, whether it was configured, changed
-        or left by a step of its timeline. A timeline that was running resumes where it was: the measurement takes none
-        of its time. What was in flight is lost, and counters begin anew. If what the kernel then has is not what it had
-        before (fault 1), nothing is left of the channel.
+        Afterwards the previous channel is restored as `describe` returned it, whether it was configured, changed
+        or set by a step of its timeline. A timeline that was running continues where it was: the measurement takes none
+        of its time. Packets in flight are lost, and counters start at 0. If the kernel does not have the previous
+        channel afterwards (fault 1), no channel remains.
 
-        No other traffic may pass meanwhile, and nothing be changed (fault 1). `options`: `alpha` (0.001: how often a
-        channel that is as asked may fail), `budget_s` (600: how long the channel may take to send the probes of one
-        measurement), `packets` (as many probes for each share instead of enough to catch a share that is wrong by a
-        factor of 1.5), `tolerance_ns` (of delays: 200,000, what a machine that is not too busy keeps to; 1000 on a
-        clock that stands still while it computes).
+        No other traffic may pass during the measurement, and nothing may be changed (fault 1). `options`: `alpha`
+        (default 0.001: how often a channel that is as specified may fail), `budget_s` (default 600: how long the
+        channel may take to send the probes of one measurement), `packets` (the number of probes for each share;
+        default: enough to detect a share that is wrong by a factor of 1.5), `tolerance_ns` (of delays; default 200,000,
+        which a machine that is not too busy achieves; 1000 on a clock that stands still while the machine computes).
         Returns `verdict` ("ok", "failed", "incomplete") and `checks`, each with `direction`, `quantity`, `verdict`,
-        `asked`, `measured`, the interval `low` to `high`, `count` and `reason`, and what it would have caught
-        with `detection_probability`: a value of `detectable_low` or less, or of `detectable_high` or more; as far as
-        there are any.
+        `specified`, `measured`, the interval `low` to `high`, `count` and `reason`. With
+        `detection_probability` it would have detected a value of `detectable_low` or less, or of `detectable_high` or
+        more. Values that do not exist are missing.
         """
-        from emulator.certification.certify import certify  # numpy: only who asks for a certificate waits for it
+        from emulator.certification.certify import certify  # numpy, which is slow to load
 
-        wanted = _certify_options(options)
-        asked = ChannelSpec.from_wire(channel)
-        asked.refuse_to_begin_held()
+        numbers = checked_certify_options(options)
+        specified = ChannelSpec.from_wire(channel)
+        specified.refuse_to_begin_held()
         with self._lock, open_rtnetlink() as netlink:
-            found, directions = self._ready_for(netlink, asked)
+            state, directions = self._ready_for(netlink, specified)
             before = self._remembered(netlink)
             try:
-                self._replace(netlink, found, directions, asked)
+                self._replace(netlink, state, directions, specified)
             except BaseException:
                 self._restore(netlink, before)
                 raise
             measured = self._configurations
         try:
-            certificate = certify(asked, self._port_names, **wanted)
+            certificate = certify(specified, self._port_names, **numbers)
         finally:
             with self._lock, open_rtnetlink() as netlink:
                 if self._configurations != measured:
-                    raise ChannelRefused(
-                        "certify: the channel was changed or cleared meanwhile; next: certify again, alone"
-                    )
+                    problem = "the channel was changed or cleared meanwhile"
+                    raise ChannelRefused(Mistake.of("certify", problem, fix="certify again, without other clients"))
                 self._restore(netlink, before)
         log.info("certified: %s", certificate.verdict)
         return certificate.to_wire()
 
     def timeline_start(self) -> dict[str, Any]:
-        """Begin the channel's timeline at this moment, from its beginning, whether or not it has been going on."""
+        """Start the channel's timeline now, from its beginning, even if it is running."""
         with self._lock, open_rtnetlink() as netlink:
             self._refuse_if_stopped()
-            if self._asked.timeline is None:
-                raise TimelineError("timeline: the channel has none; next: configure one that has")
+            if self._specified.timeline is None:
+                raise TimelineError(NO_TIMELINE)
             self._forget_player()
-            self._become(netlink, survey(netlink, whose=False), self._asked.states[0])
-            self._player = player = Player(self._asked, self._step)
+            self._become(netlink, survey(netlink, whose=False), self._specified.states[0])
+            self._player = player = Player(self._specified, self._step)
         return player.status()
 
     def timeline_stop(self) -> dict[str, Any]:
-        """Stop the timeline where it is; the links stay as its last step left them, an outage that holds held."""
+        """Stop the timeline; the links stay as its last step left them, and an outage that holds packets goes on."""
         with self._lock:
-            status = _NO_TIMELINE if self._player is None else self._player.status()
+            status = NO_TIMELINE_STATUS if self._player is None else self._player.status()
             self._forget_player()
         return {**status, "running": False}
 
     def timeline_status(self) -> dict[str, Any]:
-        """Return `running`, `elapsed_s`, `steps_applied`, how late the last were (`late_ns`) and the latest of all
-        (`latest_ns`), and `failure`, "" if there is none.
+        """Return `running`, `elapsed_s`, `steps_applied`, how late the last steps were (`late_ns`), how late the latest
+        of all was (`latest_ns`), and `failure`, "" if there is none.
         """
         player = self._player
-        return _NO_TIMELINE if player is None else player.status()
+        return NO_TIMELINE_STATUS if player is None else player.status()
 
     def statistics(self) -> dict[str, dict[str, dict[str, float]]]:
         """Return the counters of each direction and stage since the channel was applied, as doubles.
 
-        `gate`: frames that were too long, or found a queue full that is not counted in packets. `bottleneck`:
+        `gate`: frames that were too long, or found the queue full if its size is not in packets. `bottleneck`:
         `dropped_packets` found the queue full. `errors`: frames and bits that were hit. `pipe`: `dropped_packets`
-        are losses; `lost_packets`, `corrupted_packets` and `duplicated_packets` only if the kernel counts them.
-        `packets` and `bytes` have left a netem or come to a program; `waiting_packets`, `waiting_bytes` are in it.
+        are losses; `lost_packets`, `corrupted_packets` and `duplicated_packets` exist only if the kernel counts them.
+        `packets` and `bytes` have left a netem or entered a program; `waiting_packets`, `waiting_bytes` are in it.
         """
         with self._lock, open_rtnetlink() as netlink:
-            found = survey(netlink)
-            self._directions(found)
+            state = survey(netlink)
+            self._directions(state)
             return {
                 name: {
                     stage: {counter: float(value) for counter, value in counters.items()}
-                    for stage, counters in in_kernel.count(netlink, found).items()
+                    for stage, counters in in_kernel.count(netlink, state).items()
                 }
                 for name, in_kernel in self._in_kernel.items()
             } or {name: {} for name in DIRECTIONS}
@@ -256,7 +259,7 @@ class Emulator:
         return {"owlt": release, "api": API, "kernel": platform.release()}
 
     def stop(self) -> None:
-        """Clear, take no more channels, and leave the ports to whoever wants to serve them."""
+        """Clear, take no more channels, and release the ports, so that another emulator may serve them."""
         self._stopped = True
         try:
             self.clear()
@@ -269,58 +272,55 @@ class Emulator:
         self._capabilities = self._capabilities or probe(netlink)
         return self._capabilities
 
-    def _refuse_what_lacks(self, netlink: IPRoute, asked: ChannelSpec) -> None:
-        if lacks := lacking(asked, self._probed(netlink)):
-            raise NotCapable(f"this kernel lacks what the channel needs: {'; '.join(lacks)}")
+    def _require_capabilities(self, netlink: IPRoute, specified: ChannelSpec) -> None:
+        require_capabilities(specified, self._probed(netlink))
 
-    def _ready_for(self, netlink: IPRoute, asked: ChannelSpec) -> tuple[Survey, dict[str, Direction]]:
+    def _ready_for(self, netlink: IPRoute, specified: ChannelSpec) -> tuple[KernelState, dict[str, Direction]]:
         """Return what is at the ports and the directions between them, or raise why the channel cannot be applied."""
         self._refuse_if_stopped()
-        found = survey(netlink)
-        directions = self._directions(found, residents(netlink))
-        self._refuse_what_lacks(netlink, asked)
-        return found, directions
+        state = survey(netlink)
+        directions = self._directions(state, residents(netlink))
+        self._require_capabilities(netlink, specified)
+        return state, directions
 
     def _replace(
-        self, netlink: IPRoute, found: Survey, directions: Mapping[str, Direction], asked: ChannelSpec
+        self, netlink: IPRoute, state: KernelState, directions: Mapping[str, Direction], specified: ChannelSpec
     ) -> dict[str, Any]:
         """Apply a channel in place of the one before; return the one that the kernel has."""
-        self._clear(netlink, found)
+        self._clear(netlink, state)
         self._make(directions)
-        self._asked = asked
-        return self._become(netlink, NOTHING, asked.states[0])
+        self._specified = specified
+        return self._become(netlink, NOTHING, specified.states[0])
 
-    def _remembered(self, netlink: IPRoute) -> _Remembered:
-        return _Remembered(
+    def _remembered(self, netlink: IPRoute) -> _ChannelState:
+        return _ChannelState(
             self._described(netlink) if self._in_kernel else None,
-            self._asked,
+            self._specified,
             self._links,
             self._drawn_seeds,
             self._player.position(self._last_moment) if self._player is not None else None,
         )
 
-    def _restore(self, netlink: IPRoute, before: _Remembered) -> None:
+    def _restore(self, netlink: IPRoute, before: _ChannelState) -> None:
         """Make the channel what it was. Raises ChannelRefused, with nothing left of it, if that does not succeed."""
-        found = survey(netlink)
-        self._clear(netlink, found)
+        state = survey(netlink)
+        self._clear(netlink, state)
         if before.described is None:
             return
-        self._make(self._directions(found))
+        self._make(self._directions(state))
         self._drawn_seeds = before.drawn_seeds
-        self._asked = before.asked
+        self._specified = before.specified
         last = before.position.last if before.position else None
         elapsed_ns = before.position.elapsed_ns if before.position else 0
-        holds = {} if last is None else _outage_ends(last, before.links, time.monotonic_ns() - elapsed_ns)
+        holds = {} if last is None else outage_ends(last, before.links, time.monotonic_ns() - elapsed_ns)
         has = self._become(netlink, NOTHING, before.links, holds)
         if has != before.described:
             self._clear(netlink, survey(netlink))
-            raise ChannelRefused(
-                f"certify: the channel from before was not restored: got {has}, wanted {before.described}; the channel "
-                "was cleared; next: configure it again"
-            )
+            problem = f"the previous channel was not restored, and was cleared: got {has}"
+            raise ChannelRefused(Mistake.of("certify", problem, str(before.described), "configure it again"))
         if before.position is not None:
             self._last_moment = last
-            self._player = Player(before.asked, self._step, before.position)
+            self._player = Player(before.specified, self._step, before.position)
 
     def _make(self, directions: Mapping[str, Direction]) -> None:
         self._in_kernel = {name: InKernel(direction, self._spare) for name, direction in directions.items()}
@@ -328,16 +328,18 @@ class Emulator:
 
     def _refuse_if_stopped(self) -> None:
         if self._stopped:
-            raise ServiceStopped("the emulator is ending: start it again")
+            raise ServiceStopped(Mistake("the emulator is ending", fix="start it again"))
 
-    def _directions(self, found: Survey, lived_on: Mapping[int, Sequence[str]] | None = None) -> dict[str, Direction]:
-        sender, receiver = (checked_port(found, lived_on or {}, name) for name in self._port_names)
+    def _directions(
+        self, state: KernelState, lived_on: Mapping[int, Sequence[str]] | None = None
+    ) -> dict[str, Direction]:
+        sender, receiver = (checked_port(state, lived_on or {}, name) for name in self._port_names)
         return {"forward": Direction(sender, receiver), "reverse": Direction(receiver, sender)}
 
     def _become(
         self,
         netlink: IPRoute,
-        found: Survey,
+        state: KernelState,
         links: dict[str, LinkSpec],
         down_until_ns: Mapping[str, int] = MappingProxyType({}),
     ) -> dict[str, Any]:
@@ -347,46 +349,46 @@ class Emulator:
         wrong, nothing is left of the channel then.
         """
         try:
-            return self._given(netlink, found, links, down_until_ns)
+            return self._given(netlink, state, links, down_until_ns)
         except BaseException:
             self._clear(netlink, survey(netlink))
             raise
 
     def _given(
-        self, netlink: IPRoute, found: Survey, links: dict[str, LinkSpec], down_until_ns: Mapping[str, int]
+        self, netlink: IPRoute, state: KernelState, links: dict[str, LinkSpec], down_until_ns: Mapping[str, int]
     ) -> dict[str, Any]:
         self._configurations += 1
         rtt_ns = sum(link.delay_ns for link in links.values())
-        wanted: dict[str, Stages] = {}
+        targets: dict[str, Stages] = {}
         for name, link in links.items():
-            with qdiscs.refused(name):
-                present = self._in_kernel[name].read_back(netlink, found)
+            with kernel_requests.refused(name):
+                present = self._in_kernel[name].read_back(netlink, state)
                 stages = stages_of(link, rtt_ns, self._drawn_seeds[name])
-                wanted[name] = kept(stages, present, link.keeps_order)
-                self._in_kernel[name].adapt(netlink, found, present, wanted[name], holds=_holds(link))
+                targets[name] = retaining_netems(stages, present, link.keeps_order)
+                self._in_kernel[name].adapt(netlink, state, present, targets[name], holds=holds_packets(link))
         after = survey(netlink, whose=False)
         has = {name: in_kernel.read_back(netlink, after) for name, in_kernel in self._in_kernel.items()}
-        for name, stages in wanted.items():
+        for name, stages in targets.items():
             if wrong := differences(stages, has[name]):
-                raise ChannelRefused(f"{name}: the kernel did not take it as given: {'; '.join(wrong)}")
+                raise ChannelRefused(Mistake.of(name, f"the kernel has other values than given: {'; '.join(wrong)}"))
             if links[name] != self._links[name]:
                 log.info("%s: %s", name, _in_words(links[name]))
         for name, until_ns in down_until_ns.items():
-            bottleneck = wanted[name].bottleneck
+            bottleneck = targets[name].bottleneck
             if bottleneck is not None:
-                with qdiscs.refused(name):
+                with kernel_requests.refused(name):
                     self._in_kernel[name].hold_until(netlink, after, bottleneck, until_ns)
         self._links = links
         return self._written(has)
 
     def _described(self, netlink: IPRoute) -> dict[str, Any]:
-        found = survey(netlink)
-        self._directions(found)
-        return self._written({name: each.read_back(netlink, found) for name, each in self._in_kernel.items()})
+        state = survey(netlink)
+        self._directions(state)
+        return self._written({name: each.read_back(netlink, state) for name, each in self._in_kernel.items()})
 
     def _written(self, has: Mapping[str, Stages]) -> dict[str, Any]:
         links = {name: link_of(stages, self._links[name]) for name, stages in has.items()}
-        return self._asked.model_copy(update=links).to_wire()
+        return self._specified.model_copy(update=links).to_wire()
 
     def _step(self, player: Player, moment: Moment, before: Mapping[str, LinkSpec]) -> None:
         """Apply one step of a timeline to the links that it changes; each has seeds of its own, so that none depends on
@@ -395,14 +397,14 @@ class Emulator:
         with self._lock, open_rtnetlink() as netlink:
             if player is not self._player:
                 return
-            changed = {name: link for name, link in moment.links.items() if link != before[name]}
-            links = self._links | {name: _seeded_for(link, moment.number) for name, link in changed.items()}
-            holds = {
-                name: end_ns
-                for name, end_ns in _outage_ends(moment, links, player.started_ns).items()
-                if not _holds(before[name])
-            }
-            self._become(netlink, survey(netlink, whose=False), links, holds)
+            links = self._links | seeded_links(moment, before)
+            ends = outage_ends(moment, links, player.started_ns)
+            holds = {name: end_ns for name, end_ns in ends.items() if not holds_packets(before[name])}
+            try:
+                self._become(netlink, survey(netlink, whose=False), links, holds)
+            except BaseException:
+                self._player = player  # its status says why the timeline ended
+                raise
             self._last_moment = moment
 
     def _forget_player(self) -> None:
@@ -411,69 +413,35 @@ class Emulator:
         if player is not None:
             player.stop()
 
-    def _clear(self, netlink: IPRoute, found: Survey) -> None:
-        """Take away all that is ours, whether or not the ports are still there and still fit to be shaped."""
+    def _clear(self, netlink: IPRoute, state: KernelState) -> None:
+        """Remove all that is ours, even if the ports have gone or are used for something else."""
         self._forget_player()
         self._configurations += 1
-        self._asked = ChannelSpec()
-        self._links = self._asked.states[0]
-        clear_ports(netlink, found, self._port_names)
+        self._specified = ChannelSpec()
+        self._links = self._specified.states[0]
+        clear_ports(netlink, state, self._port_names)
         for in_kernel in self._in_kernel.values():
             in_kernel.close()
         self._in_kernel = {}
 
 
-def clear_ports(netlink: IPRoute, found: Survey, names: Sequence[str]) -> None:
+def clear_ports(netlink: IPRoute, state: KernelState, names: Sequence[str]) -> None:
     """Take away all that an emulator put at these ports, or left behind; ChannelRefused if the kernel refuses any."""
-    ports = [port for name in names if (port := find_port(found, name)) is not None]
-    refusals = []
+    ports = [port for name in names if (port := find_port(state, name)) is not None]
+    refusals: list[Mistake] = []
     for clear, what in (
-        *((qdiscs.clear, port) for port in ports),
+        *((kernel_requests.clear, port) for port in ports),
         *((clear_injection, port) for port in ports),
     ):
         try:
-            with qdiscs.refused(f"clearing {what.name}"):
-                clear(netlink, found, what)
+            with kernel_requests.refused(f"clearing {what.name}"):
+                clear(netlink, state, what)
         except ChannelRefused as refusal:
-            refusals.append(str(refusal))
-    with qdiscs.refused("clearing"):
-        qdiscs.clear_orphans(netlink, found)
+            refusals += refusal.mistakes
+    with kernel_requests.refused("clearing"):
+        kernel_requests.clear_orphans(netlink, state)
     if refusals:
-        raise ChannelRefused("; ".join(refusals))
-
-
-def _certify_options(options: object) -> dict[str, Any]:
-    kinds: dict[str, Any] = {"alpha": float, "budget_s": float, "packets": int, "tolerance_ns": int}
-    if not isinstance(options, Mapping) or not set(options) <= set(kinds):
-        raise InvalidChannel(f"certify: got the options {options!r:.100}, wanted none but {', '.join(kinds)}")
-    try:
-        wanted = {name: kinds[name](value) for name, value in options.items()}
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidChannel(f"certify: got the options {options!r:.100}, wanted numbers") from None
-    if any(value <= 0 for value in wanted.values()) or wanted.get("alpha", 0.5) >= 1:
-        raise InvalidChannel(f"certify: got the options {options!r:.100}, wanted them above 0, and alpha below 1")
-    return wanted
-
-
-def _outage_ends(moment: Moment, links: Mapping[str, LinkSpec], started_ns: int) -> dict[str, int]:
-    """When the outages of links that hold end, on the clock on which the timeline began at `started_ns`."""
-    return {
-        name: started_ns + end_ns
-        for name, end_ns in moment.down_until_ns.items()
-        if end_ns is not None and _holds(links[name])
-    }
-
-
-def _holds(link: LinkSpec) -> bool:
-    return not link.up and link.while_down == "hold"
-
-
-def _seeded_for(link: LinkSpec, step: int) -> LinkSpec:
-    """Whatever is drawn is drawn anew; but a link with a pattern keeps its seed, and so its place in the pattern."""
-    if link.seed is None or link.pattern is not None:
-        return link
-    digest = hashlib.sha256(f"{link.seed}/{step}".encode()).digest()
-    return link.model_copy(update={"seed": int.from_bytes(digest[:8]) % (LARGEST_SEED + 1)})
+        raise ChannelRefused(*refusals)
 
 
 def _in_words(link: LinkSpec) -> str:

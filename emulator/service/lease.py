@@ -1,8 +1,8 @@
-"""Who has the emulator to himself, and until when: the lease, and what becomes of the channel when it ends.
+"""A client's exclusive access to the emulator: the lease, when it ends, and clearing the channel then.
 
-A client that has died cannot clear its channel. One that holds a lease need not: when it is not renewed in time,
-the channel is cleared, so that a test path left alone at night carries packets unimpaired in the morning.
-`LeaseBook` knows the rules and no time but what its clock says; `LeaseKeeper` has the threads.
+A client that has died cannot clear its channel. If it held a lease, it need not: the channel is cleared when the lease
+is not renewed in time, so that a test path left alone at night carries packets unimpaired in the morning.
+`LeaseBook` has the rules, with the time from its clock; `LeaseKeeper` has the threads.
 """
 
 import hmac
@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 from threading import Condition, Thread
 from typing import Any
 
+from agents.inputs.mistake import Mistake
 from emulator.faults import EmulatorError, InvalidLease, LeaseHeld, LeaseLost
 
 SHORTEST_LEASE_S = 0.1
 LONGEST_LEASE_S = 7 * 24 * 3600.0
 LONGEST_NAME = 100
 LONGEST_WAIT_S = 5.0
-"""How long one who wants the lease waits for a call of somebody before to end."""
+"""How long a client that wants the lease waits for an earlier client's call to end."""
 CLEAR_AGAIN_S = (1.0, 60.0)
 """The pause before a channel that could not be cleared is cleared again doubles from the first to the second."""
 
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Lease:
-    """The emulator is `holder`'s until `end_s`, on the book's clock."""
+    """`holder` has exclusive access until `end_s`, on the book's clock."""
 
     id: str
     holder: str
@@ -45,10 +46,12 @@ class LeaseBook:
         self.lease: Lease | None = None
 
     def grant(self, holder: object, seconds: object) -> Lease:
-        """Lease to somebody. Raises InvalidLease, or LeaseHeld with who has it and for how long."""
+        """Grant a lease. Raises InvalidLease, or LeaseHeld, which names the holder and the time left."""
         name, length_s = _checked_name(holder), _checked_length(seconds)
         if self.lease is not None:
-            raise LeaseHeld(f"lease: {self._told()}; wait until it ends, or ask the holder to release it")
+            raise LeaseHeld(
+                Mistake.of("lease", self._holder_text(), fix="wait until it ends, or ask the holder to release it")
+            )
         self.lease = Lease(secrets.token_hex(8), name, self._clock() + length_s)
         return self.lease
 
@@ -67,21 +70,26 @@ class LeaseBook:
     def held(self, id: object) -> Lease:
         """Return the lease of this id; LeaseLost if there is none."""
         if self.lease is None or not isinstance(id, str) or not _same(id, self.lease.id):
-            raise LeaseLost(f"lease: got {id!r:.50}, which is unknown or has ended ({self._told()}); take a new one")
+            raise LeaseLost(
+                Mistake.of(
+                    "lease",
+                    f"got {id!r:.50}, which is unknown or has ended ({self._holder_text()})",
+                    fix="take a new one",
+                )
+            )
         return self.lease
 
     def check(self, id: str | None) -> None:
-        """Let pass who carries the lease, and everybody without one while there is none.
-
-        Raises LeaseLost or LeaseHeld.
-        """
+        """Accept a call with the lease, and one without while there is none. Raises LeaseLost or LeaseHeld."""
         if id is not None:
             self.held(id)
         elif self.lease is not None:
-            raise LeaseHeld(f"lease: {self._told()}; wait until it ends, or send its id if it is yours")
+            raise LeaseHeld(
+                Mistake.of("lease", self._holder_text(), fix="wait until it ends, or send its id if it is yours")
+            )
 
     def expired(self) -> Lease | None:
-        """Take away the lease if its time is over, and return it."""
+        """End the lease if its time is over, and return it."""
         lease = self.lease
         if lease is None or self._clock() < lease.end_s:
             return None
@@ -106,19 +114,32 @@ class LeaseBook:
         """How long ago a lease should have been renewed."""
         return self._clock() - lease.end_s
 
-    def _told(self) -> str:
-        return "nobody holds one" if self.lease is None else f"{self.lease.holder} has it for {self.seconds_left:.1f} s"
+    def _holder_text(self) -> str:
+        return (
+            "no client holds one"
+            if self.lease is None
+            else f"{self.lease.holder} holds it for {self.seconds_left:.1f} s"
+        )
 
 
 class LeaseKeeper:
-    """A lease book for many threads, and one of its own that clears the channel when a lease ends.
+    """A lease book for many threads, and a thread that clears the channel when a lease ends.
 
-    That thread sleeps until the lease expires, or for ever while there is none. Until it has cleared, and while a
-    call of a lease that has ended still runs, nobody else changes anything.
+    The thread sleeps until the lease expires, or for ever if there is none. Until it has cleared the channel, and while
+    a call of an ended lease still runs, no other client changes anything. `wait` waits on a condition for so many
+    seconds of `clock`, or until it is notified.
     """
 
-    def __init__(self, clear: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clear: Callable[[], object],
+        clock: Callable[[], float] = time.monotonic,
+        clear_again_s: tuple[float, float] = CLEAR_AGAIN_S,
+        wait: Callable[[Condition, float | None], object] = Condition.wait,
+    ) -> None:
         self._clear = clear
+        self._clear_again_s = clear_again_s
+        self._wait = wait
         self._book = LeaseBook(clock)
         self._changed = Condition()
         self._running: list[str | None] = []
@@ -128,11 +149,11 @@ class LeaseKeeper:
         Thread(target=self._watch, name="lease", daemon=True).start()
 
     def lease(self, holder: str, seconds: float) -> dict[str, Any]:
-        """Have the emulator to oneself for so many seconds: return the `lease`, an id, and the `seconds`.
+        """Get exclusive access for so many seconds; return the `lease`, an id, and the `seconds`.
 
-        Calls that change something must then carry the id, in the HTTP header X-Owlt-Lease. If it is not renewed
-        or released in time, the channel is cleared. `holder` is the name that others are told. Fault 5 while
-        somebody else holds it, 9 if the name is empty or the time is not from 0.1 s to a week.
+        Calls that change something must then carry the id, in the HTTP header X-Owlt-Lease. If the lease is not renewed
+        or released in time, the channel is cleared. `holder` is the name that other clients see. Fault 5 if another
+        client holds the lease, 9 if the name is empty or the time is not from 0.1 s to a week.
         """
         with self._changed:
             self._wait_for_those_before(lambda: self._current is None and bool(self._running))
@@ -142,7 +163,7 @@ class LeaseKeeper:
         return {"lease": lease.id, "seconds": float(seconds)}
 
     def renew(self, lease: str, seconds: float) -> dict[str, Any]:
-        """Let the lease end so many seconds from now; return what `lease` does. Fault 6 if it has ended."""
+        """Make the lease end so many seconds from now; return what `lease` does. Fault 6 if it has ended."""
         with self._changed:
             self._expire()
             renewed = self._book.renew(lease, seconds)
@@ -184,7 +205,8 @@ class LeaseKeeper:
                 if lost:
                     self._have_cleared()
         if lost:
-            raise LeaseLost(f"lease: {lease} ended before the call did; what it changed is cleared: take a new one")
+            problem = f"{lease} ended before the call did; what it changed is cleared"
+            raise LeaseLost(Mistake.of("lease", problem, fix="take a new one"))
 
     @property
     def _current(self) -> str | None:
@@ -199,7 +221,8 @@ class LeaseKeeper:
             return self._cleared_endings == self._endings and not stale and not also()
 
         if not self._changed.wait_for(settled, LONGEST_WAIT_S):
-            raise LeaseHeld("lease: a call from before is still running or being cleared; try again when it is over")
+            problem = "an earlier call is still running or being cleared"
+            raise LeaseHeld(Mistake.of("lease", problem, fix="try again when it is over"))
 
     def _expire(self) -> None:
         """End a lease whose time is over."""
@@ -216,14 +239,15 @@ class LeaseKeeper:
         ending = self._endings
         self._changed.notify_all()
         if not self._changed.wait_for(lambda: self._cleared_endings >= ending, LONGEST_WAIT_S):
-            raise EmulatorError("lease: the channel could not be cleared yet; the service goes on trying: see its log")
+            problem = "the channel could not be cleared yet; the service continues trying"
+            raise EmulatorError(Mistake.of("lease", problem, fix="see its log"))
 
     def _watch(self) -> None:
         while True:
             with self._changed:
                 self._expire()
                 if self._cleared_endings == self._endings:
-                    self._changed.wait(self._book.seconds_left)
+                    self._wait(self._changed, self._book.seconds_left)
                     continue
                 ending = self._endings
             self._clear_at_last()
@@ -232,7 +256,7 @@ class LeaseKeeper:
                 self._changed.notify_all()
 
     def _clear_at_last(self) -> None:
-        pause_s, longest_pause_s = CLEAR_AGAIN_S
+        pause_s, longest_pause_s = self._clear_again_s
         while True:
             try:
                 self._clear()
@@ -249,15 +273,15 @@ def _same(id: str, other: str) -> bool:
 
 def _checked_name(holder: object) -> str:
     if not isinstance(holder, str) or not 0 < len(holder) <= LONGEST_NAME or not holder.isprintable():
-        raise InvalidLease(f"holder: got {holder!r:.120}, wanted a name of 1 to {LONGEST_NAME} printable characters")
+        expected = f"a name of 1 to {LONGEST_NAME} printable characters"
+        raise InvalidLease(Mistake.of("holder", f"got {holder!r:.120}", expected))
     return holder
 
 
 def _checked_length(seconds: object) -> float:
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not number or not SHORTEST_LEASE_S <= seconds <= LONGEST_LEASE_S:  # type: ignore[operator]
-        raise InvalidLease(
-            f"seconds: got {seconds!r:.50}, wanted a number from {SHORTEST_LEASE_S:g} to {LONGEST_LEASE_S:g}: "
-            "renew the lease when half of it is over"
-        )
+        expected = f"a number from {SHORTEST_LEASE_S:g} to {LONGEST_LEASE_S:g}"
+        fix = "renew the lease when half of it is over"
+        raise InvalidLease(Mistake.of("seconds", f"got {seconds!r:.50}", expected, fix))
     return float(seconds)  # type: ignore[arg-type]

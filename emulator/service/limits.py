@@ -1,4 +1,4 @@
-"""How much of the service strangers can use up: sizes, times and numbers, and the bucket that bounds the rate."""
+"""The limits of the service against misuse: sizes, times and numbers, and the token bucket that limits the rate."""
 
 import time
 from collections.abc import Callable
@@ -8,16 +8,17 @@ from threading import Lock
 
 @dataclass(frozen=True)
 class Limits:
-    """What the service takes on."""
+    """What the service accepts."""
 
-    request_bytes: int = 2**20
-    """A plain channel takes about 1 kB; an error pattern, a jitter table or a long timeline, many times that."""
+    request_bytes: int = 2**24
+    """A plain channel takes about 1 kB; an error pattern, a jitter table or a long timeline, many times that. Steps
+    with two delays take 420 bytes each, steps with a jitter table 900."""
     request_s: float = 30.0
-    """From the first byte waited for to the last byte of a request; an idle connection ends then too."""
+    """From waiting for the first byte to the last byte of a request; idle connections are closed after it too."""
     at_a_time: int = 16
     """Requests being answered; more wait up to `request_s`."""
     connections: int = 64
-    """More are turned away."""
+    """Further ones are closed at once."""
     requests_per_s: float = 200.0
     burst: int = 400
 

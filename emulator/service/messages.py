@@ -1,6 +1,6 @@
-"""An XML-RPC request and its answer as bytes: what strangers send is read without entities and to a depth.
+"""An XML-RPC request and its answer as bytes: requests are read without entities and to a limited depth.
 
-The reading is xmlrpc.client's own, which takes much that is no XML-RPC; so the outermost element is looked at too.
+The reader is that of xmlrpc.client, which accepts much that is not XML-RPC; so the outermost element is checked too.
 """
 
 import re
@@ -25,11 +25,11 @@ def read_call(data: bytes) -> tuple[str, tuple[Any, ...]]:
         parser.feed(data)
         parser.close()
         parameters = found.close()
-    except Exception as error:  # the parser has no common class for what strangers can send
+    except Exception as error:  # the parser has no common class for what clients can send
         raise Fault(NOT_WELL_FORMED, f"request: not XML-RPC: {type(error).__name__}: {error!s:.200}") from None
     method = found.getmethodname()
     if not method:
-        raise Fault(NOT_WELL_FORMED, "request: got no methodName, wanted one")
+        raise Fault(NOT_WELL_FORMED, "request: expected a methodName, got none")
     return method, parameters
 
 
@@ -52,9 +52,9 @@ class _Call(xmlrpc.client.Unmarshaller):
     def start(self, tag: str, attrs: dict[str, str]) -> None:
         self._depth += 1
         if self._depth == 1 and tag != "methodCall":
-            raise ValueError(f"got the element {tag:.50}, wanted methodCall")
+            raise ValueError(f"expected methodCall, got the element {tag:.50}")
         if self._depth > DEEPEST:
-            raise ValueError(f"got elements deeper than {DEEPEST}, wanted none")
+            raise ValueError(f"expected at most {DEEPEST} elements within each other, got more")
         super().start(tag, attrs)
 
     def end(self, tag: str) -> None:

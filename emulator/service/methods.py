@@ -1,4 +1,4 @@
-"""What may be called, what of it changes something, and what a caller must show for that.
+"""The methods of the service, which of them change something, and what a caller needs for these.
 
 Each call goes through `Methods.call`, whether it came alone or within a system.multicall, so that nothing gets
 past the token and the lease.
@@ -18,10 +18,11 @@ from emulator.faults import INTERNAL_ERROR, INVALID_PARAMETERS, UNKNOWN_METHOD, 
 from emulator.service.access import Credentials, check_token
 from emulator.service.emulator import Emulator
 from emulator.service.lease import LeaseKeeper
+from emulator.service.messages import read_call, written_answer
 
 READING = ("describe", "statistics", "capabilities", "version", "timeline_status", "lease_status")
 CHANGING = ("configure", "change", "bypass", "clear", "timeline_start", "timeline_stop", "certify")
-"""These need the token and, while somebody holds the lease, that."""
+"""These need the token and, if a client holds the lease, the lease."""
 LEASING = ("lease", "renew", "release")
 """These need the token."""
 MOST_CALLS = 100
@@ -40,7 +41,7 @@ class Method:
 
 
 class Methods:
-    """The methods of an emulator and of its lease, and those that tell of them."""
+    """The methods of an emulator and of its lease, and those of introspection."""
 
     def __init__(self, emulator: Emulator, keeper: LeaseKeeper, token: str | None) -> None:
         self._token = token
@@ -60,15 +61,24 @@ class Methods:
         """Every method, sorted."""
         return sorted([*self._methods, "system.multicall"])
 
+    def answer(self, body: bytes, credentials: Credentials) -> bytes:
+        """Return the answer to a request, both as XML-RPC has them."""
+        answer: Any
+        try:
+            answer = self.call(*read_call(body), credentials)
+        except Fault as fault:
+            answer = fault
+        return written_answer(answer)
+
     def call(self, name: str, parameters: tuple[Any, ...], credentials: Credentials) -> Any:
-        """Return what the method does; raise Fault for all that can be wrong."""
+        """Call the method and return its answer; raise Fault for any error."""
         if name == "system.multicall":
             return self.multicall(parameters, credentials)
         method = self._method(name)
         try:
             inspect.signature(method.run).bind(*parameters)
         except TypeError as error:
-            raise Fault(INVALID_PARAMETERS, f"{name}: {error}; wanted {_written(name, method)}") from None
+            raise Fault(INVALID_PARAMETERS, f"{name}: {error}; expected {_written(name, method)}") from None
         return self._answer(method, parameters, credentials)
 
     def list_methods(self) -> list[str]:
@@ -76,7 +86,7 @@ class Methods:
         return self.names
 
     def method_help(self, method: str) -> str:
-        """Return what a method does and takes, in words."""
+        """Return the description of a method and of its parameters."""
         if method == "system.multicall":
             return inspect.getdoc(self.multicall) or ""
         found = self._method(method)
@@ -95,7 +105,7 @@ class Methods:
     def _method(self, name: object) -> Method:
         method = self._methods.get(name) if isinstance(name, str) else None
         if method is None:
-            raise Fault(UNKNOWN_METHOD, f"method: got {name!r:.100}, wanted one of {', '.join(self.names)}")
+            raise Fault(UNKNOWN_METHOD, f"method: expected one of {', '.join(self.names)}, got {name!r:.100}")
         return method
 
     def _answer(self, method: Method, parameters: tuple[Any, ...], credentials: Credentials) -> Any:
@@ -105,7 +115,7 @@ class Methods:
             with self._keeper.changing(credentials.lease) if method.changes else nullcontext():
                 return method.run(*parameters)
         except EmulatorError as error:
-            log.info("%s refused: %s", method.run.__name__, error)
+            log.info("%s refused: %s", method.run.__name__, str(error).replace("\n", "; "))
             raise Fault(error.code, str(error)) from None
         except Fault:
             raise
@@ -116,15 +126,15 @@ class Methods:
     def multicall(self, parameters: tuple[Any, ...], credentials: Credentials) -> list[Any]:
         """Make several calls, one after the other, each given as {methodName, params}; at most 100.
 
-        Return for each an array that holds its answer, or its fault as {faultCode, faultString}; one that fails
-        does not keep the others from being made.
+        Return for each an array that holds its answer, or its fault as {faultCode, faultString}. After a call that
+        fails the others are still made.
         """
         calls = parameters[0] if len(parameters) == 1 else None
         if not isinstance(calls, list) or len(calls) > MOST_CALLS:
             got = f"{len(calls)} calls" if isinstance(calls, list) else f"{parameters!r:.50}"
             raise Fault(
                 INVALID_PARAMETERS,
-                f"system.multicall: got {got}, wanted one array of at most {MOST_CALLS} calls",
+                f"system.multicall: expected one array of at most {MOST_CALLS} calls, got {got}",
             )
         return [self._one_of_many(call, credentials) for call in calls]
 
@@ -141,8 +151,8 @@ def _one_call(call: object) -> tuple[str, tuple[Any, ...]]:
     if not isinstance(name, str) or not isinstance(parameters, list) or name == "system.multicall":
         raise Fault(
             INVALID_PARAMETERS,
-            f"system.multicall: got {short_repr(call)}, wanted {{methodName: a string, params: an array}}, and none "
-            "that is a multicall itself",
+            f"system.multicall: expected {{methodName: a string, params: an array}}, and no multicall within it, got "
+            f"{short_repr(call)}",
         )
     return name, tuple(parameters)
 

@@ -1,7 +1,7 @@
-"""The emulator over HTTP or HTTPS: what is let in, how much of it, and what goes out when something is wrong.
+"""The emulator over HTTP or HTTPS: which requests are accepted, how many, and the answers to wrong ones.
 
-Requests come from strangers: they are limited in size, time and number, and each ends in an answer, a fault with a
-stable code (`faults`) or an HTTP error. Reading them is left to `messages`, who may do what to `methods`.
+Requests are not trusted: they are limited in size, time and number, and each ends in an answer, a fault with a stable
+code (`faults`) or an HTTP error. Reading them belongs to `messages`, permissions belong to `methods`.
 """
 
 import ipaddress
@@ -18,13 +18,11 @@ from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
 from threading import BoundedSemaphore
 from typing import Any
-from xmlrpc.client import Fault
 
-from emulator.service.access import Credentials, credentials_of
+from emulator.service.access import credentials_of
 from emulator.service.emulator import Emulator
 from emulator.service.lease import LeaseKeeper
 from emulator.service.limits import Limits, TokenBucket
-from emulator.service.messages import read_call, written_answer
 from emulator.service.methods import Methods
 
 _PATHS = ("/", "/RPC2")
@@ -36,28 +34,28 @@ log = logging.getLogger(__name__)
 def parse_listen_address(text: str) -> tuple[str, int]:
     """Return host and port of "ADDRESS:PORT" (an IPv6 address in brackets).
 
-    Raises ValueError unless the address is loopback, private or link-local: who reaches the service sees what is
-    on the test path, and can keep it busy.
+    Raises ValueError unless the address is loopback, private or link-local: everybody who can reach the service sees
+    the channel, and can keep the service busy.
     """
     host, separator, port = text.rpartition(":")
-    wanted = "wanted ADDRESS:PORT, as in 127.0.0.1:8765 or [::1]:8765"
+    expected = "expected ADDRESS:PORT, as in 127.0.0.1:8765 or [::1]:8765"
     if not separator or not port.isdecimal() or not 0 <= int(port) < 2**16:
-        raise ValueError(f"listen address: got {text!r}, {wanted}")
+        raise ValueError(f"--listen: got {text!r}, {expected}")
     try:
         address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
         address = getattr(address, "ipv4_mapped", None) or address
     except ValueError:
-        raise ValueError(f"listen address: got {host!r}, which is no IP address; {wanted}") from None
+        raise ValueError(f"--listen: {host!r} is not an IP address, {expected}") from None
     if address.is_unspecified or not (address.is_loopback or address.is_private or address.is_link_local):
         raise ValueError(
-            f"listen address: got {address}, wanted a loopback address or that of the management interface: "
-            "everybody who reaches the service can keep it busy"
+            f"--listen: got {address}, expected a loopback address or the management interface's, because anyone who "
+            "can reach the service can keep it busy"
         )
     return str(address), int(port)
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return what a server with this certificate (its chain included) speaks: TLS 1.2 and later. Raises OSError."""
+    """Return the TLS settings of a server with this certificate (chain included): TLS 1.2 or later. Raises OSError."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(certificate, key)
@@ -65,9 +63,9 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 class EmulatorServer(ThreadingMixIn, TCPServer):
-    """Serves an emulator, its lease and introspection at an address; bound when made, or OSError.
+    """Serves an emulator, its lease and introspection at an address, which it binds at once; OSError if it cannot.
 
-    With a `token`, whoever changes something has to know it. With `tls`, it speaks HTTPS.
+    With a `token`, calls that change something need it. With `tls`, it serves HTTPS.
     """
 
     allow_reuse_address = True
@@ -103,15 +101,6 @@ class EmulatorServer(ThreadingMixIn, TCPServer):
         """Answer for ever. (`serve_forever` would wake twice a second of a virtual time that has very many.)"""
         while True:
             self.handle_request()
-
-    def answer(self, body: bytes, credentials: Credentials) -> bytes:
-        """Return the answer to a request, both as XML-RPC has them."""
-        answer: Any
-        try:
-            answer = self.methods.call(*read_call(body), credentials)
-        except Fault as fault:
-            answer = fault
-        return written_answer(answer)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, unless there are too many."""
@@ -167,11 +156,11 @@ class _Connection(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
-            self._refuse(HTTPStatus.LENGTH_REQUIRED, "Wanted a Content-Length", last=True)
+            self._refuse(HTTPStatus.LENGTH_REQUIRED, "Expected a Content-Length", last=True)
             return
         if len(length) > 9 or int(length) > self.server.limits.request_bytes:
-            wanted = f"Wanted at most {self.server.limits.request_bytes} bytes"
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, wanted, last=True)
+            expected = f"Expected at most {self.server.limits.request_bytes} bytes"
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, expected, last=True)
             return
         body = self.rfile.read(int(length))
         refusal = self._refusal()
@@ -180,12 +169,12 @@ class _Connection(BaseHTTPRequestHandler):
             return
         wait_s = self.server.bucket.wait_s()
         if wait_s:
-            self._refuse(HTTPStatus.TOO_MANY_REQUESTS, "Wanted fewer requests", retry_after_s=wait_s)
+            self._refuse(HTTPStatus.TOO_MANY_REQUESTS, "Expected fewer requests a second", retry_after_s=wait_s)
         elif not self.server.places.acquire(timeout=self.server.limits.request_s):
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "Busy with others' requests", retry_after_s=1)
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "Busy with other requests", retry_after_s=1)
         else:
             try:
-                answer = self.server.answer(body, credentials_of(self.headers))
+                answer = self.server.methods.answer(body, credentials_of(self.headers))
             finally:
                 self.server.places.release()
             self._send(HTTPStatus.OK, "text/xml", answer)
@@ -193,11 +182,11 @@ class _Connection(BaseHTTPRequestHandler):
     def _refusal(self) -> tuple[HTTPStatus, str] | None:
         """Among the rest: a page in a browser can post to us, but not as text/xml unless we had allowed it first."""
         if self.path not in _PATHS:
-            return HTTPStatus.NOT_FOUND, f"Wanted one of {', '.join(_PATHS)}"
+            return HTTPStatus.NOT_FOUND, f"Expected one of {', '.join(_PATHS)}"
         if self.headers.get("Content-Encoding", "identity") != "identity":
-            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Wanted an unpacked body"
+            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Expected an uncompressed body"
         if self.headers.get_content_type() != "text/xml":
-            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Wanted Content-Type: text/xml"
+            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Expected Content-Type: text/xml"
         return None
 
     def _refuse(
@@ -220,9 +209,7 @@ class _Connection(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def _linger(self) -> None:
-        """Read what is still sent for a while: a connection closed over unread bytes is reset, and with it what we
-        said of them.
-        """
+        """Read for a while what is still sent: a connection closed with unread bytes is reset, and our answer lost."""
         self.wfile.flush()
         self._reader.end_s = time.monotonic() + _LINGER_S
         left = 4 * self.server.limits.request_bytes
@@ -230,7 +217,7 @@ class _Connection(BaseHTTPRequestHandler):
             left -= len(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing of what went well or was the sender's fault: strangers would fill the log."""
+        """Log neither successes nor a sender's mistakes: requests that are not trusted would fill the log."""
 
 
 class _TimedReader(RawIOBase):

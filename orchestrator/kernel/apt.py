@@ -11,6 +11,7 @@ import re
 import subprocess
 from pathlib import Path
 
+from agents.inputs.mistake import Mistake
 from orchestrator.errors import Missing
 
 LENT = re.compile(r"Acquire::(https?|ftp|Retries|Proxy|Check-Valid-Until|Check-Date)\b", re.IGNORECASE)
@@ -41,10 +42,14 @@ class IsolatedApt:
     def download(self, package: str) -> Path:
         """Fetch the newest version of a package. Raises Missing with apt's words."""
         done = self._run("apt-get", "download", package)
-        found = sorted((self._directory / "archives").glob(f"{package}_*.deb"))
-        if done.returncode != 0 or not found:
-            raise Missing(f"apt did not fetch {package}: {_complaint(done.stderr)}; see whether 'apt-get update' works")
-        return found[-1]
+        packages = sorted((self._directory / "archives").glob(f"{package}_*.deb"))
+        if done.returncode != 0 or not packages:
+            raise Missing(
+                Mistake(
+                    f"apt did not fetch {package}: {_complaint(done.stderr)}", fix="see whether 'apt-get update' works"
+                )
+            )
+        return packages[-1]
 
     def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -59,8 +64,8 @@ class IsolatedApt:
 
 
 def _own(directory: Path) -> str:
-    """Its directories. Hooks and preferences of the machine are left out, and so is a change of user: root's own
-    cache is closed to apt's."""
+    """Its directories, without the hooks and preferences of the machine, and without a change of user: apt's user
+    cannot read root's cache."""
     settings = {
         "Dir::Etc::main": "/dev/null",
         "Dir::Etc::parts": directory / "none",

@@ -1,6 +1,6 @@
-"""Run in a guest to see what its kernel can do: `python -m orchestrator.kernel.inside CLOCK`.
+"""Tests the features of a guest's kernel, run in the guest: `python -m orchestrator.kernel.inside CLOCK`.
 
-What it finds is written after each step, since a kernel that lacks the last one hangs there.
+The result is written after each step, because a kernel without the last feature hangs there.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import cast
 
 from emulator.kernel import capabilities
 from emulator.kernel.rtnetlink import open_rtnetlink
-from orchestrator.clock import Clock
 from orchestrator.kernel.probe import FINDINGS_NAME, SLEEP_S
+from orchestrator.planning.clock import Clock
 
 BPF_SYSCALL_NUMBER = 321
 BPF_PROG_LOAD = 5
@@ -28,14 +28,14 @@ RETURN_NOTHING = struct.pack("=BBhi", 0xB7, 0, 0, 0) + struct.pack("=BBhi", 0x95
 
 
 def slept_s(asked_s: float) -> float:
-    """How long a sleep took by the guest's own clock."""
+    """The duration of a sleep by the guest's own clock."""
     start_s = time.monotonic()
     time.sleep(asked_s)
     return time.monotonic() - start_s
 
 
 def bpf_loads() -> bool:
-    """Whether bpf(2) takes a program."""
+    """Whether bpf(2) loads a program."""
     libc = ctypes.CDLL(None, use_errno=True)
     program, licence = ctypes.create_string_buffer(RETURN_NOTHING), ctypes.create_string_buffer(b"GPL")
     attributes = struct.pack(
@@ -48,7 +48,7 @@ def bpf_loads() -> bool:
 
 
 def spin_ends() -> bool:
-    """Loop, without a system call, until a child has set a byte. Where nothing preempts the loop it hangs."""
+    """Loop without a system call until a child has set a byte. Hangs if nothing preempts the loop."""
     with mmap.mmap(-1, mmap.PAGESIZE) as shared:
         child = os.fork()
         if child == 0:
@@ -61,7 +61,7 @@ def spin_ends() -> bool:
 
 
 def main(clock: Clock) -> None:
-    """Find out, cheapest first, and write down what is found."""
+    """Test the features, the cheapest first, and write the results."""
     findings: dict[str, object] = {"slept_s": slept_s(SLEEP_S[clock])}
     Path(FINDINGS_NAME).write_text(json.dumps(findings))
     if clock != "exact":

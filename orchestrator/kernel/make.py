@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.inputs.mistake import Mistake, Place
 from orchestrator.errors import Missing, OwltError
 from orchestrator.kernel import recipe
 from orchestrator.kernel.kernel import Observe
@@ -32,7 +33,7 @@ C_HEADER = "stdio.h"
 SPACE_GB = 1.5
 """A 7.3 takes 0.9 GB with its tarball."""
 OBJECTS = 790
-"""About as many files as a build compiles; only the progress bar believes it."""
+"""The approximate number of files that are compiled; only for the progress bar."""
 
 NOT_UNPACKED = [
     *(f"*/drivers/{of}/*.[ch]" for of in ("accel", "gpu", "infiniband", "media", "scsi", "staging")),
@@ -40,7 +41,7 @@ NOT_UNPACKED = [
     *("*/arch/[!ux]*/*.[chS]", "*/arch/*.dts*", "*/sound/*.[ch]", "*/tools/perf/*", "*/tools/testing/*"),
     *("*/Documentation/*.rst", "*/Documentation/*.yaml"),
 ]
-"""Two thirds of a source tree: code for machines that a guest is not. Every Kconfig and Makefile is kept."""
+"""Two thirds of a source tree: code for other machines than a guest. Every Kconfig and Makefile stays."""
 
 SETTINGS = {
     "ARCH": "um",
@@ -65,25 +66,36 @@ class Built:
     hz: int
 
 
-def check_machine(directory: Path) -> None:
-    """Raise Missing when this machine lacks a build tool or the room to build, or is of another kind."""
-    if platform.machine() != "x86_64":
-        raise Missing(f"User-Mode Linux is built on x86_64; this is {platform.machine()}: use another machine")
+def check_machine(
+    directory: Path, *, machine: str | None = None, header: str = C_HEADER, space_gb: float = SPACE_GB
+) -> None:
+    """Raise Missing if a build tool or disk space is missing on this machine, or if it is not an x86-64 machine."""
+    machine = machine or platform.machine()
+    if machine != "x86_64":
+        raise Missing(
+            Mistake(
+                f"got a machine of type {machine}", "x86_64, where User-Mode Linux can be built", "use another machine"
+            )
+        )
     packages = [package for tool, package in PACKAGE_OF_TOOL.items() if shutil.which(tool) is None]
-    if "gcc" not in packages and not _has_c_headers():
+    if "gcc" not in packages and not _has_c_header(header):
         packages.append("libc6-dev")
     if packages:
-        raise Missing(f"building a kernel needs {', '.join(packages)}: apt-get install {' '.join(packages)}")
-    free_gb = shutil.disk_usage(directory).free / 1e9
-    if free_gb < SPACE_GB:
         raise Missing(
-            f"building a kernel needs {SPACE_GB:g} GB in {directory}, which has {free_gb:.1f} GB: make room there, "
-            "or set XDG_CACHE_HOME to a directory elsewhere"
+            Mistake(f"building a kernel needs {', '.join(packages)}", fix=f"apt-get install {' '.join(packages)}")
+        )
+    free_gb = shutil.disk_usage(directory).free / 1e9
+    if free_gb < space_gb:
+        raise Missing(
+            Mistake(
+                f"building a kernel needs {space_gb:g} GB in {directory}, which has {free_gb:.1f} GB",
+                fix="free space there, or set XDG_CACHE_HOME to a directory elsewhere",
+            )
         )
 
 
-def build_kernel(source: Source, directory: Path, observe: Observe) -> Built:
-    """Build the guests' kernel below `directory`. Raises OwltError with the end of what a failing step said."""
+def compile_kernel(source: Source, directory: Path, observe: Observe) -> Built:
+    """Build the guests' kernel below `directory`. Raises OwltError with the last output of the step that failed."""
     observe("unpack", None, source.name)
     tree = _unpacked(source, directory / "source")
     observe("configure", None, "")
@@ -95,11 +107,11 @@ def build_kernel(source: Source, directory: Path, observe: Observe) -> Built:
     return Built(tree / "linux", version, patches, recipe.timer_hz(config))
 
 
-def _has_c_headers() -> bool:
-    asked = subprocess.run(
-        ["gcc", "-E", "-x", "c", "-"], input=f"#include <{C_HEADER}>\n", text=True, capture_output=True, check=False
+def _has_c_header(header: str) -> bool:
+    completed = subprocess.run(
+        ["gcc", "-E", "-x", "c", "-"], input=f"#include <{header}>\n", text=True, capture_output=True, check=False
     )
-    return asked.returncode == 0
+    return completed.returncode == 0
 
 
 def _unpacked(source: Source, tree: Path) -> Path:
@@ -109,7 +121,9 @@ def _unpacked(source: Source, tree: Path) -> Path:
     how = ["--strip-components=1", f"--exclude-from={left_out}"]
     _step("unpack", ["tar", "--extract", *how, "--file", str(source.tarball)], tree)
     if not (tree / "arch/um/Kconfig").is_file():
-        raise OwltError(f"{source.tarball} is not a Linux source tree: it has no arch/um; wanted linux-*.tar.xz")
+        raise OwltError(
+            Mistake("is not a Linux source tree: it has no arch/um", "linux-*.tar.xz", where=Place(str(source.tarball)))
+        )
     return tree
 
 
@@ -136,7 +150,10 @@ def _configured(tree: Path, source: Source) -> str:
     config = (tree / ".config").read_text()
     if lost := recipe.options_not_taken(recipe.FRAGMENT.read_text(), config):
         raise OwltError(
-            f"{source.name} does not take {', '.join(lost)} of {recipe.FRAGMENT.name}: use another --source"
+            Mistake(
+                f"{source.name} does not support {', '.join(lost)} of {recipe.FRAGMENT.name}",
+                fix="use another --source",
+            )
         )
     return config
 
@@ -154,7 +171,7 @@ def _step(phase: str, command: list[str], tree: Path) -> None:
 
 
 def _make(command: list[str], tree: Path, observe: Observe) -> None:
-    said: list[str] = []
+    output: list[str] = []
     compiled = 0
     with subprocess.Popen(
         command,
@@ -170,7 +187,7 @@ def _make(command: list[str], tree: Path, observe: Observe) -> None:
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                said.append(line)
+                output.append(line)
                 if match := re.match(r"\s+(?:CC|AS)\s+(\S+)", line):
                     compiled += 1
                     observe("compile", min(compiled / OBJECTS, 0.99), match[1])
@@ -179,11 +196,11 @@ def _make(command: list[str], tree: Path, observe: Observe) -> None:
                 os.killpg(process.pid, signal.SIGKILL)
             raise
     if process.returncode != 0:
-        raise OwltError(f"kernel build: make failed: {' '.join(command)}\n{_end_of(''.join(said))}")
+        raise OwltError(f"kernel build: make failed: {' '.join(command)}\n{_end_of(''.join(output))}")
 
 
 def _end_of(text: str) -> str:
-    """What a failing step said: its errors, which other jobs may have buried, or its last lines."""
+    """The errors of a failed step, which other jobs' output may surround, or else its last lines."""
     lines = text.strip().splitlines()
     errors = [line for line in lines if re.search(r"\berror:|\bundefined reference\b", line)]
     return "\n".join((errors or lines)[-20:])

@@ -1,4 +1,4 @@
-"""Boots a kernel as the virtual rig does, to see what it can do here: seccomp, clocks, netem's seed, bpf()."""
+"""Boots a kernel as the virtual rig does and tests its features here: seccomp, clocks, netem's seed, bpf()."""
 
 from __future__ import annotations
 
@@ -6,40 +6,45 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
-from orchestrator.clock import Clock
+from agents.inputs.mistake import Mistake
 from orchestrator.errors import OwltError
-from orchestrator.rigs.guest import Boot, launch
+from orchestrator.hosts.host import HostError
+from orchestrator.planning.clock import Clock
+from orchestrator.process_directory import process_directory
+from orchestrator.rigs.guest import Boot, launch, python_command
+from orchestrator.rigs.template import TEMPLATE_FILE, Template
 
 GUEST_LIMIT_S = 30.0
-"""A guest that only probes takes two seconds; one that takes this long hangs."""
+"""A guest that only tests features takes two seconds; one that takes this long hangs."""
 MEMORY_MB = 256
+COPIED = "the copy goes on"
 FINDINGS_NAME = "findings.json"
 SLEEP_S: dict[Clock, float] = {"exact": 1000.0, "skip": 1000.0, "real": 0.05}
-"""How long the guest sleeps by its own clock; on a virtual one that takes no time."""
+"""For how long the guest sleeps by its own clock; on a virtual clock this takes no time."""
 
 
 @dataclass(frozen=True)
 class Abilities:
-    """What was seen in guests on this machine."""
+    """The features that were tested in guests on this machine."""
 
     seccomp: bool
     clocks: list[Clock]
     ends_spins: bool
+    templates: bool
     netem_seed: bool
     bpf: bool
 
 
 @dataclass(frozen=True)
 class GuestRun:
-    """One guest from boot to power-off, or to its end by force. `console` is what it printed."""
+    """One guest from boot to power-off, or until it was killed. `console` is its output."""
 
     wall_s: float
     hung: bool
@@ -47,30 +52,33 @@ class GuestRun:
 
 
 def abilities(linux: Path) -> Abilities:
-    """Boot guests and see. Raises OwltError for a kernel that cannot serve the virtual rig here at all."""
-    seen = _findings(linux, "exact", True) if knows_seccomp(linux) else {}
-    seccomp = bool(seen)
-    seen = seen or _findings(linux, "exact", False)
+    """Boot guests and test the features. Raises OwltError if the kernel cannot run the virtual rig here."""
+    exact = _findings(linux, "exact", True) if has_seccomp_option(linux) else {}
+    seccomp = bool(exact)
+    exact = exact or _findings(linux, "exact", False)
     others: tuple[Clock, ...] = ("skip", "real")
-    found: dict[Clock, dict[str, Any]] = {"exact": seen}
-    found |= {clock: _findings(linux, clock, seccomp) for clock in others}
-    kept = [clock for clock, findings in found.items() if _kept_time(clock, findings)]
-    if "exact" not in kept or "capabilities" not in seen:
-        raise OwltError(f"{linux.name} was built, but no guest came up on the exact clock here: use another --source")
-    netem = seen["capabilities"]["netem"]
+    findings: dict[Clock, dict[str, Any]] = {"exact": exact}
+    findings |= {clock: _findings(linux, clock, seccomp) for clock in others}
+    clocks = [clock for clock, values in findings.items() if _is_correct_clock(clock, values)]
+    if "exact" not in clocks or "capabilities" not in exact:
+        raise OwltError(
+            Mistake(f"{linux.name} was built, but no guest started on the exact clock here", fix="use another --source")
+        )
+    netem = exact["capabilities"]["netem"]
     if not netem["available"]:
-        raise OwltError(f"{linux.name} was built, but its netem does not work: {netem['reason']}")
+        raise OwltError(Mistake(f"{linux.name} was built, but its netem does not work: {netem['reason']}"))
     return Abilities(
         seccomp=seccomp,
-        clocks=kept,
-        ends_spins=seen.get("ends_spins", False),
-        netem_seed=seen["capabilities"]["seed"]["available"],
-        bpf=seen["bpf"],
+        clocks=clocks,
+        ends_spins=exact.get("ends_spins", False),
+        templates=seccomp and is_copied(linux),
+        netem_seed=exact["capabilities"]["seed"]["available"],
+        bpf=exact["bpf"],
     )
 
 
 def run_guest(boot: Boot, directory: Path, program: list[str], limit_s: float = GUEST_LIMIT_S) -> GuestRun:
-    """Run a program in a guest to its power-off. One that takes longer than `limit_s` of wall time is ended."""
+    """Run a program in a guest until power-off; after `limit_s` of wall time the guest is killed."""
     start_s = time.monotonic()
     guest = launch(boot, directory, program)
     try:
@@ -83,27 +91,48 @@ def run_guest(boot: Boot, directory: Path, program: list[str], limit_s: float = 
 
 
 def boot_for(linux: Path, clock: Clock, seccomp: bool) -> Boot:
-    """A small guest on the last of the CPUs that we may use."""
+    """A small guest on the last CPU that this process may use."""
     cpu = max(os.sched_getaffinity(0))
     return Boot(kernel=linux, clock=clock, cpu=cpu, memory_mb=MEMORY_MB, seed=1, seccomp=seccomp)
 
 
-def knows_seccomp(linux: Path) -> bool:
-    """Whether the kernel has the option; one that has not would take it for a word to its init."""
-    told = subprocess.run([linux, "--help"], capture_output=True, text=True, errors="replace", check=False)
-    return "\nseccomp=" in told.stdout
+def has_seccomp_option(linux: Path) -> bool:
+    """Whether the kernel has the option; without it, the kernel would pass the option on to init."""
+    completed = subprocess.run([linux, "--help"], capture_output=True, text=True, errors="replace", check=False)
+    return "\nseccomp=" in completed.stdout
 
 
 def _findings(linux: Path, clock: Clock, seccomp: bool) -> dict[str, Any]:
-    """What the guest wrote before it ended; nothing when it did not come up."""
-    with tempfile.TemporaryDirectory(prefix="owlt-probe-") as name:
-        program = [sys.executable, "-m", "orchestrator.kernel.inside", clock]
-        run_guest(boot_for(linux, clock, seccomp), Path(name), program)
-        findings = Path(name, FINDINGS_NAME)
+    """The results that the guest wrote before it ended; empty if it did not start."""
+    with process_directory("probe") as directory:
+        program = python_command("orchestrator.kernel.inside", clock)
+        run_guest(boot_for(linux, clock, seccomp), directory, program)
+        findings = directory / FINDINGS_NAME
         return dict(json.loads(findings.read_text())) if findings.exists() else {}
 
 
-def _kept_time(clock: Clock, findings: dict[str, Any]) -> bool:
-    """A virtual clock that did not skip the guest's sleep would have run into the guest's limit."""
+def is_copied(linux: Path) -> bool:
+    """Whether a guest becomes a template, and a copy of it continues from that point and ends."""
+    boot = boot_for(linux, "exact", seccomp=True)
+    with process_directory("probe") as directory:
+        try:
+            template = Template(boot, directory, ["sh", "-c", f"echo 1 >{TEMPLATE_FILE} && echo {COPIED}"])
+        except HostError:
+            return False
+        overdue = Timer(GUEST_LIMIT_S, template.close)
+        overdue.start()
+        try:
+            copy = template.copy(1, boot.cpu, directory)
+            with copy.stdin, copy.stdout:
+                return COPIED in copy.stdout.read()
+        except HostError:
+            return False
+        finally:
+            overdue.cancel()
+            template.close()
+
+
+def _is_correct_clock(clock: Clock, findings: dict[str, Any]) -> bool:
+    """Whether the sleep had the right duration; a virtual clock that does not skip it exceeds the guest's limit."""
     slept_s = float(findings.get("slept_s", 0.0))
     return SLEEP_S[clock] <= slept_s < SLEEP_S[clock] + 1.0

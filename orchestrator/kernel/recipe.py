@@ -23,10 +23,10 @@ def options_not_taken(fragment: str, config: str) -> list[str]:
     """What the fragment asks for and a finished configuration does not have, but for its optional section."""
     have = set(re.findall(r"^CONFIG_\w+=.*$", config, re.MULTILINE))
     required = fragment.partition(OPTIONAL_SECTION)[0]
-    wanted = re.findall(r"^(CONFIG_\w+)=(.*)$", required, re.MULTILINE)
+    required_options = re.findall(r"^(CONFIG_\w+)=(.*)$", required, re.MULTILINE)
     return [
         f"{name}={value}"
-        for name, value in wanted
+        for name, value in required_options
         if (value != "n" and f"{name}={value}" not in have) or (value == "n" and f"{name}=y" in have)
     ]
 

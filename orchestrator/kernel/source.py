@@ -1,4 +1,4 @@
-"""Which kernel source to build from, and how it comes here: Debian's signed `linux-source` package, or a tarball."""
+"""Chooses and fetches the kernel source: Debian's signed `linux-source` package, or a tarball."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.inputs.mistake import Mistake
 from orchestrator.errors import Missing, OwltError
 from orchestrator.kernel.apt import IsolatedApt
 from orchestrator.kernel.archive import Archive, code_name, machine_archives, main_archive, release_archives
@@ -18,7 +19,7 @@ Version = tuple[int, int]
 SECCOMP_SINCE = (6, 16)
 """User-Mode Linux runs programs under seccomp instead of ptrace, twice as fast, since this version."""
 PROVEN = ((7, 3), (6, 12), (6, 1))
-"""Versions that the patches are known to fit and on which the tests have run."""
+"""Versions to which the patches apply and on which the tests have run."""
 NEWER_SUITES = ("trixie-backports", "stable-backports", "testing")
 """Where newer kernels are, in the order of trying; the running release's own suites come last."""
 
@@ -50,30 +51,38 @@ def _preference(version: Version) -> tuple[bool, bool, Version]:
 def local_source(tarball: Path) -> Source:
     """A tarball that the user gives. Raises Missing when it is not there."""
     if not tarball.is_file():
-        raise Missing(f"--source {tarball}: there is no such file; wanted a kernel source tarball (.tar.xz)")
+        raise Missing(Mistake.of(f"--source {tarball}", "there is no such file", "a kernel source tarball (.tar.xz)"))
     return Source(tarball.name, tarball.resolve())
 
 
-def fetch_source(directory: Path, observe: Observe, package: str | None = None) -> Source:
-    """Fetch the best package, or the one asked for, into `directory`, and take its tarball out.
+def fetch_source(
+    directory: Path,
+    observe: Observe,
+    package: str | None = None,
+    archives: list[Archive] | None = None,
+    release: str | None = None,
+) -> Source:
+    """Fetch the best package, or the specified one, into `directory`, and extract its tarball.
 
-    Looks no further than a suite that has a proven kernel with seccomp mode. Raises Missing when nothing will do.
+    `archives` and `release`, a code name, are by default those of this machine. The search ends with a suite that has a
+    tested kernel with seccomp mode. Raises Missing if there is no usable package.
     """
     offers: dict[str, IsolatedApt] = {}
-    said = []
-    for suite, sources in places(machine_archives(), code_name()):
+    looked_in = []
+    archives = machine_archives() if archives is None else archives
+    for suite, sources in places(archives, release or code_name()):
         observe("source", None, f"looking in {suite}")
         apt = IsolatedApt(directory / f"apt-{suite}", sources)
         refusal = apt.update()
-        found = [name for name in apt.packages("linux-source-") if package in (None, name)]
-        offers |= {name: apt for name in found if source_version(name) and name not in offers}
-        said.append(f"{suite}: {refusal or ', '.join(sorted(found)) or 'none'}")
+        packages = [name for name in apt.packages("linux-source-") if package in (None, name)]
+        offers |= {name: apt for name in packages if source_version(name) and name not in offers}
+        looked_in.append(f"{suite}: {refusal or ', '.join(sorted(packages)) or 'none'}")
         best = choose(offers)
         if best and (package or _preference(source_version(best) or (0, 0))[:2] == (True, True)):
             break
     chosen = choose(offers)
     if chosen is None:
-        raise Missing(_nothing_found(package or "linux-source package", said))
+        raise Missing(_no_source(package or "linux-source package", looked_in))
     observe("source", None, f"fetching {chosen}")
     return _taken_out(offers[chosen].download(chosen), directory)
 
@@ -86,18 +95,18 @@ def places(archives: list[Archive], release: str) -> list[tuple[str, str]]:
     return newer + ([(release or "own", own)] if own else [])
 
 
-def _nothing_found(wanted: str, said: list[str]) -> str:
-    looked = "; ".join(said) or "apt has no archive of this release here"
-    return f"no {wanted} to build from ({looked}): mend apt's sources, or owlt kernel build --source TARBALL"
+def _no_source(package: str, looked_in: list[str]) -> str:
+    looked = "; ".join(looked_in) or "apt has no archive of this release here"
+    return f"no {package} to build from ({looked}): fix apt's sources, or owlt kernel build --source TARBALL"
 
 
 def _taken_out(package_file: Path, directory: Path) -> Source:
-    """The tarball in a package file, and the package's name and version. The file itself is not kept."""
+    """The tarball in a package file, and the package's name and version. The package file is deleted."""
     unpacked = directory / "package"
     subprocess.run(["dpkg-deb", "--extract", package_file, unpacked], check=True)
     tarballs = sorted(unpacked.glob("usr/src/linux-source-*.tar.*"))
     if not tarballs:
-        raise OwltError(f"{package_file.name} has no usr/src/linux-source-*.tar.*: use --source TARBALL")
+        raise OwltError(Mistake(f"{package_file.name} has no usr/src/linux-source-*.tar.*", fix="use --source TARBALL"))
     form = "--showformat=${Package} ${Version}"
     name = subprocess.run(["dpkg-deb", "--show", form, package_file], capture_output=True, text=True, check=True)
     package_file.unlink()

@@ -1,5 +1,5 @@
-"""Where a run can happen. Only how the three hosts come to be differs from rig to rig.
+"""Where a run takes place: the rig as a value, three hosts as network namespaces, the guest that holds them; and the
+values that profiles get from it.
 
-`rig` says what a rig is, `namespaces` raises one on the kernel it runs on, `guest` boots a kernel to raise
-one in. From the channel's configuration on, no other module asks which rig it is on.
+Only how the three hosts are created differs from rig to rig; what is done on them belongs to `orchestrator.run`.
 """

@@ -1,8 +1,8 @@
-"""What a host of the namespace rigs sees of this machine: its files read-only, a /dev of its own, its own directory.
+"""What a host of the namespace rigs sees of this machine: its files read-only, its own /dev, its own directory.
 
 Made once, as the mount namespace of the host's sshd, so all that the host runs is in it. The other hosts' directories,
-the keys of the rig and what listens below /run (systemd, containers) are not there. What a single build may do beyond
-that is bounded by `orchestrator.confinement`.
+the keys of the rig and what listens below /run (systemd, containers) are not there. What an implementation may do
+beyond that is bounded by `orchestrator.hosts.confinement`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.confinement import ALONE, FIRST, KEPT, LAST, WITHOUT_A_RUN_BYTES
+from orchestrator.hosts.confinement import ALONE, FIRST, KEPT, LAST, WITHOUT_A_RUN_BYTES
 
 BASE = "/run/owlt"
 """Below it a host finds its own directory, by its role, wherever that lies on the machine."""
@@ -56,21 +56,23 @@ HIDDEN = ("/run", "/tmp", "/var/tmp")
 
 
 def base_of(role: str) -> str:
-    """The host's own directory, as the host sees it: all that it may write to, beside a build's /tmp and /dev/shm."""
+    """The host's own directory, as the host sees it: all that it may write to, apart from /tmp and /dev/shm."""
     return f"{BASE}/{role}"
 
 
 def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str]) -> str:
     """Shell lines for a mount namespace that is new: they make it what the host of this role sees.
 
-    `directory` holds the files of the rig, of which the host sees its own and `login`, what its sshd reads, the
-    accounts among it; builds do not see that. `needed` are the paths that have to stay in their place although a
-    directory above them is hidden by a host's /run or a build's /tmp: Python, this project, third-party builds.
+    `directory` holds the files of the rig. The host sees its own and `login`, the files of its sshd with the accounts;
+    implementations do not see `login`. `needed` are the paths that must stay visible although a host's /run or an
+    implementation's /tmp hides a directory above them: Python, this project, third-party implementations.
     """
     hidden_needed = [path for path in needed if any(Path(path).is_relative_to(place) for place in HIDDEN)]
     places = [(str(directory / role), base_of(role)), (str(login), str(login))]
     places += [(path, path) for path in hidden_needed]
     lines = [f"keep {number} {shlex.quote(there)}" for number, (there, _) in enumerate(places)]
+    # below a hidden /run they would still be listed as mounted, and `mount --all` would not mount them again
+    lines += [f"umount -l {shlex.quote(path)}" for path in hidden_needed if Path(path).is_relative_to("/run")]
     for place in (str(directory), "/run"):
         lines.append(f"mount -t tmpfs -o mode=755,size=1m owlt-hidden {shlex.quote(place)}")
     lines += [f"show {number} {shlex.quote(here)}" for number, (_, here) in enumerate(places)]
@@ -87,7 +89,7 @@ def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str]) ->
 
 
 def accounts_alone(login: Path) -> str:
-    """Shell lines for the host without a build: it sees the machine as it is, but for the accounts and login's logs."""
+    """Shell lines for the emulator's host: it sees the whole machine, except accounts and logs of logins."""
     return "\n".join(["set -e", *_accounts(login)]) + "\n" + _LOGS
 
 
@@ -96,5 +98,5 @@ def _accounts(login: Path) -> list[str]:
 
 
 def _escaped(path: str) -> str:
-    """As fstab(5) wants it."""
+    """A path as a field of fstab(5)."""
     return path.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011")

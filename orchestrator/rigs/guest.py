@@ -1,7 +1,7 @@
 """Boots a User-Mode Linux guest whose root is this machine's own file system, and gives it a program to run.
 
-The guest sees the machine's files read-only, fresh tmpfs where programs write, and one directory, the
-guest's own, to read its task from and leave its results in. What it runs there is not known here.
+The guest sees the machine's files read-only, an empty tmpfs wherever programs write, and one directory of its own, with
+its task and its results. The program that runs there belongs to `orchestrator.workers`.
 """
 
 from __future__ import annotations
@@ -9,24 +9,36 @@ from __future__ import annotations
 import compileall
 import os
 import shlex
+import signal
+import socket
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, NoReturn
 
-from orchestrator.builds.places import builds_directory
-from orchestrator.clock import Clock
+from orchestrator.planning.clock import Clock
 from orchestrator.rigs import warden
+from orchestrator.third_party.places import third_party_directory
 
+PACKAGES = ("agents", "captures", "emulator", "orchestrator", "reports")
+"""What a worker imports modules of."""
 START_NS = 1_767_225_600 * 10**9
 """Every guest's clock starts at 2026-01-01 00:00:00 UTC, so that two runs can be compared byte for byte."""
 
 MASKED = ("/run", "/tmp", "/var/tmp", "/var/log", "/dev/shm")
 RIG_DIRECTORY = "/run/owlt"
 TASK_DIRECTORY = "/run/task"
+OWN_DIRECTORY = "/proc/self/cwd"
+"""A guest's own directory, for the kernel that is the guest."""
+PROJECT = "/run/machine/owlt"
+ENVIRONMENT = "/run/machine/environment"
+CACHE = "/run/machine/cache"
+THIRD_PARTY = f"{CACHE}/owlt/third-party"
 INIT_NAME = "init"
+_PROJECT = Path(__file__).parents[2]
 
 CLOCK_OPTIONS: dict[Clock, list[str]] = {
     "exact": ["time-travel=inf-cpu"],
@@ -55,7 +67,7 @@ def command_line(boot: Boot) -> list[str]:
     virtual = boot.clock != "real"
     return [
         *["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(boot.cpu), str(boot.kernel)],
-        *["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init=/proc/self/cwd/{INIT_NAME}"],
+        *["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={OWN_DIRECTORY}/{INIT_NAME}"],
         *["con=null", "con0=fd:0,fd:1", "quiet", f"mem={boot.memory_mb}M"],
         *CLOCK_OPTIONS[boot.clock],
         *([f"time-travel-start={START_NS}", f"fixed-random={boot.seed}"] if virtual else []),
@@ -63,20 +75,20 @@ def command_line(boot: Boot) -> list[str]:
     ]
 
 
-def init_script(program: Sequence[str]) -> str:
-    """The guest's first program: mounts, then `program` in the guest's directory, then power off.
+def init_script(program: Sequence[str], in_task_directory: bool = True) -> str:
+    """The guest's first program: mounts, then `program`, then power off.
 
-    What lies below a masked directory and is still needed (a clone in /tmp, say) is mounted there again.
+    The guest's own directory is the working directory of `program`, unless it mounts that itself (`mount_task`).
     """
     masks = "\n".join(f"mount -t tmpfs tmpfs {path}" for path in MASKED)
-    again = "\n".join(
-        f"mkdir -p {shlex.quote(path)} && mount -t hostfs -o ro none {shlex.quote(path)} -o {shlex.quote(path)}"
-        for path in needed_paths()
-        if any(Path(path).is_relative_to(mask) for mask in MASKED)
+    seen = "\n".join(
+        f"mkdir -p {shlex.quote(place)} && mount -t hostfs -o ro none {shlex.quote(place)} -o {shlex.quote(path)}"
+        for place, path in seen_directories().items()
     )
+    enter = f"mount -t hostfs none {TASK_DIRECTORY} -o {OWN_DIRECTORY}\ncd {TASK_DIRECTORY}"
     return f"""#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/run LANG=C.UTF-8
-export PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+export PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PYTHONHASHSEED=0 XDG_CACHE_HOME={CACHE}
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
@@ -84,27 +96,71 @@ mkdir -p /dev/pts /dev/shm
 ln -s /proc/self/fd /dev/fd; ln -s fd/0 /dev/stdin; ln -s fd/1 /dev/stdout; ln -s fd/2 /dev/stderr
 mount -t devpts devpts /dev/pts
 {masks}
-{again}
+{seen}
+{_imports_from_project()}
 mkdir -p {TASK_DIRECTORY} {RIG_DIRECTORY} /run/netns
-mount -t hostfs none {TASK_DIRECTORY} -o /proc/self/cwd
 echo 100000 >/proc/sys/net/core/netdev_max_backlog
 echo 16777216 >/proc/sys/net/core/rmem_max
 echo 16777216 >/proc/sys/net/core/wmem_max
 {warden.SCRIPT}
-cd {TASK_DIRECTORY}
+{enter if in_task_directory else "cd /run"}
 {shlex.join(program)} </dev/null
 echo o >/proc/sysrq-trigger
 sleep 60
 """
 
 
+def mount_task() -> None:
+    """Inside a guest: make its own directory the working directory."""
+    subprocess.run(["mount", "-t", "hostfs", "none", TASK_DIRECTORY, "-o", OWN_DIRECTORY], check=True)
+    os.chdir(TASK_DIRECTORY)
+
+
+def power_off() -> NoReturn:
+    """Inside a guest: end it at once."""
+    Path("/proc/sysrq-trigger").write_text("o")
+    while True:
+        signal.pause()
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """A module of this project as a command inside a guest."""
+    is_virtual_environment = sys.prefix != sys.base_prefix
+    return [f"{ENVIRONMENT}/bin/python" if is_virtual_environment else sys.executable, "-P", "-m", module, *arguments]
+
+
+def seen_directories() -> dict[str, str]:
+    """Directories of the machine that a guest sees although /run and others are masked, by their place in it.
+
+    The project, its environment and third-party implementations have the same place in every guest, wherever they are
+    on the machine.
+    """
+    places = {PROJECT: _PROJECT, ENVIRONMENT: Path(sys.prefix), THIRD_PARTY: third_party_directory()}
+    python = Path(sys.base_prefix).resolve()
+    if any(python.is_relative_to(mask) for mask in MASKED):
+        places[str(python)] = python
+    return {place: str(path.resolve()) for place, path in places.items()}
+
+
+def _imports_from_project() -> str:
+    """Shell lines that have a guest's Python import this project from its place in the guest.
+
+    An editable installation names the project's place on the machine in a file for site(1).
+    """
+    site_packages = Path(sysconfig.get_path("purelib"))
+    return "\n".join(
+        f"echo {PROJECT} >/run/machine/owlt.pth\n"
+        f"mount --bind /run/machine/owlt.pth {ENVIRONMENT}/{path.relative_to(sys.prefix)}"
+        for path in site_packages.glob("*owlt*.pth")
+    )
+
+
 def needed_paths() -> list[str]:
-    """Where this project, its environment, the Python below it and third-party builds lie on the machine."""
-    project = Path(__file__).parents[2]
-    builds = builds_directory()
+    """Where this project, its environment, the Python below it and third-party implementations are on the machine."""
+    third_party = third_party_directory()
     prefixes = [
-        project,
-        *([builds] if builds.is_dir() else []),
+        _PROJECT,
+        *([third_party] if third_party.is_dir() else []),
         Path(sys.prefix),
         Path(sys.base_prefix),
         Path(sysconfig.get_path("purelib")),
@@ -118,24 +174,31 @@ def needed_paths() -> list[str]:
 
 def compile_ahead() -> None:
     """Compile this project's modules where that was not done: a guest cannot keep what it compiles."""
-    project = Path(__file__).parents[2]
-    for package in ("agents", "captures", "emulator", "orchestrator"):
-        compileall.compile_dir(project / package, quiet=2)
+    for package in PACKAGES:
+        compileall.compile_dir(_PROJECT / package, quiet=2)
 
 
 def launch(boot: Boot, directory: Path, program: Sequence[str]) -> subprocess.Popen[str]:
     """Boot a guest that runs `program` in `directory` and powers off. Its console is the process's output and input.
 
-    Start it from a thread that lives as long as the guest shall.
+    The guest ends with the thread that calls this.
     """
+    return start(boot, directory, init_script(program), subprocess.PIPE, subprocess.PIPE)
+
+
+def start(
+    boot: Boot, directory: Path, script: str, stdin: socket.socket | int, stdout: IO[bytes] | int
+) -> subprocess.Popen[str]:
+    """Boot a guest whose first program is `script`; the guest ends with the thread that calls this."""
+    third_party_directory().mkdir(parents=True, exist_ok=True)  # a guest is the same without third-party programs
     init = directory / INIT_NAME
-    init.write_text(init_script(program))
+    init.write_text(script)
     init.chmod(0o755)
     return subprocess.Popen(
         command_line(boot),
         cwd=directory,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        stdin=stdin if isinstance(stdin, int) else stdin.fileno(),
+        stdout=stdout,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",

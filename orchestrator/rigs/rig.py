@@ -3,11 +3,13 @@ network beside it. The addresses are the same on every rig this project raises i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
 
-from emulator.client import EmulatorClient
-from orchestrator.host import Host
-from orchestrator.rigs.endings import Endings
+from emulator.service.client import EmulatorClient
+from orchestrator.hosts.host import Host
+from orchestrator.rigs.killed_programs import KilledPrograms
 
 SENDER_ADDRESS = "10.77.0.1"
 RECEIVER_ADDRESS = "10.77.0.2"
@@ -24,11 +26,22 @@ CARD_RATE_BPS = 1e9
 
 @dataclass(frozen=True)
 class TestHost:
-    """One end of the test path."""
+    """One end of the test path. `clock_offset_ns` is how far its clock is ahead of the emulator's."""
 
     host: Host
     address: str
     interface: str
+    clock_offset_ns: int = 0
+
+
+class HostConditions(Protocol):
+    """What on the hosts of a rig may make the times of a run doubtful."""
+
+    def begin(self) -> None:
+        """Note the conditions at the beginning of a run."""
+
+    def doubts(self) -> list[str]:
+        """Sentences about what has happened since then."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +49,11 @@ class Rig:
     """Three hosts and the channel between two of them, all reachable.
 
     `sender_port` and `receiver_port` are the emulator's interfaces towards each host: the capture points.
-    `python` runs this project's endpoints on the hosts, `watch` is where they have `agents/watch.py`, `builds` is where
-    third-party builds are installed on them. `endings` knows what something else than owlt ended on the rig's kernel.
+    `python` runs this project's endpoints on the hosts, `watch` is their copy of `agents/probes/watch.py`,
+    `third_party` is where third-party implementations are installed on them. `killed_programs` names the
+    programs that the rig's kernel or the guest's warden killed. `conditions` are those of hosts that are machines of
+    their own. `versions` are the hosts' own, by name, where they
+    are not those of the machine that the worker runs on.
     """
 
     sender: TestHost
@@ -48,8 +64,10 @@ class Rig:
     receiver_port: str
     python: str
     watch: str
-    builds: str
-    endings: Endings
+    third_party: str
+    killed_programs: KilledPrograms
+    conditions: HostConditions | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def card_command(interface: str, rate_bps: float) -> list[str]:

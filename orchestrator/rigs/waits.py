@@ -1,8 +1,8 @@
-"""For how long a rig's processes waited for a processor: read from /proc while a run lasts, without stopping anything.
+"""How long a rig's processes waited for a processor, read from /proc during a run without stopping anything.
 
 Linux counts for each thread how long it was ready to run and did not (`run delay`, proc_pid_schedstat in
-Documentation/scheduler/sched-stats.rst). A guest's processes are processes of this machine, so that what the machine
-withholds from a guest, and the guest cannot see, is counted as well.
+Documentation/scheduler/sched-stats.rst). A guest's processes are processes of this machine, so processor
+time that the machine does not give to a guest, which the guest cannot see, is counted as well.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PERIOD_S = 0.020
-LOOKS_PER_SURVEY = 5
-"""Processes are looked for anew with every so manieth look at those that are known."""
-MOST_LOOKS = 10_000
-"""So many looks are kept. Where there would be more, every other is dropped and the period doubled."""
+READINGS_PER_SEARCH = 5
+"""New processes are searched for at every fifth reading of the counters."""
+MOST_READINGS = 10_000
+"""The largest number of readings in memory. Beyond it, every other is dropped and the period is doubled."""
 
 
 @dataclass(frozen=True)
 class Waited:
-    """By how much two counters of a set of threads have grown."""
+    """The growth of two counters of a set of threads."""
 
     waited_ns: int
     """Ready to run and not running, all threads together."""
@@ -31,7 +31,7 @@ class Waited:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Reading:
     at_ns: int
     waited_ns: float
     dispatches: float
@@ -43,51 +43,51 @@ def is_counted(pid: int) -> bool:
 
 
 class ProcessorWaits:
-    """Looks at a process and all that descends from it, in a thread of its own, until it is closed.
+    """Reads the counters of a process and all its descendants, in its own thread, until it is closed.
 
-    It need not be told when a run begins, since whoever would tell it may be busy. Times are of this machine's clock,
-    in ns since 1970; a guest on the clock `real` has the same.
+    It reads between runs too, because the message that a run begins may be late on a busy machine. Times are of this
+    machine's clock, in ns since 1970; a guest on the clock `real` has the same.
     """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._looks: list[_Look] = []
+        self._readings: list[_Reading] = []
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more; what was seen stays."""
+        """Stop reading; the readings stay."""
         self._closed.set()
         self._thread.join()
 
     def between(self, first_ns: int, last_ns: int) -> Waited | None:
-        """What was waited in that time, in between two looks in proportion. None where it was not all looked at."""
+        """The waits in that time, interpolated between readings. None if readings do not cover all of it."""
         with self._lock:
-            looks = list(self._looks)
-        if len(looks) < 2 or not looks[0].at_ns <= first_ns <= last_ns <= looks[-1].at_ns:
+            readings = list(self._readings)
+        if len(readings) < 2 or not readings[0].at_ns <= first_ns <= last_ns <= readings[-1].at_ns:
             return None
-        begin, end = _at(looks, first_ns), _at(looks, last_ns)
+        begin, end = _at(readings, first_ns), _at(readings, last_ns)
         return Waited(round(end.waited_ns - begin.waited_ns), round(end.dispatches - begin.dispatches))
 
     def since(self, first_ns: int) -> Waited | None:
-        """What was waited from a time to the latest look. None where it was not all looked at."""
+        """The waits from a time to the latest reading. None if readings do not cover all of it."""
         with self._lock:
-            last_ns = self._looks[-1].at_ns if self._looks else first_ns
+            last_ns = self._readings[-1].at_ns if self._readings else first_ns
         return self.between(first_ns, last_ns)
 
     def forget(self, before_ns: int) -> None:
-        """Drop what was seen before a time: nobody will ask for it any more."""
+        """Drop the readings before a time."""
         with self._lock:
-            self._looks = [look for look in self._looks if look.at_ns >= before_ns]
+            self._readings = [reading for reading in self._readings if reading.at_ns >= before_ns]
 
     def _watch(self) -> None:
         counted: dict[str, tuple[int, int]] = {}
         threads: list[str] = []
         period_s, number = PERIOD_S, 0
         while True:
-            if number % LOOKS_PER_SURVEY == 0:
+            if number % READINGS_PER_SEARCH == 0:
                 threads = _threads_of(self._pid)
             at_ns = time.time_ns()
             for thread in threads:
@@ -95,23 +95,23 @@ class ProcessorWaits:
                     counted[thread] = now
             waited_ns, dispatches = (sum(values[place] for values in counted.values()) for place in (0, 1))
             with self._lock:
-                self._looks.append(_Look(at_ns, waited_ns, dispatches))
-                if len(self._looks) > MOST_LOOKS:
-                    del self._looks[1::2]
+                self._readings.append(_Reading(at_ns, waited_ns, dispatches))
+                if len(self._readings) > MOST_READINGS:
+                    del self._readings[1::2]
                     period_s *= 2
-                elif len(self._looks) < MOST_LOOKS // 2:
+                elif len(self._readings) < MOST_READINGS // 2:
                     period_s = PERIOD_S
             number += 1
             if self._closed.wait(period_s):
                 return
 
 
-def _at(looks: list[_Look], time_ns: int) -> _Look:
-    """The counters at a time that lies between the first look and the last."""
-    place = max(bisect_left(looks, time_ns, key=lambda look: look.at_ns), 1)
-    before, after = looks[place - 1], looks[place]
+def _at(readings: list[_Reading], time_ns: int) -> _Reading:
+    """The counters at a time between the first reading and the last."""
+    place = max(bisect_left(readings, time_ns, key=lambda reading: reading.at_ns), 1)
+    before, after = readings[place - 1], readings[place]
     share = (time_ns - before.at_ns) / max(after.at_ns - before.at_ns, 1)
-    return _Look(
+    return _Reading(
         time_ns,
         before.waited_ns + share * (after.waited_ns - before.waited_ns),
         before.dispatches + share * (after.dispatches - before.dispatches),
@@ -120,7 +120,7 @@ def _at(looks: list[_Look], time_ns: int) -> _Look:
 
 def _threads_of(pid: int) -> list[str]:
     """The directories in /proc of all threads of a process and its descendants."""
-    found: list[str] = []
+    directories: list[str] = []
     pids = [str(pid)]
     while pids:
         directory = Path("/proc", pids.pop(), "task")
@@ -128,14 +128,14 @@ def _threads_of(pid: int) -> list[str]:
             threads = [str(path) for path in directory.iterdir()]
         except OSError:
             continue
-        found += threads
+        directories += threads
         for thread in threads:
             pids += _read(f"{thread}/children").split()
-    return found
+    return directories
 
 
 def _counters(thread: str) -> tuple[int, int] | None:
-    """How long a thread waited in ns, and how often it was dispatched; None where it is gone or is not counted."""
+    """How long a thread waited in ns, and how often it was dispatched; None if it has ended or is not counted."""
     fields = _read(f"{thread}/schedstat").split()
     return (int(fields[1]), int(fields[2])) if len(fields) == 3 and fields != ["0", "0", "0"] else None
 

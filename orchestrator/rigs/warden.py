@@ -1,18 +1,19 @@
-"""Ends builds in a guest when its supervisor asks: on the clock exact a program that computes stops virtual time.
+"""Ends an implementation's programs in a guest at the supervisor's request.
 
-Nothing in the guest that waits for a moment is ever woken then, so a time limit does not help. The supervisor, whose
-clock is the machine's, types a line at the guest's console: for how many seconds it has heard nothing. That is an
-interrupt, and what waits for the line is a real-time process, which runs before all others (sched(7)).
+On the clock exact, a program that computes without end stops virtual time, so no timer in the guest expires and a time
+limit has no effect. The supervisor, which uses the machine's clock, types a line at the guest's console: the number of
+seconds without an event. This is an interrupt, and the process that waits for the line has real-time priority, so it
+runs before all others (sched(7)).
 """
 
 from __future__ import annotations
 
-import subprocess
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 NOTE = "/run/owlt-ended"
-"""What was ended, and after how many seconds, in the guest."""
+"""In the guest: which programs were killed, and after how many seconds."""
 
 _LISTEN = f"""while silence_s=$(dd bs=64 count=1 2>/dev/null) && [ -n "$silence_s" ]; do
   cat /proc/[0-9]*/status 2>/dev/null | awk -F '\\t' '
@@ -29,27 +30,27 @@ SCRIPT = "chrt -f 1 sh -c {} </dev/console >/dev/null 2>&1 &".replace("{}", "'" 
 """Shell lines that start it in a guest."""
 
 
-def ask(guest: subprocess.Popen[str], silence_s: float) -> bool:
-    """Have a guest end its builds. False where it has nobody to ask, or is gone."""
-    if guest.stdin is None:
+def ask(console: IO[str] | None, silence_s: float) -> bool:
+    """Have a guest end its programs, through its console. False if it has none, or has ended."""
+    if console is None:
         return False
     with suppress(OSError, ValueError):
-        guest.stdin.write(f"{silence_s:g}\n")
-        guest.stdin.flush()
+        console.write(f"{silence_s:g}\n")
+        console.flush()
         return True
     return False
 
 
-def take_note() -> str:
-    """What the warden of this guest has ended since the last call, in words; "" if nothing."""
-    note = Path(NOTE)
+def take_note(path: str = NOTE) -> str:
+    """The programs that the warden of this guest has killed since the last call, as a sentence; "" if none."""
+    note = Path(path)
     try:
         silence_s, programs, *names = note.read_bytes().decode(errors="replace").strip().split(" ", 2)
     except FileNotFoundError:
         return ""
     note.unlink()
-    running = f"; running were {names[0]}" if names else ""
+    running = f" (running: {names[0]})" if names else ""
     return (
-        f"the build computed for {silence_s} s of wall time in which no virtual time passed, "
-        f"and its {programs} processes were ended{running}"
+        f"the implementation computed for {silence_s} s of wall time during which no virtual time passed; "
+        f"its {programs} processes were killed{running}"
     )

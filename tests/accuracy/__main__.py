@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.certification.certificate import Certificate, Check
-from orchestrator import kernel
+from orchestrator.kernel.build import find_kernel
 from tests.accuracy.channels import CASES, WRONG, Case
 from tests.accuracy.figure import draw_hit_frames
 from tests.system.conftest import Guest
@@ -89,7 +89,7 @@ def certified(cases: list[Case], alpha: float) -> list[tuple[Case, Certificate]]
 
 def in_guest(*arguments: str) -> list[Any]:
     """What the script printed, a value a line."""
-    found = kernel.find()
+    found = find_kernel()
     if found is None:
         raise SystemExit("accuracy: no virtual-time kernel is built; next: make setup")
     with tempfile.TemporaryDirectory() as directory:
@@ -122,7 +122,7 @@ def print_table(rows: list[Row]) -> None:
     print(f"{'channel':32} {'way':7} {'quantity':48} {'asked':>18} {'measured':>18} {'from':>18} {'to':>18} {'n':>8}")
     for row in rows:
         check = row.check
-        numbers = " ".join(f"{number(value):>18}" for value in (check.asked, check.measured, check.low, check.high))
+        numbers = " ".join(f"{number(value):>18}" for value in (check.specified, check.measured, check.low, check.high))
         verdict = "" if check.verdict == "ok" else f"  {check.verdict}: {check.reason}"
         mark = "" if row.as_wanted else "  <-- NOT AS WANTED"
         print(f"{row.case.name:32} {check.direction:7} {check.quantity:48} {numbers} {check.count:>8}{verdict}{mark}")

@@ -21,7 +21,7 @@ BUDGET_S = 50_000.0
 def certify_all(cases: list[dict[str, Any]], alpha: float) -> None:
     """One line a case."""
     from emulator.certification.certify import VIRTUAL_TOLERANCE_NS, certify
-    from emulator.channel import ChannelSpec
+    from emulator.channel.spec import ChannelSpec
     from emulator.service.emulator import Emulator
 
     emulator = Emulator(*PORTS)
@@ -38,7 +38,7 @@ def draw_curve(asked: dict[str, Any]) -> None:
     """One line a bit error rate and length."""
     import numpy as np
 
-    from emulator.certification import measures
+    from emulator.certification import probe_statistics
     from emulator.certification.probing import Probes, prober
     from emulator.kernel.rtnetlink import open_rtnetlink
     from emulator.kernel.survey import survey
@@ -55,7 +55,7 @@ def draw_curve(asked: dict[str, Any]) -> None:
                     count = max(asked["packets"], round(asked["events"] / (8 * length * rate)))
                     due_ns = np.arange(count) * gap_ns
                     seen = probing.send(Probes(np.full(count, length), due_ns, 10**7, 1000 * gap_ns, True))
-            hit = measures.damaged(seen)
+            hit = probe_statistics.damaged(seen)
             print(
                 json.dumps({"rate": rate, "length_bytes": length, "hits": hit.hits, "trials": hit.trials}), flush=True
             )

@@ -24,7 +24,7 @@ from typing import Any
 from emulator.certification.certificate import Certificate
 from emulator.certification.intervals import at_most
 from emulator.certification.power import POWER
-from emulator.channel import ChannelSpec
+from emulator.channel.spec import ChannelSpec
 from tests.accuracy.__main__ import in_guest
 from tests.accuracy.simulated import certified
 

@@ -14,9 +14,10 @@ from emulator.certification.certificate import Check
 from emulator.certification.certify import PLANNED_CHECKS, VIRTUAL_TOLERANCE_NS
 from emulator.certification.expectations import Expectations
 from emulator.certification.judging import Judges
-from emulator.certification.measuring import Campaign, Means
-from emulator.certification.probing import Probes, Seen
-from emulator.channel import ChannelSpec, LinkSpec
+from emulator.certification.measuring import Campaign
+from emulator.certification.probing import ProbeResult, Probes
+from emulator.certification.sample_sizes import Means
+from emulator.channel.spec import ChannelSpec, LinkSpec
 
 LONGEST_BYTES = 9014
 
@@ -26,14 +27,14 @@ class SimulatedProber:
 
     def __init__(self, link: LinkSpec, seed: int) -> None:
         if link.rate_bps is not None or link.jitter is not None or link.pattern is not None or not link.up:
-            raise ValueError(f"link: got {link.to_wire()}, wanted one without rate, jitter, pattern or outage")
+            raise ValueError(f"link: got {link.to_wire()}, expected one without rate, jitter, pattern or outage")
         self._link = link
         self._chain = BurstLoss.of(link.loss)
         self._moves = np.cumsum(np.array(self._chain.moves), axis=1)[:, :-1].tolist()
         self._state = 0
         self._random = np.random.default_rng(seed)
 
-    def send(self, probes: Probes) -> Seen:
+    def send(self, probes: Probes) -> ProbeResult:
         """Return what a link that draws each packet's fate as asked does to these probes."""
         link, random, count = self._link, self._random, len(probes.lengths_bytes)
         bits = self._flips(probes.lengths_bytes)
@@ -50,7 +51,7 @@ class SimulatedProber:
         number = np.repeat(np.arange(count), copies)
         number = number[np.argsort(arrives_ns[number], kind="stable")]
         nothing = np.zeros(0, np.int64)
-        return Seen(
+        return ProbeResult(
             probes.lengths_bytes,
             probes.due_ns,
             number,

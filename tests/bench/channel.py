@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from orchestrator import kernel
+from orchestrator.kernel.build import find_kernel
 from tests.system.conftest import Guest
 
 IN_GUEST = Path(__file__).parent / "in_guest"
@@ -39,7 +39,7 @@ APPLIED = {
 
 def main() -> int:
     """Print all figures. Exit status 1 when applying a channel takes longer than its limit."""
-    found = kernel.find()
+    found = find_kernel()
     if found is None:
         sys.exit("bench: no virtual-time kernel is cached; run 'owlt kernel build'")
     print(f"channel: {PACKETS:,} packets of {PAYLOAD_BYTES} bytes, the least of {REPETITIONS}; {found.told}")
@@ -52,9 +52,9 @@ def main() -> int:
     return int(report_applying(applied))
 
 
-def in_guest(guest: Guest, script: str, *arguments: str, clock: str = "exact") -> Any:
+def in_guest(guest: Guest, script: str, *arguments: str, clock: str = "exact", timeout_s: float = 300) -> Any:
     """What the script printed."""
-    done = guest.run(IN_GUEST / script, *arguments, clock=clock, timeout_s=300)
+    done = guest.run(IN_GUEST / script, *arguments, clock=clock, timeout_s=timeout_s)
     if done.returncode:
         raise SystemExit(f"bench: the guest failed: {done.stderr}")
     return json.loads(done.stdout)

@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from captures.cache import load_summary
-from orchestrator.record import read_record
-from orchestrator.retries import is_disturbed
+from captures.summary.cache import load_summary
+from orchestrator.results.recorded_runs import recorded_runs
+from orchestrator.results.repeat_rules import is_disturbed
 from orchestrator.rigs.quiet import QUIET_SHARE, stalled_in_all_s
 from tests.load import load
 
@@ -68,8 +68,8 @@ def perform(directory: Path, clock: str) -> Path:
 def goodputs(results: Path) -> dict[str, list[tuple[float, bool]]]:
     """By implementation, the goodput of each run, and whether it is marked."""
     found: dict[str, list[tuple[float, bool]]] = {name: [] for name in IMPLEMENTATIONS}
-    for run in sorted((results / "runs").iterdir()):
-        record, summary = read_record(run), load_summary(run)
+    for run in recorded_runs(results):
+        record, summary = run.record, load_summary(run.directory)
         goodput_bps = summary.goodput_bps if summary and record.outcome == "completed" else None
         found[record.implementation].append((goodput_bps or 0.0, is_disturbed(record)))
     return found
@@ -122,7 +122,7 @@ def main() -> int:
     was_quiet = max(stalled) < QUIET_SHARE
     verdict = "within" if marked <= MOST_MARKED else "OVER"
     print(
-        f"beside a load on all cores: {missed} runs off by more than {100 * FAR_OFF:.0f} % and not marked, wanted none"
+        f"beside a load on all cores: {missed} runs off by more than {100 * FAR_OFF:.0f} %, not marked, expected none"
     )
     if was_quiet:
         print(f"on a quiet machine: {100 * marked:.1f} % of runs marked, {verdict} {100 * MOST_MARKED:.0f} %")

@@ -18,7 +18,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from captures.frames.columns import read_columns
-from captures.summary import summarise
+from captures.summary.summary import summarise
 from tests.bench import packets_memory, packets_runs
 from tests.bench.packets_captures import DATA_BYTES, SESSION, Fate, write_session, write_tcp
 from tests.bench.packets_readers import (
@@ -60,7 +60,7 @@ def main() -> int:
         sys.exit(f"bench: not installed: {', '.join(missing)}; apt-get install tshark")
     asked = os.environ.get("OWLT_BENCH_RUNS", str(RUNS))
     if not asked.isdecimal() or int(asked) < 2:
-        sys.exit(f"bench: OWLT_BENCH_RUNS={asked}: wanted a number of runs, 2 at least; leave it out for {RUNS}")
+        sys.exit(f"bench: OWLT_BENCH_RUNS={asked}: expected a number of runs, 2 at least; leave it out for {RUNS}")
     runs = int(asked)
     load = ", ".join(f"{load:.1f}" for load in os.getloadavg())
     print(f"packets: best of {REPETITIONS}, warm cache; load {load} on {os.cpu_count()} CPUs", flush=True)

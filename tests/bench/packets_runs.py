@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from captures.cache import CAPTURES, SUMMARY, load_summary
-from captures.summary import CaptureSummary
-from orchestrator.analysis import analyse_runs
-from orchestrator.plan import PLAN_NAME
-from orchestrator.record import Outcome, RunRecord, write_record
+from captures.summary.cache import CAPTURES, load_summary
+from captures.summary.derived_files import SUMMARY
+from captures.summary.summary import CaptureSummary
+from orchestrator.planning.plan import PLAN_NAME
+from orchestrator.results.analysis import analyse_runs
+from orchestrator.results.record import Outcome, RunRecord, write_record
 from tests.bench.packets_captures import DATA_BYTES, SESSION, START_NS, STEP_NS, Fate, write_session
 from tests.bench.packets_readers import Counts, Timed, timed
 
@@ -77,7 +78,7 @@ def make_results(directory: Path, results: Path, runs: int) -> dict[str, tuple[F
         captures.mkdir()
         made.append((captures, write_session(captures, PACKETS, seed=10 + number)))
     (results / "runs").mkdir(parents=True)
-    (results / PLAN_NAME).write_text(json.dumps({"sweep": {"keep_captures": "whole"}}))
+    (results / PLAN_NAME).write_text(json.dumps({"sweep": {"keep_captures": "full"}}))
     fates = {}
     for number in range(runs):
         captures, fate = made[number % DISTINCT]
@@ -108,7 +109,7 @@ def record(run_id: str, number: int) -> RunRecord:
         clock="exact",
         rig="virtual",
         outcome=Outcome.COMPLETED,
-        file_whole_at_ns=START_NS + 2 * PACKETS * STEP_NS + 10**9,
+        file_delivered_at_ns=START_NS + 2 * PACKETS * STEP_NS + 10**9,
         session=SESSION.model_dump(mode="json"),
     )
 
@@ -138,7 +139,7 @@ def differences(summary: CaptureSummary | None, forward: Fate, reverse: Fate) ->
     }
     ledgers = {"forward": summary.ledger_forward, "reverse": summary.ledger_reverse}
     told = {f"{way} {name}": getattr(ledger, name) for way, ledger in ledgers.items() for name in FATES}
-    return [f"{name} {told[name]}, wanted {wanted[name]}" for name in wanted if told[name] != wanted[name]]
+    return [f"{name} {told[name]}, expected {wanted[name]}" for name in wanted if told[name] != wanted[name]]
 
 
 def written(results: Path) -> dict[str, int]:

@@ -17,7 +17,8 @@ from math import sqrt
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
-from orchestrator.kernel import Kernel, find
+from orchestrator.kernel.build import find_kernel
+from orchestrator.kernel.kernel import Kernel
 from orchestrator.kernel.probe import boot_for, run_guest
 from orchestrator.rigs.guest import INIT_NAME, command_line
 
@@ -92,12 +93,12 @@ def check(received: int, took_s: float) -> None:
     """What came and when: all but those hit, five standard deviations allowed, in the time that the channel takes."""
     spread = 5 * sqrt(SENT * HIT * (1 - HIT))
     if abs(received - SENT * (1 - HIT)) > spread or abs(took_s - VIRTUAL_S) > 0.05:
-        raise ValueError(f"{received} packets in {took_s} s; wanted {SENT * (1 - HIT):g} in {VIRTUAL_S:.3f} s")
+        raise ValueError(f"{received} packets in {took_s} s; expected {SENT * (1 - HIT):g} in {VIRTUAL_S:.3f} s")
 
 
 def main() -> int:
     """Print both figures and their limits. Exit status 1 when one is over its limit."""
-    kernel = find()
+    kernel = find_kernel()
     if kernel is None:
         sys.exit("bench: no virtual-time kernel is cached; run 'owlt kernel build'")
     print(f"kernel: {kernel.told}")

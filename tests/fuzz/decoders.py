@@ -158,7 +158,7 @@ def _saratoga_packets(version: int) -> list[bytes]:
 
 
 def _custody_layer() -> Target:
-    from captures.protocols.custody_layer import NotABundle, dissect
+    from captures.scapy_layers.bundle import NotABundle, dissect
 
     return Target(lambda octets: dissect(octets).show2(dump=True), (NotABundle,), _bundle_blocks().seeds)
 
@@ -167,7 +167,7 @@ def _saratoga_layer() -> Target:
     """A UDP datagram as scapy shows it; scapy itself shows as raw what a layer refuses."""
     from scapy.layers.inet import UDP
 
-    from captures.protocols.saratoga_layer import VERSION_1_PORT, Saratoga
+    from captures.scapy_layers.saratoga import VERSION_1_PORT, Saratoga
 
     def read(octets: bytes) -> None:
         header = VERSION_1_PORT.to_bytes(2) * 2 + (8 + len(octets)).to_bytes(2) + bytes(2)
@@ -178,6 +178,25 @@ def _saratoga_layer() -> Target:
             bytes(packet)
 
     return Target(read, (), _saratoga_packets(1) + _saratoga_packets(0))
+
+
+def _bundle_reader() -> Target:
+    """What the captures' reader takes for a bundle, and for the record in one."""
+    from captures.protocols.readers.bundle_blocks import NotABundle, read_bundle, read_record
+
+    def read(octets: bytes) -> None:
+        read_record(octets)
+        payload = read_bundle(octets).payload
+        if payload is not None:
+            read_record(octets[payload.begin : payload.begin + payload.byte_count])
+
+    return Target(read, (NotABundle,), _bundle_blocks().seeds)
+
+
+def _saratoga_reader() -> Target:
+    from captures.protocols.readers.saratoga_packets import NotSaratoga, read_packet
+
+    return Target(read_packet, (NotSaratoga,), _saratoga_packets(1) + _saratoga_packets(0))
 
 
 def _cfdp_pdus() -> Target:
@@ -255,7 +274,7 @@ def _quic_initial() -> Target:
 
 def _quic_frames() -> Target:
     """The frames in a client's first packet, whose keys anybody can make (RFC 9001, section 5.2)."""
-    from agents.ending import Failed
+    from agents.endpoint.exit import Failed
     from agents.quic.configuration import Logs, receiver_configuration
     from agents.quic.receiving import Receiving
     from agents.quic.settings import Settings
@@ -327,7 +346,7 @@ def _captures() -> Target:
 
 
 def _profile() -> Target:
-    from agents.load import ContractError, load_implementation
+    from agents.contract.load import ContractError, load_implementation
 
     path = Path(tempfile.mkdtemp(prefix="owlt-fuzz-")) / "ltp.yaml"
 
@@ -351,6 +370,8 @@ DECODERS: dict[str, Callable[[], Target]] = {
     "saratoga-1": _saratoga(1),
     "saratoga-layer": _saratoga_layer,
     "custody-layer": _custody_layer,
+    "saratoga-reader": _saratoga_reader,
+    "bundle-reader": _bundle_reader,
     "cfdp-pdus": _cfdp_pdus,
     "librecube-pdus": _librecube_pdus,
     "blast": _blast,

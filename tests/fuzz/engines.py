@@ -74,8 +74,8 @@ class Channel:
     """Two sides, and what is between them, in simulated time."""
 
     def __init__(self, parties: tuple[Any, Any], script: Script, set_clock: Callable[[float], None]) -> None:
-        from agents.ending import Failed, Unsupported
-        from agents.pacing import Pacer
+        from agents.endpoint.exit import Failed, Unsupported
+        from agents.endpoint.pacing import Pacer
 
         self._endings = Failed, Unsupported
         self._sides = [Side(party, Pacer(RATE_BPS)) for party in parties]
@@ -220,7 +220,7 @@ def _bundle(custody: str, convergence: str, bundle_check: str = "none") -> Calla
         from agents.bundle.receiving import Receiving
         from agents.bundle.sending import Sending
         from agents.bundle.settings import BundleCheck, Custody, Settings
-        from agents.incoming import IncomingFile
+        from agents.endpoint.incoming_file import IncomingFile
 
         settings = Settings(
             rate_bps=RATE_BPS,
@@ -234,8 +234,9 @@ def _bundle(custody: str, convergence: str, bundle_check: str = "none") -> Calla
             bundle_check=BundleCheck(bundle_check),
         )
         clock = DtnClock(820_000_000.0)
-        with (directory / "file").open("rb") as file, IncomingFile(directory / "output") as incoming:
-            yield Sending(file, settings, clock, 0.0), Receiving(incoming, settings, clock, 0.0)
+        content = (directory / "file").read_bytes()
+        with IncomingFile(directory / "output") as incoming:
+            yield Sending(content, settings, clock, 0.0), Receiving(incoming, settings, clock, 0.0)
 
     return _engine(parties)
 
@@ -250,11 +251,8 @@ def _saratoga(wanted: str | None = None, **choices: Any) -> Callable[[], Target]
         told = {"segment_bytes": SEGMENT_BYTES, "status_packets": 4, **choices}
         settings = Settings(rate_bps=RATE_BPS, rtt_s=RTT_S, **told)
         output = directory / "output"
-        with (
-            Sending(directory / "file", settings, 0.0) as sending,
-            Receiving(output, settings, 0.0, wanted) as receiving,
-        ):
-            yield sending, receiving
+        with Receiving(output, settings, 0.0, wanted) as receiving:
+            yield Sending(directory / "file", settings, 0.0), receiving
 
     return _engine(parties)
 
@@ -268,9 +266,8 @@ def _cfdp(**choices: Any) -> Callable[[], Target]:
 
         told = {"segment_bytes": SEGMENT_BYTES, "ack_limit": 5, "nak_limit": 5, **choices}
         settings = Settings(rate_bps=RATE_BPS, rtt_s=RTT_S, **told)
-        sending, receiving = Sending(directory / "file", settings), Receiving(directory / "output", settings, 0.0)
-        with closing(sending._engine.user.vfs), closing(receiving._store):
-            yield sending, receiving
+        with Receiving(directory / "output", settings, 0.0) as receiving:
+            yield Sending(directory / "file", settings), receiving
 
     return _engine(parties, _countdowns_follow)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.confinement import (
+from orchestrator.hosts.confinement import (
     ALONE,
     CAPABILITIES,
     IGNORED,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.rigs import namespaces
+from orchestrator.rigs import namespaces, network
 from orchestrator.rigs.waits import is_counted
 from tests.conftest import require, require_command
 from tests.load import load
-from tests.system.sweeps import owlt, perform, records
+from tests.system.sweeps import RECORDED, owlt, perform, records
 
 BASELINE = {"rig": "local", "clock": "real", "rate": "unlimited", "delay": "0 s", "file_size": "1 MB"}
 
@@ -22,13 +22,13 @@ LOAD_S = 120.0
 def _capabilities() -> None:
     require(os.geteuid() == 0, "root, to make network namespaces")
     require_command("sshd")
-    require(not namespaces.leftovers(), "a machine on which no local rig stands")
+    require(not network.leftovers(), "a machine on which no local rig stands")
 
 
 def test_a_build_crosses_a_plain_bridge_without_netem(tmp_path: Path) -> None:
     done = perform(tmp_path, tmp_path / "results", **BASELINE)
 
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     (record,) = records(tmp_path / "results").values()
     assert record["outcome"] == "completed", record["reason"]
     assert record["channel"] == {"forward": {}, "reverse": {}}
@@ -39,16 +39,16 @@ def test_what_processes_wait_beside_a_load_is_in_the_record_of_a_run(tmp_path: P
     with load(LOAD_S):
         done = perform(tmp_path, tmp_path / "results", **BASELINE)
 
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     (record,) = records(tmp_path / "results").values()
-    assert record["withheld"]["waited_ns"] > 0.05 * record["withheld"]["session_ns"]
+    assert record["machine_delay"]["waited_ns"] > 0.05 * record["machine_delay"]["session_ns"]
     assert "the rig's processes waited" in " ".join(record["suspect"])
 
 
 def test_the_rig_leaves_nothing_behind(tmp_path: Path) -> None:
     perform(tmp_path, tmp_path / "results", **BASELINE)
 
-    assert namespaces.leftovers() == []
+    assert network.leftovers() == []
 
 
 def test_a_channel_that_this_kernel_cannot_make_is_refused_and_recorded(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_channel_that_this_kernel_cannot_make_is_refused_and_recorded(tmp_path
     (record,) = records(tmp_path / "results").values()
     assert (record["outcome"], done.returncode) in (("aborted", 1), ("completed", 0)), done.stderr
     if record["outcome"] == "aborted":
-        assert "lacks the queueing discipline" in record["reason"]
+        assert "does not have the queueing discipline" in record["reason"]
 
 
 def test_a_rig_that_stands_already_is_not_touched(tmp_path: Path) -> None:
@@ -67,12 +67,22 @@ def test_a_rig_that_stands_already_is_not_touched(tmp_path: Path) -> None:
 
         assert done.returncode == 2
         assert "already exists" in done.stderr
-        assert len(namespaces.leftovers()) == 7
+        assert len(network.leftovers()) == 7
+
+
+def test_a_rig_for_experiments_by_hand_stands_while_its_command_runs() -> None:
+    shown = "python3 -c 'import os; print(os.environ[\"OWLT_EMULATOR\"])'; ls /run/netns; exit 7"
+
+    done = owlt("rigs", "up", "--command", shown)
+
+    assert done.returncode == 7
+    assert {"http://10.78.0.3:8765/", "owlt-emulator", "owlt-receiver", "owlt-sender"} <= set(done.stdout.split())
+    assert namespaces.leftovers() == []
 
 
 def test_a_rig_that_was_left_standing_is_cleared_by_command(tmp_path: Path) -> None:
-    namespaces._ip_batch(namespaces.links())
+    network.ip_batch(network.links())
 
-    assert owlt("rigs", "--clear").returncode == 0
+    assert owlt("rigs", "clear").returncode == 0
 
-    assert namespaces.leftovers() == []
+    assert network.leftovers() == []

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import kernel
+from orchestrator.kernel.build import find_kernel
+from orchestrator.kernel.kernel import Kernel
 from orchestrator.rigs.guest import Boot, launch
 from tests.conftest import require
 
@@ -22,7 +23,7 @@ class Guest:
     """Boots a guest for one script. `out_dir` is shared with it; the script finds it as OUT_DIR."""
 
     out_dir: Path
-    kernel: kernel.Kernel
+    kernel: Kernel
 
     def run(
         self, script: Path, *arguments: str, clock: str = "exact", timeout_s: float = 60, seed: int = 1
@@ -63,15 +64,15 @@ class Guest:
 
 
 @pytest.fixture(scope="session")
-def guest_kernel() -> kernel.Kernel:
+def guest_kernel() -> Kernel:
     """The cached virtual-time kernel."""
-    found = kernel.find()
+    found = find_kernel()
     require(found, "the virtual-time kernel (owlt kernel build)")
     assert found is not None
     return found
 
 
 @pytest.fixture
-def guest(tmp_path: Path, guest_kernel: kernel.Kernel) -> Guest:
+def guest(tmp_path: Path, guest_kernel: Kernel) -> Guest:
     """A guest that can be run any number of times, with a directory of this test's own."""
     return Guest(tmp_path, guest_kernel)

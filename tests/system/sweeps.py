@@ -14,7 +14,7 @@ import numpy as np
 from captures.frames.columns import read_columns
 
 PROJECT = Path(__file__).parents[2]
-BUILDS = Path(__file__).parent / "builds"
+IMPLEMENTATIONS = Path(__file__).parent / "implementations"
 
 
 def owlt(
@@ -29,8 +29,12 @@ def owlt(
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=PROJECT, env=env)
 
 
+RECORDED = (0, 3)
+"""Exit statuses of `owlt run` if every run is recorded; 3: some did not complete, which is for a test to look at."""
+
+
 def sweep_file(directory: Path, **changes: object) -> Path:
-    """A small sweep: one build, 100 kB, 25 ms, no errors, once; written as JSON, which is YAML."""
+    """A small sweep: one implementation, 100 kB, 25 ms, no errors, once; written as JSON, which is YAML."""
     sweep: dict[str, Any] = {
         "name": "small",
         "seed": 11,

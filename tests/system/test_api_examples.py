@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -71,19 +70,3 @@ def test_every_fault_is_documented() -> None:
     names = dict.fromkeys(plain, "") | {code: error.__name__ for code, error in faults.CODES.items()}
 
     assert {int(row[0]): row[1] for row in rows("Faults")} == names
-
-
-def anchors_of(document: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
-    return {heading.lower().replace(" ", "-") for heading in headings}
-
-
-def test_the_document_links_to_sections_and_files_that_are_there() -> None:
-    targets = [target for target in re.findall(r"\]\(([^)]*)\)", DOCUMENT.read_text()) if not target.startswith("http")]
-    places = [
-        (DOCUMENT.parent / path if path else DOCUMENT, anchor)
-        for path, _, anchor in (target.partition("#") for target in targets)
-    ]
-
-    assert [path for path, _ in places if not path.exists()] == []
-    assert [(path.name, anchor) for path, anchor in places if anchor and anchor not in anchors_of(path)] == []

@@ -11,9 +11,9 @@ import pytest
 
 from emulator.certification.intervals import share_interval
 from emulator.kernel.admission import Admission
-from emulator.kernel.compile import compile_all
+from emulator.kernel.bpf.compile import compile_all
 from emulator.kernel.error_process import ErrorProcess
-from orchestrator import kernel
+from orchestrator.kernel.kernel import Kernel
 from tests.error_model import ErrorModel
 from tests.system.conftest import PROJECT, Guest
 
@@ -32,6 +32,8 @@ ALL_PACKETS = {"unit": "packet", "effect": "flip", "rate": 1.0, "seed": 11}
 BITS_LISTED = {"unit": "bit", "effect": "flip", "positions": [0, 7, 479, 480, 8639, 10**6, 10**9]}
 PACKETS_LISTED = {"unit": "packet", "effect": "flip", "positions": [0, 3, 100, 239], "seed": 5}
 CROWDED = {"unit": "bit", "effect": "flip", "positions": [*range(1500), 12112 + 5]}
+BLOCKS = {"unit": "block", "effect": "drop", "rate": 0.1, "seed": 9, "block_bytes": 1115}
+SMALL_BLOCKS = {"unit": "block", "effect": "drop", "rate": 0.3, "seed": 9, "block_bytes": 32}
 NOTHING = {"unit": "bit", "effect": "flip"}
 
 EXPERIMENTS: dict[str, list[tuple[dict[str, Any], list[int]]]] = {
@@ -49,6 +51,9 @@ EXPERIMENTS: dict[str, list[tuple[dict[str, Any], list[int]]]] = {
     "listed packets, dropping": [({**PACKETS_LISTED, "effect": "drop"}, MIXED)],
     "crowded": [(CROWDED, [1514] * 3)],
     "nothing": [(NOTHING, MIXED)],
+    "blocks": [(BLOCKS, MIXED)],
+    "blocks of many packets": [(BLOCKS, [64] * 2000)],
+    "small blocks": [(SMALL_BLOCKS, [40] * 2000)],
     "replaced": [(DENSE, MIXED), (BITS_LISTED, MIXED)],
     **{f"share {length}": [({**DRAWN, "rate": SHARE_RATE}, [length] * SHARE_FRAMES)] for length in SHARES},
 }
@@ -74,7 +79,7 @@ GATES: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def ran(folder: Path, guest_kernel: kernel.Kernel, script: str, *arguments: str, clock: str = "exact") -> Any:
+def ran(folder: Path, guest_kernel: Kernel, script: str, *arguments: str, clock: str = "exact") -> Any:
     """What a script printed in a guest."""
     compile_all()
     done = Guest(folder, guest_kernel).run(SCRIPTS / f"{script}.py", *arguments, clock=clock)
@@ -83,19 +88,19 @@ def ran(folder: Path, guest_kernel: kernel.Kernel, script: str, *arguments: str,
 
 
 @pytest.fixture(scope="module")
-def errors(tmp_path_factory: pytest.TempPathFactory, guest_kernel: kernel.Kernel) -> Any:
+def errors(tmp_path_factory: pytest.TempPathFactory, guest_kernel: Kernel) -> Any:
     """What the error stage did in each experiment."""
     return ran(tmp_path_factory.mktemp("errors"), guest_kernel, "bpf_errors", json.dumps(EXPERIMENTS))
 
 
 @pytest.fixture(scope="module")
-def gates(tmp_path_factory: pytest.TempPathFactory, guest_kernel: kernel.Kernel) -> Any:
+def gates(tmp_path_factory: pytest.TempPathFactory, guest_kernel: Kernel) -> Any:
     """What the gate did in each experiment, on the exact clock."""
     return ran(tmp_path_factory.mktemp("gates"), guest_kernel, "bpf_gate", json.dumps(GATES))
 
 
 @pytest.fixture(scope="module")
-def attached(tmp_path_factory: pytest.TempPathFactory, guest_kernel: kernel.Kernel) -> Any:
+def attached(tmp_path_factory: pytest.TempPathFactory, guest_kernel: Kernel) -> Any:
     """What became of frames between interfaces with both stages."""
     return ran(tmp_path_factory.mktemp("attached"), guest_kernel, "bpf_attached")
 
@@ -122,7 +127,7 @@ def test_as_many_frames_are_hit_as_the_bit_error_rate_says(errors: Any, length: 
 
 @pytest.mark.parametrize("length", SHARES)
 @pytest.mark.parametrize("factor", [0.5, 2])
-def test_another_bit_error_rate_is_told_apart(errors: Any, length: int, factor: float) -> None:
+def test_another_bit_error_rate_is_distinguished(errors: Any, length: int, factor: float) -> None:
     """The control of the test above."""
     low, high = share_interval(len(errors[f"share {length}"]["hits"]), SHARE_FRAMES, ALPHA)
 
@@ -135,6 +140,16 @@ def test_dropping_drops_the_frames_that_flipping_damages(errors: Any, flipping: 
 
     assert len(damaged) > 2
     assert errors[dropping]["hits"] == [[number, [], False] for number in damaged]
+
+
+@pytest.mark.parametrize("name", ["blocks", "blocks of many packets", "small blocks"])
+def test_the_packets_dropped_are_those_of_the_hit_blocks_of_the_reference_model(errors: Any, name: str) -> None:
+    ((process, lengths),) = EXPERIMENTS[name]
+    model = ErrorModel(ErrorProcess(**process))
+    dropped = [number for number, length in enumerate(lengths) if model.errors_of(length)]
+
+    assert 20 < len(dropped) < len(lengths)
+    assert errors[name]["hits"] == [[number, [], False] for number in dropped]
 
 
 def test_listed_bits_are_hit_and_no_others(errors: Any) -> None:
@@ -168,7 +183,9 @@ def test_a_process_is_read_back_as_it_was_written(errors: Any, name: str) -> Non
     assert errors[name]["read_back"]
 
 
-@pytest.mark.parametrize("name", ["drawn", "dense", "packets", "listed bits", "listed packets, dropping", "nothing"])
+@pytest.mark.parametrize(
+    "name", ["drawn", "dense", "packets", "listed bits", "listed packets, dropping", "nothing", "blocks"]
+)
 def test_the_counters_are_what_happened(errors: Any, name: str) -> None:
     hits, lengths = errors[name]["hits"], EXPERIMENTS[name][0][1]
 

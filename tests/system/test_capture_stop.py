@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from captures.files.tcpdump import WHOLE_FRAMES, parse_counters
-from captures.frames.columns import Kind, read_columns
+from captures.files.tcpdump_command import IN_BLOCKS, ONE_BY_ONE, WHOLE_FRAMES, parse_counters
+from captures.frames.columns import read_columns
+from captures.frames.decoding import Kind
 from tests.conftest import require, require_command
 
 PACKETS = 1000
@@ -18,7 +19,7 @@ PACKET_BYTES = 1000
 
 SEND_AND_STOP = f"""
 import signal, socket, subprocess, sys, time
-from captures.files.tcpdump import READY_LINE, capture_command, parse_counters
+from captures.files.tcpdump_command import READY_LINE, capture_command, parse_counters
 
 for command in (
     "ip link add test0 type veth peer name port",
@@ -28,7 +29,7 @@ for command in (
     "ip neighbour add 10.77.0.2 lladdr 02:00:00:00:00:02 dev test0",
 ):
     subprocess.run(command.split(), check=True)
-command = capture_command("port", sys.argv[1], int(sys.argv[2]))
+command = capture_command("port", sys.argv[1], int(sys.argv[2]), sys.argv[3:])
 capture = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 said = capture.stderr.readline()
 assert READY_LINE.search(said), said
@@ -50,12 +51,15 @@ print(said + capture.communicate()[1])
 
 
 @pytest.mark.parametrize("snaplen_bytes", [96, WHOLE_FRAMES])
-def test_a_capture_drained_after_a_burst_has_every_packet_and_says_so(tmp_path: Path, snaplen_bytes: int) -> None:
+@pytest.mark.parametrize("delivery", [ONE_BY_ONE, IN_BLOCKS])
+def test_a_capture_drained_after_a_burst_has_every_packet_and_says_so(
+    tmp_path: Path, snaplen_bytes: int, delivery: tuple[str, ...]
+) -> None:
     require(os.geteuid() == 0, "root (a network namespace of its own, and a capture in it)")
     for command in ("unshare", "tcpdump", "ip"):
         require_command(command)
     capture = tmp_path / "x.pcap"
-    script = [sys.executable, "-c", SEND_AND_STOP, str(capture), str(snaplen_bytes)]
+    script = [sys.executable, "-c", SEND_AND_STOP, str(capture), str(snaplen_bytes), *delivery]
     done = subprocess.run(["unshare", "--net", *script], capture_output=True, text=True, timeout=60, check=True)
     counters = parse_counters(done.stdout)
     columns = read_columns(capture)

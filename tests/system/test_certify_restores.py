@@ -73,7 +73,7 @@ def test_a_timeline_that_had_ended_is_still_at_its_end(cases: dict[str, Any]) ->
 def test_a_channel_that_cannot_be_certified_leaves_the_one_before_and_its_timeline(cases: dict[str, Any]) -> None:
     case = cases["refused"]
 
-    assert "an outage that holds and has no end" in case["refused"]
+    assert "an outage that holds packets and has no end" in case["refused"]
     assert case["after"]["timeline"]["running"]
 
 

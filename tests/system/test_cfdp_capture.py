@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import require_command
-from tests.system.sweeps import perform, records
+from tests.system.sweeps import RECORDED, perform, records
 
 GRID = {
     "implementations": ["cfdp", "cfdp-librecube"],
     "delay": "250 ms",
     "packet_error_rate": 0.1,
-    "keep_captures": "whole",
+    "keep_captures": "full",
     "certify": False,
     "runs_per_guest": 2,
 }
@@ -30,7 +30,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> P
     """A lossy run of each endpoint, with its captures whole."""
     directory = tmp_path_factory.mktemp("capture")
     done = perform(directory, directory / "results", **GRID)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     return directory / "results"
 
 

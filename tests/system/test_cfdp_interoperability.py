@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.sweeps import BUILDS, perform, records
+from tests.system.sweeps import IMPLEMENTATIONS, RECORDED, perform, records
 
 GRID = {
-    "implementations": [str(BUILDS / "cfdp-py-to-librecube.yaml"), str(BUILDS / "librecube-to-cfdp-py.yaml")],
+    "implementations": [
+        str(IMPLEMENTATIONS / "cfdp-py-to-librecube.yaml"),
+        str(IMPLEMENTATIONS / "librecube-to-cfdp-py.yaml"),
+    ],
     "delay": ["25 ms", "1250 ms"],
     "packet_error_rate": [0, 0.1],
     "certify": False,
@@ -23,7 +26,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> P
     """Each engine as sender and as receiver, near and far, with and without errors: eight runs."""
     directory = tmp_path_factory.mktemp("interoperability")
     done = perform(directory, directory / "results", **GRID)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     return directory / "results"
 
 
@@ -32,7 +35,7 @@ def said(results: Path, run_id: str, side: str) -> str:
     return (results / "runs" / run_id / f"{side}.out").read_text().splitlines()[-1]
 
 
-def test_every_file_arrives_whole_whichever_engine_sends_it(results: Path) -> None:
+def test_every_file_arrives_complete_whichever_engine_sends_it(results: Path) -> None:
     found = records(results)
 
     assert len(found) == 8

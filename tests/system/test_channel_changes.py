@@ -172,7 +172,7 @@ def test_a_raised_delay_makes_no_spike(cases: dict[str, Passed]) -> None:
         assert wanted_ns <= delay_ns <= wanted_ns + SLACK_NS
 
 
-def test_only_what_was_changed_is_different_in_the_whole_description(cases: dict[str, Passed]) -> None:
+def test_only_what_was_changed_is_different_in_the_complete_description(cases: dict[str, Passed]) -> None:
     told = cases["lowered"].told
 
     assert told["described"] == {
@@ -248,7 +248,7 @@ def test_the_holding_frame_of_ours_is_not_counted(cases: dict[str, Passed]) -> N
     assert counted["bytes"] == 400 * FRAME_BYTES
 
 
-def test_steps_are_applied_on_time_and_their_lateness_is_told(cases: dict[str, Passed]) -> None:
+def test_steps_are_applied_on_time_and_their_lateness_is_reported(cases: dict[str, Passed]) -> None:
     status = cases["looped"].told["status"]
 
     assert status["failure"] == ""

@@ -1,4 +1,4 @@
-"""A build whose ports the kernel chooses: what a check advises, and its packets once any port is its own."""
+"""An implementation whose ports the kernel chooses: what a check advises, and its packets once any port is its own."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.sweeps import BUILDS, PROJECT, owlt, perform
+from tests.system.sweeps import IMPLEMENTATIONS, PROJECT, RECORDED, owlt, perform
 
 FILE_BYTES, BLOCK_BYTES = 100_000, 1400
 BLOCKS = ceil(FILE_BYTES / BLOCK_BYTES)
 
 
-def build(directory: Path, session: str) -> Path:
-    """The build with another session, where the project is."""
-    text = (BUILDS / "blocks.yaml").read_text().replace("project: PROJECT", f"project: {PROJECT}")
+def implementation(directory: Path, session: str) -> Path:
+    """The implementation with another session, where the project is."""
+    text = (IMPLEMENTATIONS / "blocks.yaml").read_text().replace("project: PROJECT", f"project: {PROJECT}")
     path = directory / "blocks.yaml"
     path.write_text(text.replace("{ports: any}", session))
     return path
@@ -30,15 +30,17 @@ def build(directory: Path, session: str) -> Path:
 def test_the_packets_of_a_session_are_those_on_its_ports(
     tmp_path: Path, guest_kernel: object, session: str, packets: int
 ) -> None:
-    done = perform(tmp_path, tmp_path / "results", implementations=[str(build(tmp_path, session))], certify=False)
+    done = perform(
+        tmp_path, tmp_path / "results", implementations=[str(implementation(tmp_path, session))], certify=False
+    )
 
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     (path,) = (tmp_path / "results").glob("runs/*/summary.json")
     assert json.loads(path.read_text())["str_sent"] == packets
 
 
 def test_a_check_advises_any_port_and_not_the_one_that_it_saw(tmp_path: Path, guest_kernel: object) -> None:
-    done = owlt("implementations", "check", build(tmp_path, "{udp_ports: [5069]}"))
+    done = owlt("implementations", "check", implementation(tmp_path, "{udp_ports: [5069]}"))
     said = " ".join(done.stdout.split())
 
     assert done.returncode == 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.sweeps import BUILDS, perform, records
+from tests.system.sweeps import IMPLEMENTATIONS, RECORDED, perform, records
 
 CHANNEL = """\
 name: uneven
@@ -25,13 +25,13 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> P
     done = perform(
         directory,
         directory / "results",
-        implementations=[str(BUILDS / "console.yaml")],
+        implementations=[str(IMPLEMENTATIONS / "console.yaml")],
         channel=str(directory / "uneven.yaml"),
         rate=None,
         delay=None,
         packet_error_rate=None,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     return directory / "results"
 
 
@@ -65,7 +65,7 @@ def test_a_side_is_over_with_its_line_while_the_program_runs(record: dict[str, A
     assert "the receiver has no file" in record["reason"]
 
 
-def test_a_build_is_told_the_bit_error_rate_that_hits_its_frames_as_often(console: str) -> None:
+def test_a_build_is_given_the_bit_error_rate_that_hits_its_frames_as_often(console: str) -> None:
     """Of frames of 1514 bytes."""
     (forward, reverse) = map(float, re.search(r"ber=(\S+) (\S+)", console).groups())  # type: ignore[union-attr]
 

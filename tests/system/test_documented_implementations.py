@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from orchestrator.builds import builds_directory
+from orchestrator.third_party import third_party_directory
 from tests.conftest import require_command
-from tests.system.sweeps import PROJECT, perform, records
+from tests.system.sweeps import PROJECT, RECORDED, perform, records
 
 EXAMPLES = PROJECT / "docs" / "examples" / "implementations"
 
 
 @pytest.fixture(scope="module")
 def courier() -> Iterator[None]:
-    """The console where its profile searches it, put there as its `mend` says; gone afterwards unless it was there."""
-    home = builds_directory() / "courier"
+    """The console where its profile searches it, put there as its `fix` says; gone afterwards unless it was there."""
+    home = third_party_directory() / "courier"
     was_there = home.exists()
     (home / "bin").mkdir(parents=True, exist_ok=True)
     shutil.copy2(EXAMPLES / "courier.py", home / "bin" / "courier")
@@ -43,7 +43,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object, cour
         packet_error_rate=[0, 0.01],
         certify=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     return directory / "results"
 
 
@@ -71,7 +71,7 @@ def test_the_tool_ends_by_itself(recorded: list[dict[str, Any]]) -> None:
     assert {(side["exit_status"], side["stopped"]) for side in sides} == {(0, False)}
 
 
-def test_the_console_quits_when_it_is_told_to(recorded: list[dict[str, Any]], results: Path) -> None:
+def test_the_console_quits_when_it_is_asked_to(recorded: list[dict[str, Any]], results: Path) -> None:
     sides = [each[role] for each in recorded if each["implementation"] == "courier" for role in ("sender", "receiver")]
     typed = [path.read_text() for path in results.glob("runs/courier_*/sender.out")]
 

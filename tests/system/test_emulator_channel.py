@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from emulator.channel import ChannelSpec, LinkSpec
+from emulator.channel.spec import ChannelSpec, LinkSpec
 
 SCRIPTS = Path(__file__).with_name("guest_scripts")
 FRAME_BYTES = 14 + 20 + 8 + 1000
@@ -281,7 +281,7 @@ def test_the_capabilities_are_found_and_the_search_leaves_nothing(watch: Watch) 
 @pytest.mark.parametrize(
     ("situation", "objection"),
     [
-        ("missing", "got no such interface, wanted one of: channel, "),
+        ("missing", "got no such interface, expected one of: channel, "),
         ("same", "both ports: got to-sender"),
         ("loopback", "is the loopback interface"),
         ("address", "port to-sender: has the address 192.0.2.1"),
@@ -337,11 +337,11 @@ def test_missing_rights_are_named(watch: Watch) -> None:
 
 
 @pytest.mark.parametrize("ending", ["terminated", "interrupted"])
-def test_a_service_told_to_end_ends_well(watch: Watch, ending: str) -> None:
+def test_a_service_asked_to_end_ends_well(watch: Watch, ending: str) -> None:
     assert watch("endings").told[f"{ending}_status"] == 0
 
 
-def test_a_service_told_to_end_leaves_nothing(watch: Watch) -> None:
+def test_a_service_asked_to_end_leaves_nothing(watch: Watch) -> None:
     told = watch("endings").told
 
     assert told["terminated"] == told["before"]

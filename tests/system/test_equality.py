@@ -1,4 +1,4 @@
-"""Runs of the demo's builds, and what owlt and tshark say of them: the same."""
+"""Runs of the demo's implementations, and what owlt and tshark say of them: the same."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from orchestrator.catalogue import PROFILES
+from orchestrator.profiles.catalogue import PROFILES
 from tests.conftest import require_command
 from tests.equality import differences_from_tshark, main, runs_of
-from tests.system.sweeps import owlt
+from tests.system.sweeps import RECORDED, owlt
 
 CUT = {"file_size": "100 kB", "delay": "25 ms", "packet_error_rate": 0.01, "repetitions": 1}
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
-    """The demo with one run of each build."""
+    """The demo with one run of each implementation."""
     directory = tmp_path_factory.mktemp("equality")
     demo = YAML(typ="safe").load(PROFILES / "sweeps" / "demo.yaml")
     sweep = directory / "sweep.yaml"
     sweep.write_text(json.dumps(demo | CUT))
     done = owlt("run", sweep, "--results", directory / "results", "--no-report")
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode in RECORDED, done.stdout + done.stderr
     return directory / "results"
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator import kernel
+from orchestrator.kernel.kernel import Kernel
+from orchestrator.kernel.probe import is_copied
 from tests.system.conftest import PROJECT, Guest
 
 SCRIPT = PROJECT / "tests/system/guest_scripts/kernel_parts.py"
@@ -18,7 +19,7 @@ TCP = (
 
 
 @pytest.fixture(scope="module")
-def tried(tmp_path_factory: pytest.TempPathFactory, guest_kernel: kernel.Kernel) -> dict[str, Any]:
+def tried(tmp_path_factory: pytest.TempPathFactory, guest_kernel: Kernel) -> dict[str, Any]:
     """What each part said when it was tried."""
     directory: Path = tmp_path_factory.mktemp("parts")
     done = Guest(directory, guest_kernel).run(SCRIPT)
@@ -39,3 +40,13 @@ def test_a_tcp_variant_is_there(tried: dict[str, Any], variant: str) -> None:
 def test_a_part_that_no_guest_has_is_seen_to_be_missing(tried: dict[str, Any]) -> None:
     """The control of the tests above."""
     assert "Unknown device type" in tried["absent"]["wireguard"]
+
+
+def test_a_guest_that_is_copied_counts_as_copyable_and_one_that_does_not_stop_there_does_not(
+    guest_kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert is_copied(guest_kernel.path)
+
+    monkeypatch.setattr("orchestrator.kernel.probe.TEMPLATE_FILE", "/run/not-the-template")
+
+    assert not is_copied(guest_kernel.path)

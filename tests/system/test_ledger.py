@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from captures.accounting.ledger import Account, account
-from captures.accounting.stages import counted
-from captures.files.cutting import is_cut
+from captures.accounting.stages import direction_counters
 from captures.frames.columns import read_columns
 from captures.matches.matching import match_captures
-from captures.session import Session
-from orchestrator.analysis import analyse_run
+from captures.session.session import Session
+from captures.summary.cutting import is_cut
+from orchestrator.results.analysis import analyse_run
 from tests.conftest import require_command
-from tests.system.sweeps import owlt, perform, records
+from tests.system.sweeps import RECORDED, owlt, perform, records
 
 LOST = (3, 4, 50, 77)
 CHANNELS: dict[str, dict[str, Any]] = {
@@ -51,10 +51,10 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> P
         implementations=["cfdp", "tcp"],
         channel=files,
         certify=False,
-        keep_captures="whole",
+        keep_captures="full",
         runs_per_guest=2 * len(files),
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     return directory / "results"
 
 
@@ -72,9 +72,9 @@ def many_errors(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) 
         file_size="2 MB",
         channel=[str(channel)],
         certify=False,
-        keep_captures="whole",
+        keep_captures="full",
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     (run_id,) = records(directory / "results")
     return directory / "results" / "runs" / run_id
 
@@ -93,8 +93,8 @@ def accounts(run: Path, **replaced: Path) -> tuple[Account, Account]:
     forward, reverse = match_captures(at_sender, at_receiver, Session.model_validate(record["session"]))
     stages = record["emulator_statistics"]
     return (
-        account(at_sender, at_receiver, forward, "sender", counted(stages["forward"])),
-        account(at_receiver, at_sender, reverse, "receiver", counted(stages["reverse"])),
+        account(at_sender, at_receiver, forward, "sender", direction_counters(stages["forward"])),
+        account(at_receiver, at_sender, reverse, "receiver", direction_counters(stages["reverse"])),
     )
 
 
@@ -130,7 +130,7 @@ def test_each_packet_that_a_pattern_drops_is_named(results: Path) -> None:
     assert reverse.ledger.lost == 0
 
 
-def test_what_a_full_queue_dropped_is_told_from_what_the_link_lost(results: Path) -> None:
+def test_what_a_full_queue_dropped_is_distinguished_from_what_the_link_lost(results: Path) -> None:
     run = directory_of(results, "full-queue", "tcp")
     stages = json.loads((run / "record.json").read_text())["emulator_statistics"]["forward"]
     ledger = accounts(run)[0].ledger
@@ -209,7 +209,9 @@ def test_the_tables_of_a_run_that_bit_errors_hit_are_the_same_when_its_captures_
     shutil.copytree(directory_of(results, "bits", implementation), run)
     before = tables_of(run, tmp_path / "before")
     dissectors = json.loads((results / "plan.json").read_text())["implementations"]
-    analyse_run(run, "headers", {name: build.get("dissector", []) for name, build in dissectors.items()})
+    analyse_run(
+        run, "headers", {name: implementation.get("dissector", []) for name, implementation in dissectors.items()}
+    )
 
     assert is_cut(run / "sender.pcap") and is_cut(run / "receiver.pcap")
     assert tables_of(run, tmp_path / "after") == before

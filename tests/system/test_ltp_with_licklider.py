@@ -1,4 +1,4 @@
-"""Two builds of LTP that know nothing of each other deliver a file over a lossy channel; tshark counts along."""
+"""Two independent implementations of LTP deliver a file over a lossy channel; tshark counts their packets."""
 
 from __future__ import annotations
 
@@ -12,32 +12,37 @@ from pathlib import Path
 import pytest
 
 from agents.ltp.segments import SegmentType
-from orchestrator.builds.places import builds_directory
+from orchestrator.third_party.places import third_party_directory
 from tests.conftest import require, require_command
-from tests.system.sweeps import BUILDS, perform, records
+from tests.system.sweeps import IMPLEMENTATIONS, RECORDED, perform, records
 
 GRID = {
-    "implementations": [str(BUILDS / "ltp-to-licklider.yaml"), str(BUILDS / "licklider-to-ltp.yaml"), "ltp"],
+    "implementations": [
+        str(IMPLEMENTATIONS / "ltp-to-licklider.yaml"),
+        str(IMPLEMENTATIONS / "licklider-to-ltp.yaml"),
+        "ltp",
+    ],
     "delay": ["25 ms", "1250 ms"],
     "packet_error_rate": [0, 0.1],
     "certify": False,
-    "keep_captures": "whole",
+    "keep_captures": "full",
     "runs_per_guest": 12,
 }
+ADDRESSES = {"sender": "10.77.0.1", "receiver": "10.77.0.2"}
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
-    """Each build as sender and as receiver, near and far, with and without errors; and ours alone: twelve runs."""
-    place = os.pathsep.join((os.environ.get("PATH", ""), str(builds_directory() / "licklider" / "bin")))
-    require(shutil.which("licklider", path=place), "licklider (make builds BUILD=licklider)")
+    """Each implementation as sender and as receiver, near and far, with and without errors; ours alone: 12 runs."""
+    place = os.pathsep.join((os.environ.get("PATH", ""), str(third_party_directory() / "licklider" / "bin")))
+    require(shutil.which("licklider", path=place), "licklider (make third-party IMPLEMENTATION=licklider)")
     directory = tmp_path_factory.mktemp("ltp")
     done = perform(directory, directory / "results", **GRID)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     return directory / "results"
 
 
-def test_every_file_arrives_whole_whichever_build_sends_it(results: Path) -> None:
+def test_every_file_arrives_complete_whichever_build_sends_it(results: Path) -> None:
     found = records(results)
 
     assert len(found) == 12
@@ -73,12 +78,14 @@ def test_tshark_counts_as_many_segments_of_each_type_as_the_endpoints_say(result
                 assert tshark_counts(results, run_id, side, sent_by=peer) == received, (run_id, side)
 
 
-def test_tshark_finds_no_segment_malformed(results: Path) -> None:
+def test_tshark_finds_no_segment_malformed_as_it_was_sent(results: Path) -> None:
     tshark = require_command("tshark")
     for run_id in records(results):
         if run_id.startswith("ltp_"):
-            command = [tshark, "-r", str(results / "runs" / run_id / "sender.pcap"), "-Y", "_ws.malformed"]
-            assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "", run_id
+            for side, address in ADDRESSES.items():
+                as_sent = f"ip.src == {address} && _ws.malformed"
+                command = [tshark, "-r", str(results / "runs" / run_id / f"{side}.pcap"), "-Y", as_sent]
+                assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "", run_id
 
 
 def ours(results: Path) -> list[tuple[str, str]]:
@@ -107,7 +114,7 @@ def said_counts(results: Path, run_id: str, side: str) -> tuple[Counter[str], Co
 def tshark_counts(results: Path, run_id: str, capture: str, *, sent_by: str) -> Counter[str]:
     """Segments by type in a capture, without those that a flipped bit kept from a program: a wrong checksum, or a
     hardware address that is not the host's."""
-    source = {"sender": "10.77.0.1", "receiver": "10.77.0.2"}[sent_by]
+    source = ADDRESSES[sent_by]
     command = [require_command("tshark"), "-r", str(results / "runs" / run_id / f"{capture}.pcap")]
     command += ["-o", "udp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]
     command += ["-Y", f"ip.src == {source} && udp.checksum.status == 1 && ip.checksum.status == 1"]

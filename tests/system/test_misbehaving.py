@@ -1,4 +1,4 @@
-"""Builds that misbehave: each run has a record with the reason, nothing stays, the next run is as if nothing was."""
+"""Implementations that misbehave: each run has a record with the reason, and the next run is not affected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.sweeps import BUILDS, perform, records
+from tests.system.sweeps import IMPLEMENTATIONS, perform, records
 
 MISBEHAVING = [
     "crashes",
@@ -21,7 +21,7 @@ MISBEHAVING = [
     "says-it-failed",
     "spoils-the-file",
     "prepares-a-daemon",
-    "lacks-a-library",
+    "missing-library",
 ]
 Records = dict[str, dict[str, Any]]
 pytestmark = pytest.mark.timeout(900)
@@ -32,9 +32,9 @@ pytestmark = pytest.mark.timeout(900)
 def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
     """Each once in one guest, with CFDP among them, three times."""
     directory = tmp_path_factory.mktemp("misbehaving")
-    builds = [str(BUILDS / f"{name}.yaml") for name in MISBEHAVING]
+    implementations = [str(IMPLEMENTATIONS / f"{name}.yaml") for name in MISBEHAVING]
     done = perform(
-        directory, directory / "results", implementations=[*builds, "cfdp"], repetitions=3, runs_per_guest=36
+        directory, directory / "results", implementations=[*implementations, "cfdp"], repetitions=3, runs_per_guest=36
     )
     assert done.returncode == 1, done.stderr  # a missing library is the fault of the rig
     return directory / "results"
@@ -52,7 +52,7 @@ def test_every_run_has_a_record(results: Path) -> None:
 
 def test_a_crash_has_failed_by_its_signal_with_its_last_words(ended: Records) -> None:
     assert ended["crashes"]["outcome"] == "failed"
-    assert "the sender ended with status 139, by SIGSEGV" in ended["crashes"]["reason"]
+    assert "the sender exited with status 139, by SIGSEGV" in ended["crashes"]["reason"]
 
 
 def test_a_daemon_that_is_left_behind_is_named_and_ended(ended: Records) -> None:
@@ -66,7 +66,7 @@ def test_a_daemon_that_is_left_behind_is_named_and_ended(ended: Records) -> None
 
 def test_a_flood_of_output_has_failed_and_says_so(ended: Records) -> None:
     assert ended["floods"]["outcome"] == "failed"
-    assert "the sender wrote more than 32 MB to its output, and was ended" in ended["floods"]["reason"]
+    assert "the sender wrote more than 32 MB of output and was killed" in ended["floods"]["reason"]
 
 
 def test_the_log_of_a_flood_is_bounded(results: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_log_of_a_flood_is_bounded(results: Path) -> None:
 def test_last_words_that_are_no_text_stand_in_the_reason_readable(ended: Records) -> None:
     reason = ended["prints-binary"]["reason"]
 
-    assert "the sender ended with status 3" in reason
+    assert "the sender exited with status 3" in reason
     assert reason.isprintable()
     assert "</td><script>" in reason
 
@@ -91,7 +91,7 @@ def test_a_build_that_ignores_sigterm_is_ended_all_the_same(ended: Records) -> N
     assert record["receiver"]["stopped"]
 
 
-def test_a_full_run_directory_is_told(ended: Records) -> None:
+def test_a_full_run_directory_is_reported(ended: Records) -> None:
     record = ended["fills-its-directory"]
 
     assert record["outcome"] == "corrupt"
@@ -122,10 +122,10 @@ def test_a_build_cannot_change_the_file_that_it_sends(ended: Records, results: P
     assert "Read-only file system" in ended["spoils-the-file"]["reason"]
 
 
-def test_a_version_command_without_end_stops_nothing_and_is_told(ended: Records) -> None:
+def test_a_version_command_without_end_stops_nothing_and_is_reported(ended: Records) -> None:
     told = ended["spoils-the-file"]["versions"]["implementation"]
 
-    assert told == "unknown: the version_command gave no end within 20 s"
+    assert told == "unknown: the version_command did not finish within 20 s"
 
 
 def test_what_a_preparation_leaves_behind_is_named_and_ended(results: Path) -> None:
@@ -137,8 +137,8 @@ def test_what_a_preparation_leaves_behind_is_named_and_ended(results: Path) -> N
 
 
 def test_a_build_that_lacks_a_library_is_no_unsupported_permutation(ended: Records) -> None:
-    assert ended["lacks-a-library"]["outcome"] == "aborted"
-    assert "error while loading shared libraries" in ended["lacks-a-library"]["reason"]
+    assert ended["missing-library"]["outcome"] == "aborted"
+    assert "error while loading shared libraries" in ended["missing-library"]["reason"]
 
 
 def test_the_runs_between_are_clean(results: Path) -> None:

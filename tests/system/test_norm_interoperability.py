@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.builds.places import builds_directory
+from orchestrator.third_party.places import third_party_directory
 from tests.conftest import require
-from tests.system.sweeps import BUILDS, perform, records
+from tests.system.sweeps import IMPLEMENTATIONS, RECORDED, perform, records
 
 GRID = {
-    "implementations": [str(BUILDS / "norm-to-normcast.yaml"), str(BUILDS / "normcast-to-norm.yaml"), "normcast"],
+    "implementations": [
+        str(IMPLEMENTATIONS / "norm-to-normcast.yaml"),
+        str(IMPLEMENTATIONS / "normcast-to-norm.yaml"),
+        "normcast",
+    ],
     "delay": ["25 ms", "250 ms"],
     "packet_error_rate": [0, 0.05],
     "certify": False,
@@ -24,11 +28,11 @@ GRID = {
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
     """Each as sender and as receiver, and normCast alone; near and far, with and without errors: twelve runs."""
-    place = os.pathsep.join((os.environ.get("PATH", ""), str(builds_directory() / "normcast" / "bin")))
-    require(shutil.which("normCast", path=place), "normCast (make builds BUILD=normcast)")
+    place = os.pathsep.join((os.environ.get("PATH", ""), str(third_party_directory() / "normcast" / "bin")))
+    require(shutil.which("normCast", path=place), "normCast (make third-party IMPLEMENTATION=normcast)")
     directory = tmp_path_factory.mktemp("norm")
     done = perform(directory, directory / "results", **GRID)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     return directory / "results"
 
 
@@ -38,7 +42,7 @@ def said(results: Path, run_id: str, side: str) -> str:
     return (run / f"{side}.out").read_text() + (run / f"{side}.err").read_text()
 
 
-def test_every_file_arrives_whole_whichever_sends_it(results: Path) -> None:
+def test_every_file_arrives_complete_whichever_sends_it(results: Path) -> None:
     found = records(results)
 
     assert len(found) == 12

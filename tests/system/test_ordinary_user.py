@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.kernel import Kernel
+from orchestrator.kernel.kernel import Kernel
 from tests.system.sweeps import PROJECT, differences, owlt, sweep_file
 
 NOBODY = 65534
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-GRID = {"packet_error_rate": [0, 0.05], "keep_captures": "whole"}
+GRID = {"packet_error_rate": [0, 0.05], "keep_captures": "full"}
 
 
 @pytest.fixture
@@ -37,6 +37,7 @@ def test_an_ordinary_user_gets_the_same_records_and_packets(tmp_path: Path, home
         pytest.skip("missing capability: root, and a clone that an ordinary user may read")
     entry = home / "owlt" / "kernels" / "copy"
     entry.mkdir(parents=True)
+    os.chown(home / "owlt", NOBODY, NOBODY)
     shutil.copy(guest_kernel.path, entry / "linux")
     (entry / "kernel.json").write_text(guest_kernel.model_copy(update={"path": entry / "linux"}).model_dump_json())
     sweep_file(home, **GRID)

@@ -21,11 +21,13 @@ def test_a_misspelt_implementation_is_corrected(tmp_path: Path) -> None:
     done = owlt("run", sweep_file(tmp_path, implementations="cfpd"), "--results", tmp_path / "results")
 
     assert done.returncode == 2
-    assert "got 'cfpd', wanted a name or the path of a file; did you mean cfdp?" in done.stderr
+    assert "'cfpd' is not a known implementation; did you mean cfdp?" in done.stderr
     assert not (tmp_path / "results").exists()
 
 
-def test_without_a_kernel_the_command_that_builds_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_kernel_the_command_that_builds_one_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
 
     done = owlt("run", sweep_file(tmp_path), "--results", tmp_path / "results")

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from captures.protocols.tcp_counts import TcpCounts, count_tcp
-from captures.session import Session
-from orchestrator.tcp_sampling import SAMPLES_NAME
-from reports.load import load_results
-from reports.tcp_figure import read_connection
-from reports.tcp_table import tcp_of, tcp_rows
+from captures.session.session import Session
+from orchestrator.run.tcp_sampling import SAMPLES_NAME
+from reports.page.tcp_table import tcp_of, tcp_rows
+from reports.results.load import load_results
+from reports.sessions.tcp_figure import read_connection
 from tests.conftest import require_command
 from tests.system.conftest import PROJECT, Guest
-from tests.system.sweeps import perform, records
+from tests.system.sweeps import RECORDED, perform, records
 
-CHANGES: dict[str, Any] = {"certify": False, "keep_captures": "whole"}
+CHANGES: dict[str, Any] = {"certify": False, "keep_captures": "full"}
 SAME_EVENTS = {
     "TcpRetransSegs": "total_retrans",
     "TcpExtTCPTimeouts": "total_rto",
@@ -44,7 +44,7 @@ def lossy(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Pat
         file_size="300 kB",
         **CHANGES,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     return directory / "results"
 
 
@@ -71,7 +71,7 @@ def counted(lossy: Path) -> dict[str, TcpCounts]:
 
 
 def test_every_run_lost_something_and_sent_it_again(lossy: Path) -> None:
-    assert all(total(record["tcp"]["sender"], "total_retrans") > 3 for record in tcp_records(lossy).values())
+    assert all(total(record["tcp"]["sender"], "total_retrans") > 0 for record in tcp_records(lossy).values())
 
 
 def test_the_sums_over_the_runs_sockets_are_the_hosts_counters(lossy: Path) -> None:
@@ -144,15 +144,15 @@ def test_the_table_has_a_row_for_each_permutation(lossy: Path) -> None:
 
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> tuple[Path, Path]:
-    """The same run sampled, and not: of a build whose session names no TCP port, nothing is sampled."""
+    """The same run sampled, and not: of an implementation whose session names no TCP port, nothing is sampled."""
     directory = tmp_path_factory.mktemp("twice")
     profile = (PROJECT / "profiles" / "implementations" / "tcp.yaml").read_text()
     unsampled = directory / "tcp.yaml"
     unsampled.write_text(profile.replace("tcp_ports:", "udp_ports:"))
     runs = []
-    for name, build in (("sampled", "tcp"), ("unsampled", str(unsampled))):
-        done = perform(directory, directory / name, implementations=[build], file_size="1 MB", **CHANGES)
-        assert done.returncode == 0, done.stderr
+    for name, implementation in (("sampled", "tcp"), ("unsampled", str(unsampled))):
+        done = perform(directory, directory / name, implementations=[implementation], file_size="1 MB", **CHANGES)
+        assert done.returncode in RECORDED, done.stderr
         (run,) = (directory / name / "runs").iterdir()
         runs.append(run)
     return runs[0], runs[1]
@@ -176,7 +176,7 @@ def test_sampling_changes_no_packet(twice: tuple[Path, Path]) -> None:
 
 def test_sampling_changes_no_time_by_more_than_the_clock_can_tell(twice: tuple[Path, Path]) -> None:
     sessions_s = [json.loads((run / "record.json").read_text()) for run in twice]
-    lasted_s = [(record["file_whole_at_ns"] - record["started_at_ns"]) / 1e9 for record in sessions_s]
+    lasted_s = [(record["file_delivered_at_ns"] - record["started_at_ns"]) / 1e9 for record in sessions_s]
 
     assert lasted_s[0] == pytest.approx(lasted_s[1], abs=1e-3)
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from captures.frames.columns import read_columns
+from captures.matches.bottleneck import Link
 from captures.matches.matching import match_captures
-from captures.session import Session
-from captures.traces.bottleneck import Link
+from captures.session.session import Session
 from captures.traces.tracing import Traces, trace_run
-from tests.system.sweeps import perform, records
+from tests.system.sweeps import RECORDED, perform, records
 
 LIMIT, FILE_BYTES = 20, 500_000
 LINK = Link(25_000_000, 10e6)
@@ -39,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> dict
         runs_per_guest=2,
         **changes,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     return {
         record["channel_name"]: (record, traces_of(directory / "results" / "runs" / run_id, record))
         for run_id, record in records(directory / "results").items()

@@ -11,16 +11,16 @@ import pytest
 
 from captures.frames.columns import read_columns
 from captures.matches.matching import match_captures
-from captures.session import Session, summary_filter
+from captures.session.session import Session, summary_filter
 from tests.conftest import require_command
-from tests.system.sweeps import differences, perform, records
+from tests.system.sweeps import RECORDED, differences, perform, records
 
 GRID = {
     "implementations": ["cfdp", "norm"],
     "file_size": "100 kB",
     "delay": ["25 ms", "1250 ms"],
     "packet_error_rate": [0, 0.02],
-    "keep_captures": "whole",
+    "keep_captures": "full",
     "runs_per_guest": 4,
 }
 
@@ -30,7 +30,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> P
     """CFDP and NORM, both light times, with and without errors: eight runs with their captures whole."""
     directory = tmp_path_factory.mktemp("truth")
     done = perform(directory, directory / "results", **GRID)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RECORDED, done.stderr
     return directory / "results"
 
 
@@ -69,7 +69,7 @@ def test_the_same_sweep_again_gives_the_same_records_and_packets(results: Path, 
         assert differences(run, again / "runs" / run.name) == [], run.name
 
 
-def test_runs_with_other_errors_are_told_apart(results: Path) -> None:
+def test_runs_with_other_errors_are_distinguished(results: Path) -> None:
     clean, lossy = (results / "runs" / f"cfdp_100kB_10Mbps_25ms_per{rate}_r1" for rate in ("0", "0.02"))
     assert {"sender.pcap: other packets", "receiver.pcap: other packets"} <= set(differences(clean, lossy))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A console that sends and receives files over TCP: what docs/implementations.md shows a dialogue with."""
+"""A console that sends and receives files over TCP: the example of a dialogue in docs/implementations.md."""
 
 import hashlib
 import socket
@@ -9,11 +9,11 @@ import threading
 from pathlib import Path
 
 SO_MAX_PACING_RATE = 47
-"""The kernel's number for it, see socket(7); the value is in bytes a second."""
+"""The number of this socket option, see socket(7). Its value is in bytes per second."""
 
 
 def receive(address: str, port: str, path: str) -> None:
-    """Take one file, and answer with its SHA-256 once it is there."""
+    """Receive one file, and answer with its SHA-256."""
     with socket.create_server((address, int(port))) as server:
         print(f"\nlistening on {address}:{port}", flush=True)
         connection, _ = server.accept()
@@ -28,7 +28,7 @@ def receive(address: str, port: str, path: str) -> None:
 
 
 def send(path: str, address: str, port: str, rate_bytes_per_s: str) -> None:
-    """Send one file, and wait for the hash of what has come."""
+    """Send one file, and wait for the hash of the received file."""
     content = Path(path).read_bytes()
     with socket.socket() as connection:
         if float(rate_bytes_per_s):
@@ -36,24 +36,24 @@ def send(path: str, address: str, port: str, rate_bytes_per_s: str) -> None:
         connection.connect((address, int(port)))
         connection.sendall(struct.pack("!Q", len(content)) + content)
         answer = connection.makefile("rb").read(32)
-    verdict = "delivered" if answer == hashlib.sha256(content).digest() else "failed: another hash, of"
+    verdict = "delivered" if answer == hashlib.sha256(content).digest() else "failed: the hash differs, after"
     print(f"\n{verdict} {len(content)} bytes", flush=True)
 
 
 def begin(transfer: str, arguments: list[str]) -> None:
-    """Do a transfer while the console goes on."""
+    """Start a transfer in the background, so that the console accepts further commands."""
 
-    def whole() -> None:
+    def run() -> None:
         try:
             {"receive": receive, "send": send}[transfer](*arguments)
         except (OSError, struct.error, TypeError, ValueError) as problem:
             print(f"\nfailed: {problem}", flush=True)
 
-    threading.Thread(target=whole, daemon=True).start()
+    threading.Thread(target=run, daemon=True).start()
 
 
 def main() -> None:
-    """Take commands from a terminal until one is quit; with --version, tell it and end."""
+    """Execute commands from a terminal until the command quit. With --version, print the version only."""
     print("courier 1.0")
     if sys.argv[1:] == ["--version"]:
         return

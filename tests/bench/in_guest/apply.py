@@ -5,7 +5,7 @@ import sys
 import time
 from typing import Any
 
-from emulator.channel import ChannelSpec
+from emulator.channel.spec import ChannelSpec
 from tests.system.guest_scripts import three_hosts
 
 

@@ -10,7 +10,7 @@ import time
 from contextlib import closing
 
 from emulator.kernel.admission import Admission
-from emulator.kernel.bpf_probe import bpf_reason
+from emulator.kernel.bpf.probe import bpf_reason
 from emulator.kernel.bpf_stages import ErrorStage, GateStage
 from emulator.kernel.error_process import ErrorProcess
 from emulator.kernel.rtnetlink import open_rtnetlink

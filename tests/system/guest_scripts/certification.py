@@ -25,14 +25,14 @@ def state() -> str:
 def main(asked: dict[str, Any]) -> None:
     """Certify, and print."""
     from emulator.certification.certify import VIRTUAL_TOLERANCE_NS, certify
-    from emulator.certification.probing import Prober, Probes, Seen
-    from emulator.channel import ChannelSpec
+    from emulator.certification.probing import Prober, ProbeResult, Probes
+    from emulator.channel.spec import ChannelSpec
     from emulator.service.emulator import Emulator
 
     counted = {"sent": 0, "delivered": 0, "measurements": 0}
     send = Prober.send
 
-    def counting(prober: Prober, probes: Probes) -> Seen:
+    def counting(prober: Prober, probes: Probes) -> ProbeResult:
         if counted["measurements"] == asked.get("fails_at"):
             raise KeyboardInterrupt
         seen = send(prober, probes)

@@ -1,4 +1,4 @@
-"""Tries what a rig and its builds may want of a kernel, one thing at a time, and prints what each said (empty: had)."""
+"""Tries each feature of a kernel that a rig and its implementations may need, and prints the error (empty: none)."""
 
 import ctypes
 import json
@@ -94,7 +94,7 @@ def namespaces() -> dict[str, str]:
 
 
 def programs() -> dict[str, str]:
-    """System calls that builds live on."""
+    """System calls that implementations live on."""
     inotify = LIBC.inotify_init()
     return {
         "epoll": done(select.epoll),

@@ -8,8 +8,8 @@ from signal import SIGTERM
 from typing import Any
 from xmlrpc.client import Fault, ServerProxy
 
-from emulator.channel import ChannelSpec
-from emulator.client import EmulatorClient
+from emulator.channel.spec import ChannelSpec
+from emulator.service.client import EmulatorClient
 from emulator.service.methods import CHANGING
 from tests.system.guest_scripts import three_hosts
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
-from emulator.channel import ChannelSpec
-from emulator.client import EmulatorClient
+from emulator.channel.spec import ChannelSpec
+from emulator.service.client import EmulatorClient
 from tests.system.guest_scripts import three_hosts
 
 CHANNEL = ChannelSpec.from_wire(

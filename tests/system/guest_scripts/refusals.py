@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from emulator.channel import ChannelSpec, LinkSpec
+from emulator.channel.spec import ChannelSpec, LinkSpec
 from emulator.faults import EmulatorError
 from emulator.service.emulator import Emulator
 from tests.system.guest_scripts import three_hosts

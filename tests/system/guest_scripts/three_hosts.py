@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 
-from emulator.client import EmulatorClient
+from emulator.service.client import EmulatorClient
 
 URL = "http://10.78.0.3:8765"
 ADDRESSES = {"sender": "10.77.0.1", "receiver": "10.77.0.2"}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stand-in for the console of NASA Goddard's CFDP sample application. Not a build: it knows nothing of CFDP.
+"""Stand-in for the console of NASA Goddard's CFDP sample application. Not an implementation: it knows nothing of CFDP.
 
 `cfdp_flight ENTITY NODES`: a terminal, the lines `set PARAMETER VALUE` and `put FILE ENTITY`, a table of nodes with
 lines such as `101 udp 192.0.2.1 2501`.
@@ -24,7 +24,7 @@ def nodes(path: Path) -> dict[str, tuple[str, int]]:
     for line in path.read_text().splitlines():
         words = line.split()
         if len(words) != 4 or words[1] != "udp":
-            moving.refuse(f"{path}: got {line!r}, wanted an entity, udp, an address and a port")
+            moving.refuse(f"{path}: got {line!r}, expected an entity, udp, an address and a port")
         table[words[0]] = (words[2], int(words[3]))
     return table
 
@@ -38,7 +38,7 @@ def finish(transaction: str) -> None:
 def main() -> None:
     """The console, until it is ended."""
     if len(sys.argv) != 3 or not sys.argv[1].isdecimal():
-        moving.refuse(f"got {sys.argv[1:]}, wanted an entity and a table of nodes")
+        moving.refuse(f"got {sys.argv[1:]}, expected an entity and a table of nodes")
     if not sys.stdin.isatty():
         moving.refuse("no terminal")
     entity, table = sys.argv[1], nodes(Path(sys.argv[2]))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Stand-in for HDTN's bpsendfile and bpreceivefile as commands; which one, its name says. Not a build: it knows nothing
-of bundles or LTP.
+"""Stand-in for HDTN's commands bpsendfile and bpreceivefile; its name says which one. It knows nothing of bundles or
+LTP.
 
 Options with = and the keys of a duct, all of them and no others; neither program ends before it is interrupted. What is
 printed is as HDTN 1.3.1 prints it, whose console has the program and a level before each line.
@@ -49,7 +49,7 @@ def options(known: set[str]) -> dict[str, str]:
     """The options of the command line, every one of them."""
     asked = dict(word.removeprefix("--").partition("=")[::2] for word in sys.argv[1:])
     if asked.keys() != known:
-        moving.refuse(f"got the options {sorted(asked)}, wanted {sorted(known)}")
+        moving.refuse(f"got the options {sorted(asked)}, expected {sorted(known)}")
     return asked
 
 

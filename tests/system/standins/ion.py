@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Stand-in for the programs of ION that a profile calls; which one, its name says. Not a build: it knows nothing of
-bundles, custody or LTP.
+"""Stand-in for the programs of ION that a profile calls; its name says which one. It knows nothing of bundles, custody
+or LTP.
 
 Every line of a commands file is one that ionrc(5), ltprc(5), acsrc(5), bprc(5) or ipnrc(5) have, in an order in which
 ION can be started; a node is a process of its own, which bpadmin leaves behind. What is printed, beside the lines that

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stand-in for LTPlib's ltpd as a command. Not a build: it knows nothing of LTP.
+"""Stand-in for LTPlib's ltpd as a command. Not an implementation: it knows nothing of LTP.
 
 A server writes what it was sent to ltpd.out-ADDRESS.PORT and stays; a client sends a file and stays too.
 """

@@ -1,6 +1,6 @@
 """How the stand-ins of this directory carry a file: numbered datagrams over UDP, paced, nothing repeated.
 
-No protocol, and no build: what a stand-in has to be like is its console, its options and its files.
+No protocol, and no implementation: what a stand-in has to be like is its console, its options and its files.
 """
 
 from __future__ import annotations

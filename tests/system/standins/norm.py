@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stand-in for NRL's application norm as a command. Not a build: it knows nothing of NORM.
+"""Stand-in for NRL's application norm as a command. Not an implementation: it knows nothing of NORM.
 
 Words and values without dashes; a sender that flushes 20 times after its file, says so on its errors, and stays.
 """
@@ -29,7 +29,7 @@ def main() -> None:
     """One side, until it is ended."""
     asked = dict(zip(sys.argv[1::2], sys.argv[2::2], strict=True))
     if asked.keys() not in (RECEIVER, SENDER):
-        moving.refuse(f"got {sorted(asked)}, wanted {sorted(RECEIVER)} or {sorted(SENDER)}")
+        moving.refuse(f"got {sorted(asked)}, expected {sorted(RECEIVER)} or {sorted(SENDER)}")
     group, _, port = asked["address"].partition("/")
     if int(asked["debug"]) < 3:
         moving.refuse("so little is said that nobody learns of the last flush")

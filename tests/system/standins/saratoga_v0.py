@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stand-in for the console of NASA Glenn's Saratoga v0. Not a build: it knows nothing of Saratoga.
+"""Stand-in for the console of NASA Glenn's Saratoga v0. Not an implementation: it knows nothing of Saratoga.
 
 No arguments; addresses and rate from sara.conf; the line `get FILE` at a prompt.
 """
@@ -35,7 +35,7 @@ def settings() -> dict[str, str]:
 def main() -> None:
     """The console, until it is ended."""
     if len(sys.argv) > 1 or not sys.stdin.isatty():
-        moving.refuse("wanted a terminal and no arguments")
+        moving.refuse("expected a terminal and no arguments")
     asked = settings()
     udp = moving.open_udp(asked["hostaddr"], PORT)
     reassembly, name = moving.Reassembly(), ""

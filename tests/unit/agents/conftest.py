@@ -1,24 +1,17 @@
-"""A run's values, the shipped profiles, and running the endpoints as the programs that they are."""
+"""A run's values."""
 
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from agents.placeholders import RunValues
-
-REPOSITORY = Path(__file__).parents[3]
-
-Start = Callable[..., "subprocess.Popen[str]"]
+from agents.contract.placeholders import RunValues
 
 
 @pytest.fixture
 def run_values() -> RunValues:
     return RunValues(
         python=sys.executable,
-        builds="/var/builds",
+        third_party="/var/third-party",
         file="/run/owlt/file",
         received_file="/run/owlt/received",
         file_size_bytes=100_000,
@@ -39,20 +32,3 @@ def run_values() -> RunValues:
         run_dir="/run/owlt",
         seed=4_000_000_000,
     )
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Start a module of the package as a program; what still runs at the end is killed by its handle."""
-    running: list[subprocess.Popen[str]] = []
-
-    def start_module(module: str, *arguments: object) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", module, *map(str, arguments)]
-        pipe = subprocess.PIPE
-        running.append(subprocess.Popen(command, cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True))
-        return running[-1]
-
-    yield start_module
-    for program in running:
-        program.kill()
-        program.communicate()

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from agents.conversation import Party
-from agents.ending import Failed
-from agents.pacing import Pacer, frame_bytes
+from agents.endpoint.event_loop import Party
+from agents.endpoint.exit import Failed
+from agents.endpoint.pacing import Pacer, frame_bytes
 from agents.saratoga.receiving import Receiving
 from agents.saratoga.sending import Sending
 from agents.saratoga.settings import Settings
@@ -97,7 +97,7 @@ def transfer(
     asks = wanted if settings.transfer == "get" else None
     sending = Sending(directory / "file", settings, 0.0)
     receiving = Receiving(directory / "output", settings, 0.0, asks)
-    with sending, receiving:
+    with receiving:
         sides = {
             "sender": _Side(sending, settings.rate_bps, RATE_BPS),
             "receiver": _Side(receiving, settings.rate_bps, reverse_bps),

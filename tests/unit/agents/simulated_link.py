@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agents.conversation import Party
+from agents.endpoint.event_loop import Party
 
 Loses = Callable[[str, bytes], bool]
 """Whether a datagram of "sender" or "receiver" is lost."""
@@ -33,6 +33,8 @@ class Link:
     one_way_delay_s: float
     loses: Loses = nothing
     now_s: float = 1000.0
+    copies: int = 1
+    """So many of each datagram that is not lost arrive."""
     sent: list[tuple[str, float, bytes]] = field(default_factory=list)
     steps: int = 0
 
@@ -53,8 +55,9 @@ class Link:
             self.now_s = max(self.now_s, next_s)
             while arrivals and arrivals[0][0] <= self.now_s:
                 _, _, side, datagram = heapq.heappop(arrivals)
-                if not parties[side].ended:
-                    parties[side].hear(datagram, self.now_s)
+                for _ in range(self.copies):
+                    if not parties[side].ended:
+                        parties[side].hear(datagram, self.now_s)
 
     def _serve(
         self, side: str, party: Party, arrivals: list[tuple[float, int, str, bytes]], numbers: itertools.count[int]

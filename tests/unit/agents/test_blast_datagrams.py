@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents.blast.datagrams import Pieces, Unreadable, encode
 from agents.blast.sending import Settings
-from agents.ending import Unsupported
+from agents.endpoint.exit import Unsupported
 
 
 @given(file_bytes=st.integers(0, 5000), segment_bytes=st.integers(1, 1200))

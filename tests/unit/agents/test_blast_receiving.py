@@ -8,7 +8,7 @@ import pytest
 
 from agents.blast.datagrams import Pieces, encode
 from agents.blast.receiving import Patience, Receiving
-from agents.ending import Failed
+from agents.endpoint.exit import Failed
 
 CONTENT = random.Random(1).randbytes(10_500)
 END_MARKER = encode(len(CONTENT), b"")
@@ -47,7 +47,7 @@ def test_pieces_in_any_order_and_more_than_once_make_the_file(receiving: Receivi
     assert output.read_bytes() == CONTENT
 
 
-def test_it_ends_as_soon_as_the_file_is_whole(receiving: Receiving) -> None:
+def test_it_ends_as_soon_as_the_file_is_complete(receiving: Receiving) -> None:
     assert not ends(receiving, datagrams()[:-1])
     assert ends(receiving, datagrams()[-1:])
 
@@ -56,7 +56,7 @@ def test_a_file_with_a_gap_fails_with_what_came_and_does_not_appear(receiving: R
     ends(receiving, [*datagrams()[:4], *datagrams()[6:], END_MARKER])
 
     assert ends(receiving, [], at_s=100.5)
-    with pytest.raises(Failed, match="file not whole: 9 of 11 datagrams came"):
+    with pytest.raises(Failed, match="file incomplete: 9 of 11 datagrams came"):
         receiving.facts()
     assert not output.exists()
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_counted_and_buys_no_time(receiving: Receiving) -
         receiving.facts()
 
 
-def test_an_empty_file_is_whole_with_its_end_marker(output: Path) -> None:
+def test_an_empty_file_is_complete_with_its_end_marker(output: Path) -> None:
     receiving = Receiving(output, Pieces(0, 1000), PATIENCE, now_s=0)
 
     assert not ends(receiving, [], at_s=0)

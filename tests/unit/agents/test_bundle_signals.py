@@ -17,7 +17,7 @@ from agents.bundle.nodes import DtnClock, data_bundle
 from agents.bundle.settings import Custody, Settings
 from agents.bundle.signals import AggregateSignals, SingleSignals
 from agents.bundle.timers import Awaited, CustodyTimers
-from agents.ending import Unsupported
+from agents.endpoint.exit import Unsupported
 
 CLOCK = DtnClock(1000.0)
 

@@ -8,11 +8,14 @@ import pytest
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from agents.contract import ROLES, Implementation, Need, SessionPorts, TimeLimit
-from agents.load import load_implementation
-from agents.needs import unmet
-from agents.placeholders import RunValues, as_text
-from agents.side import TEMPLATES
+from agents.contract.implementation import ROLES, Implementation
+from agents.contract.limits import TimeLimit
+from agents.contract.load import load_implementation
+from agents.contract.needs import unmet
+from agents.contract.placeholders import RunValues, as_text
+from agents.contract.requirements import Need
+from agents.contract.session_ports import SessionPorts
+from agents.contract.side import TEMPLATES
 
 PROFILES = Path(__file__).parents[3] / "profiles" / "implementations"
 SHIPPED = sorted(PROFILES.glob("*.yaml"))
@@ -165,10 +168,10 @@ def test_the_schema_refuses_what_the_loader_refuses(key: str, value: object) -> 
 @pytest.mark.parametrize(
     ("present", "absent"),
     [
-        (Need(file="/", mend="m"), Need(file="/no/such/file", mend="m")),
-        (Need(command="sh", mend="m"), Need(command="no-such-command", mend="m")),
-        (Need(python_module="json", mend="m"), Need(python_module="no_such_module", mend="m")),
-        (Need(library="libc.so.6", mend="m"), Need(library="libnosuch.so.1", mend="m")),
+        (Need(file="/", fix="m"), Need(file="/no/such/file", fix="m")),
+        (Need(command="sh", fix="m"), Need(command="no-such-command", fix="m")),
+        (Need(python_module="json", fix="m"), Need(python_module="no_such_module", fix="m")),
+        (Need(library="libc.so.6", fix="m"), Need(library="libnosuch.so.1", fix="m")),
     ],
 )
 def test_only_an_absent_need_is_unmet(present: Need, absent: Need) -> None:

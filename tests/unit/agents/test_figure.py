@@ -2,8 +2,8 @@
 
 import pytest
 
-from agents.figure import Figure
-from agents.side import TEMPLATES
+from agents.contract.number import Figure
+from agents.contract.side import TEMPLATES
 
 VALUES = {"rtt_s": Figure("0.5"), "port": Figure("5001"), "rate_bps": Figure("0"), "few": Figure("3")}
 
@@ -79,7 +79,7 @@ def test_a_number_is_compared_by_its_value_and_with_text_by_its_text(condition: 
     assert shown(f"{{{{ 'so' if {condition} else 'not so' }}}}") == "so"
 
 
-def test_what_is_not_whole_counts_nothing() -> None:
+def test_what_is_not_complete_counts_nothing() -> None:
     with pytest.raises(TypeError, match=r"0\.5 is not a whole number"):
         shown("{{ range(rtt_s) }}")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.incoming import IncomingFile
+from agents.endpoint.incoming_file import IncomingFile
 
 
 @pytest.fixture
@@ -37,13 +37,38 @@ def test_what_is_not_finished_does_not_appear(output: Path) -> None:
     assert not output.exists()
 
 
-def test_what_waits_in_the_buffer_is_in_the_finished_file(output: Path) -> None:
-    with IncomingFile(output, 1 << 20) as file:
-        file.content.write(b"light ")
-        file.content.write(b"time")
+def test_pieces_that_follow_each_other_are_written_together(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[int, int]] = []
+    pwrite = os.pwrite
+
+    def note(file: int, piece: memoryview, offset: int) -> int:
+        written.append((offset, len(piece)))
+        return pwrite(file, piece, offset)
+
+    monkeypatch.setattr(os, "pwrite", note)
+    with IncomingFile(output) as file:
+        for number in range(100):
+            file.write(1000 * number, bytes(1000))
+        file.write(200_000, b"after a gap")
+        file.finish()
+
+    assert written == [(0, 66_000), (66_000, 34_000), (200_000, 11)]
+
+
+def test_what_comes_again_replaces_what_waits(output: Path) -> None:
+    with IncomingFile(output) as file:
+        file.write(0, b"light year")
+        file.write(6, b"time")
         file.finish()
 
     assert output.read_bytes() == b"light time"
+
+
+def test_what_came_is_kept_where_the_file_is_not_finished(output: Path) -> None:
+    with IncomingFile(output) as file:
+        file.write(0, b"some")
+
+    assert file.part.read_bytes() == b"some"
 
 
 def test_a_piece_is_written_by_parts_where_the_kernel_takes_no_more(
@@ -61,5 +86,5 @@ def test_a_piece_is_written_by_parts_where_the_kernel_takes_no_more(
 def test_what_is_written_can_be_read_before_it_appears(output: Path) -> None:
     with IncomingFile(output) as file:
         file.write(0, b"checked")
-        file.content.seek(0)
-        assert file.content.read() == b"checked"
+        with file.opened() as content:
+            assert content.read() == b"checked"

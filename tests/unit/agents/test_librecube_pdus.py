@@ -10,7 +10,7 @@ from cfdp.pdu import AckPdu, EofPdu, FiledataPdu, FinishedPdu, MetadataPdu, NakP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.ending import Failed, Unsupported
+from agents.endpoint.exit import Failed, Unsupported
 from agents.librecube.pdus import TOWARDS_RECEIVER, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
 from agents.librecube.receiving import Receiving
 from agents.librecube.sending import Sending

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from agents.contract.load import load_implementation
+from agents.contract.placeholders import RunValues
 from agents.librecube.__main__ import _parser
 from agents.librecube.entity import Entity
 from agents.librecube.settings import LARGEST_FILE_BYTES, Settings
 from agents.librecube.store import OneFile
-from agents.load import load_implementation
-from agents.placeholders import RunValues
-from tests.unit.agents.conftest import REPOSITORY
+
+REPOSITORY = Path(__file__).parents[3]
 
 PROFILE = REPOSITORY / "profiles" / "implementations" / "cfdp-librecube.yaml"
 

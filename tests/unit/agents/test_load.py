@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.load import ContractError, load_implementation
+from agents.contract.load import ContractError, load_implementation
 
 GOOD = """
 name: example
@@ -58,41 +58,45 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
     ("old", "new", "said"),
     [
         ("title: An example", "titel: An example", "titel: is not a known key; did you mean title?"),
-        ("title: An example\n", "", "title: is missing; add it (text: as figures name it)"),
-        ("title: An example", "title: 5", "title: got 5, wanted text; put quotes around a number"),
-        ("title: An example", 'title: ""', "title: got '', wanted text that is not empty"),
-        ("name: example", "name: Example One", "name: got 'Example One', wanted small letters, digits, . _ and -"),
-        ("name: example", "name: example+fast", "name: got 'example+fast', wanted one without +"),
-        ("name: example", "name: other", "name: got 'other', wanted 'example' as the file is called"),
-        ("[take, ", "[17, ", "receiver.command[0]: got 17, wanted text; put quotes around a number"),
-        ('[take, "{received_file}"]', "[]", "receiver.command: got [], wanted at least one"),
-        ('[take, "{received_file}"]', "take it", "wanted a list such as [one, two], or [sh, -c, "),
+        ("title: An example\n", "", "title: is missing; add it (text: its name in figures)"),
+        ("title: An example", "title: 5", "title: got 5, expected text; put quotes around it"),
+        ("title: An example", 'title: ""', "title: got '', expected text that is not empty"),
+        (
+            "name: example",
+            "name: Example One",
+            "name: got 'Example One', expected lower-case letters, digits, . _ and -",
+        ),
+        ("name: example", "name: example+fast", "name: got 'example+fast', expected a name without +"),
+        ("name: example", "name: other", "name: got 'other', expected 'example', the name of the file"),
+        ("[take, ", "[17, ", "receiver.command[0]: got 17, expected text; put quotes around it"),
+        ('[take, "{received_file}"]', "[]", "receiver.command: got [], expected at least one"),
+        ('[take, "{received_file}"]', "take it", "expected a list such as [one, two], or [sh, -c, "),
         (
             '["{port}"]',
             "{port}",
-            'session.udp_ports: got {port} without quotes, wanted "{port}": braces need quotes in YAML',
+            'session.udp_ports: got {port} without quotes, expected "{port}"; braces need quotes in YAML',
         ),
         (
             '"{received_file}"]',
             "{received_file}]",
-            'got {received_file} without quotes, wanted "{received_file}": braces',
+            'got {received_file} without quotes, expected "{received_file}"; braces',
         ),
         (
             '{udp_port: "{port}"}',
             "{udp_port: {port}}",
-            'got {port} without quotes, wanted "{port}": braces need quotes',
+            'got {port} without quotes, expected "{port}"; braces need quotes',
         ),
-        ('{udp_port: "{port}"}', "{udp_port: five}", "got 'five', wanted a port from 1 to 65535, or a {placeholder}"),
-        ('{udp_port: "{port}"}', "{udp_port: true}", "got true, wanted a port from 1 to 65535, or a {placeholder}"),
+        ('{udp_port: "{port}"}', "{udp_port: five}", "got 'five', expected a port from 1 to 65535, or a {placeholder}"),
+        ('{udp_port: "{port}"}', "{udp_port: true}", "got true, expected a port from 1 to 65535, or a {placeholder}"),
         (
             '{udp_port: "{port}"}',
             "{udp_port: 1, within_s: 30 s}",
-            "got '30 s', wanted a number of seconds from 0 up, or a {placeholder}; leave out the unit",
+            "got '30 s', expected a number of at least 0, or a {placeholder}, in seconds; leave out the unit",
         ),
         (
             "environment:",
             "card_rate_bps: -1\n  environment:",
-            "got -1, wanted a number of bit/s from 0 up, or a {placeholder}",
+            "got -1, expected a number of at least 0, or a {placeholder}, in bit/s",
         ),
         (
             "environment:",
@@ -102,53 +106,69 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
         (
             "environment:",
             "stop: {signal: SIGINT}\n  environment:",
-            "got 'SIGINT', wanted a signal, without SIG: one of",
+            "got 'SIGINT', expected a signal, without SIG: one of",
         ),
         (
             "environment:",
             "stop: {signal: 9}\n  environment:",
-            "receiver.stop.signal: got 9, wanted a signal, without SIG",
+            "receiver.stop.signal: got 9, expected a signal, without SIG",
         ),
         (
             "environment:",
             "failed_line: '('\n  environment:",
-            "receiver.failed_line: got '(', wanted a regular expression",
+            "receiver.failed_line: got '(', expected a valid regular expression",
         ),
         (
             "{received_file}",
             "{recieved_file}",
-            "receiver.command[1]: got '{recieved_file}', whose {recieved_file} is not a plain known placeholder",
+            "receiver.command[1]: {recieved_file} is not a known placeholder",
         ),
-        ("{file_size_bytes}", "{size}", "receiver.environment.SIZE: got '{size}', whose {size} is not"),
-        ('["{port}"]', '["{prot}"]', "session.udp_ports[0]: got '{prot}', whose {prot} is not"),
-        ('["{port}"]', "[70000]", "session.udp_ports[0]: got 70000, wanted a port from 1 to 65535, a range such as"),
+        ("{file_size_bytes}", "{size}", "receiver.environment.SIZE: {size} is not a known placeholder"),
+        ('["{port}"]', '["{prot}"]', "session.udp_ports[0]: {prot} is not a known placeholder"),
+        ('["{port}"]', "[70000]", "session.udp_ports[0]: got 70000, expected a port from 1 to 65535, a range such as"),
         (
             '["{port}"]',
             '["7000-6000"]',
-            "wanted a range of ports from 1 to 65535, the lower one first",
+            'expected a port from 1 to 65535, a range such as "6000-6999", the lower one first',
         ),
-        ('["{port}"]', '["{port}"], ports: any', "wanted either ports: any, or udp_ports and tcp_ports"),
-        ('udp_ports: ["{port}"]', "ports: all", "session.ports: got 'all', wanted one of any"),
-        ('{udp_port: "{port}"}', "{line: '('}", "receiver.ready.line: got '(', wanted a regular expression"),
-        ('{udp_port: "{port}"}', "{}", "receiver.ready: got {}, wanted exactly one of line, udp_port"),
-        ('{udp_port: "{port}"}', "{udp_port: 1, line: x}", "wanted exactly one of line, udp_port"),
+        ('["{port}"]', '["{port}"], ports: any', "expected either ports: any, or udp_ports and tcp_ports"),
+        ('udp_ports: ["{port}"]', "ports: all", "session.ports: got 'all', expected one of any"),
+        ('{udp_port: "{port}"}', "{line: '('}", "receiver.ready.line: got '(', expected a valid regular expression"),
+        ('{udp_port: "{port}"}', "{}", "receiver.ready: got {}, expected exactly one of line, udp_port"),
+        ('{udp_port: "{port}"}', "{udp_port: 1, line: x}", "expected exactly one of line, udp_port"),
         ('{udp_port: "{port}"}', "{sctp_port: 1}", "receiver.ready.sctp_port: is not a known key"),
-        ("rtts: 10", "rtts: -1", "time_limit.rtts: got -1, wanted a number from 0 up"),
-        ("rtts: 10", "rtts: true", "time_limit.rtts: got true, wanted a number"),
-        ("extra_s: 5", "extra_s: 5 s", "time_limit.extra_s: got '5 s', wanted a number of seconds; leave out the unit"),
-        ("extra_s: 5", "extra_s: ", "time_limit.extra_s: got nothing, wanted a number of seconds"),
-        ("rtts: 10", "rtts: .inf", "time_limit.rtts: got inf, wanted a finite number"),
-        ("rtts: 10, ", "", "time_limit.rtts: is missing; add it (a number: how many round trips of light)"),
-        ("{port: 4000}", "{port: 4000, seed: 1}", "{seed} comes from the run: choose another name"),
-        ("{port: 4000}", "{port: 4000, a-b: 1}", "'a-b' cannot stand between braces"),
+        ("rtts: 10", "rtts: -1", "time_limit.rtts: got -1, expected a number of at least 0"),
+        ("rtts: 10", "rtts: true", "time_limit.rtts: got true, expected a number"),
+        (
+            "extra_s: 5",
+            "extra_s: 5 s",
+            "time_limit.extra_s: got '5 s', expected a number, in seconds; leave out the unit",
+        ),
+        ("extra_s: 5", "extra_s: ", "time_limit.extra_s: got nothing, expected a number, in seconds"),
+        ("rtts: 10", "rtts: .inf", "time_limit.rtts: got inf, expected a finite number"),
+        ("rtts: 10, ", "", "time_limit.rtts: is missing; add it (a number of round trips at the propagation delay)"),
+        (
+            "{port: 4000}",
+            "{port: 4000, seed: 1}",
+            "parameters.seed: {seed} is a placeholder of every run; choose another name",
+        ),
+        (
+            "{port: 4000}",
+            "{port: 4000, a-b: 1}",
+            "parameters.a-b: cannot stand between braces, expected a name such as",
+        ),
         (
             "{port: 4000}",
             "{port: [1, 2]}",
-            "parameters.port: got [1, 2], wanted one value here; a list belongs into the sweep",
+            "parameters.port: got [1, 2], expected a single value here; to try several, put the list under parameters",
         ),
-        ("{port: 4000}", "{port: true}", "parameters.port: got true, wanted a number or text; put quotes around it"),
-        ("{port: 4000}", "{port: .nan}", "parameters.port: got nan, wanted a finite number or text"),
-        ("{port: 4000}", "{port: }", "parameters.port: got nothing, wanted a number or text; an empty text is "),
+        ("{port: 4000}", "{port: true}", "parameters.port: got true, expected a number or text; put quotes around it"),
+        ("{port: 4000}", "{port: .nan}", "parameters.port: got nan, expected a finite number or text"),
+        (
+            "{port: 4000}",
+            "{port: }",
+            'parameters.port: got nothing, expected a number or text; write "" for an empty string',
+        ),
         (
             "{port: 4000}",
             "{port: 4000, linger: 60}",
@@ -159,43 +179,47 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
             "{port: 4000, ports: 5}",
             "parameters.ports: got 5, but nothing uses it; did you mean port? Else write {ports} where it belongs",
         ),
-        ("title:", "received_file: out.bin\ntitle:", "received_file: got 'out.bin', wanted a place below {run_dir}/"),
-        ("title:", "received_file: '{run_dir}/../x'\ntitle:", "wanted a place below {run_dir}/, where no file of"),
-        ("title:", "done: never\ntitle:", "done: got 'never', wanted one of both_exit, receiver_exits"),
-        ("title:", "clocks: [fast]\ntitle:", "clocks[0]: got 'fast', wanted one of exact, skip, real"),
-        ("title:", "clocks: []\ntitle:", "clocks: got [], wanted at least one"),
+        ("title:", "received_file: out.bin\ntitle:", "received_file: got 'out.bin', expected a path below {run_dir}/"),
+        ("title:", "received_file: '{run_dir}/../x'\ntitle:", "expected a path below {run_dir}/, where no file of"),
+        ("title:", "done: never\ntitle:", "done: got 'never', expected one of both_exit, receiver_exits"),
+        ("title:", "clocks: [fast]\ntitle:", "clocks[0]: got 'fast', expected one of exact, skip, real"),
+        ("title:", "clocks: []\ntitle:", "clocks: got [], expected at least one"),
         (
             "title:",
             "clocks: virtual\ntitle:",
-            "clocks: got 'virtual', wanted a list of any of exact, skip, real, such as",
+            "clocks: got 'virtual', expected a list of any of exact, skip, real, such as",
         ),
         (
             "title:",
-            "binary: {tool: {search: [tool, ~/bin/tool], mend: get it}}\ntitle:",
-            "wanted names, which are looked for on PATH, and absolute paths; '~/bin/tool' is neither",
+            "binary: {tool: {search: [tool, ~/bin/tool], fix: get it}}\ntitle:",
+            "binary.tool.search: got '~/bin/tool', expected a name, to be found on PATH, or an absolute path",
         ),
-        ("title:", "needs: [{mend: do it}]\ntitle:", "wanted exactly one of file, command, python_module, library"),
-        ("title:", "needs: [{file: /x}]\ntitle:", "needs[0].mend: is missing; add it (the command that gets it)"),
+        ("title:", "needs: [{fix: do it}]\ntitle:", "expected exactly one of file, command, python_module, library"),
+        ("title:", "needs: [{file: /x}]\ntitle:", "needs[0].fix: is missing; add it (the command that installs it)"),
         (
             "title:",
             "known_limits: [{why: at times, it crashes}]\ntitle:",
             "known_limits[0].it crashes: is not a known key; if it belongs to the text before it, put quotes around",
         ),
-        ("title:", "version_command: [x, '{file}']\ntitle:", "version_command[1]: got '{file}', whose {file} is not"),
+        ("title:", "version_command: [x, '{file}']\ntitle:", "version_command[1]: {file} is not a known placeholder"),
         (
             "title:",
             "unsupported_exit_status: 0\ntitle:",
-            "unsupported_exit_status: got 0, wanted a number from 1 up",
+            "unsupported_exit_status: got 0, expected a number from 1 to 255",
         ),
-        ("title:", "hang_s: 0\ntitle:", "hang_s: got 0, wanted a number of seconds from 1 up"),
-        ("title:", "hang_s: true\ntitle:", "hang_s: got true, wanted a number"),
-        ("title:", "keep: [../ion.log]\ntitle:", "keep[0]: got '../ion.log', wanted the name of a file below the run"),
-        ("title:", "not_repeatable: true\ntitle:", "not_repeatable: got true, wanted text"),
-        ("title:", "title: again\ntitle:", "example.yaml:4: title: is there twice, first in line 3; leave one out"),
-        ("title:", "title: [\ntitle:", "example.yaml:3: is not YAML: the [ here is not closed"),
+        ("title:", "hang_s: 0\ntitle:", "hang_s: got 0, expected a number of at least 1, in seconds"),
+        ("title:", "hang_s: true\ntitle:", "hang_s: got true, expected a number"),
+        (
+            "title:",
+            "keep: [../ion.log]\ntitle:",
+            "keep[0]: got '../ion.log', expected the name of a file below the run",
+        ),
+        ("title:", "not_repeatable: true\ntitle:", "not_repeatable: got true, expected text"),
+        ("title:", "title: again\ntitle:", "example.yaml:4: title: appears twice, first on line 3; remove one"),
+        ("title:", "title: [\ntitle:", "example.yaml:3: not valid YAML: the [ here is not closed"),
     ],
 )
-def test_a_mistake_is_answered_with_file_key_got_and_wanted(file: Path, old: str, new: str, said: str) -> None:
+def test_a_mistake_is_answered_with_file_key_got_and_expected(file: Path, old: str, new: str, said: str) -> None:
     message = refusal(file, old, new)
 
     assert message.startswith(str(file))
@@ -235,7 +259,7 @@ def test_every_placeholder_that_nothing_fills_is_named_at_once(file: Path) -> No
         ("environment: {", 'files:\n    a.conf: "{{ what }}"\n  environment: {', 12),
     ],
 )
-def test_a_mistake_is_told_with_the_line_of_its_key(file: Path, old: str, new: str, line: int) -> None:
+def test_a_mistake_is_reported_with_the_line_of_its_key(file: Path, old: str, new: str, line: int) -> None:
     assert refusal(file, old, new).startswith(f"{file}:{line}: ")
 
 
@@ -281,12 +305,12 @@ def test_a_parameter_in_the_place_of_the_received_file_is_used(file: Path) -> No
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("files: {a: 'x {linger}'}", "in a file it is written {{ linger }}"),
-        ("prepare: [[x, '{{linger}}']]", "it is written {linger}: doubled braces are literal ones"),
+        ("files: {a: 'x {linger}'}", "in a file write {{ linger }}"),
+        ("prepare: [[x, '{{linger}}']]", "write {linger}: doubled braces are literal"),
         ("done_line: 'x{linger}'", "write {linger} where it belongs, or leave it out"),
     ],
 )
-def test_a_parameter_that_is_written_in_the_wrong_braces_is_told_the_right_ones(
+def test_a_parameter_that_is_written_in_the_wrong_braces_is_reported_the_right_ones(
     file: Path, key: str, said: str
 ) -> None:
     changed = GOOD.replace("environment:", f"{key}\n  environment:")
@@ -301,7 +325,7 @@ def test_a_parameter_that_is_written_in_the_wrong_braces_is_told_the_right_ones(
 def test_an_empty_file_is_refused(file: Path) -> None:
     file.write_text("")
 
-    with pytest.raises(ContractError, match="got nothing, wanted keys and values"):
+    with pytest.raises(ContractError, match="got nothing, expected keys and values"):
         load_implementation(file)
 
 

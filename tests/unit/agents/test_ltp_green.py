@@ -29,7 +29,7 @@ def test_a_block_is_cut_and_only_its_last_segment_ends_it() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 900))
-def test_a_block_is_whole_once_whatever_the_order_and_the_repetitions(seed: int, size: int) -> None:
+def test_a_block_is_complete_once_whatever_the_order_and_the_repetitions(seed: int, size: int) -> None:
     segments = 2 * list(segments_of(BLOCK, 7, 1, 2, size))
     random.Random(seed).shuffle(segments)
 

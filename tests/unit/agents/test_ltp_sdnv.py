@@ -24,7 +24,7 @@ def test_a_number_is_read_back_from_where_it_stands(number: int, before: bytes, 
 
 @pytest.mark.parametrize("number", [-1, sdnv.LARGEST + 1])
 def test_what_64_bits_do_not_hold_is_not_written(number: int) -> None:
-    with pytest.raises(ValueError, match="wanted 0 to"):
+    with pytest.raises(ValueError, match="expected 0 to"):
         sdnv.encode(number)
 
 

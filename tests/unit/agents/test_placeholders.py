@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.placeholders import RUN_PLACEHOLDERS, RunValues, as_text, check, names_in, render
+from agents.contract.placeholders import RUN_PLACEHOLDERS, RunValues, as_text, mistake_in, names_in, render
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,7 @@ def test_a_value_that_looks_like_a_placeholder_is_left_alone() -> None:
 
 
 def test_doubled_braces_are_literal() -> None:
-    check("here", '{{"seed": {seed}}}', ["seed"])
-
+    assert mistake_in('{{"seed": {seed}}}', ["seed"]) is None
     assert render(['{{"seed": {seed}}}'], {"seed": "7"}) == ['{"seed": 7}']
 
 
@@ -55,17 +54,33 @@ def test_the_placeholders_of_a_text_are_those_in_single_braces() -> None:
     assert names_in("{a}:{{b}} {c}") == {"a", "c"}
 
 
-@pytest.mark.parametrize("template", ["{wrong}", "{}", "{0}", "{seed:d}", "{seed!r}", "{seed.real}", "{", "}", "{seed"])
-def test_what_cannot_be_filled_is_refused_with_its_place(template: str) -> None:
-    with pytest.raises(ValueError, match=r"sender\.command\[3\]: got"):
-        check("sender.command[3]", template, ["seed"])
+@pytest.mark.parametrize("template", ["{wrong}", "{}", "{0}", "{seed.real}"])
+def test_an_unknown_placeholder_is_a_mistake(template: str) -> None:
+    mistake = mistake_in(f"a {template}", ["seed"])
+
+    assert mistake is not None
+    assert mistake.problem == f"{template} is not a known placeholder"
 
 
-def test_a_refusal_lists_what_is_known() -> None:
-    with pytest.raises(ValueError, match="known here: rtt_s, seed"):
-        check("here", "{light_time}", ["seed", "rtt_s"])
+@pytest.mark.parametrize("template", ["{seed:d}", "{seed!r}"])
+def test_a_placeholder_with_a_conversion_or_a_format_is_a_mistake(template: str) -> None:
+    mistake = mistake_in(template, ["seed"])
+
+    assert mistake is not None
+    assert str(mistake) == f"got {template!r}, expected {{seed}} without a conversion or a format"
 
 
-def test_a_near_miss_is_answered_with_what_was_meant() -> None:
-    with pytest.raises(ValueError, match=r"did you mean \{seed\}\?"):
-        check("here", "{sed}", ["seed", "rtt_s"])
+@pytest.mark.parametrize("template", ["{", "}", "{seed"])
+def test_an_unpaired_brace_is_a_mistake(template: str) -> None:
+    mistake = mistake_in(template, ["seed"])
+
+    assert mistake is not None
+    assert mistake.problem.startswith(f"got {template!r}")
+
+
+def test_a_mistake_in_a_placeholder_lists_the_known_ones() -> None:
+    assert "known: rtt_s, seed" in str(mistake_in("{light_time}", ["seed", "rtt_s"]))
+
+
+def test_a_near_miss_is_answered_with_the_nearest_placeholder() -> None:
+    assert "did you mean {seed}?" in str(mistake_in("{sed}", ["seed", "rtt_s"]))

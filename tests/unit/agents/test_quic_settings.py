@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.ending import Unsupported
+from agents.endpoint.exit import Unsupported
 from agents.quic.identity import identity
 from agents.quic.settings import Settings
 

@@ -3,7 +3,6 @@ endpoints: what ION sends is understood, and what ION understood is what is sent
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,8 @@ from agents.bundle.receiving import Receiving as BundleReceiving
 from agents.bundle.sending import Sending as BundleSending
 from agents.bundle.settings import Custody
 from agents.bundle.settings import Settings as BundleSettings
-from agents.conversation import Party
-from agents.incoming import IncomingFile
+from agents.endpoint.event_loop import Party
+from agents.endpoint.incoming_file import IncomingFile
 from agents.ltp.receiving import Receiving
 from agents.ltp.segments import DataSegment, Report, decode, encode
 from agents.ltp.sending import Sending
@@ -170,7 +169,7 @@ SIGNALS_OF_ION = {
 def test_bundles_that_ion_took_are_sent_and_its_signals_settle_them(custody: Custody, begin: str) -> None:
     sent = fragments_to_ion(begin, custody is Custody.AGGREGATE)
     created = decode_bundle(bytes.fromhex(sent[0])).created
-    party = BundleSending(BytesIO(FILE), bundle_settings(custody), DtnClock(float(created.dtn_s)), 0.0)
+    party = BundleSending(FILE, bundle_settings(custody), DtnClock(float(created.dtn_s)), 0.0)
 
     assert said(party) == sent
     for signal in SIGNALS_OF_ION[custody]:

@@ -130,12 +130,12 @@ def test_no_damage_breaks_a_reader(packet: Request | Metadata | Data | Status, d
 @pytest.mark.parametrize(
     ("datagram", "said"),
     [
-        ("", "got 0 bytes, wanted 4 or more"),
-        ("03 00 00 00 00 00 00 00", "got version 0, wanted 1"),
-        ("25 00 00 00", "got a packet of type 5, wanted 0 to 4"),
-        ("23 00 00 00 00000001 00", "got 9 bytes, wanted 10 or more"),
-        ("23 10 00 00 00000001 0000", "wanted a file"),
-        ("24 00 00 00 00000001 0000 0000 0001", "got holes of 2 bytes, wanted pairs of 2 x 2"),
+        ("", "got 0 bytes, expected 4 or more"),
+        ("03 00 00 00 00 00 00 00", "got version 0, expected 1"),
+        ("25 00 00 00", "got a packet of type 5, expected 0 to 4"),
+        ("23 00 00 00 00000001 00", "got 9 bytes, expected 10 or more"),
+        ("23 10 00 00 00000001 0000", "expected a file"),
+        ("24 00 00 00 00000001 0000 0000 0001", "got holes of 2 bytes, expected pairs of 2 x 2"),
         ("24 00 00 00 00000001 0000 0000 0002 0002", "got a hole that ends before it begins"),
         ("22 00 00 12 00000001 00000000 8000", "got a checksum of type 2 and 4 bytes"),
         ("21 00 00 01 00000001 66", "got a name without end"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.ending import Unsupported
+from agents.endpoint.exit import Unsupported
 from agents.saratoga.settings import LARGEST_HEADER_BYTES, Settings
 
 

@@ -188,7 +188,7 @@ def test_metadata_that_end_before_the_data_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "output").exists()
 
 
-def test_a_long_list_of_holes_is_told_in_parts_that_are_marked(tmp_path: Path) -> None:
+def test_a_long_list_of_holes_is_reported_in_parts_that_are_marked(tmp_path: Path) -> None:
     def rule(kind: str, number: int, datagram: bytes) -> list[bytes]:
         return [] if kind == "Data" and number < 1000 and number % 2 else [datagram]
 
@@ -290,7 +290,7 @@ def test_damage_that_nobody_noticed_is_found_in_the_checksum(tmp_path: Path, che
 
     assert not (tmp_path / "output").exists()
     assert ending.sender_said.startswith("failed: the receiver gave up with UNSPECIFIED_ERROR")
-    assert ending.receiver_said.startswith("failed: the file's checksum is not that of its metadata")
+    assert ending.receiver_said.startswith("failed: the checksum of the file differs from its metadata")
 
 
 def test_a_file_that_is_not_there_is_refused_and_both_sides_say_so(tmp_path: Path) -> None:
@@ -303,10 +303,10 @@ def test_a_file_that_is_not_there_is_refused_and_both_sides_say_so(tmp_path: Pat
 def answers_to(tmp_path: Path, request: Request) -> list[Packet]:
     """What a sender of 100 kB has ready at once for a request to get its file."""
     (tmp_path / "file").write_bytes(CONTENT)
-    with Sending(tmp_path / "file", Settings(rate_bps=0, rtt_s=1, transfer="get"), 0.0) as sender:
-        sender.hear(version1.pack(request), 0.0)
-        sender.advance(0.0)
-        return [version1.read(sender.next_datagram(0.0)) for _ in range(3) if sender.has_datagram()]
+    sender = Sending(tmp_path / "file", Settings(rate_bps=0, rtt_s=1, transfer="get"), 0.0)
+    sender.hear(version1.pack(request), 0.0)
+    sender.advance(0.0)
+    return [version1.read(sender.next_datagram(0.0)) for _ in range(3) if sender.has_datagram()]
 
 
 def test_a_get_keeps_the_session_that_its_author_chose(tmp_path: Path) -> None:

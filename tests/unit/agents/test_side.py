@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agents.contract import Implementation, Limits, Space
-from agents.placeholders import RunValues, as_text
-from agents.side import Ready, Side, Stop
+from agents.contract.implementation import Implementation
+from agents.contract.limits import Limits, Space
+from agents.contract.placeholders import RunValues, as_text
+from agents.contract.side import Ready, Side, Stop
 
 
 def implementation(**changes: Any) -> Implementation:
@@ -65,7 +66,7 @@ def test_a_signal_is_named_without_sig(name: str) -> None:
 def test_a_file_that_names_what_nothing_fills_is_refused_with_what_does() -> None:
     told = refusal(sender={"command": ["run"], "files": {"a.conf": "{{ oneway }}"}})
 
-    assert "sender.files.a.conf: has {{ oneway }}, which nothing fills; " in told
+    assert "sender.files.a.conf: has {{ oneway }}, which has no value; " in told
     assert "one_way_delay_" in told
 
 
@@ -100,7 +101,7 @@ def test_ready_has_one_sign() -> None:
 
 
 def test_a_side_without_a_dialogue_has_no_terminal_to_be_stopped_at() -> None:
-    with pytest.raises(ValidationError, match=r"stop\.send only with a dialogue"):
+    with pytest.raises(ValidationError, match=r"stop\.send: requires a dialogue"):
         Side.model_validate({"command": ["run"], "stop": {"send": "quit"}})
 
 
@@ -118,16 +119,16 @@ def test_an_unknown_placeholder_is_refused_wherever_it_stands() -> None:
 
 
 def test_a_program_found_is_a_placeholder_of_the_command_and_of_the_version() -> None:
-    binary = {"tool": {"search": ["tool", "{builds}/tool/bin/tool"], "mend": "make builds"}}
+    binary = {"tool": {"search": ["tool", "{third_party}/tool/bin/tool"], "fix": "make third-party"}}
     build = implementation(binary=binary, sender={"command": ["{tool}", "-x"]}, version_command=["{tool}", "-V"])
 
     assert build.rendered({}, {"tool": "/opt/tool"}).sender.command == ["/opt/tool", "-x"]
 
 
 def test_a_name_cannot_be_a_program_and_a_parameter() -> None:
-    told = refusal(binary={"x": {"search": ["x"], "mend": "m"}}, parameters={"x": 1})
+    told = refusal(binary={"x": {"search": ["x"], "fix": "m"}}, parameters={"x": 1})
 
-    assert "parameters.x: got a name that stands under binary too" in told
+    assert "parameters.x: the name is under binary too; rename one" in told
 
 
 def test_the_received_file_is_made_of_the_run_directory_and_the_files_name() -> None:
@@ -144,7 +145,7 @@ def test_the_received_file_is_made_of_the_run_directory_and_the_files_name() -> 
         (Limits(longest_one_way_delay_s=0.5), "longest_one_way_delay_s is 0.5"),
     ],
 )
-def test_a_run_beyond_a_limit_is_told_which(limits: Limits, said: str) -> None:
+def test_a_run_beyond_a_limit_is_reported_which(limits: Limits, said: str) -> None:
     assert said in str(limits.exceeded(1000, 10_000, 1.0))
 
 
@@ -165,7 +166,7 @@ def test_a_run_directory_grows_with_the_file() -> None:
 def test_a_placeholder_that_is_filled_with_no_number_is_refused() -> None:
     side = Side.model_validate({"command": ["run"], "card_rate_bps": "{word}"})
 
-    with pytest.raises(ValidationError, match=r"a number from 0 up, or a \{placeholder\}"):
+    with pytest.raises(ValidationError, match=r"a number of at least 0, or a \{placeholder\}"):
         side.rendered({"word": "fast"})
 
 

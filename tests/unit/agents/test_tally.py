@@ -3,7 +3,7 @@
 import pytest
 
 from agents.cfdp.tally import PduTally
-from agents.tally import Tally
+from agents.endpoint.counters import Tally
 
 
 def test_a_side_that_did_nothing_says_so() -> None:
@@ -21,7 +21,7 @@ def test_kinds_are_counted_each_way_between_the_first_and_the_last_packet() -> N
     assert tally.facts() == expected
 
 
-def test_kinds_are_told_in_a_given_order() -> None:
+def test_kinds_are_reported_in_a_given_order() -> None:
     tally = Tally(kinds=["Zero", "One", "Another"])
     for kind in ("Another", "Zero", "Another"):
         tally.sent(kind, 0.0)
@@ -36,7 +36,7 @@ def test_sums_can_be_left_out() -> None:
     assert tally.facts().startswith("sent=(none) received=(bundle=1) ")
 
 
-def test_what_was_measured_last_is_told() -> None:
+def test_what_was_measured_last_is_reported() -> None:
     tally = Tally("refused")
     tally.measured("round_trip_s", 3.0)
     tally.measured("round_trip_s", 2.5)

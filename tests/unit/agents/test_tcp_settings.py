@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from agents.ending import Unsupported
+from agents.endpoint.exit import Unsupported
 from agents.tcp.kernel import INFO_BYTES, Info
 from agents.tcp.settings import LARGEST_BUFFER_BYTES, SMALLEST_BUFFER_BYTES, Settings
 

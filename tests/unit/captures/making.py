@@ -6,17 +6,19 @@ import random
 import struct
 import subprocess
 from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address
 from pathlib import Path
 
-from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
-from scapy.packet import Raw
 
-from captures.session import Session
+from captures.session.session import Session
 from tests.conftest import require_command
 
 DATA = Path(__file__).parent / "data"
+GOLDEN = Path(__file__).parent / "golden"
+GOLDEN_NAMES = sorted(path.name for pattern in ("*.pcap", "*.pcapng") for path in GOLDEN.glob(pattern))
 SENDER, RECEIVER, GROUP = "10.77.0.1", "10.77.0.2", "224.1.2.3"
+SENDER_6, RECEIVER_6, GROUP_6 = "2001:db8::1", "2001:db8::2", "ff02::5222"
 SENDER_MAC, RECEIVER_MAC = "02:00:00:00:00:01", "02:00:00:00:00:02"
 SESSION = Session(
     sender_address=SENDER,
@@ -25,6 +27,15 @@ SESSION = Session(
     tcp_ports=(5223,),
     multicast_groups=(GROUP,),
 )
+SESSION_6 = Session(
+    sender_address=SENDER_6,
+    receiver_address=RECEIVER_6,
+    udp_ports=(5222,),
+    tcp_ports=(5223,),
+    multicast_groups=(GROUP_6,),
+)
+_EPHEMERAL_PORT = 40000
+_TCP, _UDP = 6, 17
 START_NS = 1_700_000_000_000_000_000
 
 Timed = tuple[int, bytes]
@@ -45,14 +56,37 @@ def udp_frame(
     identification: int = 0,
 ) -> bytes:
     """A frame with a UDP datagram, from an ephemeral port to `port`."""
-    header = IP(src=source, dst=destination, id=identification, flags="DF") / UDP(sport=40000, dport=port)
-    return bytes(ethernet(source) / header / Raw(payload))
+    header = struct.pack("!HHHH", _EPHEMERAL_PORT, port, 8 + len(payload), 0)
+    return _ipv4_frame(source, destination, _UDP, header + payload, checksum_at=6, identification=identification)
 
 
 def tcp_frame(payload: bytes, source: str = SENDER, destination: str = RECEIVER, sequence: int = 1) -> bytes:
     """A frame with a TCP segment, from an ephemeral port to 5223."""
-    segment = TCP(sport=40000, dport=5223, seq=sequence, flags="PA")
-    return bytes(ethernet(source) / IP(src=source, dst=destination, flags="DF") / segment / Raw(payload))
+    header = struct.pack("!HHIIBBHHH", _EPHEMERAL_PORT, 5223, sequence, 0, 5 << 4, 0x18, 8192, 0, 0)
+    return _ipv4_frame(source, destination, _TCP, header + payload, checksum_at=16, identification=1)
+
+
+def _ipv4_frame(
+    source: str, destination: str, protocol: int, segment: bytes, checksum_at: int, identification: int
+) -> bytes:
+    """By hand, because scapy takes a millisecond for a frame."""
+    addresses = IPv4Address(source).packed + IPv4Address(destination).packed
+    pseudo_header = addresses + struct.pack("!HH", protocol, len(segment))
+    checksum = _checksum(pseudo_header + segment) or (0xFFFF if protocol == _UDP else 0)  # RFC 768: 0 means none
+    segment = segment[:checksum_at] + checksum.to_bytes(2, "big") + segment[checksum_at + 2 :]
+    fields = struct.pack("!BBHHHBB", 0x45, 0, 20 + len(segment), identification, 0x4000, 64, protocol)
+    header = fields + _checksum(fields + addresses).to_bytes(2, "big") + addresses
+    macs = (RECEIVER_MAC, SENDER_MAC) if source == SENDER else (SENDER_MAC, RECEIVER_MAC)
+    return bytes.fromhex("".join(macs).replace(":", "")) + b"\x08\x00" + header + segment
+
+
+def _checksum(data: bytes) -> int:
+    """RFC 1071."""
+    words = struct.unpack(f"!{(len(data) + 1) // 2}H", data + bytes(len(data) % 2))
+    total: int = sum(words)
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
 
 
 def flip(frame: bytes, bit: int) -> bytes:

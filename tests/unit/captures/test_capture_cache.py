@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import captures.cache
-import captures.kept
-import captures.pairs
-from captures.accounting.suspicion import Expected
-from captures.cache import SUMMARY, load_or_summarise, load_summary
-from captures.files.cutting import HEADER_BYTES, is_cut, write_cut
-from captures.files.savefile import FILE_HEADER_BYTES
-from captures.files.tcpdump import CaptureCounters
+from captures.accounting.suspect_captures import Expected
+from captures.files.tcpdump_command import CaptureCounters
 from captures.frames.columns import read_columns
-from captures.kept_headers import keep_only_headers
-from captures.matches.matching import Delivery, match_captures
-from captures.pairs import PAIRS, load_or_match, load_pairs
-from captures.summary import CaptureSummary, summarise
-from tests.conftest import require_command
+from captures.matches.delivery import Delivery
+from captures.matches.matching import match_captures
+from captures.summary.cache import SCHEMA_VERSION, load_or_summarise, load_summary
+from captures.summary.cutting import HEADER_BYTES, is_cut, write_cut
+from captures.summary.derived_files import SUMMARY
+from captures.summary.kept_headers import keep_only_headers
+from captures.summary.pairs import PAIRS, load_or_match, load_pairs
+from captures.summary.summary import summarise
 from tests.unit.captures.making import (
     DATA,
     SESSION,
     later,
     timed,
-    tshark_rows,
     udp_frame,
-    write_headers,
     write_pcap,
 )
 
@@ -57,13 +53,18 @@ def marked(run_dir: Path) -> Path:
     return run_dir
 
 
-@pytest.fixture
-def editcap() -> str:
-    return require_command("editcap")
-
-
 def is_kept(run_dir: Path, *arguments: Any) -> bool:
     return load_or_summarise(run_dir, *(arguments or ARGUMENTS)).str_sent == MARK
+
+
+def change_file(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    values = json.loads(path.read_text())
+    change(values)
+    path.write_text(json.dumps(values))
+
+
+def made_by_other_code(values: dict[str, Any]) -> None:
+    values["source"]["code"] = "other"
 
 
 def test_the_summary_is_kept_as_json_beside_the_captures(run_dir: Path) -> None:
@@ -112,13 +113,13 @@ def test_with_other_arguments_a_run_is_summarised_again(marked: Path, arguments:
     assert not is_kept(marked, *arguments)
 
 
-def test_a_summary_of_another_schema_version_is_none(marked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(captures.cache, "SCHEMA_VERSION", captures.cache.SCHEMA_VERSION + 1)
+def test_a_summary_of_another_schema_version_is_none(marked: Path) -> None:
+    change_file(marked / SUMMARY, lambda values: values.update(schema_version=SCHEMA_VERSION + 1))
     assert load_summary(marked) is None
 
 
-def test_a_summary_that_other_code_made_is_made_again(marked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(captures.kept, "digest_of_code", lambda: "other")
+def test_a_summary_that_other_code_made_is_made_again(marked: Path) -> None:
+    change_file(marked / SUMMARY, made_by_other_code)
     assert load_summary(marked) is not None
     assert not is_kept(marked)
 
@@ -135,25 +136,11 @@ def test_a_missing_capture_is_an_error_that_names_it(run_dir: Path) -> None:
         load_or_summarise(run_dir, *ARGUMENTS)
 
 
-def test_a_cut_capture_is_what_editcap_makes_of_it(tmp_path: Path, editcap: str) -> None:
-    capture = read_columns(DATA / "mixed-sender.pcap")
-    write_cut(capture, np.arange(len(capture)), tmp_path / "cut.pcap")
-    other = write_headers(capture.path, tmp_path / "editcap.pcap")
-    ours, theirs = (tmp_path / "cut.pcap").read_bytes(), other.read_bytes()
-    assert ours[FILE_HEADER_BYTES:] == theirs[FILE_HEADER_BYTES:]
-
-
 def test_only_the_frames_that_are_named_are_cut(tmp_path: Path) -> None:
     capture = read_columns(write_pcap(tmp_path / "x.pcap", timed([udp_frame(bytes(300))] * 3)))
     write_cut(capture, np.array([1]), tmp_path / "cut.pcap")
     whole = len(udp_frame(bytes(300)))
     assert read_columns(tmp_path / "cut.pcap").captured_bytes.tolist() == [whole, HEADER_BYTES, whole]
-
-
-def test_tshark_reads_a_capture_of_which_some_frames_are_cut(tmp_path: Path) -> None:
-    capture = read_columns(write_pcap(tmp_path / "x.pcap", timed([udp_frame(bytes(300))] * 3)))
-    write_cut(capture, np.array([1]), tmp_path / "cut.pcap")
-    assert tshark_rows(tmp_path / "cut.pcap", "frame.cap_len < frame.len") == [1]
 
 
 def test_a_capture_says_in_its_header_that_it_was_cut(tmp_path: Path) -> None:
@@ -205,14 +192,14 @@ def test_the_cut_leaves_no_other_files(marked: Path) -> None:
 
 
 def test_captures_without_a_summary_are_not_cut(run_dir: Path) -> None:
-    with pytest.raises(RuntimeError, match=r"got no summary of the captures as they are.*load_or_summarise"):
+    with pytest.raises(RuntimeError, match=r"expected a summary of these captures.*load_or_summarise"):
         keep_only_headers(run_dir, SESSION, {})
 
 
 def test_captures_that_changed_after_the_summary_are_not_cut(marked: Path) -> None:
     with (marked / "sender.pcap").open("ab") as file:
         file.write(b"more")
-    with pytest.raises(RuntimeError, match="got no summary of the captures as they are"):
+    with pytest.raises(RuntimeError, match="expected a summary of these captures"):
         keep_only_headers(marked, SESSION, {})
 
 
@@ -247,20 +234,19 @@ def test_after_the_cut_what_became_of_each_packet_is_known_as_before(run_dir: Pa
     assert deliveries_in(run_dir) == before
 
 
-def test_other_code_matches_complete_captures_anew_and_not_cut_ones(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_of_complete_captures_that_other_code_made_are_not_taken(run_dir: Path) -> None:
     load_or_summarise(run_dir, *ARGUMENTS)
-    before = load_summary(run_dir)
-    monkeypatch.setattr(captures.kept, "digest_of_code", lambda: "other")
-    monkeypatch.setattr(captures.pairs, "digest_of_code", lambda: "other")
+    change_file(run_dir / PAIRS, made_by_other_code)
     both = [read_columns(run_dir / f"{side}.pcap") for side in ("sender", "receiver")]
     assert load_pairs(run_dir, *both, SESSION) is None
+
+
+def test_pairs_of_cut_captures_that_other_code_made_give_the_summary_of_the_complete_ones(run_dir: Path) -> None:
+    before = load_or_summarise(run_dir, *ARGUMENTS)
     keep_only_headers(run_dir, SESSION, {})
-    monkeypatch.setattr(captures.kept, "digest_of_code", lambda: "still other")
-    monkeypatch.setattr(captures.pairs, "digest_of_code", lambda: "still other")
+    for name in (PAIRS, SUMMARY):
+        change_file(run_dir / name, made_by_other_code)
     after = load_or_summarise(run_dir, *ARGUMENTS)
-    assert before is not None
     assert after.model_copy(update={"source": None}) == before.model_copy(update={"source": None})
 
 
@@ -275,29 +261,3 @@ def test_what_is_kept_of_packets_is_small(run_dir: Path) -> None:
     """A hundred packets, half of them damaged, of which a tenth was lost."""
     load_or_summarise(run_dir, *ARGUMENTS)
     assert (run_dir / PAIRS).stat().st_size < 3_000
-
-
-@pytest.mark.parametrize("name", ["netem-all", "netem-half", "netem-tcp", "mixed"])
-def test_a_summary_from_headers_differs_only_in_the_bit_errors_that_were_cut_away(
-    tmp_path: Path, name: str, editcap: str
-) -> None:
-    pairs = [(DATA / f"{name}-{side}.pcap", tmp_path / f"{side}.pcap") for side in ("sender", "receiver")]
-    for whole, cut in pairs:
-        write_headers(whole, cut)
-    from_whole = summarise(pairs[0][0], pairs[1][0], *ARGUMENTS)
-    from_headers = summarise(pairs[0][1], pairs[1][1], *ARGUMENTS)
-    assert comparable(from_headers) == comparable(from_whole)
-    assert from_headers.ledger_forward.corrupted <= from_whole.ledger_forward.corrupted
-
-
-def test_a_summary_from_headers_says_so(tmp_path: Path, editcap: str) -> None:
-    write_headers(DATA / "mixed-sender.pcap", tmp_path / "cut.pcap")
-    whole, cut = DATA / "mixed-receiver.pcap", tmp_path / "cut.pcap"
-    assert summarise(cut, whole, *ARGUMENTS).headers_only
-    assert not summarise(whole, whole, *ARGUMENTS).headers_only
-
-
-def comparable(summary: CaptureSummary) -> dict[str, object]:
-    damage = {"delivered", "corrupted"}
-    without = {"headers_only": True}
-    return summary.model_dump(exclude=without | {"ledger_forward": damage, "ledger_reverse": damage})

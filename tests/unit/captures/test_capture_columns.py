@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-import random
-from functools import reduce
 from ipaddress import IPv4Address
-from operator import truediv
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_NOP
 from scapy.layers.inet6 import (
     ICMPv6ND_RS,
     IPv6,
-    IPv6ExtHdrDestOpt,
     IPv6ExtHdrFragment,
-    IPv6ExtHdrHopByHop,
-    IPv6ExtHdrRouting,
 )
-from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
+from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.packet import Raw
 
-from captures.frames.columns import Columns, Kind, read_columns
+from captures.frames.columns import Columns, read_columns
+from captures.frames.decoding import Kind
 from captures.frames.hashing import hash_spans
-from tests.tshark_frames import differences, frames_of, read_with_tshark
+from tests.unit.captures.any_headers import (
+    DATAGRAMS,
+    HEADERS_6,
+    LAYERS,
+    SEGMENTS,
+    headers,
+    ports,
+)
 from tests.unit.captures.making import DATA, RECEIVER, SENDER, ethernet, flip, timed, udp_frame, write_pcap
 
-WITH_TSHARK = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, phases=(Phase.explicit, Phase.generate)
-)
 """No shrinking, for each example starts tshark."""
 SLOW_HEADS = [bytes(ethernet())[:12] + bytes.fromhex(rest) for rest in ("81000005", "88a800058100", "86dd60", "86dd")]
 
-ports = st.integers(1, 65535)
-addresses = st.integers(1, 2**32 - 1).map(lambda number: str(IPv4Address(number)))
 payloads = st.binary(max_size=200).map(Raw)
-headers = st.builds(
-    lambda src, dst, number, options: IP(src=src, dst=dst, id=number, options=[IPOption_NOP()] * options),
-    addresses,
-    addresses,
-    st.integers(0, 65535),
-    st.sampled_from([0, 0, 4, 40]),
-)
 segments = st.builds(UDP, sport=ports, dport=ports) | st.builds(TCP, sport=ports, dport=ports)
 packets = st.builds(
     lambda header, segment, payload: ethernet() / header / segment / payload, headers, segments, payloads
@@ -227,75 +217,6 @@ def test_spans_of_many_lengths_hash_as_each_does_alone() -> None:
     starts = np.random.default_rng(3).integers(0, 40_000, 400)
     alone = [hash_spans(data, starts[n : n + 1], lengths[n : n + 1])[0] for n in range(400)]
     assert hash_spans(data, starts, lengths).tolist() == alone
-
-
-LAYERS = st.sampled_from(
-    [
-        ethernet(),
-        ethernet(),
-        ethernet() / Dot1Q(vlan=5),
-        ethernet() / Dot1AD(vlan=7) / Dot1Q(vlan=5),
-        ethernet() / Dot1Q(vlan=1) / Dot1Q(vlan=2) / Dot1Q(vlan=3),
-    ]
-)
-ADDRESSES_6 = st.sampled_from(["2001:db8::1", "2001:db8::2", "fe80::1", "ff02::5"])
-EXTENSIONS = st.lists(
-    st.sampled_from([IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(), IPv6ExtHdrRouting(addresses=["2001:db8::3"])]),
-    max_size=3,
-    unique_by=type,  # tshark is asked for the first field of each kind
-)
-HEADERS_6 = st.builds(
-    lambda src, dst, extensions: reduce(truediv, extensions, IPv6(src=src, dst=dst)),
-    ADDRESSES_6,
-    ADDRESSES_6,
-    EXTENSIONS,
-)
-FRAGMENTS_6 = st.builds(
-    lambda header, offset: header / IPv6ExtHdrFragment(offset=offset, m=1), HEADERS_6, st.sampled_from([0, 0, 20])
-)
-FRAGMENTS = st.builds(
-    lambda src, dst, offset, more: IP(src=src, dst=dst, frag=offset, flags=more),
-    addresses,
-    addresses,
-    st.sampled_from([0, 0, 20]),
-    st.sampled_from(["", "MF", "DF"]),
-)
-NUMBERS = st.integers(0, 2**32 - 1)
-PORTS_OF_NO_PROTOCOL = st.integers(50_000, 51_000)
-DATAGRAMS = st.builds(UDP, sport=PORTS_OF_NO_PROTOCOL, dport=PORTS_OF_NO_PROTOCOL)
-SEGMENTS = st.builds(
-    TCP,
-    sport=PORTS_OF_NO_PROTOCOL,
-    dport=PORTS_OF_NO_PROTOCOL,
-    seq=NUMBERS,
-    ack=NUMBERS,
-    flags=st.integers(0, 0x1FF),
-    window=ports,
-    options=st.sampled_from([[], [("NOP", None)] * 2, [("Timestamp", (1, 2))], [("SAck", (1, 2, 3, 4))]]),
-)
-SIZES = st.sampled_from([0, 1, 2, 7, 8, 9, 40, 200, 1400])
-SNAPLENS = st.sampled_from([262_144, 262_144, 220])
-"""Whole frames, or cut within the payload; within the headers the golden captures are."""
-FRAMES = st.builds(
-    lambda lower, header, segment, size, seed, padding: (
-        bytes(lower / header / segment / Raw(random.Random(seed).randbytes(size))) + bytes(padding)
-    ),
-    LAYERS,
-    headers | HEADERS_6 | FRAGMENTS | FRAGMENTS_6,
-    DATAGRAMS | SEGMENTS,
-    SIZES,
-    st.integers(0, 5),
-    st.sampled_from([0, 0, 0, 6]),
-)
-
-
-@settings(parent=WITH_TSHARK, max_examples=6)
-@given(st.lists(FRAMES, min_size=40, max_size=80), SNAPLENS, st.sampled_from("<>"), st.sampled_from([1, 1000]))
-def test_frames_with_any_headers_are_read_as_tshark_reads_them(
-    tmp_path: Path, frames: list[bytes], snaplen: int, byte_order: str, tick_ns: int
-) -> None:
-    path = write_pcap(tmp_path / "x.pcap", timed(frames, step_ns=1_234_567), byte_order, tick_ns, snaplen)
-    assert differences(frames_of(read_columns(path)), read_with_tshark(path)[0]) == []
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20)

@@ -9,7 +9,7 @@ import pytest
 
 from captures.files.pcap import NotACapture, read_frames
 from captures.frames.columns import Columns, read_columns
-from tests.unit.captures.making import DATA, START_NS, capinfos, timed, udp_frame, write_pcap
+from tests.unit.captures.making import DATA, START_NS, timed, udp_frame, write_pcap
 
 FRAMES = timed([udp_frame(bytes([n]) * (n + 1)) for n in range(50)], step_ns=1_234_567)
 
@@ -28,16 +28,6 @@ def test_both_byte_orders_and_both_resolutions_give_the_same_frames(
     columns = read_columns(write_pcap(tmp_path / "x.pcap", FRAMES, byte_order, tick_ns))
     assert_same_frames(columns, tick_ns)
     assert columns.damage == ""
-
-
-@pytest.mark.parametrize("capture", sorted(DATA.glob("*.pcap")), ids=lambda path: path.stem)
-def test_a_real_capture_has_as_many_packets_as_capinfos_counts(capture: Path) -> None:
-    assert len(read_columns(capture)) == int(capinfos(capture, "-c"))
-
-
-@pytest.mark.parametrize("capture", sorted(DATA.glob("*.pcap")), ids=lambda path: path.stem)
-def test_a_real_capture_has_as_many_bytes_as_capinfos_counts(capture: Path) -> None:
-    assert read_columns(capture).wire_bytes.sum() == int(capinfos(capture, "-d"))
 
 
 def test_two_captures_of_the_same_packets_agree_to_the_microsecond() -> None:
@@ -62,7 +52,7 @@ def test_the_whole_packets_of_a_truncated_capture_are_read_and_the_rest_reported
     columns = read_columns(whole)
     assert len(columns) == len(FRAMES) - 1
     assert columns.damage == (
-        f"the record at byte {size - last_record} is cut short: {last_record - cut} bytes of it are there"
+        f"the record at byte {size - last_record} is incomplete: {last_record - cut} bytes of it are there"
     )
 
 
@@ -79,7 +69,7 @@ def test_a_record_of_impossible_length_ends_the_reading_and_is_reported(tmp_path
     )
 
 
-def test_frames_on_the_border_of_two_blocks_are_read_whole(tmp_path: Path) -> None:
+def test_frames_on_the_border_of_two_blocks_are_read_completely(tmp_path: Path) -> None:
     # Three blocks' worth, each frame with its number, of a length that divides no block.
     frames = timed([udp_frame(n.to_bytes(4, "big") * 353) for n in range(4000)])
     columns = read_columns(write_pcap(tmp_path / "x.pcap", frames))
@@ -100,10 +90,13 @@ def test_times_have_all_their_nanoseconds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (b"", "got 0 bytes, wanted a pcap header of 24"),
-        (b"\x1f\x8b\x08" + bytes(40), "got a compressed file, wanted a pcap or pcapng; unpack it first: gunzip -k"),
-        (b"PK\x03\x04" + bytes(40), "begins with 504b0304, wanted the magic number"),
-        (bytes.fromhex("4d3cb2a1020004000000000000000000000004006900 0000"), "link type 105, wanted 1"),
+        (b"", "not a complete pcap file: it ends at byte 0, within its header; expected at least 24 bytes"),
+        (
+            b"\x1f\x8b\x08" + bytes(40),
+            "expected a pcap or pcapng file, got a compressed one: unpack it first: gunzip -k",
+        ),
+        (b"PK\x03\x04" + bytes(40), r"is not a pcap or pcapng file \(it begins with 504b0304\)"),
+        (bytes.fromhex("4d3cb2a1020004000000000000000000000004006900 0000"), "link type 105, expected 1"),
     ],
 )
 def test_what_is_no_pcap_of_ethernet_is_refused_with_the_reason(tmp_path: Path, content: bytes, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from captures.files.tcpdump import READY_LINE, CaptureCounters, capture_command, parse_counters
+from captures.files.tcpdump_command import IN_BLOCKS, READY_LINE, CaptureCounters, capture_command, parse_counters
 from tests.unit.captures.making import DATA
 
 
@@ -78,6 +78,10 @@ def test_the_command_asks_for_every_packet_at_once_and_nanoseconds() -> None:
     assert command[command.index("-w") + 1] == "sender.pcap"
 
 
+def test_a_capture_in_blocks_does_not_ask_for_every_packet_at_once() -> None:
+    assert "--immediate-mode" not in capture_command("to-sender", "sender.pcap", delivery=IN_BLOCKS)
+
+
 def test_a_snapshot_length_of_zero_is_refused() -> None:
-    with pytest.raises(ValueError, match="snaplen_bytes for to-sender: got 0"):
+    with pytest.raises(ValueError, match="snaplen_bytes for to-sender: expected at least 1, got 0"):
         capture_command("to-sender", "sender.pcap", snaplen_bytes=0)

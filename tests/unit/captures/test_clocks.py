@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from captures.frames.columns import read_columns
+from captures.matches.bottleneck import Link
 from captures.matches.clocks import ClockRelation, relate, relate_clocks
 from captures.matches.matching import match_captures
-from captures.traces.bottleneck import Link
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, later, timed, udp_frame, write_pcap
 
 DELAY_NS = 40_000_000
@@ -243,7 +243,7 @@ def test_without_sizes_large_packets_before_small_ones_seem_to_be_one() -> None:
     assert seeing is not None and seeing.drift_ppm == pytest.approx(0, abs=0.5)
 
 
-def test_where_time_and_size_cannot_be_told_apart_the_uncertainty_says_so() -> None:
+def test_where_time_and_size_cannot_be_distinguished_the_uncertainty_says_so() -> None:
     departed = START_NS + np.arange(1000) * 10_000_000
     sizes = np.linspace(1500, 60, 1000).astype(np.int64)
     arrived = departed + DELAY_NS + (8e9 * sizes / RATE_BPS).astype(np.int64)
@@ -266,6 +266,6 @@ def test_two_packets_are_too_few_to_know_the_drift_from() -> None:
     assert found.drift_uncertainty_ppm > 900
 
 
-def test_delays_that_are_told_too_long_make_the_offset_less_certain() -> None:
+def test_delays_that_are_given_too_long_make_the_offset_less_certain() -> None:
     found = related(offset_ns=0, drift_ppm=0, least_delays_ns=(DELAY_NS, DELAY_NS + 20_000_000))
     assert abs(offset_at_start(found)) < (found.offset_uncertainty_ns or 0) < 15_000_000

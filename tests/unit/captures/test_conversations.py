@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from captures.conversations import MOST_PORTS, Known, NoTransfer, flows_of, other_talks, own_talks, propose_session
 from captures.frames.columns import Columns, read_columns
+from captures.session.conversations import (
+    MOST_PORTS,
+    Known,
+    NoTransfer,
+    flows_of,
+    other_talks,
+    own_talks,
+    propose_session,
+)
 from tests.unit.captures.making import GROUP, RECEIVER, SENDER, flip, tcp_frame, timed, udp_frame, write_pcap
 
 BULK, REPLY = bytes(1000), bytes(20)
@@ -62,7 +70,7 @@ def test_another_group_on_another_port_is_not(tmp_path: Path) -> None:
 
 
 def test_a_group_that_nobody_answers_has_no_receiver_that_can_be_seen(tmp_path: Path) -> None:
-    with pytest.raises(NoTransfer, match=f"sends to the group {GROUP} and nobody answers.*--receiver"):
+    with pytest.raises(NoTransfer, match=f"sends to the group {GROUP}, and no host answers.*--receiver"):
         propose_session([captured(tmp_path, udp_frame(BULK, destination=GROUP))])
 
 
@@ -87,7 +95,7 @@ def test_flows_are_counted_by_addresses_and_ports(tmp_path: Path) -> None:
 
 
 def test_a_capture_without_udp_and_tcp_has_no_transfer(tmp_path: Path) -> None:
-    with pytest.raises(NoTransfer, match="got no UDP or TCP packet"):
+    with pytest.raises(NoTransfer, match="no UDP or TCP packets"):
         propose_session([captured(tmp_path, bytes(60))])
 
 
@@ -126,14 +134,14 @@ def test_ports_that_are_known_choose_the_talk(tmp_path: Path) -> None:
 
 
 def test_what_nobody_says_is_refused_with_what_there_is(tmp_path: Path) -> None:
-    there = r"got no packet on UDP 9; there is UDP 5222 between 10\.77\.0\.1 and 10\.77\.0\.2 \(2 packets\)"
+    there = r"no packets on UDP 9; captured: UDP 5222 between 10\.77\.0\.1 and 10\.77\.0\.2 \(2 packets\)"
     columns = captured(tmp_path, *[udp_frame(BULK)] * 2)
     with pytest.raises(NoTransfer, match=there):
         propose_session([columns, columns], Known(udp_ports=(9,)))
 
 
 def test_captures_without_a_frame_say_so(tmp_path: Path) -> None:
-    with pytest.raises(NoTransfer, match="got no frame at all"):
+    with pytest.raises(NoTransfer, match="no frames"):
         propose_session([captured(tmp_path)])
 
 

@@ -12,7 +12,7 @@ from scapy.packet import Packet, Raw
 from agents.bundle import custody
 from agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp
 from agents.bundle.eid import Eid
-from captures.protocols import custody_layer as layer
+from captures.scapy_layers import bundle as layer
 
 modest = settings(max_examples=150, deadline=None)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from captures.frames.columns import Columns, read_columns
-from captures.one_side import one_side
+from captures.inspection.one_side import one_side
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, later, timed, udp_frame, write_pcap
 
 DATA = timed([udp_frame(bytes(1000))] * 11)
@@ -36,23 +36,23 @@ def test_at_the_receiver_the_round_trip_is_added_and_said(tmp_path: Path) -> Non
 def test_at_the_receiver_without_a_delay_there_is_no_session(tmp_path: Path) -> None:
     found = one_side(captured(tmp_path, *DATA), SESSION, "receiver", 10_000, None)
     assert found.session_s is found.goodput_bps is found.round_trip_added_s is None
-    assert "needs --delay" in found.notes[1]
+    assert "unknown without --delay" in found.notes[1]
 
 
 @pytest.mark.parametrize(
-    ("frames", "said"),
+    ("frames", "note"),
     [
-        ([*DATA, *REPLY, *later(DATA[:1], 30_000_000)], "the sender spoke last"),
-        ([*later(REPLY, -30_000_000), *DATA, *REPLY], "the receiver spoke first"),
+        ([*DATA, *REPLY, *later(DATA[:1], 30_000_000)], "the sender sent the last one"),
+        ([*later(REPLY, -30_000_000), *DATA, *REPLY], "the receiver sent the first packet"),
         (
             [*later(REPLY, -30_000_000), *DATA],
-            "the receiver spoke first and the sender spoke last",
+            "the receiver sent the first packet and the sender sent the last one",
         ),
     ],
 )
-def test_where_the_round_trip_is_too_much_it_says_so(tmp_path: Path, frames: list[Timed], said: str) -> None:
+def test_where_the_round_trip_is_too_much_it_says_so(tmp_path: Path, frames: list[Timed], note: str) -> None:
     found = one_side(captured(tmp_path, *frames), SESSION, "receiver", None, OWD_NS)
-    assert found.notes[2] == f"{said}: the session was shorter than that, by up to the round trip"
+    assert found.notes[2] == f"{note}: the session was shorter than stated, by up to the round trip"
 
 
 def test_packets_and_bytes_are_by_who_sent_them(tmp_path: Path) -> None:
@@ -68,15 +68,15 @@ def test_a_capture_without_the_session_has_no_times_and_says_so(tmp_path: Path) 
     assert "no packet of the session" in found.notes[1]
 
 
-def test_damage_is_told(tmp_path: Path) -> None:
+def test_damage_is_reported(tmp_path: Path) -> None:
     path = write_pcap(tmp_path / "cut.pcap", DATA)
     path.write_bytes(path.read_bytes()[:-1])
     found = one_side(read_columns(path), SESSION, "sender", 10_000, None)
-    assert "is cut short" in found.suspect[0]
+    assert "is incomplete" in found.suspect[0]
     assert found.goodput_bps is not None
 
 
-def test_frames_that_no_link_carries_are_told(tmp_path: Path) -> None:
+def test_frames_that_no_link_carries_are_reported(tmp_path: Path) -> None:
     found = one_side(captured(tmp_path, *timed([udp_frame(bytes(1473))])), SESSION, "sender", None, None)
     assert "is segmentation offload on?" in found.suspect[0]
     assert one_side(captured(tmp_path, *DATA), SESSION, "sender", None, None).suspect == []
@@ -84,7 +84,7 @@ def test_frames_that_no_link_carries_are_told(tmp_path: Path) -> None:
 
 def test_a_file_that_is_larger_than_what_was_sent_is_suspect_and_has_no_goodput(tmp_path: Path) -> None:
     found = one_side(captured(tmp_path, *DATA, *REPLY), SESSION, "sender", 12_000, None)
-    assert found.suspect[0].startswith("the sender sent 11462 bytes in all, of a file of 12000 bytes")
+    assert found.suspect[0].startswith("11462 bytes in total were sent by the sender, of a file of 12000 bytes")
     assert found.goodput_bps is found.goodput_seen_bps is None
 
 
@@ -95,11 +95,11 @@ def test_so_is_one_of_which_the_messages_carry_less(tmp_path: Path) -> None:
 
 def test_so_is_a_rate_that_was_exceeded_behind_the_channel(tmp_path: Path) -> None:
     columns = captured(tmp_path, *DATA)
-    assert "its rate is another" in one_side(columns, SESSION, "receiver", None, OWD_NS, 1e6).suspect[0]
+    assert "the rate is wrong" in one_side(columns, SESSION, "receiver", None, OWD_NS, 1e6).suspect[0]
     assert one_side(columns, SESSION, "receiver", None, OWD_NS, 1e7).suspect == []
     assert one_side(columns, SESSION, "sender", None, OWD_NS, 1e6).suspect == []
 
 
-def test_efficiency_is_of_the_rate_that_is_told(tmp_path: Path) -> None:
+def test_efficiency_is_of_the_rate_that_is_given(tmp_path: Path) -> None:
     found = one_side(captured(tmp_path, *DATA, *REPLY), SESSION, "sender", 10_000, None, 1e7)
     assert found.efficiency == pytest.approx(0.4)

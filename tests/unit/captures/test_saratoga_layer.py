@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,10 @@ from scapy.packet import Packet, Raw
 
 from agents.saratoga import version0, version1
 from agents.saratoga.packets import Data, Metadata, Request, Status, name_octets
-from captures.protocols import saratoga_layer as layer
+from captures.scapy_layers import saratoga as layer
 from tests.unit.agents.saratoga_channel import lose_at_random, transfer
 from tests.unit.agents.saratoga_examples import version_0_packets, version_1_packets
+from tests.unit.captures.making import ethernet
 
 modest = settings(max_examples=150, deadline=None)
 
@@ -196,7 +195,7 @@ def test_a_udp_packet_of_its_port_is_dissected(version: int, port: int, ports: s
     udp = UDP(sport=1, dport=1)
     udp.setfieldval(ports, port)
 
-    frame = Ether(bytes(Ether() / IP() / udp / inner))
+    frame = Ether(bytes(ethernet() / IP() / udp / inner))
 
     assert frame[type(inner)].offset == 7
     assert Raw not in frame
@@ -205,13 +204,13 @@ def test_a_udp_packet_of_its_port_is_dissected(version: int, port: int, ports: s
 @modest
 @given(st.binary(max_size=60))
 def test_no_datagram_breaks_the_dissection_of_a_frame(datagram: bytes) -> None:
-    frame = bytes(Ether() / IP() / UDP(sport=7542, dport=7542) / Raw(datagram))
+    frame = bytes(ethernet() / IP() / UDP(sport=7542, dport=7542) / Raw(datagram))
 
     assert bytes(Ether(frame)) == frame
 
 
 def test_what_is_cut_short_stays_raw() -> None:
-    frame = Ether(bytes(Ether() / IP() / UDP(sport=7542, dport=7542) / Raw(bytes.fromhex("2300000000"))))
+    frame = Ether(bytes(ethernet() / IP() / UDP(sport=7542, dport=7542) / Raw(bytes.fromhex("2300000000"))))
 
     assert Raw in frame
     assert layer.SaratogaData not in frame
@@ -225,11 +224,3 @@ def test_holes_are_shown_as_ranges() -> None:
     shown = layer.SaratogaStatus(holes=[(1000, 2000), (5000, 6000)]).show(dump=True)
 
     assert "1000-2000, 5000-6000" in str(shown)
-
-
-def test_nobody_who_does_not_ask_for_it_loads_scapy() -> None:
-    code = "import captures.summary, captures.matches.matching, captures.files.pcap, sys; print('scapy' in sys.modules)"
-
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-
-    assert said == "False\n"

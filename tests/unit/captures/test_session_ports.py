@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from captures.conversations import Known
-from captures.ports import ANY, are_among, bounds, is_among, port_text
 from captures.protocols.dissector import parse_dissector
-from captures.session import Session, summary_filter
+from captures.session.conversations import Known
+from captures.session.ports import ANY, are_among, bounds, is_among, port_text
+from captures.session.session import Session, summary_filter
 from tests.unit.captures.making import RECEIVER, SENDER
 
 RANGED = Session(sender_address=SENDER, receiver_address=RECEIVER, udp_ports=(5000, "6000-6999"))
@@ -25,7 +25,7 @@ def test_a_range_has_its_ends_and_what_is_between_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("wrong", ["6999-6000", "0-10", "6000-70000", "6000-", "any", "-1"])
 def test_what_is_no_range_of_ports_is_refused(wrong: str) -> None:
-    with pytest.raises(ValueError, match="wanted a port from 1 to 65535, or a range"):
+    with pytest.raises(ValueError, match="expected a port from 1 to 65535, or a range"):
         bounds(wrong)
     with pytest.raises(ValidationError):
         Session(sender_address=SENDER, receiver_address=RECEIVER, udp_ports=(wrong,))
@@ -45,7 +45,7 @@ def test_any_port_is_in_words_what_it_is() -> None:
     assert port_text("UDP", 69) == "UDP 69"
 
 
-def test_a_dissector_is_told_the_range_and_then_the_ports_that_are_named() -> None:
+def test_a_dissector_is_given_the_range_and_then_the_ports_that_are_named() -> None:
     options = parse_dissector(["-d", "udp.port==6500,ltp"]).options(RANGED, [])
 
     assert options == ["-d", "udp.port==6000-6999,ltp", "-d", "udp.port==5000,ltp", "-d", "udp.port==6500,ltp"]

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from pathlib import Path
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.frames.columns import read_columns
-from captures.protocols.coverage import Coverage
-from captures.protocols.messages import Message, messages
-from captures.protocols.termination import last_new_data, left_out_text, termination_lines, termination_start, thinned
-from tests.unit.captures.making import SESSION, timed, write_pcap
-from tests.unit.captures.test_messages import CFDP, CFDP_RUN
+from captures.protocols.messages import Message
+from captures.protocols.readers.coverage import Coverage
+from captures.protocols.termination import last_new_data, left_out_text, termination_start, thinned
 
 modest = settings(max_examples=100, deadline=None)
 
 
-def said(*names: str) -> list[Message]:
+def content(*names: str) -> list[Message]:
     """Messages by name; "data N" carries the bytes of the N-th thousand, "?" some that are not placed."""
     found = []
     for place, name in enumerate(names):
@@ -42,7 +35,7 @@ def said(*names: str) -> list[Message]:
 
 
 def test_it_begins_some_messages_before_the_last_new_data() -> None:
-    found = said("data 0", "data 1", "data 2", "data 3", "EOF", "NAK", "data 1", "data 3")
+    found = content("data 0", "data 1", "data 2", "data 3", "EOF", "NAK", "data 1", "data 3")
 
     assert last_new_data(found) == 3
     assert termination_start(found, lead=2) == 1
@@ -50,28 +43,28 @@ def test_it_begins_some_messages_before_the_last_new_data() -> None:
 
 
 def test_where_nothing_is_placed_the_last_long_message_counts() -> None:
-    assert last_new_data(said("?", "?", "? short", "ACK", "? short")) == 1
+    assert last_new_data(content("?", "?", "? short", "ACK", "? short")) == 1
 
 
 def test_without_any_data_the_last_messages_are_the_end() -> None:
-    assert last_new_data(said("EOF", "ACK")) is None
-    assert termination_start(said("EOF", "ACK", "EOF"), lead=2) == 1
+    assert last_new_data(content("EOF", "ACK")) is None
+    assert termination_start(content("EOF", "ACK", "EOF"), lead=2) == 1
 
 
 def test_those_after_the_first_few_that_are_alike_are_left_out() -> None:
-    found = said(*["FLUSH"] * 9, "ACK", *["FLUSH"] * 4)
+    found = content(*["FLUSH"] * 9, "ACK", *["FLUSH"] * 4)
 
     assert thinned(found, alike=2) == [0, 1, tuple(range(2, 9)), 9, tuple(range(10, 13)), 13]
 
 
 def test_one_alone_is_not_left_out() -> None:
-    assert thinned(said("FLUSH", "FLUSH", "ACK"), alike=1) == [0, 1, 2]
+    assert thinned(content("FLUSH", "FLUSH", "ACK"), alike=1) == [0, 1, 2]
 
 
 @modest
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=300), st.integers(1, 8), st.integers(20, 60))
 def test_each_message_is_shown_or_left_out_once_and_few_are_shown(names: list[str], alike: int, most: int) -> None:
-    steps = thinned(said(*names), alike, most)
+    steps = thinned(content(*names), alike, most)
 
     indices = [index for step in steps for index in ([step] if isinstance(step, int) else step)]
     assert indices == list(range(len(names)))
@@ -80,30 +73,9 @@ def test_each_message_is_shown_or_left_out_once_and_few_are_shown(names: list[st
 
 
 def test_what_is_left_out_is_said_in_words() -> None:
-    assert left_out_text(said("FLUSH", "CC", "FLUSH")) == "3 more like these: 2 FLUSH, 1 CC"
-    assert left_out_text(said("FLUSH", "FLUSH")) == "2 more like these: FLUSH"
-    assert left_out_text(said("FLUSH")) == "1 more like this: FLUSH"
-
-
-def lines(tmp_path: Path, frames: Sequence[bytes], **more: int) -> list[str]:
-    columns = read_columns(write_pcap(tmp_path / "x.pcap", timed(frames)))
-    return termination_lines(columns, messages(columns, SESSION, CFDP), **more)
-
-
-def test_lines_are_those_of_tcpdump_and_the_name_of_the_message(tmp_path: Path) -> None:
-    printed = lines(tmp_path, CFDP_RUN, lead=0)
-
-    assert printed[0] == ("22:13:20.003000 IP 10.77.0.1.40000 > 10.77.0.2.5222: UDP, length 514  data: bytes 2000-2499")
-    assert printed[2].endswith("IP 10.77.0.2.40000 > 10.77.0.1.5222: UDP, length 13  ACK of EOF")
-    assert len(printed) == 7
-    assert all(re.match(r"\d\d:\d\d:\d\d\.\d{6} IP ", line) for line in printed)
-
-
-def test_a_flood_is_cut_short_and_counted(tmp_path: Path) -> None:
-    printed = lines(tmp_path, [*CFDP_RUN, *[CFDP_RUN[-1]] * 50], lead=0, alike=3)
-
-    assert "... 47 more like these: ACK of Finished" in printed
-    assert len(printed) == 11
+    assert left_out_text(content("FLUSH", "CC", "FLUSH")) == "3 more like these: 2 FLUSH, 1 CC"
+    assert left_out_text(content("FLUSH", "FLUSH")) == "2 more like these: FLUSH"
+    assert left_out_text(content("FLUSH")) == "1 more like this: FLUSH"
 
 
 @modest

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
 
-from emulator.channel import ChannelSpec
+from emulator.channel.spec import ChannelSpec
 from emulator.faults import ChannelRefused, PortRefused
 from emulator.service.emulator import Emulator
 from emulator.service.server import EmulatorServer
@@ -35,6 +35,8 @@ class RememberingEmulator(Emulator):
 
     def __init__(self) -> None:
         self.channel = CHANNEL
+        self.described: dict[str, Any] = {}
+        """The channel that `describe` returns instead of the real one, if any."""
         self.made: list[str] = []
         self.cleared = Event()
         self.certifying = Event()
@@ -62,7 +64,7 @@ class RememberingEmulator(Emulator):
         return self.channel.to_wire()
 
     def describe(self) -> Any:
-        return self.channel.to_wire()
+        return self.described or self.channel.to_wire()
 
     def clear(self) -> bool:
         self.made.append("clear")

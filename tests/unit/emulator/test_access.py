@@ -11,9 +11,9 @@ from xmlrpc.client import Fault, ServerProxy
 
 import pytest
 
-from emulator.client import EmulatorClient
 from emulator.faults import LeaseHeld, LeaseLost, NotAllowed
 from emulator.service.access import Credentials, credentials_of, read_token
+from emulator.service.client import EmulatorClient
 from emulator.service.methods import CHANGING, READING
 from tests.unit.emulator.served import CHANGES, CHANNEL, OTHER_CHANNEL, RememberingEmulator, served
 
@@ -61,7 +61,7 @@ def test_a_token_is_read_without_its_line_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o610])
 def test_a_token_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
-    with pytest.raises(ValueError, match=f"got mode {mode:04o}, .*: chmod 600 "):
+    with pytest.raises(ValueError, match=rf"others may read it \(mode {mode:04o}\).*: chmod 600 "):
         read_token(token_file(tmp_path, TOKEN, mode))
 
 
@@ -75,7 +75,7 @@ def test_a_token_that_systemd_guards_is_read_whatever_its_group_bits(
 
 @pytest.mark.parametrize("content", ["", "fifteen-letters", "sixteen letters!", "sechzehn-Zeichenß", "a" * 16 + "\nb"])
 def test_what_is_no_token_is_refused(tmp_path: Path, content: str) -> None:
-    with pytest.raises(ValueError, match="wanted one line of 16 to 1000 ASCII characters"):
+    with pytest.raises(ValueError, match="expected one line of 16 to 1000 ASCII characters"):
         read_token(token_file(tmp_path, content))
 
 
@@ -197,7 +197,7 @@ def test_a_client_with_a_lease_has_the_emulator_to_itself(address: str) -> None:
     own, other = (EmulatorClient(f"http://{address}", timeout_s=5, token=TOKEN) for _ in range(2))
     own.lease("night", 10)
 
-    with pytest.raises(LeaseHeld, match=r"night has it for \d+\.\d s"):
+    with pytest.raises(LeaseHeld, match=r"night holds it for \d+\.\d s"):
         other.configure(OTHER_CHANNEL)
     with pytest.raises(LeaseHeld, match="night"):
         other.lease("day", 10)
@@ -209,12 +209,12 @@ def test_a_client_with_a_lease_has_the_emulator_to_itself(address: str) -> None:
     assert other.configure(OTHER_CHANNEL) == OTHER_CHANNEL
 
 
-def test_a_client_whose_lease_expired_is_told(address: str, emulator: RememberingEmulator) -> None:
+def test_a_client_whose_lease_expired_is_reported(address: str, emulator: RememberingEmulator) -> None:
     client = EmulatorClient(f"http://{address}", timeout_s=5, token=TOKEN)
     client.lease("night", 0.1)
     assert emulator.cleared.wait(5)
 
-    with pytest.raises(LeaseLost, match="nobody holds one"):
+    with pytest.raises(LeaseLost, match="no client holds one"):
         client.configure(OTHER_CHANNEL)
     with pytest.raises(LeaseLost):
         client.renew(10)
@@ -235,7 +235,7 @@ def test_a_client_without_a_lease_has_none_to_renew(address: str) -> None:
         EmulatorClient(f"http://{address}", token=TOKEN).renew(10)
 
 
-def test_a_client_with_a_wrong_token_is_told(address: str, emulator: RememberingEmulator) -> None:
+def test_a_client_with_a_wrong_token_is_reported(address: str, emulator: RememberingEmulator) -> None:
     with pytest.raises(NotAllowed, match="got a wrong one"):
         EmulatorClient(f"http://{address}", token="wrong-horse-battery").clear()
     with pytest.raises(NotAllowed, match="got none"):

@@ -31,5 +31,5 @@ def test_without_an_mtu_a_frame_may_have_any_length() -> None:
 
 
 def test_a_negative_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="admission: queue_ns: got -1, wanted 0 or more"):
+    with pytest.raises(ValueError, match="admission: queue_ns: expected 0 or more, got -1"):
         Admission(None, -1, 1)

@@ -12,14 +12,14 @@ import pytest
 from emulator.certification.certificate import Certificate, Check, CheckVerdict, power_text
 from emulator.certification.expectations import Expectations
 from emulator.certification.judging import RATE_ERROR, RATE_TOLERANCE, Judges
-from emulator.certification.measures import Count
 from emulator.certification.power import wrong_share
-from emulator.channel import ChannelSpec, LinkSpec
-from emulator.impairments import GilbertElliott, Jitter
+from emulator.certification.probe_statistics import Count
+from emulator.channel.impairments import GilbertElliott, Jitter
+from emulator.channel.spec import ChannelSpec, LinkSpec
 
 ALPHA = 0.001
 OK = Check("forward", "rate, bit/s", "ok", 10e6, 10_000_010.0, 9_990_000.0, 10_010_000.0, 50, "", 9.99e6, 10.01e6, 0.99)
-FAILED = Check("reverse", "depth of the queue, packets", "failed", 10.0, 9.0, 9.0, 9.0, 1, "not as asked")
+FAILED = Check("reverse", "depth of the queue, packets", "failed", 10.0, 9.0, 9.0, 9.0, 1, "not as specified")
 NOT_MEASURED = Check("reverse", "changes with time", "not measured", reason="only the first step is")
 
 
@@ -47,7 +47,7 @@ def test_the_verdict_is_that_of_the_worst_check(checks: tuple[Check, ...], verdi
 
 def test_a_failed_check_is_a_suspicion_in_words() -> None:
     assert certificate(OK, NOT_MEASURED, FAILED).suspicion() == [
-        "reverse: depth of the queue, packets: asked 10, measured 9 (between 9 and 9): not as asked"
+        "reverse: depth of the queue, packets: specified 10, measured 9 (between 9 and 9): not as specified"
     ]
 
 
@@ -65,7 +65,7 @@ def test_a_certificate_comes_back_from_xml_rpc_as_it_was() -> None:
 
 
 def test_a_certificate_with_other_keys_is_refused() -> None:
-    with pytest.raises(ValueError, match="certificate: got the keys"):
+    with pytest.raises(ValueError, match="certificate: expected the keys"):
         Certificate.from_wire(certificate().to_wire() | {"more": 1})
 
 

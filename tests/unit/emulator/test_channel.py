@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from emulator.channel import ChannelSpec, LinkSpec, Step, Timeline
+from emulator.channel.impairments import FourState, GilbertElliott, Jitter, Pattern, Reordering
+from emulator.channel.spec import ChannelSpec, LinkSpec, Step, Timeline
+from emulator.channel.text import LARGEST_BIT_ERROR_RATE, LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
 from emulator.faults import InvalidChannel
-from emulator.impairments import FourState, GilbertElliott, Jitter, Pattern, Reordering
-from emulator.written import LARGEST_BIT_ERROR_RATE, LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
 
 
 def made(kind: Any, **fields: Any) -> Any:
@@ -128,8 +128,8 @@ def test_a_step_takes_away_what_it_calls_none() -> None:
     ("timeline", "wanted"),
     [
         ({"steps": []}, "at least 1"),
-        ({"steps": [{"at": "2 s"}, {"at": "1 s"}]}, "rising order"),
-        ({"steps": [{"at": "2 s"}], "loop_after": "2 s"}, "behind the last step"),
+        ({"steps": [{"at": "2 s"}, {"at": "1 s"}]}, "increasing order"),
+        ({"steps": [{"at": "2 s"}], "loop_after": "2 s"}, "later than the last step"),
         ({"steps": [{"at": 2}]}, "with one of the units"),
         ({"steps": [{"at": "1 s", "forward": {"up": False, "while_down": "hold"}}]}, "a later step that ends"),
     ],
@@ -141,7 +141,7 @@ def test_a_timeline_that_makes_no_sense_is_refused(timeline: Any, wanted: str) -
 
 def test_a_bypass_has_no_links() -> None:
     assert ChannelSpec.from_wire({"bypass": True}).bypass
-    with pytest.raises(InvalidChannel, match="either bypass or links"):
+    with pytest.raises(InvalidChannel, match="bypass without links"):
         ChannelSpec.from_wire({"bypass": True, "forward": {"delay": "1 ms"}})
 
 
@@ -155,11 +155,11 @@ def test_a_bypass_has_no_links() -> None:
         ({"jitter": {"amount": "3 s"}}, "at most 2.147483647 s"),
         ({"loss": {"model": "gilbert_elliott", "mean_rate": 0.9, "burst_packets": 2}}, "bursts of 9 packets at least"),
         ({"loss": {"model": "four_state", "p13": 0.9, "p31": 0.5, "p14": 0.2}}, "p13 \\+ p14"),
-        ({"pattern": {"packets": [2, 1]}}, "rising order"),
+        ({"pattern": {"packets": [2, 1]}}, "increasing order"),
         ({"pattern": {}}, "either packets or bits"),
         (
             {"packet_error_rate": 0.1, "error_effect": "drop", "loss": {"model": "four_state", "p13": 0.1, "p31": 0.1}},
-            "one by one .* or in bursts",
+            "single losses .* or losses in bursts",
         ),
     ],
 )
@@ -171,41 +171,41 @@ def test_a_link_that_contradicts_itself_is_refused(link: Any, wanted: str) -> No
 @pytest.mark.parametrize(
     ("wire", "told"),
     [
-        ({"forward": {"delay": "25 h"}}, "forward.delay: got '25 h', wanted at most 24 h"),
-        ({"forward": {"rate": "7 bit/s"}}, "forward.rate: got '7 bit/s', wanted at least 8 bit/s"),
-        ({"forward": {"mtu": "10 B"}}, "forward.mtu: got '10 B', wanted at least 68 B"),
-        ({"forward": {"up": "nope"}}, "forward.up: got 'nope', wanted true or false"),
-        ({"forward": {"queue": "0 B", "rate": "1 kbit/s"}}, "forward.queue: got '0 B', wanted at least 1 B"),
-        ({"forward": {"loss": {"mean_rate": 0.1}}}, "wanted model: gilbert_elliott or four_state"),
-        ({"forward": {"loss": {"model": "x"}}}, "forward.loss.model: got 'x', wanted gilbert_elliott or four_state"),
+        ({"forward": {"delay": "25 h"}}, "forward.delay: got '25 h', expected at most 24 h"),
+        ({"forward": {"rate": "7 bit/s"}}, "forward.rate: got '7 bit/s', expected at least 8 bit/s"),
+        ({"forward": {"mtu": "10 B"}}, "forward.mtu: got '10 B', expected at least 68 B"),
+        ({"forward": {"up": "nope"}}, "forward.up: got 'nope', expected true or false"),
+        ({"forward": {"queue": "0 B", "rate": "1 kbit/s"}}, "forward.queue: got '0 B', expected at least 1 B"),
+        ({"forward": {"loss": {"mean_rate": 0.1}}}, "expected model: gilbert_elliott or four_state"),
+        ({"forward": {"loss": {"model": "x"}}}, "forward.loss.model: got 'x', expected gilbert_elliott or four_state"),
         (
             {"forward": {"loss": {"model": "four_state", "p13": 0.1}}},
-            "forward.loss.p31: got nothing, wanted a value: p13 and p31 must be there",
+            "forward.loss.p31: is missing; add it (required: p13, p31)",
         ),
         (
             {"forward": {"loss": {"model": "gilbert_elliott", "mean_rate": 0.1, "burst_packets": 2, "x": 1}}},
-            "forward.loss.x: got 1, wanted no such key but model, mean_rate, burst_packets",
+            "forward.loss.x: is not a known key; known: model, mean_rate, burst_packets",
         ),
         (
             {"forward": {"jitter": {"amount": "1 ms", "x": 1}}},
-            "forward.jitter.x: got 1, wanted no such key but amount, distribution, table",
+            "forward.jitter.x: is not a known key; known: amount, distribution, table",
         ),
-        ({"forward": {"pattern": {"bits": [1], "x": 1}}}, "wanted no such key but packets, bits"),
-        ({"timeline": {"steps": [{"at": "1 s"}], "x": 1}}, "timeline.x: got 1, wanted no such key but steps"),
-        ({"timeline": {"steps": [{}]}}, "timeline.steps.0.at: got nothing, wanted a value: at must be there"),
-        ({"timeline": {"steps": [{"at": "9000 h"}]}}, "timeline.steps.0.at: got '9000 h', wanted at most 366 days"),
-        (5, "channel: got 5, wanted keys and values: both, forward, reverse, timeline, bypass"),
-        ({"both": 5}, "both: got 5, wanted the keys of a link: delay, "),
+        ({"forward": {"pattern": {"bits": [1], "x": 1}}}, "is not a known key; known: packets, bits"),
+        ({"timeline": {"steps": [{"at": "1 s"}], "x": 1}}, "timeline.x: is not a known key; known: steps"),
+        ({"timeline": {"steps": [{}]}}, "timeline.steps[0].at: is missing; add it (required: at)"),
+        ({"timeline": {"steps": [{"at": "9000 h"}]}}, "timeline.steps[0].at: got '9000 h', expected at most 366 days"),
+        (5, "channel: got 5, expected keys and values: both, forward, reverse, timeline, bypass"),
+        ({"both": 5}, "both: got 5, expected the keys of a link: delay, "),
     ],
 )
-def test_a_mistake_is_told_in_the_words_in_which_values_are_written(wire: Any, told: str) -> None:
+def test_a_mistake_is_reported_in_the_words_in_which_values_are_written(wire: Any, told: str) -> None:
     with pytest.raises(InvalidChannel) as refusal:
         ChannelSpec.from_wire(wire)
     assert told in str(refusal.value)
 
 
-def test_a_mistake_in_a_queue_is_told_for_the_queue() -> None:
-    with pytest.raises(InvalidChannel, match=r"^forward\.queue: got '5 KB', wanted a number with one of the units"):
+def test_a_mistake_in_a_queue_is_reported_for_the_queue() -> None:
+    with pytest.raises(InvalidChannel, match=r"^forward\.queue: got '5 KB', expected a number with one of the units"):
         ChannelSpec.from_wire({"forward": {"rate": "1 Mbit/s", "queue": "5 KB"}})
 
 
@@ -265,25 +265,29 @@ def test_any_impairment_of_one_direction_impairs_the_channel(field: Any) -> None
         ("seed", -1),
         ("seed", 0.5),
         ("seed", LARGEST_SEED + 1),
-        ("delay_ns", 1),
-        ("wormhole", 1e-6),
     ],
 )
 def test_what_is_no_link_is_refused_by_name(field: str, value: object) -> None:
-    with pytest.raises(InvalidChannel, match=rf"^reverse\.{field}: got .*, wanted "):
+    with pytest.raises(InvalidChannel, match=rf"^reverse\.{field}: got .*, expected "):
         ChannelSpec.from_wire({"reverse": {field: value}})
+
+
+@pytest.mark.parametrize("field", ["delay_ns", "wormhole"])
+def test_an_unknown_key_of_a_link_is_refused_by_name(field: str) -> None:
+    with pytest.raises(InvalidChannel, match=rf"^reverse\.{field}: is not a known key; "):
+        ChannelSpec.from_wire({"reverse": {field: 1}})
 
 
 @pytest.mark.parametrize(
     "wire", [None, 5, "25 ms", [], [{}], {"forward": 5}, {"forward": None}, {"sideways": {}}, {5: {}}]
 )
 def test_what_is_no_channel_is_refused(wire: object) -> None:
-    with pytest.raises(InvalidChannel, match="got"):
+    with pytest.raises(InvalidChannel, match=r"got|is not a known key"):
         ChannelSpec.from_wire(wire)
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
-    with pytest.raises(InvalidChannel, match=r"forward\.delay.*; reverse\.rate"):
+def test_all_that_is_wrong_is_reported_at_once() -> None:
+    with pytest.raises(InvalidChannel, match=r"forward\.delay.*\nreverse\.rate"):
         ChannelSpec.from_wire({"forward": {"delay": -1}, "reverse": {"rate": -1}})
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator.kernel import compile
-from emulator.kernel.bpf import BpfError, BpfObject
+from emulator.kernel.bpf import compile
+from emulator.kernel.bpf.digests import is_stale
+from emulator.kernel.bpf.loading import BpfError, BpfObject
 from tests.conftest import require_command
 
 SOURCE = 'int one(void) { return 1; }\nchar _license[] __attribute__((section("license"))) = "GPL";\n'
@@ -36,6 +37,15 @@ def test_a_changed_source_is_compiled_again(source: Path) -> None:
     assert compile.compile_program(source).read_bytes() != first
 
 
+def test_the_object_of_a_source_is_the_same_in_every_directory(source: Path, tmp_path: Path) -> None:
+    require_command("clang")
+    other = tmp_path / "another" / source.name
+    other.parent.mkdir()
+    other.write_text(SOURCE)
+
+    assert compile.compile_program(source).read_bytes() == compile.compile_program(other).read_bytes()
+
+
 def test_a_source_that_is_wrong_is_quoted_and_leaves_no_object(source: Path) -> None:
     require_command("clang")
     source.write_text("nonsense")
@@ -56,10 +66,27 @@ def test_a_missing_header_is_a_missing_package(source: Path) -> None:
 def test_a_missing_compiler_is_named(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
 
-    with pytest.raises(compile.CompileError, match="clang is not there; next: make setup"):
+    with pytest.raises(compile.CompileError, match="clang is not installed; next: make setup"):
         compile.compile_program(source)
 
 
 def test_a_program_that_was_not_compiled_is_refused_with_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(BpfError, match=r"absent.bpf.o: no such file; next: make setup"):
         BpfObject(tmp_path / "absent.bpf.o")
+
+
+def test_an_object_of_an_older_source_is_refused_with_the_next_step(source: Path) -> None:
+    require_command("clang")
+    compiled = compile.compile_program(source)
+    source.write_text(SOURCE.replace("return 1", "return 2"))
+
+    with pytest.raises(BpfError, match=r"one\.bpf\.o: was compiled from an older version of its source; next: make"):
+        BpfObject(compiled)
+
+
+def test_an_object_without_its_source_is_not_refused_for_its_age(source: Path) -> None:
+    require_command("clang")
+    compiled = compile.compile_program(source)
+    source.unlink()
+
+    assert not is_stale(compiled)

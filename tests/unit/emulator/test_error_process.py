@@ -43,7 +43,7 @@ def test_a_factor_fits_the_kernels_numbers(rate: float) -> None:
 
 
 def test_a_rate_too_small_for_the_kernels_numbers_is_refused() -> None:
-    with pytest.raises(ValueError, match="error rate: got 1e-18, wanted 0 or"):
+    with pytest.raises(ValueError, match="error rate: expected 0, or at least"):
         factor_of(1e-18)
 
 
@@ -71,7 +71,7 @@ def test_gaps_are_geometric(rate: float, share: float) -> None:
     assert low <= exp(bound * log1p(-rate)) <= high
 
 
-def test_gaps_of_a_rate_a_tenth_higher_are_told_apart() -> None:
+def test_gaps_of_a_rate_a_tenth_higher_are_distinguished() -> None:
     """The control of the test above."""
     model = ErrorModel(ErrorProcess("bit", "flip", rate=0.011, seed=1))
 
@@ -93,13 +93,13 @@ def test_errors_are_those_of_the_stream_however_it_is_cut_into_frames(lengths: l
 @pytest.mark.parametrize(
     ("asked", "objection"),
     [
-        ({"rate": 1.5}, "got 1.5, wanted 0..1"),
+        ({"rate": 1.5}, "expected 0..1, got 1.5"),
         ({"rate": float("nan")}, "got nan"),
-        ({"rate": 0.1, "positions": (1,)}, "a rate and positions"),
+        ({"rate": 0.1, "positions": (1,)}, "expected a rate or positions, got both"),
         ({"positions": (1, 1)}, "ascending"),
         ({"positions": (-1,)}, "ascending"),
         ({"positions": (2**64 - 1,)}, "ascending"),
-        ({"positions": tuple(range(MOST_POSITIONS + 1))}, f"wanted {MOST_POSITIONS} at most"),
+        ({"positions": tuple(range(MOST_POSITIONS + 1))}, f"expected at most {MOST_POSITIONS}"),
         ({"seed": -1}, "got -1"),
     ],
     ids=str,

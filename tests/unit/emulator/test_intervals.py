@@ -45,7 +45,7 @@ def test_without_a_trial_nothing_is_known() -> None:
 
 
 def test_more_hits_than_trials_are_refused() -> None:
-    with pytest.raises(ValueError, match="got 3, wanted from 0 to the number of trials, 2"):
+    with pytest.raises(ValueError, match="expected 0 to the number of trials, 2, got 3"):
         share_interval(3, 2, 0.05)
 
 

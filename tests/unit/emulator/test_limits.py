@@ -25,7 +25,7 @@ def test_the_long_run_has_the_rate() -> None:
     assert passed == pytest.approx(400 + 10 * 200, abs=1)
 
 
-def test_who_is_told_to_wait_passes_then() -> None:
+def test_who_has_to_wait_passes_then() -> None:
     now_s = 0.0
     bucket = TokenBucket(3, 1, clock=lambda: now_s)
     bucket.wait_s()

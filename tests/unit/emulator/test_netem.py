@@ -171,10 +171,10 @@ def test_a_seed_of_the_kernels_own_is_no_difference() -> None:
 
 
 def test_a_seed_that_was_asked_for_and_is_not_there_is_a_difference() -> None:
-    assert differences(Netem(limit_packets=5, seed=1), Netem(limit_packets=5)) == ["seed: got None, wanted 1"]
+    assert differences(Netem(limit_packets=5, seed=1), Netem(limit_packets=5)) == ["seed: expected 1, got None"]
 
 
 def test_an_impairment_that_nobody_asked_for_is_a_difference() -> None:
     found = Netem(limit_packets=5, extras=("loss",))
 
-    assert differences(Netem(limit_packets=5), found) == ["extras: got ('loss',), wanted ()"]
+    assert differences(Netem(limit_packets=5), found) == ["extras: expected (), got ('loss',)"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from emulator.channel import ChannelSpec
+from emulator.channel.spec import ChannelSpec
 from emulator.service.player import Links, Moment, Player, moments
 
 S = 10**9
@@ -99,7 +99,7 @@ def test_a_step_that_is_refused_ends_the_timeline_and_says_why() -> None:
     assert "no such wormhole" in status["failure"]
 
 
-def test_a_step_is_told_the_links_before_it() -> None:
+def test_a_step_is_given_the_links_before_it() -> None:
     seen: list[int] = []
     player = Player(
         channel({"at": "0 s", "forward": {"delay": "1 ns"}}, {"at": "1 ms", "forward": {"delay": "2 ns"}}),

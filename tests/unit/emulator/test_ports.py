@@ -33,7 +33,7 @@ def test_the_interface_of_the_default_route_is_refused() -> None:
 
 
 def test_an_interface_that_is_not_there_is_refused_with_those_that_are() -> None:
-    assert "port no-such0: got no such interface, wanted one of: " in refusal("no-such0")
+    assert "port no-such0: got no such interface, expected one of: " in refusal("no-such0")
     assert "lo" in refusal("no-such0")
 
 
@@ -46,5 +46,5 @@ def test_an_interface_is_found_by_its_name() -> None:
 
 
 def test_one_interface_cannot_be_both_ports() -> None:
-    with pytest.raises(PortRefused, match="both ports: got lo, wanted two"):
+    with pytest.raises(PortRefused, match="both ports: got lo, expected two"):
         Emulator("lo", "lo")

@@ -26,8 +26,8 @@ from emulator.certification.power import (
     trials_for_share,
     wrong_share,
 )
-from emulator.channel import LinkSpec
-from emulator.impairments import FourState, GilbertElliott, Jitter
+from emulator.channel.impairments import FourState, GilbertElliott, Jitter
+from emulator.channel.spec import LinkSpec
 
 ALPHA = 0.001 / 40
 MOST = 10**6

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.impairments import FourState, GilbertElliott, Jitter, Pattern, Reordering
+from emulator.channel.impairments import FourState, GilbertElliott, Jitter, Pattern, Reordering
+from emulator.channel.link import LinkSpec
+from emulator.channel.text import LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
 from emulator.kernel.admission import Admission
 from emulator.kernel.error_process import ErrorProcess
+from emulator.kernel.link_to_stages import MOST_PACKETS, Stages, differences, link_of, retaining_netems, stages_of
 from emulator.kernel.netem import ALWAYS, NO_RATE_BYTES_PER_S, FourStateThresholds, GilbertElliottThresholds, Netem
-from emulator.kernel.stages import MOST_PACKETS, Stages, differences, kept, link_of, stages_of
-from emulator.link import LinkSpec
-from emulator.written import LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
 
 LINK = LinkSpec(delay_ns=1_250_000_000, rate_bps=10e6, packet_error_rate=0.01, queue_packets=100, seed=3)
 
@@ -81,7 +81,7 @@ def test_a_link_comes_back_as_exactly_as_the_kernel_counts(link: LinkSpec) -> No
     assert back.rate_bps is None or link.rate_bps is None or abs(back.rate_bps - link.rate_bps) <= 4
 
 
-def test_a_seed_of_the_kernels_own_is_not_told() -> None:
+def test_a_seed_of_the_kernels_own_is_not_given() -> None:
     asked = LinkSpec(packet_error_rate=0.1)
     found = stages_of(asked)
     assert found.pipe is not None
@@ -94,18 +94,21 @@ def test_stages_read_back_as_given_do_not_differ() -> None:
 
 
 def test_a_missing_stage_is_a_difference() -> None:
-    assert differences(stages_of(LINK), Stages(pipe=stages_of(LINK).pipe))[0].startswith("bottleneck got none, wanted ")
+    difference = differences(stages_of(LINK), Stages(pipe=stages_of(LINK).pipe))[0]
+
+    assert difference.startswith("bottleneck expected ")
+    assert difference.endswith(", got none")
 
 
 def test_a_stage_too_many_is_a_difference() -> None:
     assert differences(Stages(), stages_of(LINK)) != []
 
 
-def test_a_difference_names_stage_setting_got_and_wanted() -> None:
+def test_a_difference_names_the_stage_the_setting_and_both_values() -> None:
     found = stages_of(LINK.model_copy(update={"delay_ns": 7}))
     wanted = stages_of(LINK)
 
-    assert "pipe delay_ns: got 7, wanted 1250000000" in differences(wanted, found)
+    assert "pipe delay_ns: expected 1250000000, got 7" in differences(wanted, found)
 
 
 def test_a_queue_in_packets_is_the_bottlenecks_own() -> None:
@@ -213,11 +216,11 @@ NEUTRAL = Netem(limit_packets=MOST_PACKETS, rate_bytes_per_s=NO_RATE_BYTES_PER_S
 
 
 def test_a_stage_that_is_no_longer_wanted_stays_and_does_nothing() -> None:
-    assert kept(Stages(), stages_of(LINK), keeps_order=True) == Stages(bottleneck=NEUTRAL, pipe=NEUTRAL)
+    assert retaining_netems(Stages(), stages_of(LINK), keeps_order=True) == Stages(bottleneck=NEUTRAL, pipe=NEUTRAL)
 
 
 def test_a_pipe_that_does_nothing_lets_overtake_where_the_link_does() -> None:
-    pipe = kept(Stages(), stages_of(LINK), keeps_order=False).pipe
+    pipe = retaining_netems(Stages(), stages_of(LINK), keeps_order=False).pipe
 
     assert pipe == replace(NEUTRAL, rate_bytes_per_s=0)
 
@@ -225,7 +228,7 @@ def test_a_pipe_that_does_nothing_lets_overtake_where_the_link_does() -> None:
 def test_a_program_that_is_no_longer_wanted_does_not_stay() -> None:
     present = stages_of(LinkSpec(bit_error_rate=1e-6, mtu_bytes=1500))
 
-    assert kept(Stages(), present, keeps_order=True) == Stages()
+    assert retaining_netems(Stages(), present, keeps_order=True) == Stages()
 
 
 def test_a_neutral_bottleneck_is_no_rate() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.channel import ChannelSpec, LinkSpec
-from emulator.trace import parse_trace
-from emulator.written import LONGEST_TIMELINE_NS
+from emulator.channel.spec import ChannelSpec, LinkSpec
+from emulator.channel.text import LONGEST_TIMELINE_NS
+from emulator.channel.trace import parse_trace
 
 TIMES_NS = st.lists(st.integers(0, LONGEST_TIMELINE_NS), min_size=1, max_size=20, unique=True).map(sorted)
 
@@ -123,18 +123,28 @@ def test_delays_stay_exact_to_the_nanosecond(delay_ns: int) -> None:
         ("t,forward.up\n1,1\n1,0\n", ["a.csv:3", "column t", "1 s"]),
         ("t,forward.up\n-1,1\n", ["a.csv:2", "column t", "'-1'", "seconds"]),
         ("t,forward.up\n0.0000000001,1\n", ["a.csv:2", "column t", "nanosecond"]),
-        ("t,forward.up\n0\n", ["a.csv:2", "1 cells", "wanted 2"]),
+        ("t,forward.up\n0\n", ["a.csv:2", "1 cells", "expected 2"]),
         ("t,forward.delay\n0,5\n", ["a.csv:1", "'forward.delay'", "delay_s|ms|us|ns"]),
         ("t,sideways.delay_ms\n0,5\n", ["a.csv:1", "'sideways.delay_ms'", "forward|reverse|both"]),
         ("t,forward.delay_Mbps\n0,5\n", ["a.csv:1", "'forward.delay_Mbps'"]),
         ("t,both.delay_ms,forward.delay_s\n0,5,5\n", ["a.csv:1", "both.delay_ms", "forward.delay_s"]),
-        ("time,forward.delay_ms\n0,5\n", ["a.csv:1", "wanted t"]),
-        ("t\n0\n", ["a.csv:1", "wanted t"]),
+        ("time,forward.delay_ms\n0,5\n", ["a.csv:1", "expected t"]),
+        ("t\n0\n", ["a.csv:1", "expected t"]),
         ("t,forward.delay_ms\n", ["a.csv", "no rows"]),
         ("", ["a.csv", "no rows"]),
     ],
 )
-def test_a_mistake_is_told_with_its_place(text: str, told: list[str]) -> None:
+def test_a_mistake_is_reported_with_its_place(text: str, told: list[str]) -> None:
     text = refusal(text)
 
     assert all(word in text for word in told), text
+
+
+def test_a_table_of_jitter_has_its_values_in_one_cell() -> None:
+    assert steps("t,forward.jitter_table\n0,0 0 1 2.5\n") == [
+        {"at": "0 s", "forward": {"jitter": {"table": [0.0, 0.0, 1.0, 2.5]}}}
+    ]
+
+
+def test_a_table_of_jitter_with_a_word_is_refused() -> None:
+    assert "a.csv:2: column forward.jitter_table: got '0 x'" in refusal("t,forward.jitter_table\n0,0 x\n")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import kernel
 from orchestrator.errors import Missing
 from orchestrator.kernel import cache, recipe
+from orchestrator.kernel.build import find_kernel
 from orchestrator.kernel.kernel import Kernel
 
 
@@ -26,6 +26,7 @@ def a_kernel(directory: Path, **changes: object) -> tuple[Path, Kernel]:
         "seccomp": True,
         "clocks": ["exact", "skip", "real"],
         "ends_spins": True,
+        "templates": True,
         "netem_seed": True,
         "bpf": True,
     }
@@ -42,27 +43,44 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_kernel_is_found_in_an_empty_cache() -> None:
-    assert kernel.find() is None
+    assert find_kernel() is None
 
 
 def test_a_kept_kernel_is_found(tmp_path: Path) -> None:
     kept = cache.keep(*a_kernel(tmp_path))
 
-    assert kernel.find() == kept
+    assert find_kernel() == kept
     assert kept.path.read_bytes() == b"a kernel"
+
+
+def test_a_cache_that_was_moved_is_found_at_its_new_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = cache.keep(*a_kernel(tmp_path))
+    (tmp_path / "cache").rename(tmp_path / "moved")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "moved"))
+
+    found = find_kernel()
+
+    assert found is not None
+    assert found.path == tmp_path / "moved" / kept.path.relative_to(tmp_path / "cache")
+
+
+def test_no_path_of_this_machine_is_in_the_cache(tmp_path: Path) -> None:
+    kept = cache.keep(*a_kernel(tmp_path))
+
+    assert str(tmp_path) not in kept.path.with_name("kernel.json").read_text()
 
 
 def test_a_kernel_of_another_recipe_is_not_found(tmp_path: Path) -> None:
     cache.keep(*a_kernel(tmp_path, recipe="an older one"))
 
-    assert kernel.find() is None
+    assert find_kernel() is None
 
 
 def test_the_newest_of_several_is_found(tmp_path: Path) -> None:
     for version in ("7.3.4", "7.10.1", "7.4.0"):
         cache.keep(*a_kernel(tmp_path, version=version))
 
-    found = kernel.find()
+    found = find_kernel()
     assert found is not None
     assert found.version == "7.10.1"
 
@@ -71,7 +89,7 @@ def test_a_kernel_that_can_do_more_is_found_before_a_newer_one(tmp_path: Path) -
     cache.keep(*a_kernel(tmp_path, version="7.3.4"))
     cache.keep(*a_kernel(tmp_path, version="7.5.1", ends_spins=False, patches=[]))
 
-    found = kernel.find()
+    found = find_kernel()
     assert found is not None
     assert found.version == "7.3.4"
 
@@ -79,14 +97,14 @@ def test_a_kernel_that_can_do_more_is_found_before_a_newer_one(tmp_path: Path) -
 def test_an_entry_without_its_kernel_is_not_found(tmp_path: Path) -> None:
     cache.keep(*a_kernel(tmp_path)).path.unlink()
 
-    assert kernel.find() is None
+    assert find_kernel() is None
 
 
 def test_an_entry_that_another_version_of_owlt_wrote_is_passed_over(tmp_path: Path) -> None:
     kept = cache.keep(*a_kernel(tmp_path))
     (kept.path.parent / cache.KERNEL_NAME).write_text('{"version": "7.3.4"}')
 
-    assert kernel.find() is None
+    assert find_kernel() is None
 
 
 def test_a_kernel_kept_again_replaces_the_first(tmp_path: Path) -> None:
@@ -95,7 +113,7 @@ def test_a_kernel_kept_again_replaces_the_first(tmp_path: Path) -> None:
     linux.write_bytes(b"made again")
     cache.keep(linux, built)
 
-    found = kernel.find()
+    found = find_kernel()
     assert found is not None
     assert found.path.read_bytes() == b"made again"
     assert [entry.name for entry in cache.cache_directory().iterdir()] == [found.path.parent.name]
@@ -148,8 +166,8 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
         pass
 
 
-def test_what_a_kernel_lacks_is_told_by_name(tmp_path: Path) -> None:
+def test_missing_features_are_named(tmp_path: Path) -> None:
     _, old = a_kernel(tmp_path, version="6.1.192", seccomp=False, netem_seed=False)
 
-    assert old.lacks == ["seccomp mode (Linux 6.16)", "netem's seed (Linux 6.7)"]
-    assert "lacks seccomp mode" in old.told
+    assert old.missing_features == ["seccomp mode (Linux 6.16)", "netem's seed (Linux 6.7)"]
+    assert "missing: seccomp mode" in old.summary

@@ -60,24 +60,16 @@ def test_the_releases_own_suites_include_its_security_fixes() -> None:
     assert "Suites: bookworm-security\n" in text
 
 
-def test_where_apt_knows_no_archive_the_message_names_the_other_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(source, "machine_archives", list)
-
+def test_where_apt_knows_no_archive_the_message_names_the_other_way(tmp_path: Path) -> None:
     with pytest.raises(Missing, match="owlt kernel build --source TARBALL"):
-        fetch_source(tmp_path, nobody)
+        fetch_source(tmp_path, nobody, archives=[])
 
 
-def test_an_archive_that_cannot_be_reached_is_named_with_apts_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_that_cannot_be_reached_is_named_with_apts_words(tmp_path: Path) -> None:
     nowhere = Archive(f"file:{tmp_path}/no-such-archive", ("bookworm",), ("main",))
-    monkeypatch.setattr(source, "machine_archives", lambda: [nowhere])
-    monkeypatch.setattr(source, "code_name", lambda: "bookworm")
 
     with pytest.raises(Missing, match=r"trixie-backports: .*does not have a Release file"):
-        fetch_source(tmp_path, nobody)
+        fetch_source(tmp_path, nobody, archives=[nowhere], release="bookworm")
 
 
 def test_a_tarball_that_is_not_there_is_named(tmp_path: Path) -> None:

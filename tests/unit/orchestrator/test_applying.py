@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.applying import counted_since
+from orchestrator.run.applying import counted_since
 
 
 def test_counters_have_grown_by_what_came_since() -> None:
@@ -18,7 +18,7 @@ def test_what_waited_before_is_not_counted_when_it_goes() -> None:
     assert (since["packets"], since["bytes"]) == (100, 10_000)
 
 
-def test_what_waits_at_the_end_is_told_as_it_is() -> None:
+def test_what_waits_at_the_end_is_reported_as_it_is() -> None:
     assert counted_since({"waiting_packets": 3}, {"packets": 9, "waiting_packets": 4})["waiting_packets"] == 4
 
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from orchestrator.comparing import SHORTEST_GAP_BYTES, Comparison, compare
+from orchestrator.artifacts.comparison import SHORTEST_GAP_BYTES, Comparison, compare
 
 SENT = random.Random(12).randbytes(100_000)
 
@@ -34,7 +34,7 @@ def test_the_beginning_of_the_file_is_a_part_of_it() -> None:
     assert (received.is_part, received.is_complete, received.present_bytes) == (True, False, 61_440)
 
 
-def test_the_beginning_of_the_file_is_told_with_both_sizes() -> None:
+def test_the_beginning_of_the_file_is_reported_with_both_sizes() -> None:
     assert compared(SENT[:61_440]).text == "the receiver has the first 61,440 of 100,000 bytes"
 
 
@@ -71,7 +71,7 @@ def test_a_file_without_a_byte_of_the_sent_one_is_no_part(content: bytes) -> Non
 
 
 @pytest.mark.parametrize("place", [0, 777, 99_998])
-def test_one_damaged_byte_is_wrong_and_told_with_its_place(place: int) -> None:
+def test_one_damaged_byte_is_wrong_and_reported_with_its_place(place: int) -> None:
     damaged = bytearray(SENT)
     damaged[place] ^= 0x10
 

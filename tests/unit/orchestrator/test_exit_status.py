@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from orchestrator.exit_status import how_ended
+from orchestrator.hosts.exit_status import how_ended
 
 
 def status_of(command: str) -> int:
@@ -18,28 +18,28 @@ def status_of(command: str) -> int:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("exit 1", "ended with status 1"),
-        ("exit 128", "ended with status 128"),
-        ("exit 193", "ended with status 193"),
-        ("exit 200", "ended with status 200"),
-        ("exit 255", "ended with status 255"),
-        ("kill -KILL $$", "ended with status 137, by SIGKILL"),
-        ("kill -SEGV $$", "ended with status 139, by SIGSEGV"),
-        ("kill -TERM $$", "ended with status 143, by SIGTERM"),
-        ("kill -34 $$", "ended with status 162, by SIGRTMIN"),
-        ("kill -35 $$", "ended with status 163, by signal 35"),
-        ("kill -64 $$", "ended with status 192, by SIGRTMAX"),
+        ("exit 1", "exited with status 1"),
+        ("exit 128", "exited with status 128"),
+        ("exit 193", "exited with status 193"),
+        ("exit 200", "exited with status 200"),
+        ("exit 255", "exited with status 255"),
+        ("kill -KILL $$", "exited with status 137, by SIGKILL"),
+        ("kill -SEGV $$", "exited with status 139, by SIGSEGV"),
+        ("kill -TERM $$", "exited with status 143, by SIGTERM"),
+        ("kill -34 $$", "exited with status 162, by SIGRTMIN"),
+        ("kill -35 $$", "exited with status 163, by signal 35"),
+        ("kill -64 $$", "exited with status 192, by SIGRTMAX"),
     ],
 )
-def test_a_real_end_is_told_with_a_signal_only_where_one_can_be(command: str, words: str) -> None:
+def test_a_real_end_is_reported_with_a_signal_only_where_one_can_be(command: str, words: str) -> None:
     assert how_ended(status_of(command)) == words
 
 
-def test_what_ssh_gives_for_any_signal_is_told_as_one() -> None:
-    assert how_ended(-1) == "was ended by a signal"
+def test_what_ssh_gives_for_any_signal_is_reported_as_one() -> None:
+    assert how_ended(-1) == "was killed by a signal"
 
 
-def test_a_program_of_this_machine_that_a_signal_ended_is_told_with_it() -> None:
+def test_a_program_of_this_machine_that_a_signal_ended_is_reported_with_it() -> None:
     ended = subprocess.run(["sh", "-c", "kill -KILL $$"], check=False)
 
-    assert how_ended(ended.returncode) == "was ended by SIGKILL"
+    assert how_ended(ended.returncode) == "was killed by SIGKILL"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orchestrator.rigs.guest import Boot, command_line, init_script, needed_paths
+from orchestrator.rigs.guest import OWN_DIRECTORY, PACKAGES, PROJECT, Boot, command_line, init_script, needed_paths
+from tests.import_graph import PACKAGES as ALL_PACKAGES
 
 
 def boot(**changes: object) -> Boot:
@@ -54,16 +55,25 @@ def test_on_the_real_clock_randomness_is_the_machines() -> None:
     assert not any(option.startswith("fixed-random") for option in command_line(boot(clock="real")))
 
 
-def test_what_a_masked_directory_hides_and_is_needed_is_mounted_again(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("orchestrator.rigs.guest.needed_paths", lambda: ["/tmp/clone", "/opt/env"])
-
+def test_the_project_has_the_same_place_in_every_guest() -> None:
     script = init_script(["true"])
 
-    assert "mount -t hostfs -o ro none /tmp/clone -o /tmp/clone" in script
-    assert "none /opt/env" not in script
+    assert f"mount -t hostfs -o ro none {PROJECT} -o {Path(__file__).parents[3]}\n" in script
+
+
+def test_a_guests_python_imports_the_project_from_its_place_in_the_guest() -> None:
+    assert f"echo {PROJECT} >" in init_script(["true"])
+
+
+def test_a_guest_that_mounts_its_task_itself_starts_elsewhere() -> None:
+    assert OWN_DIRECTORY not in init_script(["true"], in_task_directory=False)
 
 
 def test_the_project_and_its_environment_are_needed() -> None:
     project = Path(__file__).parents[3]
 
     assert any(project.is_relative_to(path) for path in needed_paths())
+
+
+def test_every_package_is_compiled_before_a_guest_boots() -> None:
+    assert sorted(PACKAGES) == sorted(ALL_PACKAGES)

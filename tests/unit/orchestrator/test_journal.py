@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-from orchestrator.journal import JOURNAL_NAME, batches_without_progress, read_journal
+from orchestrator.status.journal import entries_in
 
 
-def event(name: str, batch: int = 0) -> dict[str, Any]:
-    return {"at_s": 1.0, "batch": batch, "event": name}
-
-
-def test_a_batch_that_twice_only_repeated_published_runs_has_made_no_progress() -> None:
-    start, repeated = [event("boot"), event("published")], [event("boot"), event("run")]
-
-    assert batches_without_progress([*start, *repeated]) == set()
-    assert batches_without_progress([*start, *repeated, *repeated]) == {0}
-
-
-def test_a_batch_that_published_something_in_every_start_has_made_progress() -> None:
-    assert batches_without_progress([event("boot"), event("published")] * 5) == set()
-
-
-def test_a_batch_that_never_published_a_run_is_performed_as_planned() -> None:
-    assert batches_without_progress([event("boot"), event("run")] * 5) == set()
-
-
-def test_starts_of_other_batches_do_not_count() -> None:
-    events = [event("boot"), event("published"), *[event("boot", 1)] * 3, event("boot")]
-
-    assert batches_without_progress(events) == set()
-
-
-def test_damaged_lines_of_a_journal_are_skipped(tmp_path: Path) -> None:
+def test_damaged_lines_of_a_journal_are_skipped() -> None:
     lines = b'{"at_s": 1.0, "batch": 3, "event": "boot"}\n\xff\x00\xfe\n[]\n{"batch": "x"}\n{"at_s": 2.0, "ba'
-    (tmp_path / JOURNAL_NAME).write_bytes(lines)
 
-    assert [each["batch"] for each in read_journal(tmp_path)] == [3]
+    assert [each.batch for each in entries_in(lines.decode(errors="replace").splitlines())] == [3]
+
+
+OF_AN_EARLIER_VERSION = """\
+{"at_s": 1795351028.9676, "batch": 16, "event": "boot", "slot": 0}
+{"at_s": 1795351029.8693, "batch": 16, "event": "connect"}
+{"at_s": 1795351032.258, "batch": 16, "event": "certify", "channel": "b54e26e08c50d77d"}
+{"at_s": 1795351035.5, "batch": 16, "event": "certified", "channel": "b54e26e08c50d77d", "verdict": "ok"}
+{"at_s": 1795351035.6, "batch": 16, "event": "end"}
+{"at_s": 1795351036.1, "batch": 0, "event": "wait", "for": "a quiet machine"}
+{"at_s": 1795351037.0, "batch": 0, "event": "run", "run_id": "cfdp_1MB_r1"}
+{"at_s": 1795351037.1, "batch": 0, "event": "phase", "run_id": "cfdp_1MB_r1", "phase": "apply"}
+{"at_s": 1795351038.0, "batch": 0, "event": "done", "run_id": "cfdp_1MB_r1", "outcome": "completed", "reason": ""}
+{"at_s": 1795351038.1, "batch": 0, "event": "published", "run_id": "cfdp_1MB_r1", "outcome": "completed", "reason": ""}
+"""
+
+
+def test_every_line_of_a_journal_of_an_earlier_version_is_read() -> None:
+    names = [each.event.event for each in entries_in(OF_AN_EARLIER_VERSION.splitlines())]
+
+    assert names == ["boot", "connect", "certify", "certified", "end", "wait", "run", "phase", "done", "published"]

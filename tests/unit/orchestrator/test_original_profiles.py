@@ -1,4 +1,4 @@
-"""The profiles of the papers' own builds: what they make of a channel, for builds that no registry has."""
+"""The profiles of the papers' own implementations, which no registry has: how they render a channel."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from agents.contract import ROLES, Binary, Implementation, Parameter, Role
-from agents.placeholders import RunValues
-from orchestrator.catalogue import find_implementation
-from orchestrator.doctor import lacks_for
+from agents.contract.implementation import ROLES, Implementation, Parameter, Role
+from agents.contract.placeholders import RunValues
+from agents.contract.requirements import Binary
+from orchestrator.checks.doctor import missing_for
+from orchestrator.profiles.catalogue import find_implementation
 
 ORIGINALS = ("gsfc-cfdp", "ltplib", "nrl-norm", "saratoga-perl", "ion-ltp", "ion-acs", "hdtn-ltp")
 CHANNEL = RunValues(
     python="/usr/bin/python3",
-    builds="/builds",
+    third_party="/third-party",
     file="/files/file-10000000.bin",
     received_file="/runs/1/received.bin",
     file_size_bytes=10_000_000,
@@ -44,8 +45,8 @@ UNLIMITED = replace(CHANNEL, rate_bps=None, reverse_rate_bps=None, channel_rate_
 
 def rendered(name: str, channel: RunValues = CHANNEL, **parameters: Parameter) -> Implementation:
     """A profile as it is for a channel; its programs are in /opt."""
-    build = find_implementation(name).with_parameters(parameters)
-    return build.rendered(channel.as_text(), {program: f"/opt/{program}" for program in build.binary})
+    implementation = find_implementation(name).with_parameters(parameters)
+    return implementation.rendered(channel.as_text(), {program: f"/opt/{program}" for program in implementation.binary})
 
 
 def file_of(name: str, role: Role, file: str, channel: RunValues = CHANNEL, **parameters: Parameter) -> str:
@@ -56,10 +57,10 @@ def file_of(name: str, role: Role, file: str, channel: RunValues = CHANNEL, **pa
 @pytest.mark.parametrize("channel", [CHANNEL, UNLIMITED, replace(CHANNEL, one_way_delay_s=0, rtt_s=0)])
 @pytest.mark.parametrize("name", ORIGINALS)
 def test_an_original_renders_and_its_scripts_are_shell(name: str, channel: RunValues) -> None:
-    build = rendered(name, channel)
+    implementation = rendered(name, channel)
 
     for role in ROLES:
-        for file, text in build.side(role).files.items():
+        for file, text in implementation.side(role).files.items():
             assert "{{" not in text, file
             if file.endswith(".sh"):
                 subprocess.run(["sh", "-n"], input=text, text=True, check=True)
@@ -67,18 +68,20 @@ def test_an_original_renders_and_its_scripts_are_shell(name: str, channel: RunVa
 
 @pytest.mark.parametrize("name", ORIGINALS)
 def test_an_original_that_is_not_there_says_who_brings_it(name: str) -> None:
-    build = find_implementation(name)
+    implementation = find_implementation(name)
     nowhere = {
-        program: Binary(search=["no-such-program"], mend=binary.mend) for program, binary in build.binary.items()
+        program: Binary(search=["no-such-program"], fix=binary.fix) for program, binary in implementation.binary.items()
     }
-    (lack,) = (each for each in lacks_for(build.model_copy(update={"binary": nowhere})) if each.name in nowhere)
+    (lack,) = (
+        each for each in missing_for(implementation.model_copy(update={"binary": nowhere})) if each.name in nowhere
+    )
 
-    told = "bring your own build: put it on the path or change binary.search (docs/implementations.md)"
-    assert (lack.wanted_for, lack.mend) == (name, told)
+    told = "bring your own: put it on PATH or change binary.search (docs/implementations.md)"
+    assert (lack.needed_by, lack.fix) == (name, told)
 
 
 @pytest.mark.parametrize("name", ["ion-ltp", "ion-acs"])
-def test_ion_is_told_rates_in_bytes_a_second(name: str) -> None:
+def test_ion_is_given_rates_in_bytes_a_second(name: str) -> None:
     contacts = file_of(name, "sender", "contacts.ionrc").splitlines()
 
     assert contacts[:2] == ["a contact +1 +604800 1 2 250000", "a contact +1 +604800 2 1 1000"]
@@ -91,7 +94,7 @@ def test_ion_has_a_rate_on_a_channel_without_one() -> None:
 
 
 @pytest.mark.parametrize(("delay_s", "owlt"), [(0, 0), (0.025, 1), (1, 1), (1.25, 2), (600, 600)])
-def test_ion_is_told_a_light_time_in_whole_seconds_rounded_up(delay_s: float, owlt: int) -> None:
+def test_ion_is_given_a_light_time_in_whole_seconds_rounded_up(delay_s: float, owlt: int) -> None:
     channel = replace(CHANNEL, one_way_delay_s=delay_s, rtt_s=2 * delay_s)
 
     assert file_of("ion-ltp", "sender", "contacts.ionrc", channel).endswith(f"a range +1 +604800 1 2 {owlt}\n")
@@ -138,7 +141,7 @@ def test_ion_repeats_as_often_as_frames_and_their_answers_are_lost(name: str, ro
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])
-def test_ion_is_told_of_a_channel_without_errors_and_of_a_dead_one(rate: float) -> None:
+def test_ion_is_configured_for_a_channel_without_errors_and_for_a_dead_one(rate: float) -> None:
     """Both of which ION takes for its default."""
     channel = replace(CHANNEL, packet_error_rate=rate, bit_error_rate=rate, reverse_bit_error_rate=rate)
 
@@ -168,7 +171,7 @@ def test_a_bundle_goes_again_soon_after_its_round_trip(rtt_s: float, rate_bps: f
     assert f"'udpclo 192.0.2.2:4556 {timer_s}'" in file_of("ion-acs", "sender", "node.bprc", channel)
 
 
-def test_a_newer_ion_is_told_its_timer_alone() -> None:
+def test_a_newer_ion_is_given_its_timer_alone() -> None:
     ducts = file_of("ion-acs", "sender", "node.bprc", release=4)
 
     assert "a outduct udp 192.0.2.2:4556 'udpclo 1240'\n" in ducts
@@ -190,8 +193,10 @@ def test_an_ion_4_with_aggregates_cannot_do_without_them(
     for program in ("ionadmin", "bpadmin", "ipnadmin", *(["acsadmin"] if has_acs else [])):
         (tmp_path / program).write_text("#!/bin/sh\n")
         (tmp_path / program).chmod(0o755)
-    build = find_implementation("ion-acs").with_parameters({"release": release, "custody": custody})
-    script = build.rendered(CHANNEL.as_text(), {"ionadmin": str(tmp_path / "ionadmin")}).receiver.files["node.sh"]
+    implementation = find_implementation("ion-acs").with_parameters({"release": release, "custody": custody})
+    script = implementation.rendered(CHANNEL.as_text(), {"ionadmin": str(tmp_path / "ionadmin")}).receiver.files[
+        "node.sh"
+    ]
 
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
 
@@ -221,7 +226,7 @@ def test_hdtns_ducts_are_json_with_the_light_time_in_whole_milliseconds() -> Non
     assert out["ltpDataSegmentMtu"] == 1000
 
 
-def test_hdtn_is_told_its_rate_and_the_bundles_version() -> None:
+def test_hdtn_is_given_its_rate_and_the_bundles_version() -> None:
     assert "--cla-rate=2000000 " in file_of("hdtn-ltp", "sender", "send.sh")
     assert "--use-bp-version-7" in file_of("hdtn-ltp", "sender", "send.sh")
     assert "--use-bp-version-7" not in file_of("hdtn-ltp", "sender", "send.sh", bp_version=6)
@@ -230,7 +235,7 @@ def test_hdtn_is_told_its_rate_and_the_bundles_version() -> None:
 @pytest.mark.parametrize(
     ("rate_bps", "told_kbps"), [(1_000_000, 1000), (10_000_000, 10_000), (1e9, 85_000), (None, 85_000)]
 )
-def test_saratoga_is_told_a_rate_at_which_it_works(rate_bps: float | None, told_kbps: int) -> None:
+def test_saratoga_is_given_a_rate_at_which_it_works(rate_bps: float | None, told_kbps: int) -> None:
     told = file_of("saratoga-perl", "sender", "sara.conf", replace(CHANNEL, rate_bps=rate_bps)).splitlines()
 
     assert told == [
@@ -252,7 +257,7 @@ def test_cfdp_is_paced_where_the_channel_is() -> None:
     assert rendered("gsfc-cfdp", UNLIMITED).sender.card_rate_bps == 0
 
 
-def test_norm_paces_itself_to_what_it_is_told() -> None:
+def test_norm_paces_itself_to_what_it_is_given() -> None:
     command = rendered("nrl-norm").sender.command
 
     assert command[command.index("rate") + 1] == "2000000"
@@ -264,9 +269,9 @@ def test_what_ltpd_received_is_moved_to_where_it_is_looked_for(tmp_path: Path) -
     ltpd.write_text("#!/bin/sh\necho content >ltpd.out-192.0.2.1.1113\necho LTPD: Wrote 8 bytes\nexec sleep 60\n")
     ltpd.chmod(0o755)
     channel = replace(CHANNEL, received_file=str(tmp_path / "received.bin"), rtt_s=0)
-    build = find_implementation("ltplib")
+    implementation = find_implementation("ltplib")
     (tmp_path / "receive.sh").write_text(
-        build.rendered(channel.as_text(), {"ltpd": str(ltpd)}).receiver.files["receive.sh"]
+        implementation.rendered(channel.as_text(), {"ltpd": str(ltpd)}).receiver.files["receive.sh"]
     )
 
     done = subprocess.run(["sh", "receive.sh"], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)

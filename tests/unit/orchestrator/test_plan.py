@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from emulator.channel import ChannelSpec
-from orchestrator.catalogue import implementations_of
-from orchestrator.channels import channels_of
+from agents.contract.requirements import Need
+from emulator.channel.spec import ChannelSpec
 from orchestrator.errors import ProfileError, ResultsConflict
-from orchestrator.plan import Plan, channel_of, plan_sweep, write_plan
-from orchestrator.sweep import Sweep
+from orchestrator.planning.plan import Plan, channel_of, plan_sweep, read_plan_values
+from orchestrator.planning.stored.plan_file import write_plan
+from orchestrator.planning.sweep import Sweep
+from orchestrator.profiles.catalogue import implementations_of
+from orchestrator.profiles.channels import channels_of
 
 
 def sweep(**changes: object) -> Sweep:
@@ -60,8 +62,27 @@ def test_no_two_runs_share_a_seed() -> None:
     assert len(seeds) == len(set(seeds))
 
 
+def test_each_repetition_is_complete_before_the_next_begins() -> None:
+    repetitions = [run.repetition for run in planned().runs]
+
+    assert repetitions == sorted(repetitions)
+
+
+def test_each_repetition_has_an_order_of_its_own() -> None:
+    points = [run.permutation for run in planned().runs]
+
+    assert len({tuple(points[start : start + 8]) for start in (0, 8, 16)}) == 3
+
+
 def test_a_batch_has_as_many_runs_as_the_sweep_says() -> None:
-    assert [len(batch.runs) for batch in planned(runs_per_guest=10).batches] == [10, 10, 4]
+    assert [len(batch.runs) for batch in planned(runs_per_guest=10, clock="skip").batches] == [10, 10, 4]
+
+
+def test_on_the_exact_clock_a_run_has_a_guest_of_its_own_with_its_seed() -> None:
+    plan = planned(runs_per_guest=10)
+
+    assert [batch.runs for batch in plan.batches] == [[run] for run in plan.runs]
+    assert [batch.seed for batch in plan.batches] == [run.seed for run in plan.runs]
 
 
 def test_both_directions_have_errors_of_their_own() -> None:
@@ -152,7 +173,7 @@ def test_a_sweep_that_wants_no_certificates_has_none() -> None:
 
 
 def test_axes_that_contradict_a_profile_are_refused_in_words() -> None:
-    with pytest.raises(ProfileError, match="this makes no channel: wanted "):
+    with pytest.raises(ProfileError, match=r"is not a channel: rate_bps got 1\.0, expected "):
         planned(rate="1 bit/s")
 
 
@@ -192,7 +213,8 @@ def test_the_plan_file_gives_the_plan_back(tmp_path: Path) -> None:
     plan = planned_over("far", "moving")
     write_plan(plan, tmp_path)
 
-    assert Plan.model_validate_json((tmp_path / "plan.json").read_text()) == plan
+    there = Plan.model_validate_json((tmp_path / "plan.json").read_text())
+    assert there.model_copy(update={"history": []}) == plan
 
 
 def test_another_sweep_is_not_mixed_into_a_results_directory(tmp_path: Path) -> None:
@@ -200,32 +222,6 @@ def test_another_sweep_is_not_mixed_into_a_results_directory(tmp_path: Path) -> 
 
     with pytest.raises(ResultsConflict, match="another sweep"):
         write_plan(planned(seed=8), tmp_path)
-
-
-def test_a_conflict_names_the_keys_that_differ_with_both_values(tmp_path: Path) -> None:
-    write_plan(planned(), tmp_path)
-
-    with pytest.raises(
-        ResultsConflict, match=r"seed: 7 there, 8 here; repetitions: 3 there, 4 here; choose another dir"
-    ):
-        write_plan(planned(seed=8, repetitions=4), tmp_path)
-
-
-def test_a_conflict_of_implementations_names_the_parameter(tmp_path: Path) -> None:
-    write_plan(planned(), tmp_path)
-    plan = planned()
-    changed = plan.implementations["cfdp"].with_parameters({"segment_bytes": 77})
-    other = plan.model_copy(update={"implementations": plan.implementations | {"cfdp": changed}})
-
-    with pytest.raises(ResultsConflict, match=r"other implementations: cfdp\.parameters\.segment_bytes: \d+ there, 77"):
-        write_plan(other, tmp_path)
-
-
-def test_a_conflict_of_channels_says_so(tmp_path: Path) -> None:
-    write_plan(planned(), tmp_path)
-
-    with pytest.raises(ResultsConflict, match="a channel profile has changed"):
-        write_plan(planned().model_copy(update={"channels": {}}), tmp_path)
 
 
 def test_a_plan_that_is_torn_is_refused_with_how_to_fix_it(tmp_path: Path) -> None:
@@ -250,10 +246,80 @@ def test_the_same_sweep_finds_its_own_results(tmp_path: Path) -> None:
 
 
 def test_an_unknown_implementation_is_named_with_the_nearest() -> None:
-    with pytest.raises(ProfileError, match=r"implementations: got 'cfpd', wanted .*; did you mean cfdp\?"):
+    with pytest.raises(
+        ProfileError, match=r"implementations: 'cfpd' is not a known implementation; did you mean cfdp\?"
+    ):
         planned(implementations=["cfpd"])
 
 
 def test_a_parameter_that_a_build_does_not_have_is_named() -> None:
     with pytest.raises(ProfileError, match=r"parameters\.cfdp\.segment: is not .*; did you mean segment_bytes\?"):
         planned(parameters={"cfdp": {"segment": 1}})
+
+
+def with_profile(plan: Plan, **changes: object) -> Plan:
+    changed = plan.implementations["cfdp"].model_copy(update=changes)
+    return plan.model_copy(update={"implementations": plan.implementations | {"cfdp": changed}})
+
+
+@pytest.mark.parametrize("changes", [{"title": "another"}, {"keep_captures": "none"}], ids=str)
+def test_a_sweep_whose_presentation_has_changed_is_the_same_sweep(tmp_path: Path, changes: dict[str, str]) -> None:
+    write_plan(planned(), tmp_path)
+
+    write_plan(planned(**changes), tmp_path)
+
+    assert read_plan_values(tmp_path)["sweep"].items() >= changes.items()
+
+
+PRESENTATION = {
+    "title": "another",
+    "description": "another",
+    "dissector": ["-d", "udp.port==1,ltp"],
+    "not_repeatable": "a reason",
+    "needs": [Need(python_module="cfdppy", fix="another")],
+}
+
+
+@pytest.mark.parametrize("key", PRESENTATION)
+def test_a_profile_whose_presentation_has_changed_gives_the_same_sweep(tmp_path: Path, key: str) -> None:
+    write_plan(planned(), tmp_path)
+
+    write_plan(with_profile(planned(), **{key: PRESENTATION[key]}), tmp_path)
+
+
+BASELINE = {"every": 10, "implementations": "cfdp", "file_size": "1 MB", "packet_error_rate": 0}
+
+
+def test_a_baseline_is_performed_first_last_and_every_so_many_runs() -> None:
+    runs = planned(baseline=BASELINE).runs
+
+    assert [at for at, run in enumerate(runs) if run.is_baseline] == [0, 11, 22, 27]
+    assert {run.permutation.slug for run in runs if run.is_baseline} == {"cfdp_1MB_10Mbps_25ms_per0"}
+
+
+def test_the_runs_of_a_baseline_have_names_and_seeds_of_their_own() -> None:
+    runs = planned(baseline=BASELINE).runs
+
+    assert [run.run_id.rpartition("_")[2] for run in runs if run.is_baseline] == [f"baseline{n}" for n in (1, 2, 3, 4)]
+    assert len({run.seed for run in runs}) == len({run.run_id for run in runs}) == 28
+
+
+def test_a_baseline_leaves_the_other_runs_as_they_are() -> None:
+    others = [run for run in planned(baseline=BASELINE).runs if not run.is_baseline]
+
+    assert [(run.run_id, run.seed) for run in others] == [(run.run_id, run.seed) for run in planned().runs]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "message"),
+    [
+        (
+            BASELINE | {"packet_error_rate": [0, 0.01]},
+            r"baseline: names 2 points, such as cfdp_\S+, expected exactly one",
+        ),
+        (BASELINE | {"packet_error_rate": 0.5}, "baseline: names no point of this sweep, expected exactly one point"),
+    ],
+)
+def test_a_baseline_that_is_not_one_point_is_refused(baseline: dict[str, object], message: str) -> None:
+    with pytest.raises(ProfileError, match=message):
+        planned(baseline=baseline)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.printable import printable
+from orchestrator.hosts.printable import printable
 
 
 def test_plain_text_stays() -> None:

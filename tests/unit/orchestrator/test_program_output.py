@@ -8,11 +8,8 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
-
-from orchestrator import program
-from orchestrator.confinement import LEFT
-from orchestrator.program import Output
+from orchestrator.hosts.confinement import LEFT
+from orchestrator.hosts.program import Output
 
 
 def drained(directory: Path, written: bytes) -> Output:
@@ -28,10 +25,9 @@ def test_all_that_is_written_is_in_the_log(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_bytes() == b"one\n\xfftwo"
 
 
-def test_beyond_the_limit_nothing_is_read_or_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "OUTPUT_LIMIT_BYTES", 100_000)
+def test_beyond_the_limit_nothing_is_read_or_logged(tmp_path: Path) -> None:
     stream = io.BytesIO(b"x" * 1_000_000)
-    output = Output(tmp_path / "log")
+    output = Output(tmp_path / "log", limit_bytes=100_000)
     output.drain(stream.read, threading.Condition())
 
     assert output.flooded
@@ -61,7 +57,7 @@ def test_a_line_that_comes_in_pieces_is_searched_from_its_begin(tmp_path: Path) 
     assert drained(tmp_path, b"one\ntwo\n").begin_of_last == 4
 
 
-def test_the_line_that_matches_is_told_whole(tmp_path: Path) -> None:
+def test_the_line_that_matches_is_reported_completely(tmp_path: Path) -> None:
     output = drained(tmp_path, b"begin\nput of x failed: no room\r\nend\n")
 
     assert output.line_like("^put .* failed") == "put of x failed: no room"
@@ -78,7 +74,7 @@ def test_a_line_that_came_in_two_pieces_is_found(tmp_path: Path) -> None:
     assert output.line_like("^put done$") == "put done"
 
 
-def test_a_line_that_was_found_unfinished_is_told_whole_once_it_is(tmp_path: Path) -> None:
+def test_a_line_that_was_found_unfinished_is_reported_completely_once_it_is(tmp_path: Path) -> None:
     output, news = Output(tmp_path / "log"), threading.Condition()
     output.drain(io.BytesIO(b"failed: dis").read, news)
     assert output.line_like("^failed") == "failed: dis"

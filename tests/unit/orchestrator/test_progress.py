@@ -2,51 +2,67 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
-from orchestrator.progress import PlainProgress, SweepProgress
-from orchestrator.supervisor import Event
-from tests.unit.orchestrator.test_supervisor import small_plan
+from orchestrator.results.record import Outcome
+from orchestrator.terminal.output import Verbosity
+from orchestrator.terminal.progress import SweepProgress
+from orchestrator.terminal.progress_log import ProgressLog
+from orchestrator.workers.events import Entry, PhaseStarted, RunPublished, RunStarted
+from tests.unit.orchestrator.small_sweep import small_plan
 
 
-class Told:
-    """Progress of 60 runs, 20 of them recorded before, at times that a test sets."""
+class Log:
+    """The log of 60 runs, 20 of them recorded before, at times that a test sets."""
 
     def __init__(self) -> None:
         self.out, self.now_s = StringIO(), 100.0
-        self.progress = PlainProgress(self.out, total=60, recorded=20, now_s=lambda: self.now_s)
+        self.log = ProgressLog(self.out, total=60, recorded=20, now_s=lambda: self.now_s)
 
-    def advance(self, runs: int, every_s: float) -> list[str]:
+    def publish(self, runs: int, every_s: float, outcome: Outcome = Outcome.COMPLETED) -> str:
         for _ in range(runs):
             self.now_s += every_s
-            self.progress.advance()
-        return self.out.getvalue().splitlines()
+            self.log.take(Entry(self.now_s, 0, RunPublished(run_id="R", outcome=outcome)))
+        return self.log.line()
 
 
-def test_every_line_has_counts_rate_and_the_remaining_time() -> None:
-    assert Told().advance(1, every_s=30)[-1] == "owlt: 21 of 60 runs recorded, 2.0 per minute, about 20 min left"
+def test_a_line_has_counts_pace_and_the_remaining_time() -> None:
+    assert Log().publish(1, every_s=30) == "21 of 60 runs recorded, 2.0 per minute, about 20 min left"
 
 
-def test_slow_runs_have_a_line_each() -> None:
-    assert len(Told().advance(5, every_s=60)) == 5
+def test_a_line_has_the_failures_of_this_start() -> None:
+    assert Log().publish(2, every_s=30, outcome=Outcome.TIMED_OUT).startswith("22 of 60 runs recorded, 2 timed out")
 
 
-def test_fast_runs_have_a_line_every_ten_seconds() -> None:
-    assert len(Told().advance(31, every_s=1)) == 4
+def test_a_line_says_what_each_worker_does_and_for_how_long() -> None:
+    log = Log()
+    log.log.take(Entry(log.now_s, 3, RunStarted(run_id="R")))
+    log.log.take(Entry(log.now_s, 3, PhaseStarted(run_id="R", phase="transfer")))
+    log.now_s += 15
+
+    assert log.log.line() == "20 of 60 runs recorded; perform R: transfer for 15 s"
 
 
-def test_the_last_run_has_a_line_whenever_it_ends() -> None:
-    assert Told().advance(40, every_s=0.01)[-1].startswith("owlt: 60 of 60 runs recorded")
+def test_the_log_goes_on_while_nothing_happens() -> None:
+    out, written = StringIO(), threading.Event()
 
+    class Out(StringIO):
+        def write(self, text: str) -> int:
+            if out.getvalue().count("runs recorded") >= 2:
+                written.set()
+            return out.write(text)
 
-def test_work_is_told_before_the_first_run_has_ended() -> None:
-    told = Told()
+    log = ProgressLog(Out(), total=60, recorded=20, every_s=0.001)
+    log.open()
+    assert written.wait(60)
+    log.close()
 
-    told.progress.tell("certifying channels")
-
-    assert told.out.getvalue() == "owlt: 20 of 60 runs recorded, certifying channels\n"
+    assert re.fullmatch(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d owlt: 20 of 60 runs recorded\n){3,}", out.getvalue())
 
 
 def test_without_a_terminal_a_sweep_logs_its_progress() -> None:
@@ -54,9 +70,41 @@ def test_without_a_terminal_a_sweep_logs_its_progress() -> None:
 
     with SweepProgress(Console(file=StringIO()), log=log) as observer:
         observe = observer(plan, set())
-        observe(Event(0.0, 0, "run", {"run_id": plan.runs[0].run_id}))
+        observe(Entry(0.0, 0, RunPublished(run_id=plan.runs[0].run_id, outcome=Outcome.COMPLETED)))
 
-    assert log.getvalue() == f"owlt: 0 of 6 runs recorded, performing {plan.runs[0].run_id}\n"
+    assert [line[20:44] for line in log.getvalue().splitlines()] == [
+        "owlt: 0 of 6 runs record",
+        "owlt: 1 of 6 runs record",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "lines"),
+    [
+        (Verbosity(), []),
+        (Verbosity(verbose=True), ["R: started", "R: completed"]),
+    ],
+)
+def test_runs_that_complete_are_printed_with_v_only(shown: Verbosity, lines: list[str]) -> None:
+    printed, plan = StringIO(), small_plan()
+
+    with SweepProgress(Console(file=printed), log=StringIO(), shown=shown) as observer:
+        observe = observer(plan, set())
+        observe(Entry(0.0, 0, RunStarted(run_id="R")))
+        observe(Entry(0.0, 0, RunPublished(run_id="R", outcome=Outcome.COMPLETED)))
+
+    assert [line[20:] for line in printed.getvalue().splitlines()] == lines
+
+
+def test_a_quiet_sweep_shows_only_runs_that_did_not_complete() -> None:
+    log, printed, plan = StringIO(), StringIO(), small_plan()
+
+    with SweepProgress(Console(file=printed), log=log, shown=Verbosity(quiet=True)) as observer:
+        observe = observer(plan, {"another"})
+        observe(Entry(0.0, 0, RunPublished(run_id="A", outcome=Outcome.COMPLETED)))
+        observe(Entry(0.0, 0, RunPublished(run_id="B", outcome=Outcome.FAILED, reason="the hash differs")))
+
+    assert (log.getvalue(), printed.getvalue()[20:]) == ("", "B: failed: the hash differs\n")
 
 
 class Terminal(StringIO):
@@ -68,6 +116,6 @@ def test_on_a_terminal_there_is_a_bar_and_no_log() -> None:
     log, plan = Terminal(), small_plan()
 
     with SweepProgress(Console(file=StringIO(), force_terminal=True), log=log) as observer:
-        observer(plan, set())(Event(0.0, 0, "run", {"run_id": plan.runs[0].run_id}))
+        observer(plan, set())(Entry(0.0, 0, RunStarted(run_id=plan.runs[0].run_id)))
 
     assert log.getvalue() == ""

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from orchestrator.host import Completed
-from orchestrator.received_file import ReceivedFile, look_at
+from orchestrator.artifacts.received_file import ReceivedFile, inspect_received
+from orchestrator.hosts.host import Completed
 
 SPACE_BYTES = 64_000_000
 
@@ -24,7 +24,7 @@ def run_here(command: Sequence[str], _deadline_s: float = 0) -> Completed:
 
 def seen(path: Path, run_dir: Path) -> ReceivedFile | None:
     host = SimpleNamespace(run=run_here)
-    return look_at(host, str(path), str(run_dir), SPACE_BYTES)  # type: ignore[arg-type]
+    return inspect_received(host, str(path), str(run_dir), SPACE_BYTES)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_file_behind_a_linked_directory_is_not_in_the_run_directory(place: Pat
     assert file.fault.startswith("is not in the run directory")
 
 
-def test_a_sparse_file_is_told_with_what_it_says_it_has_and_what_is_there(place: Path) -> None:
+def test_a_sparse_file_is_reported_with_what_it_says_it_has_and_what_is_there(place: Path) -> None:
     with place.open("wb") as file:
         file.truncate(10**12)
 

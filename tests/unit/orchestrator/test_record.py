@@ -1,4 +1,4 @@
-"""A record: whole or not there."""
+"""A record is written atomically, and refused if a newer version wrote it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ResultsConflict
-from orchestrator.record import Outcome, read_record, write_record
+from orchestrator.results.record import SCHEMA_VERSION, Outcome, read_record, write_record
 from tests.unit.orchestrator.making import record
 
-RECORD = record(outcome=Outcome.FAILED, reason="the sender ended with status 1", rate_bps=1e7, packet_error_rate=0.01)
+RECORD = record(outcome=Outcome.FAILED, reason="the sender exited with status 1", rate_bps=1e7, packet_error_rate=0.01)
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -26,10 +26,25 @@ def test_writing_leaves_nothing_beside_the_record(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
 
 
-def test_a_record_of_another_schema_is_refused_with_its_path(tmp_path: Path) -> None:
-    write_record(RECORD, tmp_path)
-    path = tmp_path / "record.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"a_field_of_the_future": 1}))
+def change(directory: Path, **values: object) -> None:
+    path = directory / "record.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
-    with pytest.raises(ResultsConflict, match=r"record\.json"):
+
+def test_a_record_with_an_unknown_key_is_refused_with_its_path(tmp_path: Path) -> None:
+    write_record(RECORD, tmp_path)
+    change(tmp_path, a_field_of_the_future=1)
+
+    with pytest.raises(ResultsConflict, match=r"record\.json: another version of owlt wrote it"):
+        read_record(tmp_path)
+
+
+def test_a_record_of_a_newer_schema_version_is_refused_with_both_versions_and_the_next_step(tmp_path: Path) -> None:
+    write_record(RECORD, tmp_path)
+    change(tmp_path, schema_version=SCHEMA_VERSION + 1)
+
+    newer = (
+        rf"schema version {SCHEMA_VERSION + 1}; this version of owlt reads up to {SCHEMA_VERSION}\); use the version"
+    )
+    with pytest.raises(ResultsConflict, match=rf"record\.json: a newer version of owlt wrote it \({newer}"):
         read_record(tmp_path)

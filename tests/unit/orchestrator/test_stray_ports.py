@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.side import Side
-from captures.frames.columns import Kind
-from orchestrator.catalogue import find_implementation
-from orchestrator.stray_ports import EPHEMERAL, EPHEMERAL_SYSCTL, Pairs, advise, ephemeral_ports, stray_pairs
+from agents.contract.side import Side
+from captures.frames.decoding import Kind
+from orchestrator.checks.stray_ports import EPHEMERAL, EPHEMERAL_SYSCTL, Pairs, advise, ephemeral_ports, stray_pairs
+from orchestrator.profiles.catalogue import find_implementation
 from tests.unit.captures.making import SESSION, timed, udp_frame, write_pcap
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue import find_implementation
-from orchestrator.channels import find_channel
 from orchestrator.errors import ProfileError
-from orchestrator.load import load_sweep
+from orchestrator.planning.grid import permutations
+from orchestrator.profiles.catalogue import find_implementation
+from orchestrator.profiles.channels import find_channel
+from orchestrator.profiles.load import load_sweep
 
 SMALL = """\
 name: small
@@ -42,7 +43,7 @@ def test_quantities_become_numbers_in_their_base_units(tmp_path: Path) -> None:
 
 
 def test_the_grid_is_the_product_of_its_lists(tmp_path: Path) -> None:
-    points = load_sweep(written(tmp_path, SMALL)).permutations(["cfdp"], {})
+    points = permutations(load_sweep(written(tmp_path, SMALL)), ["cfdp"], {})
 
     assert [(point.delay_ns, point.packet_error_rate) for point in points] == [
         (25_000_000, 0),
@@ -65,21 +66,21 @@ def test_the_known_keys_are_listed_once_for_several_unknown_ones(tmp_path: Path)
     assert (told.count("is not a known key"), told.count("packet_error_rate")) == (2, 1)
 
 
-def test_a_misspelt_key_is_told_with_the_nearest(tmp_path: Path) -> None:
+def test_a_misspelt_key_is_reported_with_the_nearest(tmp_path: Path) -> None:
     assert "delays: is not a known key; did you mean delay?" in complaint(tmp_path, SMALL + "delays: 25 ms\n")
 
 
-def test_an_unknown_key_below_told_is_named_with_those_of_told(tmp_path: Path) -> None:
-    told = complaint(tmp_path, SMALL + "told: {cfdp: {rtt: 5 s}}\n")
+def test_an_unknown_key_below_advertised_is_named_with_its_known_keys(tmp_path: Path) -> None:
+    told = complaint(tmp_path, SMALL + "advertised: {cfdp: {rtt: 5 s}}\n")
 
-    assert "told.cfdp.rtt: is not a known key; known here: delay, rate" in told
+    assert "advertised.cfdp.rtt: is not a known key; known: delay, rate" in told
     assert "repetitions" not in told
 
 
-def test_a_word_that_is_none_of_those_wanted_is_told_with_them(tmp_path: Path) -> None:
+def test_a_word_that_is_none_of_those_wanted_is_reported_with_them(tmp_path: Path) -> None:
     told = complaint(tmp_path, SMALL + "clock: virtual\n")
 
-    assert "clock: got 'virtual', wanted " in told
+    assert "clock: got 'virtual', expected " in told
     assert all(word in told for word in ("exact", "skip", "real"))
 
 
@@ -97,14 +98,14 @@ def test_a_parameter_that_an_implementation_file_refuses_is_refused(tmp_path: Pa
 
 
 def test_two_keys_of_one_rate_are_refused(tmp_path: Path) -> None:
-    told = complaint(tmp_path, SMALL + "told: {cfdp: {rate: {1 Mbit/s: 2 Mbit/s, 1000 kbit/s: 3 Mbit/s}}}\n")
+    told = complaint(tmp_path, SMALL + "advertised: {cfdp: {rate: {1 Mbit/s: 2 Mbit/s, 1000 kbit/s: 3 Mbit/s}}}\n")
 
-    assert "each value of the axis once; 1 Mbit/s and 1000 kbit/s are the same" in told
+    assert "each value of the axis once: 1 Mbit/s and 1000 kbit/s are the same" in told
 
 
 @pytest.mark.parametrize("told", ["rate: {1 Mbit/s: }", "rate: "])
-def test_nothing_is_no_rate_to_be_told(tmp_path: Path, told: str) -> None:
-    assert "told.cfdp.rate" in complaint(tmp_path, SMALL + f"told: {{cfdp: {{{told}}}}}\n")
+def test_an_advertised_rate_without_a_value_is_refused(tmp_path: Path, told: str) -> None:
+    assert "advertised.cfdp.rate" in complaint(tmp_path, SMALL + f"advertised: {{cfdp: {{{told}}}}}\n")
 
 
 def test_a_file_that_nobody_could_send_is_refused(tmp_path: Path) -> None:
@@ -114,21 +115,24 @@ def test_a_file_that_nobody_could_send_is_refused(tmp_path: Path) -> None:
 def test_a_parameter_that_is_a_mapping_is_refused_in_one_line(tmp_path: Path) -> None:
     told = complaint(tmp_path, SMALL + "parameters: {cfdp: {segment_bytes: {a: 1}}}\n")
 
-    assert "parameters.cfdp.segment_bytes: got {'a': 1}, wanted a number of bytes or text; put quotes" in told
+    assert "parameters.cfdp.segment_bytes: got {'a': 1}, expected a number or text; put quotes" in told
     assert len(told.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name: x\nprotocol: P\nsender: {}\n", "this is an implementation; a sweep has implementations, file_size and"),
+        (
+            "name: x\nprotocol: P\nsender: {}\n",
+            "this is an implementation, expected a sweep, with implementations",
+        ),
         (
             "both: {delay: 5 ms}\n",
-            "this is a channel; a sweep has implementations, file_size and seed; next: owlt channel",
+            "this is a channel, expected a sweep, with implementations, file_size and seed; try: owlt channel",
         ),
     ],
 )
-def test_a_file_of_another_kind_is_told_in_one_line_with_its_use(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_of_another_kind_is_reported_in_one_line_with_its_use(tmp_path: Path, text: str, said: str) -> None:
     told = complaint(tmp_path, text)
 
     assert said in told
@@ -143,7 +147,7 @@ def test_a_sweep_is_not_taken_for_an_implementation_or_a_channel(tmp_path: Path)
     path = str(written(tmp_path, SMALL))
 
     for find in (find_implementation, find_channel):
-        with pytest.raises(ProfileError, match=f"this is a sweep; .*; next: owlt run {path}$"):
+        with pytest.raises(ProfileError, match=f"this is a sweep, expected an? .*; try: owlt run {path}$"):
             find(path)
 
 
@@ -154,17 +158,17 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
 def test_a_bare_number_of_a_quantity_shows_the_right_spelling(tmp_path: Path) -> None:
     told = complaint(tmp_path, SMALL.replace("100 kB", "100000"))
 
-    assert "file_size: got 100000, wanted a number with one of the units" in told
+    assert "file_size: got 100000, expected a number with one of the units" in told
     assert 'as in "100000 B"' in told
 
 
 def test_a_sweep_without_a_channel_profile_needs_all_that_makes_a_channel(tmp_path: Path) -> None:
     told = complaint(tmp_path, SMALL.replace("delay: [25 ms, 1250 ms]\n", ""))
 
-    assert "delay: got none, wanted all three of rate, delay and packet_error_rate, or a channel profile" in told
+    assert "delay: got none, expected all three of rate, delay and packet_error_rate, or a channel profile" in told
 
 
-def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
+def test_every_mistake_is_reported_at_once(tmp_path: Path) -> None:
     told = complaint(tmp_path, SMALL.replace("100 kB", "big").replace("10 Mbit/s", "fast"))
 
     assert len(told.splitlines()) == 2
@@ -177,12 +181,13 @@ def test_a_probability_above_one_is_refused_with_what_was_got(tmp_path: Path) ->
 def test_a_file_that_is_not_yaml_is_named_with_the_place(tmp_path: Path) -> None:
     told = complaint(tmp_path, "name: [unclosed\n")
 
-    assert "sweep.yaml:1: is not YAML" in told
+    assert "sweep.yaml:1: not valid YAML" in told
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        ProfileError, match=r"there is no such file: /.*/nothing\.yaml \(paths count from where owlt is run"
+        ProfileError,
+        match=r"there is no such file: /.*/nothing\.yaml; relative paths are resolved",
     ):
         load_sweep(tmp_path / "nothing.yaml")
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.findings import Findings
-from orchestrator.record import HostTcp, Outcome, RunRecord, read_record, write_record
-from orchestrator.tcp_sampling import SAMPLES_NAME, stop_sampling
+from orchestrator.results.record import HostTcp, Outcome, RunRecord, read_record, write_record
+from orchestrator.run.tcp_sampling import SAMPLES_NAME, stop_sampling
 from tests.unit.orchestrator.test_record import RECORD
 
 SOCKET = {"port": 40000, "peer_port": 5001, "congestion_control": "cubic", "sack": True, "total_rto": None}
@@ -41,11 +40,8 @@ class ToldProgram:
 
 
 def stopped(directory: Path, **outputs: str) -> dict[str, HostTcp]:
-    found = Findings()
     programs = {role: ToldProgram(directory, role, output) for role, output in outputs.items()}
-    stop_sampling(programs, directory, found)  # type: ignore[arg-type]
-    told: dict[str, HostTcp] = found.facts.get("tcp", {})
-    return told
+    return {**stop_sampling(programs, directory)}  # type: ignore[arg-type]
 
 
 def test_the_counts_go_into_the_record_and_the_samples_beside_it(tmp_path: Path) -> None:

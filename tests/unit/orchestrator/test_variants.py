@@ -1,4 +1,4 @@
-"""Parameters that a sweep varies make builds of their own; what a build is told can differ from the channel."""
+"""Parameters that a sweep varies make third-party of their own; advertised values can differ from the channel."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue import implementations_of
-from orchestrator.channels import channels_of
 from orchestrator.errors import ProfileError, SweepMistake
-from orchestrator.load import load_sweep
-from orchestrator.plan import Run, plan_sweep
-from orchestrator.sweep import Sweep
-from orchestrator.told import ToldValues, told_values
-from orchestrator.variants import base_name
+from orchestrator.planning.advertised import AdvertisedValues, advertised_values
+from orchestrator.planning.plan import Run, plan_sweep
+from orchestrator.planning.sweep import Sweep
+from orchestrator.planning.variants import base_name
+from orchestrator.profiles.catalogue import implementations_of
+from orchestrator.profiles.channels import channels_of
+from orchestrator.profiles.load import load_sweep
 
 SMALL: dict[str, Any] = {
     "name": "small",
@@ -40,9 +40,9 @@ def runs(asked: Sweep) -> list[Run]:
     return plan_sweep(asked, implementations_of(asked)).runs
 
 
-def told(asked: Sweep, implementation: str) -> set[tuple[float | None, float, float]]:
-    """What one implementation is told over all its runs: rate, delay, round trip."""
-    values = [told_values(run, asked) for run in runs(asked) if run.permutation.implementation == implementation]
+def advertised(asked: Sweep, implementation: str) -> set[tuple[float | None, float, float]]:
+    """The values given to one implementation over all its runs: rate, delay, round trip."""
+    values = [advertised_values(run, asked) for run in runs(asked) if run.permutation.implementation == implementation]
     return {(value.rate_bps, value.one_way_delay_s, value.rtt_s) for value in values}
 
 
@@ -83,53 +83,53 @@ def test_an_unknown_parameter_is_refused(tmp_path: Path) -> None:
         implementations_of(sweep(tmp_path, parameters={"norm": {"parity": [1, 2]}}))
 
 
-def test_a_build_is_told_what_the_channel_has(tmp_path: Path) -> None:
+def test_a_build_is_given_the_channels_rate_and_delay(tmp_path: Path) -> None:
     asked = sweep(tmp_path, rate="10.24 Mbit/s", delay="25 ms")
 
-    assert told(asked, "cfdp") == {(10_240_000, 0.025, 0.05)}
+    assert advertised(asked, "cfdp") == {(10_240_000, 0.025, 0.05)}
 
 
-def test_a_build_is_told_a_rate_for_each_of_the_channels(tmp_path: Path) -> None:
+def test_a_build_is_given_the_rate_advertised_for_each_of_the_channels(tmp_path: Path) -> None:
     rates = {"1.024 Mbit/s": "1 Mbit/s", "10240 kbit/s": "10 Mbit/s"}
-    asked = sweep(tmp_path, delay="25 ms", told={"norm": {"rate": rates}})
+    asked = sweep(tmp_path, delay="25 ms", advertised={"norm": {"rate": rates}})
 
-    assert told(asked, "norm") == {(1e6, 0.025, 0.05), (10e6, 0.025, 0.05)}
-    assert told(asked, "cfdp") == {(1.024e6, 0.025, 0.05), (10.24e6, 0.025, 0.05)}
-
-
-def test_a_delay_that_is_told_counts_both_ways(tmp_path: Path) -> None:
-    asked = sweep(tmp_path, rate="1.024 Mbit/s", told={"norm": {"delay": "2 s"}})
-
-    assert told(asked, "norm") == {(1.024e6, 2.0, 4.0)}
+    assert advertised(asked, "norm") == {(1e6, 0.025, 0.05), (10e6, 0.025, 0.05)}
+    assert advertised(asked, "cfdp") == {(1.024e6, 0.025, 0.05), (10.24e6, 0.025, 0.05)}
 
 
-def test_what_is_told_survives_the_plan_file(tmp_path: Path) -> None:
-    asked = sweep(tmp_path, told={"norm": {"rate": "1 Mbit/s", "delay": {"25 ms": "30 ms"}}})
+def test_an_advertised_delay_applies_in_both_directions(tmp_path: Path) -> None:
+    asked = sweep(tmp_path, rate="1.024 Mbit/s", advertised={"norm": {"delay": "2 s"}})
+
+    assert advertised(asked, "norm") == {(1.024e6, 2.0, 4.0)}
+
+
+def test_advertised_values_survive_the_plan_file(tmp_path: Path) -> None:
+    asked = sweep(tmp_path, advertised={"norm": {"rate": "1 Mbit/s", "delay": {"25 ms": "30 ms"}}})
 
     again = Sweep.model_validate_json(asked.model_dump_json())
     assert again == asked
     run = next(run for run in runs(again) if run.permutation.implementation == "norm" and run.rtt_s == 0.05)
-    assert told_values(run, again) == ToldValues(1e6, 0.03, 0.06)
+    assert advertised_values(run, again) == AdvertisedValues(1e6, 0.03, 0.06)
 
 
-def test_what_is_told_for_a_rate_that_the_sweep_has_not_is_refused(tmp_path: Path) -> None:
-    asked = sweep(tmp_path, told={"norm": {"rate": {"2 Mbit/s": "1 Mbit/s"}}})
+def test_an_advertised_value_for_a_rate_that_the_sweep_does_not_have_is_refused(tmp_path: Path) -> None:
+    asked = sweep(tmp_path, advertised={"norm": {"rate": {"2 Mbit/s": "1 Mbit/s"}}})
 
-    with pytest.raises(SweepMistake, match=r"told\.norm\.rate: got '2 Mbit/s', wanted one of this sweep's"):
+    with pytest.raises(SweepMistake, match=r"advertised\.norm\.rate: got '2 Mbit/s', expected a rate of this sweep: "):
         runs(asked)
 
 
-def test_what_is_told_for_a_delay_that_the_channel_profile_has_not_is_refused() -> None:
+def test_an_advertised_value_for_a_delay_that_the_channel_profile_does_not_have_is_refused() -> None:
     asked = Sweep(
         name="x",
         seed=1,
         implementations="cfdp",
         file_size="1 MB",
         channel="geo",
-        told={"cfdp": {"delay": {"1 s": "2 s"}}},
+        advertised={"cfdp": {"delay": {"1 s": "2 s"}}},
     )
 
-    with pytest.raises(SweepMistake, match=r"told\.cfdp\.delay: got '1 s', wanted one of this sweep's: "):
+    with pytest.raises(SweepMistake, match=r"advertised\.cfdp\.delay: got '1 s', expected a delay of this sweep: "):
         plan_sweep(asked, implementations_of(asked), channels_of(asked))
 
 
@@ -138,6 +138,6 @@ def test_two_values_that_make_one_name_are_refused(tmp_path: Path) -> None:
         implementations_of(sweep(tmp_path, parameters={"cfdp": {"segment_bytes": [1, "1"]}}))
 
 
-def test_what_a_stranger_is_told_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match=r"told\.ltp: is not an implementation of this sweep; it has cfdp, norm"):
-        implementations_of(sweep(tmp_path, told={"ltp": {"rate": "1 Mbit/s"}}))
+def test_advertised_values_for_an_implementation_outside_the_sweep_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match=r"advertised\.ltp: is not an implementation of this sweep; it has cfdp"):
+        implementations_of(sweep(tmp_path, advertised={"ltp": {"rate": "1 Mbit/s"}}))

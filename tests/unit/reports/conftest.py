@@ -15,21 +15,32 @@ from typing import Any
 
 import pytest
 
+from captures.accounting.goodput import Amounts, measure
 from captures.accounting.ledger import Ledger
-from captures.accounting.measures import Amounts, measure
-from captures.cache import SUMMARY, load_summary
-from captures.kept import CAPTURES, keep
 from captures.protocols.view import VIEW, ProtocolView, load_or_view
-from captures.summary import CaptureSummary
+from captures.summary.cache import load_summary
+from captures.summary.derived_files import CAPTURES, SUMMARY, keep
+from captures.summary.summary import CaptureSummary
 from emulator.certification.certificate import Certificate, Check
-from emulator.channel import ChannelSpec
-from orchestrator.catalogue import implementations_of
-from orchestrator.plan import Plan, Run, plan_sweep, write_plan
-from orchestrator.record import Outcome, RunRecord, Side, write_record
-from orchestrator.sweep import Sweep
-from reports.build import build_report
+from emulator.channel.spec import ChannelSpec
+from orchestrator.planning.plan import Plan, Run, plan_sweep
+from orchestrator.planning.stored.plan_file import write_plan
+from orchestrator.planning.sweep import Sweep
+from orchestrator.profiles.catalogue import implementations_of
+from orchestrator.results.certificates import write_certificate
+from orchestrator.results.record import Outcome, RunRecord, Side, write_record
+from reports.comparison.panels import Figure
+from reports.figures.drawing import draw, save
+from reports.figures.kept import KeptFigures
+from reports.page.build import build_report
+from reports.page.contents import Contents
+from reports.page.page import render_page
+from reports.page.parts import Parts
+from reports.results.load import load_results
+from reports.sessions.protocols import shown_runs
+from reports.sessions.session_figures import draw_sessions
 from tests.unit.captures.making import RECEIVER_MAC, SESSION, timed, write_pcap
-from tests.unit.captures.test_messages import CFDP, CFDP_RUN
+from tests.unit.captures.octets import CFDP, CFDP_RUN
 
 TITLES = {"cfdp": "CFDP class 2 (cfdp-py)", "norm": "NORM (NRL libnorm)"}
 PAYLOAD_BYTES, WIRE_BYTES = 1024, 1090
@@ -37,7 +48,7 @@ START_NS = 1_767_225_600_000_000_000  # 2026-01-01 00:00 UTC, where every guest'
 
 TIMED_OUT = "norm_1MB_10Mbps_1.25s_per0.01_r2"
 FAILED = "cfdp_1MB_10Mbps_25ms_per0.01_r3"
-FAILURE = "the sender ended with status 1; its last line: 'NAK limit reached <transaction 1.1>'"
+FAILURE = "the sender exited with status 1; its last line: 'NAK limit reached <transaction 1.1>'"
 SUSPECT = "cfdp_1MB_10Mbps_25ms_per0_r2"
 SUSPICION = "sender.pcap is not complete: 118 of 121 packets captured, 3 dropped by the kernel, 0 by the interface"
 UNSUMMARISED = "norm_1MB_10Mbps_25ms_per0_r1"
@@ -89,10 +100,9 @@ def plan_of(asked: Sweep) -> Plan:
 
 def write_certificates(directory: Path, asked: Sweep, *checks: Check) -> None:
     """A certificate with these checks for every channel of the sweep."""
-    (directory / "certificates").mkdir()
     for key, channel in plan_of(asked).channels.items():
         certificate = Certificate(channel, checks, START_NS, 12.5, "6.12.48", 0.001)
-        (directory / "certificates" / f"{key}.json").write_text(json.dumps(certificate.to_wire()))
+        write_certificate(certificate.to_wire(), key, directory / "certificates")
 
 
 def write_run(directory: Path, run: Run, asked: Sweep) -> None:
@@ -152,7 +162,7 @@ def made_up_summary(run: Run, draw: random.Random) -> CaptureSummary:
     """What captures of such a run could say: data paced at the channel's rate, a round trip for each repair."""
     point = run.permutation
     lost = 0
-    packets = ceil(point.file_size_bytes / PAYLOAD_BYTES)
+    packets = ceil(point.most_bytes / PAYLOAD_BYTES)
     rounds, to_repair = 0, packets
     while to_repair := sum(draw.random() < point.packet_error_rate for _ in range(to_repair)):
         lost += to_repair
@@ -169,7 +179,8 @@ def made_up_summary(run: Run, draw: random.Random) -> CaptureSummary:
     delays = {"matched": sent, "min_ns": point.delay_ns + 872_000}
     amounts = Amounts(sent * WIRE_BYTES, sent * WIRE_BYTES, returned * 60, returned * 60)
     last_ns, whole_at_ns = (first_ns + int(seconds * 1e9) for seconds in (session_s, whole_s))
-    measures = measure(amounts, first_ns, last_ns, point.file_size_bytes, whole_at_ns, point.rate_bps)
+    duration_s = point.duration_ns and point.duration_ns / 1e9
+    measures = measure(amounts, first_ns, last_ns, point.most_bytes, whole_at_ns, point.rate_bps, duration_s)
     return CaptureSummary.model_validate(
         measures.model_dump()
         | amounts._asdict()
@@ -207,6 +218,22 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = write_results(tmp_path_factory.mktemp("results") / "few", few())
     build_report(directory)
     return directory
+
+
+def page_text(directory: Path, compared: tuple[Figure, ...] = ()) -> str:
+    """The page of a results directory with the figures of single runs, and of those over the sweep only these.
+
+    To draw all of them takes some seconds; `reported` has them.
+    """
+    results = load_results(directory)
+    contents = Contents(compared, (), tuple(shown_runs(results)))
+    figures = directory / "report" / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    for figure in compared:
+        save(draw(figure, results.series), figures, figure.name)
+    kept = KeptFigures(figures, figures, (".svg",))
+    sessions = draw_sessions(results, contents.shown_runs, kept, map)
+    return render_page(results, contents, sessions, kept, Parts(directory / "parts"))
 
 
 def few(**changes: Any) -> Sweep:

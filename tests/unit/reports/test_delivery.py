@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from captures.cache import SUMMARY, load_summary
-from captures.kept import keep
-from reports.boxes import n_colour
-from reports.load import Results, load_results
-from reports.looks import ALARM, MUTED
-from reports.metrics import METRICS
-from reports.page import render_page
-from reports.statistics import boxes_of
-from reports.tables import runs_csv, statistics_csv
-from reports.tcp_table import HEADS, TEXT_HEADS, tcp_cells
-from tests.unit.reports.conftest import change_record, few, write_results
+from captures.summary.cache import load_summary
+from captures.summary.derived_files import SUMMARY, keep
+from reports.comparison.cells import cells_of
+from reports.comparison.metrics import METRICS
+from reports.comparison.statistics import boxes_of
+from reports.comparison.tables import statistics_csv
+from reports.figures.boxes import n_colour
+from reports.page.tcp_table import HEADS, TEXT_HEADS, tcp_cells
+from reports.results.load import Results, load_results
+from reports.style.looks import ALARM, MUTED
+from reports.table.rows import run_rows
+from tests.unit.reports.conftest import change_record, few, page_text, write_results
 
 GOODPUT = METRICS[0]
 NAMES = ["udp-blast", "norm", "cfdp", "saratoga"]
@@ -51,11 +52,11 @@ def test_among_those_who_delivered_every_file_the_sweep_decides(tmp_path: Path) 
     assert list(made(tmp_path).implementations) == NAMES
 
 
-def test_a_run_that_the_rig_aborted_moves_nobody_back(tmp_path: Path) -> None:
+def test_a_run_that_the_rig_aborted_does_not_change_the_order(tmp_path: Path) -> None:
     assert list(made(tmp_path, udp_blast={"per0.01_r2": "aborted"}).implementations) == NAMES
 
 
-def test_a_run_that_a_build_cannot_do_moves_it_back(tmp_path: Path) -> None:
+def test_an_unsupported_run_moves_an_implementation_back(tmp_path: Path) -> None:
     results = made(tmp_path, udp_blast={"per0.01_r2": "unsupported"})
 
     assert list(results.implementations) == ["norm", "cfdp", "saratoga", "udp-blast"]
@@ -68,8 +69,9 @@ def test_looks_stay_those_of_the_sweep_whoever_stands_first(results: Results) ->
 def test_every_table_has_the_order_of_the_report(results: Results) -> None:
     order = list(results.implementations)
 
-    for rows in (csv.DictReader(io.StringIO(statistics_csv(results))), csv.DictReader(io.StringIO(runs_csv(results)))):
-        first_of_a_point = [row["implementation"] for row in rows if row["packet_error_rate"] == "0.0"]
+    statistics = list(csv.DictReader(io.StringIO(statistics_csv(cells_of(run_rows(results))))))
+    for rows in (statistics, run_rows(results)):
+        first_of_a_point = [row["implementation"] for row in rows if float(row["packet_error_rate"]) == 0]
         assert list(dict.fromkeys(first_of_a_point)) == order
 
 
@@ -108,27 +110,27 @@ def test_a_summary_of_before_has_no_goodput_of_a_file_that_was_not_delivered(res
     assert len(kept) == 4
     assert all(summary.goodput_bps for summary in kept)
     assert {run.summary.goodput_bps for run in undelivered if run.summary} == {None}
-    rows = [row for row in csv.DictReader(io.StringIO(runs_csv(results))) if row["outcome"] != "completed"]
+    rows = [row for row in run_rows(results) if row["outcome"] != "completed"]
     assert len(rows) == 5
-    of_the_file = ("goodput_bps", "goodput_until_whole_bps", "normalized_goodput_bps", "efficiency", "data_ratio")
-    assert {row[name] for row in rows for name in of_the_file} == {""}
+    of_the_file = ("goodput_bps", "goodput_to_delivery_bps", "normalized_goodput_bps", "efficiency", "data_ratio")
+    assert {row[name] for row in rows for name in of_the_file} == {None}
 
 
 def test_a_run_that_delivered_nothing_keeps_its_packets(results: Results) -> None:
     assert all(run.summary.str_sent for run in results.runs if run.summary)
 
 
-def test_the_page_says_first_who_did_not_deliver_every_file(results: Results) -> None:
-    page = render_page(results, [], [], [], {}, results.directory)
+def test_the_page_warns_of_implementations_that_did_not_deliver_every_file(results: Results) -> None:
+    page = page_text(results.directory)
     said = re.sub(r"<[^>]*>", "", page[page.index("Not every file was delivered") : page.index("<nav")])
 
     assert "udp-blast delivered 3 of 4; norm delivered none of 4." in " ".join(said.split())
 
 
 def test_a_page_of_delivered_files_says_nothing_of_that(tmp_path: Path) -> None:
-    results = made(tmp_path)
+    made(tmp_path)
 
-    assert "Not every file" not in render_page(results, [], [], [], {}, tmp_path)
+    assert "Not every file" not in page_text(tmp_path)
 
 
 def test_a_permutation_over_tcp_of_which_no_file_was_delivered_has_a_row_without_numbers(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from matplotlib.transforms import Bbox
 
 from captures.protocols.ladder import Kind, Rung, Step, thin
 from captures.protocols.messages import Message
-from captures.session import Host
-from reports.figures import save
-from reports.ladder import draw_ladder
+from captures.session.session import Host
+from reports.figures.drawing import save
+from reports.sessions.ladder import draw_ladder
 
 SECOND_NS = 1_000_000_000
 NAMES: dict[Kind, str] = {
@@ -51,7 +51,7 @@ def words(figure: Figure) -> list[Bbox]:
 def test_the_same_ladder_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        save(draw_ladder(session(), "A ladder"), tmp_path / name, "ladder")
+        save(draw_ladder(session(), "A ladder"), tmp_path / name, "ladder", with_pdf=True)
 
     for kind in ("svg", "pdf"):
         assert (tmp_path / "a" / f"ladder.{kind}").read_bytes() == (tmp_path / "b" / f"ladder.{kind}").read_bytes()
@@ -93,5 +93,5 @@ def test_a_lost_message_ends_in_a_cross() -> None:
 
 
 def test_a_ladder_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="wanted at least one"):
+    with pytest.raises(ValueError, match="expected at least one"):
         draw_ladder([])

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from emulator.channel import ChannelSpec
-from reports.certificates import certificate_address, check_words, limits, verdict_words
-from reports.channels import MOST_STEPS, channel_head, link_words, step_rows, timeline_words
-from reports.load import Channel
-from reports.records import Certificate, Check, WrittenChannel
+from emulator.channel.spec import ChannelSpec
+from reports.page.certificates import certificate_address, check_words, limits, verdict_words
+from reports.results.channels import MOST_STEPS, channel_head, link_words, step_rows, timeline_words
+from reports.results.load import Channel
+from reports.results.records import Certificate, Check, WrittenChannel
 
 ASYMMETRIC = {
     "both": {"delay": "600 s", "bit_error_rate": 1e-6, "error_effect": "drop"},
@@ -38,9 +38,11 @@ def words(link: dict[str, Any]) -> tuple[str, ...]:
     return link_words(written({"forward": link}).forward)
 
 
-def channel(*checks: Check, verdict: str = "ok", asked: dict[str, Any] | None = None) -> Channel:
-    certificate = Certificate.model_validate({"verdict": verdict, "checks": checks, "kernel": "6.12", "alpha": 0.001})
-    return Channel("abc", "geo", written(asked or {}), certificate if checks else None)
+def channel(*checks: Check, verdict: str = "ok", specified: dict[str, Any] | None = None) -> Channel:
+    certificate = Certificate.model_validate(
+        {"schema_version": 2, "verdict": verdict, "checks": checks, "kernel": "6.12", "alpha": 0.001}
+    )
+    return Channel("abc", "geo", written(specified or {}), certificate if checks else None)
 
 
 @pytest.mark.parametrize(
@@ -49,11 +51,11 @@ def channel(*checks: Check, verdict: str = "ok", asked: dict[str, Any] | None = 
         ({"both": {"delay": "25 ms", "rate": "10 Mbit/s"}}, "10 Mbit/s · 25 ms one way"),
         (ASYMMETRIC, "2 Mbit/s → / 8 kbit/s ← · 10 min one way"),
         ({"forward": {"delay": "1 ms"}}, "unlimited rate · 1 ms → / 0 ms ← one way"),
-        (CONTACTS, "1 Mbit/s · 7 ms one way · changes with time"),
-        ({"bypass": True}, "a plain bridge"),
+        (CONTACTS, "1 Mbit/s · 7 ms one way · changes over time"),
+        ({"bypass": True}, "a transparent bridge (bypass)"),
     ],
 )
-def test_a_channel_is_told_in_a_line(asked: dict[str, Any], head: str) -> None:
+def test_a_channel_has_a_heading(asked: dict[str, Any], head: str) -> None:
     assert channel_head(written(asked)) == head
 
 
@@ -68,26 +70,29 @@ def test_a_rate_has_a_queue_before_it_even_where_none_is_written() -> None:
 @pytest.mark.parametrize(
     ("asked", "phrases"),
     [
-        ({"packet_error_rate": 0.01}, ["packet error rate 0.01", "what is hit has a bit flipped"]),
+        ({"packet_error_rate": 0.01}, ["packet error rate 0.01", "an error flips one bit"]),
         (
             {"bit_error_rate": 1e-6, "error_effect": "drop"},
-            ["bit error rate 10⁻⁶", "frames that are hit are dropped"],
+            ["bit error rate 10⁻⁶", "an error drops the frame"],
         ),
-        ({"pattern": {"packets": [1, 5]}}, ["2 listed packets hit"]),
+        ({"pattern": {"packets": [1, 5]}}, ["2 listed packets with errors"]),
         (
             {"loss": {"model": "gilbert_elliott", "mean_rate": 0.03, "burst_packets": 4}},
             ["0.03 lost, in bursts of 4 packets on average"],
         ),
-        ({"loss": {"model": "four_state", "p13": 0.01, "p31": 0.5}}, ["losses by four states (p13 0.01, p31 0.5)"]),
+        ({"loss": {"model": "four_state", "p13": 0.01, "p31": 0.5}}, ["4-state loss model (p13 0.01, p31 0.5)"]),
         ({"jitter": {"amount": "3 ms"}}, ["normal jitter, standard deviation 3 ms"]),
         ({"jitter": {"amount": "3 ms", "distribution": "uniform"}}, ["uniform jitter, at most 3 ms"]),
-        ({"reordering": {"rate": 0.1, "by": "5 ms"}, "keeps_order": False}, ["0.1 of the packets later by 5 ms"]),
-        ({"duplication_rate": 0.1}, ["0.1 of the packets twice"]),
-        ({"rate": "1 Mbit/s", "queue": "64 kB", "overhead": "24 B"}, ["queue 64 kB", "24 B overhead a frame"]),
+        (
+            {"reordering": {"rate": 0.1, "by": "5 ms"}, "keeps_order": False},
+            ["0.1 of packets delayed by a further 5 ms"],
+        ),
+        ({"duplication_rate": 0.1}, ["0.1 of packets duplicated"]),
+        ({"rate": "1 Mbit/s", "queue": "64 kB", "overhead": "24 B"}, ["queue 64 kB", "24 B overhead per frame"]),
         ({"mtu": "1500 B"}, ["MTU 1500 B"]),
     ],
 )
-def test_a_link_is_told_in_words(asked: dict[str, Any], phrases: list[str]) -> None:
+def test_a_link_has_a_phrase_for_each_value(asked: dict[str, Any], phrases: list[str]) -> None:
     assert set(phrases) <= set(words(asked))
 
 
@@ -95,20 +100,20 @@ def test_a_link_with_errors_does_not_say_that_it_has_none() -> None:
     assert "no errors, no losses" not in words({"packet_error_rate": 0.01})
 
 
-def test_how_a_channel_changes_is_told_in_a_sentence() -> None:
+def test_a_timeline_is_a_sentence() -> None:
     assert timeline_words(written(CONTACTS)) == (
-        "Changes with time: 2 steps, the last at 1 h 35 min, and begins again after 8 h."
+        "Changes over time: 2 steps, the last at 1 h 35 min, and repeats after 8 h."
     )
 
 
 def test_each_step_says_what_changes_with_it() -> None:
     assert step_rows(written(CONTACTS)) == [
-        ("8 min", "down, packets wait while down", "down, packets wait while down"),
+        ("8 min", "down, packets wait during outages", "down, packets wait during outages"),
         ("1 h 35 min", "2 Mbit/s, up", "up"),
     ]
 
 
-def test_what_a_step_takes_away_is_told() -> None:
+def test_a_step_names_impairments_that_it_turns_off() -> None:
     asked = {
         "both": {"rate": "1 Mbit/s", "jitter": {"amount": "1 ms"}},
         "timeline": {"steps": [{"at": "1 s", "both": {"rate": "unlimited", "jitter": "none"}}]},
@@ -117,7 +122,7 @@ def test_what_a_step_takes_away_is_told() -> None:
     assert {*step_rows(written(asked))[0][1].split(", ")} == {"unlimited rate", "no jitter"}
 
 
-def test_of_many_steps_the_first_are_told_and_how_many_are_left() -> None:
+def test_many_steps_are_cut_and_counted() -> None:
     steps = [{"at": f"{number} s", "both": {"delay": f"{number} ms"}} for number in range(1, MOST_STEPS + 6)]
 
     rows = step_rows(written({"timeline": {"steps": steps}}))
@@ -133,20 +138,20 @@ UNMEASURED = Check(direction="forward", quantity="rate, bit/s", verdict="not mea
 @pytest.mark.parametrize(
     ("certified", "text"),
     [
-        (channel(OK, OK), "ok: all 2 quantities as asked"),
+        (channel(OK, OK), "ok: all 2 quantities as specified"),
         (channel(OK, FAILED, verdict="failed"), "failed: 1 of 2 quantities"),
         (channel(UNMEASURED, FAILED, verdict="failed"), "failed: 1 of 2 quantities, 1 not measured"),
         (channel(OK, UNMEASURED, verdict="incomplete"), "incomplete: 1 not measured of 2 quantities"),
-        (channel(), "not certified: no certificate was found"),
-        (channel(asked={"bypass": True}), "not certified: a plain bridge promises nothing"),
+        (channel(), "not certified: its certificate is missing"),
+        (channel(specified={"bypass": True}), "not certified: a transparent bridge has no specification"),
     ],
 )
-def test_the_verdict_on_a_channel_is_told_with_its_count(certified: Channel, text: str) -> None:
-    assert verdict_words(certified, wanted=True) == text
+def test_a_verdict_has_its_counts(certified: Channel, text: str) -> None:
+    assert verdict_words(certified, certify=True) == text
 
 
 def test_a_channel_that_was_not_to_be_certified_says_so() -> None:
-    assert verdict_words(channel(), wanted=False) == "not certified: not asked for"
+    assert verdict_words(channel(), certify=False) == "not certified: the sweep sets certify: false"
 
 
 def test_a_certificate_is_beside_the_report() -> None:
@@ -154,7 +159,7 @@ def test_a_certificate_is_beside_the_report() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quantity", "asked", "measured", "low", "high", "texts"),
+    ("quantity", "specified", "measured", "low", "high", "texts"),
     [
         (
             "one-way delay of 64-byte frames, p0, ns",
@@ -175,17 +180,16 @@ def test_a_certificate_is_beside_the_report() -> None:
 )
 def test_a_check_is_in_readable_units(
     quantity: str,
-    asked: float | None,
+    specified: float | None,
     measured: float | None,
     low: float | None,
     high: float | None,
     texts: tuple[str, str, str],
 ) -> None:
-    told = check_words(
-        Check(direction="forward", quantity=quantity, verdict="ok", asked=asked, measured=measured, low=low, high=high)
-    )
+    values = {"specified": specified, "measured": measured, "low": low, "high": high}
+    told = check_words(Check(direction="forward", quantity=quantity, verdict="ok", **values))
 
-    assert (told.asked, told.measured, told.interval) == texts
+    assert (told.specified, told.measured, told.interval) == texts
 
 
 def test_a_quantity_is_named_without_its_unit() -> None:
@@ -198,7 +202,7 @@ CUT = Check(
     direction="forward",
     quantity="share of 64-byte frames lost",
     verdict="ok",
-    asked=0.01,
+    specified=0.01,
     measured=0.012,
     count=1000,
     detectable_high=0.035,
@@ -213,7 +217,7 @@ def test_a_check_says_what_its_sample_would_have_found_wrong() -> None:
         direction="forward",
         quantity="one-way delay of 64-byte frames, p50, ns",
         verdict="ok",
-        asked=25e6,
+        specified=25e6,
         measured=25e6,
         detectable_low=24.999e6,
         detectable_high=25.001e6,
@@ -228,8 +232,8 @@ def test_a_check_says_what_its_sample_would_have_found_wrong() -> None:
 def test_a_channel_of_which_less_was_excluded_than_was_aimed_at_says_so() -> None:
     whole = CUT.model_copy(update={"detectable_low": 0.0067, "detectable_high": 0.0149})
 
-    assert limits(channel(CUT, whole)) == ["forward share of 64-byte frames lost: can exclude only 0.035 or more"]
+    assert limits(channel(CUT, whole)) == ["forward share of 64-byte frames lost: detects only 0.035 or more"]
 
 
 def test_a_certificate_of_an_earlier_version_says_nothing_of_what_it_would_have_found() -> None:
-    assert check_words(Check(direction="forward", quantity="rate, bit/s", verdict="ok", asked=1e6)).power == "–"
+    assert check_words(Check(direction="forward", quantity="rate, bit/s", verdict="ok", specified=1e6)).power == "–"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import get_args
@@ -11,10 +12,10 @@ from typing import get_args
 import pytest
 
 from emulator.certification.certificate import Check
-from orchestrator.record import Outcome
-from reports import records
-from reports.load import load_results
-from reports.records import ReportError
+from orchestrator.results.record import SCHEMA_VERSION, Outcome
+from reports.results import records
+from reports.results.load import load_results
+from reports.results.records import ReportError
 from tests.unit.reports.conftest import (
     SUSPECT,
     SUSPICION,
@@ -40,24 +41,26 @@ def test_every_record_is_a_run(demo: Path) -> None:
     assert len(load_results(demo).runs) == 72
 
 
-def test_every_permutation_was_asked_for_as_often_as_it_is_repeated(demo: Path) -> None:
-    assert list(load_results(demo).asked.values()) == [3] * 24
+def test_every_permutation_is_planned_once_for_each_repetition(demo: Path) -> None:
+    assert list(load_results(demo).planned.values()) == [3] * 24
 
 
-def test_a_run_without_record_is_asked_for_all_the_same(tmp_path: Path) -> None:
+def test_a_run_without_record_counts_as_planned(tmp_path: Path) -> None:
     results = load_results(write_results(tmp_path, few(), skip=lambda run: run.repetition == 2))
 
-    assert (len(results.runs), sum(results.asked.values())) == (8, 12)
+    assert (len(results.runs), sum(results.planned.values())) == (8, 12)
 
 
 def test_implementations_stand_side_by_side_in_the_order_of_the_sweep(tmp_path: Path) -> None:
     results = load_results(write_results(tmp_path, few(implementations=["norm", "cfdp"])))
 
-    assert [permutation.implementation for permutation in results.asked] == ["norm", "cfdp"] * 2
+    assert [permutation.implementation for permutation in results.planned] == ["norm", "cfdp"] * 2
 
 
 def test_channels_are_in_ascending_order(demo: Path) -> None:
-    channels = [(point.delay_ns, point.file_size_bytes, point.packet_error_rate) for point in load_results(demo).asked]
+    channels = [
+        (point.delay_ns, point.file_size_bytes, point.packet_error_rate) for point in load_results(demo).planned
+    ]
 
     assert channels == sorted(channels)
 
@@ -96,7 +99,7 @@ def test_a_directory_without_records_is_refused(tmp_path: Path) -> None:
 def test_a_directory_without_a_plan_is_refused(results: Path) -> None:
     (results / "plan.json").unlink()
 
-    with pytest.raises(ReportError, match=r"plan\.json: cannot be read"):
+    with pytest.raises(ReportError, match=f"^{re.escape(str(results))}: is not a results directory"):
         load_results(results)
 
 
@@ -107,10 +110,10 @@ def test_runs_of_two_clocks_are_refused_naming_one_of_each(results: Path) -> Non
         load_results(results)
 
 
-def test_a_record_of_another_schema_is_refused_naming_file_and_key(results: Path) -> None:
-    change_record(results, A_RUN, schema_version=1)
+def test_a_record_of_a_newer_schema_version_is_refused_naming_the_file(results: Path) -> None:
+    change_record(results, A_RUN, schema_version=SCHEMA_VERSION + 1)
 
-    with pytest.raises(ReportError, match=rf"{A_RUN}/record\.json: schema_version: "):
+    with pytest.raises(ReportError, match=rf"{A_RUN}/record\.json: a newer version of owlt wrote it"):
         load_results(results)
 
 
@@ -123,7 +126,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("content", DAMAGE.values(), ids=DAMAGE)
-def test_a_run_with_a_damaged_record_is_left_out_with_a_warning_that_names_it(results: Path, content: bytes) -> None:
+def test_a_run_with_a_damaged_record_is_omitted_with_a_warning_that_names_it(results: Path, content: bytes) -> None:
     (results / "runs" / A_RUN / "record.json").write_bytes(content)
 
     loaded = load_results(results)
@@ -132,7 +135,7 @@ def test_a_run_with_a_damaged_record_is_left_out_with_a_warning_that_names_it(re
     assert any(f"{A_RUN}/record.json: damaged" in warning for warning in loaded.warnings)
 
 
-def test_a_record_that_is_a_directory_is_left_out_with_a_warning(results: Path) -> None:
+def test_a_record_that_is_a_directory_is_omitted_with_a_warning(results: Path) -> None:
     path = results / "runs" / A_RUN / "record.json"
     path.unlink()
     path.mkdir()
@@ -140,16 +143,16 @@ def test_a_record_that_is_a_directory_is_left_out_with_a_warning(results: Path) 
     assert any(f"{A_RUN}/record.json: damaged" in warning for warning in load_results(results).warnings)
 
 
-def test_the_record_of_another_run_is_left_out_with_a_warning(results: Path) -> None:
+def test_the_record_of_another_run_is_omitted_with_a_warning(results: Path) -> None:
     change_record(results, A_RUN, delay_ns=1)
 
     loaded = load_results(results)
 
     assert A_RUN not in {run.record.run_id for run in loaded.runs}
-    assert any(f"{A_RUN}/record.json: is the record of another run" in warning for warning in loaded.warnings)
+    assert any(f"{A_RUN}/record.json: the record of another run" in warning for warning in loaded.warnings)
 
 
-def test_what_is_no_run_of_the_sweep_is_ignored_with_a_warning_that_names_it(results: Path) -> None:
+def test_an_entry_that_is_not_a_run_of_the_sweep_is_ignored_with_a_warning(results: Path) -> None:
     before = load_results(results)
     shutil.copytree(results / "runs" / A_RUN, results / "runs" / "of_another_sweep_r1")
     (results / "runs" / "notes.txt").write_text("?")
@@ -159,7 +162,7 @@ def test_what_is_no_run_of_the_sweep_is_ignored_with_a_warning_that_names_it(res
 
     assert len(loaded.runs) == len(before.runs)
     for name in ("of_another_sweep_r1", "notes.txt", "empty"):
-        assert any(f"runs/{name}: is no run of this sweep" in warning for warning in loaded.warnings)
+        assert any(f"runs/{name}: not a run of this sweep" in warning for warning in loaded.warnings)
 
 
 @pytest.mark.parametrize("content", DAMAGE.values(), ids=DAMAGE)
@@ -200,7 +203,7 @@ def test_named_channels_are_in_the_order_of_the_sweep(tmp_path: Path) -> None:
 def test_permutations_on_channels_that_differ_in_name_only_are_two(tmp_path: Path) -> None:
     asked = named(rate="10 Mbit/s", delay="25 ms", packet_error_rate=0, implementations="cfdp")
 
-    assert [point.channel_name for point in load_results(write_results(tmp_path, asked)).asked] == [
+    assert [point.channel_name for point in load_results(write_results(tmp_path, asked)).planned] == [
         "terrestrial",
         "deep-space",
     ]
@@ -212,7 +215,7 @@ def test_a_channel_has_its_certificate(tmp_path: Path) -> None:
     assert {channel.failed for channel in load_results(tmp_path).distinct_channels} == {True}
 
 
-def test_a_channel_that_nobody_measured_has_no_certificate(results: Path) -> None:
+def test_a_channel_that_was_not_measured_has_no_certificate(results: Path) -> None:
     assert {channel.certificate for channel in load_results(results).distinct_channels} == {None}
 
 
@@ -222,7 +225,7 @@ def test_a_rate_that_is_unlimited_is_read_in_a_certificate(tmp_path: Path) -> No
     certificate = load_results(tmp_path).distinct_channels[0].certificate
 
     assert certificate is not None
-    assert certificate.checks[0].asked == math.inf
+    assert certificate.checks[0].specified == math.inf
 
 
 @pytest.mark.parametrize("content", [*DAMAGE.values(), b"{}", None], ids=[*DAMAGE, "an object", "missing"])

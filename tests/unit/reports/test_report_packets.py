@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import filecmp
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,26 +11,24 @@ from typing import Any
 
 import pytest
 
-from captures.cache import SUMMARY, load_summary
-from captures.kept import keep
+from captures.matches.bottleneck import Link
 from captures.protocols.tcp_counts import TcpCounts
-from captures.traces.bottleneck import Link
-from reports.build import build_report
-from reports.ledgers import ledger_rows, shown_columns, unexplained
-from reports.links import link_of
-from reports.load import Results, load_results
-from reports.metrics import FURTHER, MEASURES
-from reports.protocols import said_of
-from reports.records import WrittenChannel
-from reports.statistics import box_of
-from reports.tables import runs_csv
-from tests.conftest import require_command
-from tests.unit.captures.making import write_headers
+from captures.summary.cache import load_summary
+from captures.summary.derived_files import SUMMARY, keep
+from reports.comparison.metrics import FURTHER, MEASURES
+from reports.comparison.statistics import box_of
+from reports.page.build import build_report
+from reports.page.ledgers import ledger_rows, shown_columns, unexplained
+from reports.results.links import link_of
+from reports.results.load import Results, load_results
+from reports.results.records import WrittenChannel
+from reports.sessions.protocols import shown_runs
+from reports.table.rows import run_rows
 from tests.unit.reports.conftest import (
     FAILED,
     change_record,
     few,
-    show_packets,
+    page_text,
     sweep,
     write_results,
     write_view,
@@ -59,7 +55,7 @@ def change_ledger(directory: Path, run_id: str, way: str, **counts: int) -> None
 
 
 def page_of(directory: Path) -> Page:
-    return Page(build_report(directory).read_text())
+    return Page(page_text(directory))
 
 
 # The run that is shown
@@ -69,7 +65,7 @@ def test_the_hardest_completed_run_whose_messages_were_looked_at_is_shown(result
     for run_id in (EASIER, HARDEST):
         write_view(results, run_id)
 
-    assert [said.run.record.run_id for said in said_of(load_results(results))] == [HARDEST]
+    assert [shown.run.record.run_id for shown in shown_runs(load_results(results))] == [HARDEST]
 
 
 def test_a_harder_one_that_did_not_complete_is_not(results: Path) -> None:
@@ -77,10 +73,10 @@ def test_a_harder_one_that_did_not_complete_is_not(results: Path) -> None:
         write_view(results, run_id)
     change_record(results, HARDEST, outcome="failed")
 
-    assert [said.run.record.run_id for said in said_of(load_results(results))] == [EASIER]
+    assert [shown.run.record.run_id for shown in shown_runs(load_results(results))] == [EASIER]
 
 
-def test_of_an_implementation_that_never_completed_a_run_is_shown_all_the_same(results: Path) -> None:
+def test_an_implementation_that_never_completed_shows_a_run_too(results: Path) -> None:
     write_view(results, HARDEST)
     change_record(results, HARDEST, outcome="timed_out")
     page = page_of(results)
@@ -96,7 +92,7 @@ def test_delay_comes_before_file_size(tmp_path: Path) -> None:
     for run_id in (small_and_far, big_and_near):
         write_view(tmp_path, run_id)
 
-    assert [said.run.record.run_id for said in said_of(load_results(tmp_path))] == [small_and_far]
+    assert [shown.run.record.run_id for shown in shown_runs(load_results(tmp_path))] == [small_and_far]
 
 
 # What is said of it
@@ -107,23 +103,23 @@ def test_phases_are_times_since_the_first_packet(results: Path) -> None:
     summary = load_summary(results / "runs" / HARDEST)
     assert summary is not None
     assert summary.first_packet_ns is not None
-    change_record(results, HARDEST, file_whole_at_ns=summary.first_packet_ns + 1_234_567_890)
-    (said,) = said_of(load_results(results))
+    change_record(results, HARDEST, file_delivered_at_ns=summary.first_packet_ns + 1_234_567_890)
+    (shown,) = shown_runs(load_results(results))
 
-    assert said.phases == {
+    assert shown.phases == {
         "first data": "0.002",
         "last new data": "0.850",
-        "file whole": "1.235",
+        "file delivered": "1.235",
         "session end": f"{summary.session_s:.3f}",
     }
 
 
-def test_what_a_protocol_does_not_tell_is_left_open(results: Path) -> None:
+def test_unknown_phases_are_dashes(results: Path) -> None:
     unknown = ("carried_file_bytes", "repeated_file_bytes", "first_data_ns", "last_new_data_ns")
     write_view(results, HARDEST, **dict.fromkeys(unknown))
-    (said,) = said_of(load_results(results))
+    (shown,) = shown_runs(load_results(results))
 
-    assert (said.carried, said.repeated, said.phases["first data"]) == ("–", "–", "–")
+    assert (shown.carried, shown.repeated, shown.phases["first data"]) == ("–", "–", "–")
 
 
 def test_messages_are_counted_by_name_and_host(results: Path) -> None:
@@ -137,7 +133,7 @@ def test_messages_are_counted_by_name_and_host(results: Path) -> None:
 def test_the_lines_of_the_end_are_text_and_no_markup(results: Path) -> None:
     write_view(results, HARDEST)
 
-    assert "UDP, length 20  EOF: &lt;whole&gt;</pre>" in build_report(results).read_text()
+    assert "UDP, length 20  EOF: &lt;whole&gt;</pre>" in page_text(results)
 
 
 def test_the_shown_run_is_linked(results: Path) -> None:
@@ -148,7 +144,7 @@ def test_the_shown_run_is_linked(results: Path) -> None:
     assert f"../runs/{HARDEST}/protocol.json" in page.addresses
 
 
-def test_captures_that_were_not_kept_are_said_not_to_be_there(results: Path) -> None:
+def test_a_run_without_captures_has_no_drawings_and_says_why(results: Path) -> None:
     write_view(results, HARDEST)
     (results / "runs" / HARDEST / "sender.pcap").unlink()
 
@@ -161,42 +157,8 @@ def test_captures_that_cannot_be_read_cost_the_drawings_alone(results: Path) -> 
     assert "No drawings: its captures cannot be drawn: " in page_of(results).text  # they are empty files
 
 
-def test_where_no_messages_were_looked_at_the_page_says_so(reported: Path) -> None:
-    assert "The messages of no run were looked at" in (reported / "report" / "index.html").read_text()
-
-
-@pytest.fixture
-def shown(results: Path) -> Path:
-    """Results of which one run has captures."""
-    require_command("tshark")
-    show_packets(results, HARDEST)
-    return results
-
-
-def test_a_ladder_and_traces_are_drawn_beside_the_page(shown: Path) -> None:
-    page = page_of(shown)
-
-    assert {"figures/ladder-cfdp.svg", "figures/traces-cfdp.svg"} <= set(page.addresses)
-    assert [name for name in page.addresses if not (name[0] == "#" or (shown / "report" / name).exists())] == ["data:,"]
-
-
-def test_a_report_with_drawn_sessions_is_the_same_bytes_twice(shown: Path, tmp_path: Path) -> None:
-    report = build_report(shown).parent
-    report.rename(tmp_path / "first")
-    build_report(shown)
-    names = [str(path.relative_to(report)) for path in report.rglob("*") if path.is_file()]
-
-    assert filecmp.cmpfiles(report, tmp_path / "first", names, shallow=False) == (names, [], [])
-
-
-def test_frames_that_were_cut_are_said_not_to_show_all_damage(shown: Path) -> None:
-    require_command("editcap")
-    for name in ("sender.pcap", "receiver.pcap"):
-        whole = shown / "runs" / HARDEST / name
-        write_headers(whole, shown / name)
-        (shown / name).replace(whole)
-
-    assert "damage further behind is not seen" in page_of(shown).text
+def test_a_page_without_decoded_messages_says_so(reported: Path) -> None:
+    assert "No run has decoded messages" in (reported / "report" / "index.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -248,25 +210,23 @@ def test_statistics_csv_has_every_measure(reported: Path) -> None:
     assert {metric.slug for metric in MEASURES} <= found
 
 
-def test_runs_csv_has_what_the_messages_say_of_the_runs_that_were_looked_at(results: Path) -> None:
+def test_the_table_of_runs_has_the_measures_of_decoded_messages(results: Path) -> None:
     write_view(results, HARDEST)
-    build_report(results)
-    with (results / "report" / "runs.csv").open(newline="") as file:
-        rows = {row["run_id"]: row for row in csv.DictReader(file)}
+    rows = {row["run_id"]: row for row in run_rows(load_results(results))}
     view = json.loads((results / "runs" / HARDEST / "protocol.json").read_text())
 
-    assert rows[HARDEST]["repeated_file_bytes"] == "1000"
-    assert rows[HARDEST]["last_new_data_ns"] == str(view["last_new_data_ns"])
-    assert rows[EASIER]["repeated_file_bytes"] == ""
+    assert rows[HARDEST]["repeated_file_bytes"] == 1000
+    assert rows[HARDEST]["last_new_data_ns"] == view["last_new_data_ns"]
+    assert rows[EASIER]["repeated_file_bytes"] is None
 
 
-def test_runs_csv_has_what_the_machine_withheld_from_runs_on_the_real_clock(results: Path) -> None:
-    change_record(results, HARDEST, withheld={"session_ns": 10**8, "waited_ns": 312, "dispatches": 7})
+def test_the_table_of_runs_has_the_machine_delay_of_runs_on_the_real_clock(results: Path) -> None:
+    change_record(results, HARDEST, machine_delay={"session_ns": 10**8, "waited_ns": 312, "dispatches": 7})
 
-    rows = {row["run_id"]: row for row in csv.DictReader(io.StringIO(runs_csv(load_results(results))))}
+    rows = {row["run_id"]: row for row in run_rows(load_results(results))}
 
-    assert (rows[HARDEST]["waited_ns"], rows[HARDEST]["dispatches"]) == ("312", "7")
-    assert (rows[EASIER]["waited_ns"], rows[EASIER]["dispatches"]) == ("", "")
+    assert (rows[HARDEST]["waited_ns"], rows[HARDEST]["dispatches"]) == (312, 7)
+    assert (rows[EASIER]["waited_ns"], rows[EASIER]["dispatches"]) == (None, None)
 
 
 # The ledger
@@ -290,31 +250,31 @@ def test_a_run_that_did_not_complete_is_in_the_ledger(reported: Path) -> None:
     assert {row.runs for row in ledger_rows(results) if row.permutation == point} == {3}
 
 
-def test_columns_of_a_ledger_without_anything_are_left_out(results: Path) -> None:
+def test_columns_of_a_ledger_without_counts_are_omitted(results: Path) -> None:
     change_ledger(results, HARDEST, "ledger_forward", queue=3)
 
     assert list(shown_columns(ledger_rows(load_results(results)))) == ["sent", "delivered", "queue", "unexplained"]
 
 
 def test_a_ledger_that_closes_says_so(results: Path) -> None:
-    assert "Every packet is accounted for" in page_of(results).text
+    assert "are accounted for" in page_of(results).text
     assert unexplained(load_results(results)) == []
 
 
-def test_packets_that_nobody_explains_are_told_with_their_run(results: Path) -> None:
+def test_unexplained_packets_are_listed_with_their_run(results: Path) -> None:
     change_ledger(results, HARDEST, "ledger_reverse", unexplained_missing=1, unexplained_arrived=2)
     page = page_of(results)
 
     assert [HARDEST, "←", "1", "2"] in page.rows
-    assert "Every packet is accounted for" not in page.text
+    assert "are accounted for" not in page.text
 
 
-def test_what_only_the_emulator_counted_behind_a_cut_is_told(results: Path) -> None:
+def test_corrupted_packets_known_only_to_the_emulator_are_counted_apart(results: Path) -> None:
     change_ledger(results, HARDEST, "ledger_forward", corrupted=9, corrupted_unseen=7)
 
     assert (
-        "Of 2 runs only the headers of packets were left to count from; "
-        "7 of the corrupted are known from the emulator’s counters alone"
+        "The captures of 2 runs contain only packet headers; "
+        "7 of the corrupted packets are known only from the emulator’s counters"
     ) in page_of(results).text
 
 
@@ -348,7 +308,7 @@ def test_a_kernel_and_packets_that_disagree_make_a_run_suspect(tcp_results: Call
     write_view(directory, TCP_RUN, tcp=TcpCounts(**NONE | {"sent_again": 20}))
 
     (reason,) = only(load_results(directory))
-    assert "sent 21 segments again, and 20 came" in reason
+    assert "counted 21 retransmitted segments, but 20 reached" in reason
 
 
 def test_a_kernel_and_packets_that_agree_do_not(tcp_results: Callable[..., Path]) -> None:
@@ -358,28 +318,34 @@ def test_a_kernel_and_packets_that_agree_do_not(tcp_results: Callable[..., Path]
     assert only(load_results(directory)) == ()
 
 
-def test_a_sweep_over_tcp_has_its_table_in_the_page_and_as_a_file(tcp_results: Callable[..., Path]) -> None:
+def test_a_sweep_over_tcp_has_its_table_in_the_page_and_its_counts_in_the_table_of_runs(
+    tcp_results: Callable[..., Path],
+) -> None:
     directory = tcp_results()
     page = page_of(directory)
 
     assert "#tcp" in page.addresses
     assert "fast retransmit (%)" in [cell for row in page.rows for cell in row]
-    assert (directory / "report" / "tcp.csv").read_text().count(TCP_RUN) == 1
+    assert [row["run_id"] for row in run_rows(load_results(directory)) if row["sent_again"]] == [TCP_RUN]
 
 
 def test_a_sweep_without_tcp_has_none(results: Path) -> None:
+    assert "#tcp" not in page_of(results).addresses
+
+
+def test_a_table_of_tcp_of_an_earlier_report_does_not_stay(tmp_path: Path) -> None:
+    results = write_results(tmp_path, few(implementations="cfdp", repetitions=1, packet_error_rate=0))
     (results / "report").mkdir()
     (results / "report" / "tcp.csv").write_text("of an earlier report")
-    page = page_of(results)
+    build_report(results)
 
-    assert "#tcp" not in page.addresses
     assert not (results / "report" / "tcp.csv").exists()
 
 
-def test_a_kernel_that_told_nothing_is_among_the_incidents(tcp_results: Callable[..., Path]) -> None:
-    page = page_of(tcp_results(sender={"problem": "the sampler ended with status 1"}))
+def test_a_run_without_tcp_counters_is_listed_with_the_reason(tcp_results: Callable[..., Path]) -> None:
+    page = page_of(tcp_results(sender={"problem": "the sampler exited with status 1"}))
 
-    assert [TCP_RUN, "sender: the sampler ended with status 1"] in page.rows
+    assert [TCP_RUN, "sender: the sampler exited with status 1"] in page.rows
 
 
 def test_samples_of_the_window_are_linked_and_drawn(tcp_results: Callable[..., Path]) -> None:

@@ -10,7 +10,8 @@ from urllib.parse import unquote
 import pytest
 
 from emulator.certification.certificate import Check
-from reports.build import build_report
+from reports.page.parts import page_script
+from reports.results.load import load_results
 from tests.unit.reports.conftest import (
     FAILED,
     FAILURE,
@@ -20,6 +21,7 @@ from tests.unit.reports.conftest import (
     change_record,
     few,
     named,
+    page_text,
     write_certificates,
     write_results,
 )
@@ -81,6 +83,12 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def page(reported: Path) -> Page:
     return Page((reported / "report" / "index.html").read_text())
+
+
+def test_the_page_has_one_script_which_a_server_can_allow_by_its_digest(reported: Path) -> None:
+    text = (reported / "report" / "index.html").read_text()
+
+    assert re.findall(r"<script[^>]*>.*?</script>", text, re.DOTALL) == [f"<script>{page_script()}</script>"]
 
 
 def test_the_page_needs_nothing_from_elsewhere(page: Page) -> None:
@@ -148,7 +156,7 @@ def test_a_run_without_numbers_is_named_as_such(page: Page) -> None:
 
 
 def test_the_outcomes_of_each_implementation_are_counted(page: Page) -> None:
-    rows = page.rows[page.rows.index(["implementation", "asked", "completed", "failed", "suspect", "no numbers"]) :]
+    rows = page.rows[page.rows.index(["implementation", "planned", "completed", "failed", "suspect", "no numbers"]) :]
 
     assert rows[1:3] == [["norm", "6", "6", "–", "–", "1"], ["cfdp", "6", "5", "1", "1", "–"]]
 
@@ -182,16 +190,16 @@ def test_the_page_says_whose_quartiles_these_are(page: Page) -> None:
 
 
 def test_few_runs_are_cautioned_about(page: Page) -> None:
-    assert "at most 3 runs in a box" in page.text
+    assert "Each box has at most 3 runs" in page.text
 
 
 def test_many_runs_are_not(tmp_path: Path) -> None:
     asked = few(repetitions=6, implementations="cfdp", packet_error_rate=0)
 
-    assert "Few runs" not in build_report(write_results(tmp_path, asked)).read_text()
+    assert "Few runs" not in page_text(write_results(tmp_path, asked))
 
 
-def test_text_of_a_build_is_never_markup(tmp_path: Path) -> None:
+def test_text_of_an_implementation_is_never_markup(tmp_path: Path) -> None:
     asked = few(repetitions=1, implementations="cfdp", packet_error_rate=0)
     directory = write_results(tmp_path, asked)
     hostile = "<script>alert(1)</script>"
@@ -204,7 +212,8 @@ def test_text_of_a_build_is_never_markup(tmp_path: Path) -> None:
         versions={"cfdp": hostile},
     )
 
-    assert "<script" not in build_report(directory).read_text()
+    assert "alert(1)" in page_text(directory)
+    assert hostile not in page_text(directory)
 
 
 def test_runs_of_two_versions_in_one_box_are_cautioned_about(tmp_path: Path) -> None:
@@ -212,7 +221,7 @@ def test_runs_of_two_versions_in_one_box_are_cautioned_about(tmp_path: Path) -> 
     directory = write_results(tmp_path, asked)
     change_record(directory, "cfdp_1MB_10Mbps_25ms_per0_r1", versions={"cfdp": "cfdp-py 0.6.0"})
 
-    assert "Mixed versions" in build_report(directory).read_text()
+    assert "Mixed versions" in page_text(directory)
 
 
 FAILING = Check("forward", "rate, bit/s", "failed", 1e7, 9.1e6, 9.09e6, 9.11e6, 50, "too slow")
@@ -224,15 +233,16 @@ def built(directory: Path, *checks: Check) -> Page:
     write_results(directory, named(implementations="cfdp"))
     if checks:
         write_certificates(directory, named(implementations="cfdp"), *checks)
-    return Page(build_report(directory).read_text())
+    return Page(page_text(directory))
 
 
-def test_each_channel_has_a_row_that_says_what_was_asked_both_ways(tmp_path: Path) -> None:
+def test_each_channel_has_a_row_with_its_specification_both_ways(tmp_path: Path) -> None:
     rows = {row[0]: row[1:] for row in built(tmp_path).rows if len(row) == 4}
 
-    assert rows["terrestrial"][:2] == ["delay 25 ms, 10 Mbit/s, queue 1000 packets, no errors, no losses", "as forward"]
+    forward = "delay 25 ms, 10 Mbit/s, queue 1000 packets, no errors, no losses"
+    assert rows["terrestrial"][:2] == [forward, "same as forward"]
     assert "8 kbit/s" in rows["deep-space"][1]
-    assert rows["deep-space"][2] == "not certified: no certificate was found"
+    assert rows["deep-space"][2] == "not certified: its certificate is missing"
 
 
 def test_every_check_of_a_certificate_is_in_the_page(tmp_path: Path) -> None:
@@ -253,15 +263,15 @@ def test_a_certificate_is_linked(tmp_path: Path) -> None:
     }
 
 
-def test_a_failed_certificate_is_told_at_the_top(tmp_path: Path) -> None:
+def test_a_failed_certificate_is_at_the_top(tmp_path: Path) -> None:
     top = " ".join(built(tmp_path, FAILING).text.partition("Medians")[0].split())
 
-    assert "2 of 2 channels not as asked" in top
-    assert "terrestrial: the certificate failed on forward rate (asked 10 Mbit/s, measured 9.1 Mbit/s)" in top
+    assert "2 of 2 channels failed certification" in top
+    assert "terrestrial: forward rate (specified 10 Mbit/s, measured 9.1 Mbit/s)" in top
 
 
 def test_a_certificate_that_is_incomplete_is_no_alarm(tmp_path: Path) -> None:
-    assert "not as asked" not in built(tmp_path, UNMEASURED).text.partition("Medians")[0]
+    assert "not as specified" not in built(tmp_path, UNMEASURED).text.partition("Medians")[0]
 
 
 def test_no_id_is_given_twice_in_a_page_of_named_channels(tmp_path: Path) -> None:
@@ -272,8 +282,8 @@ def test_no_id_is_given_twice_in_a_page_of_named_channels(tmp_path: Path) -> Non
     assert goals - set(page.ids) == set()
 
 
-def test_a_named_channel_is_said_instead_of_its_rate_and_delay(tmp_path: Path) -> None:
-    top = " ".join(built(tmp_path).text.partition("Medians")[0].split())
+def test_a_named_channel_replaces_its_rate_and_delay(tmp_path: Path) -> None:
+    top = " ".join(built(tmp_path).text.rpartition("Experiment")[2].split())
 
     assert re.search("Channels ?terrestrial, deep-space", top)
     assert "One-way delay" not in top
@@ -286,10 +296,34 @@ def test_tables_of_a_sweep_over_named_channels_name_them(tmp_path: Path) -> None
 
 
 def test_a_queue_that_the_sweep_does_not_give_is_the_channels_own(page: Page) -> None:
-    assert re.search(r"Queue\s*the channel’s own", page.text)
+    assert re.search(r"Queue\s*as each channel specifies", page.text)
 
 
-def test_a_queue_that_the_sweep_gives_is_said(tmp_path: Path) -> None:
+def test_a_queue_that_the_sweep_gives_is_in_the_headline(tmp_path: Path) -> None:
     asked = few(repetitions=1, implementations="cfdp", packet_error_rate=0, queue_packets=64)
 
-    assert "64 packets each way" in build_report(write_results(tmp_path, asked)).read_text()
+    assert "64 packets each way" in page_text(write_results(tmp_path, asked))
+
+
+def test_the_page_has_the_provenance_of_its_runs(tmp_path: Path) -> None:
+    directory = write_results(tmp_path / "results", few())
+    first, second = (f"cfdp_1MB_10Mbps_25ms_per0_r{number}" for number in (1, 2))
+    change_record(directory, first, provenance={"kernel": "27083b2dd15f5c49", "implementation": "c32d12bd44043e23"})
+    change_record(directory, second, machine="lab-2")
+    (directory / "machines").mkdir()
+    (directory / "machines" / "0123.json").write_text("{}")
+
+    section = page_text(directory).partition('<section id="provenance">')[2].partition("</section>")[0]
+
+    for text in ("0.1.0", "6.12.48, 1000 Hz", "2012", "27083b2dd15f5c49", "c32d12bd44043e23", "lab-2", "0123.json"):
+        assert text in section
+    profiles = load_results(directory).profiles
+    assert all(profile.digest in section for profile in profiles.values())
+
+
+def test_a_profile_with_another_parameter_has_another_digest(tmp_path: Path) -> None:
+    one = write_results(tmp_path / "one", few(implementations="cfdp"))
+    other = write_results(tmp_path / "other", few(implementations="cfdp", parameters={"cfdp": {"segment_bytes": 500}}))
+
+    digests = {load_results(directory).profiles["cfdp"].digest for directory in (one, other)}
+    assert len(digests) == 2

@@ -10,12 +10,18 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.patches import Rectangle
 
-from reports.figures import draw
-from reports.load import Results, load_results
-from reports.metrics import MetricKind
-from reports.panels import BOXES_ACROSS, Figure, comparisons, portraits
-from reports.scales import Kind, scale_for, scales_of
+from reports.comparison.cells import cells_of
+from reports.comparison.metrics import MetricKind
+from reports.comparison.panels import BOXES_ACROSS, Figure, comparisons, portraits
+from reports.figures.drawing import draw
+from reports.figures.scales import Kind, scale_for, scales_of
+from reports.page.figure_files import bounds_by_permutation
+from reports.results.load import Results, load_results
+from reports.results.records import Permutation
+from reports.table.rows import run_rows
+from reports.theory.expectations import comparisons_of
 from tests.unit.reports.conftest import few, named, sweep, write_results
 
 
@@ -24,7 +30,7 @@ def results(demo: Path) -> Results:
     return load_results(demo)
 
 
-COMPARED = ("goodput", "goodput-until-whole", "str", "rts", "total-data", "normalized-goodput")
+COMPARED = ("goodput", "goodput-to-delivery", "str", "rts", "total-data", "normalized-goodput")
 
 
 @pytest.fixture
@@ -50,7 +56,7 @@ def test_each_metric_is_compared_against_error_rate_and_against_file_size(result
 
 def test_a_comparison_has_every_permutation_once(results: Results) -> None:
     for figure in comparisons(results):
-        assert sorted(map(repr, permutations_in(figure))) == sorted(map(repr, results.asked))
+        assert sorted(map(repr, permutations_in(figure))) == sorted(map(repr, results.planned))
 
 
 def test_the_portraits_of_an_implementation_have_only_its_permutations(results: Results) -> None:
@@ -114,6 +120,48 @@ def test_packet_counts_against_error_rate_have_one_scale_for_each_file_size(resu
     top_left, top_right, bottom_left, bottom_right = scales_of(figure)
 
     assert top_left == bottom_left != top_right == bottom_right
+
+
+def to_delivery(results: Results) -> Figure:
+    return next(
+        figure for figure in comparisons(results) if figure.name.startswith("goodput-to-delivery-against-error")
+    )
+
+
+def test_what_theory_expects_is_drawn_behind_the_boxes_of_its_permutation(results: Results) -> None:
+    figure = to_delivery(results)
+    first, second = (box.permutation for box in figure.boxes[:2])
+    axes = draw(figure, results.series, {first: (4.0, 9.0), second: (0.0, 9.5)}).axes[0]
+
+    (band,) = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert (band.get_y(), band.get_y() + band.get_height()) == (4.0, 9.0)
+    (line,) = [line for line in axes.lines if list(line.get_ydata()) == [9.5, 9.5]]
+    assert band.get_x() < line.get_xdata()[0]
+
+
+def test_figures_of_other_measures_have_no_theory(results: Results) -> None:
+    figure = next(comparisons(results))
+    axes = draw(figure, results.series, {box.permutation: (4.0, 9.0) for box in figure.boxes}).axes
+
+    assert not [patch for each in axes for patch in each.patches if isinstance(patch, Rectangle)]
+
+
+def test_a_scale_reaches_the_bounds_of_theory(results: Results) -> None:
+    figure = to_delivery(results)
+    bounds = {figure.boxes[0].permutation: (0.0, 1000.0)}
+
+    assert scales_of(figure)[0].high < 1000 < scales_of(figure, bounds)[0].high
+
+
+def test_the_bounds_of_theory_are_those_of_the_time_to_delivery(results: Results) -> None:
+    medians = comparisons_of(cells_of(run_rows(results)))
+    bounds = bounds_by_permutation(medians)
+
+    assert len(bounds) == len(results.planned)
+    for each in medians:
+        low, high = bounds[Permutation(implementation=each.name, **each.point._asdict())]
+        bits = 8 * (each.point.file_size_bytes or 0) / 1e6
+        assert (bits / high, bits / low) == pytest.approx((each.expected.low_s, each.expected.high_s))
 
 
 def test_values_that_span_more_than_a_decade_are_on_a_logarithmic_scale(results: Results) -> None:
@@ -182,12 +230,12 @@ def test_errors_of_the_channels_own_are_no_dimension(on_channels: Results) -> No
     figure = next(comparisons(on_channels))
 
     assert [[panel.categories for panel in panels] for panels in figure.panels] == [[("100 kB",)]] * 2
-    assert "errors and losses are the channel's own" in figure.caption
+    assert "errors and losses as each channel specifies" in figure.caption
 
 
 def test_a_comparison_of_channels_has_every_permutation_once(on_channels: Results) -> None:
     for figure in comparisons(on_channels):
-        assert sorted(map(repr, permutations_in(figure))) == sorted(map(repr, on_channels.asked))
+        assert sorted(map(repr, permutations_in(figure))) == sorted(map(repr, on_channels.planned))
 
 
 def test_each_channel_has_a_portrait_of_each_implementation(on_channels: Results) -> None:
@@ -218,11 +266,11 @@ def test_delays_that_the_sweep_gives_make_rows_of_a_channel_each(tmp_path: Path)
 def test_a_combination_that_the_sweep_does_not_have_is_an_empty_place(results: Results) -> None:
     asked = {
         point: times
-        for point, times in results.asked.items()
+        for point, times in results.planned.items()
         if (point.delay_ns, point.packet_error_rate) != (25_000_000, 0)
     }
     runs = tuple(run for run in results.runs if run.record.permutation in asked)
-    figure = next(comparisons(replace(results, asked=asked, runs=runs)))
+    figure = next(comparisons(replace(results, planned=asked, runs=runs)))
     absent = figure.panels[0][0].boxes[0]
 
     assert [(box.n_text, box.numbers) for box in absent] == [("", None)] * 2

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.load import Results, load_results
-from reports.metrics import METRICS
-from reports.statistics import Box, box_numbers, boxes_of
+from reports.comparison.metrics import METRICS
+from reports.comparison.statistics import Box, box_numbers, boxes_of
+from reports.results.load import Results, load_results
 from tests.unit.reports.conftest import FAILED, SUSPECT, TIMED_OUT, UNSUMMARISED
 
 GOODPUT = METRICS[0]
@@ -86,5 +86,5 @@ def test_every_other_run_is_in_one_box(results: Results) -> None:
     )
 
 
-def test_a_box_with_fewer_runs_than_asked_for_says_so(results: Results) -> None:
+def test_a_box_with_fewer_runs_than_planned_says_so(results: Results) -> None:
     assert Counter(box.n_text for box in boxes_of(results, GOODPUT)) == {"3": 21, "2/3": 3}

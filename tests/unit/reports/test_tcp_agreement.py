@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from captures.protocols.tcp_counts import TcpCounts
-from reports.records import HostTcp
-from reports.tcp_agreement import tcp_disagreement
+from reports.results.records import HostTcp
+from reports.results.tcp_agreement import tcp_disagreement
 
 
 def host(*total_retrans: int, is_final: bool = True) -> HostTcp:
@@ -25,13 +25,13 @@ def test_the_sum_over_all_connections_agrees_with_the_packets() -> None:
 
 
 @pytest.mark.parametrize("sent_again", [6, 8])
-def test_one_more_or_less_is_told_with_both_counts(sent_again: int) -> None:
-    told = tcp_disagreement(host(3, 4), packets(sent_again))
+def test_a_difference_of_one_is_a_sentence_with_both_counts(sent_again: int) -> None:
+    sentence = tcp_disagreement(host(3, 4), packets(sent_again))
 
-    assert "7 segments" in told
-    assert f"{sent_again} came" in told
+    assert "7 retransmitted segments" in sentence
+    assert f"{sent_again} reached" in sentence
 
 
 @pytest.mark.parametrize("sender", [HostTcp(problem="the sampler ended"), host(3, is_final=False)])
-def test_a_kernels_count_that_may_not_be_whole_disagrees_with_nothing(sender: HostTcp) -> None:
+def test_a_kernels_count_that_may_not_be_complete_disagrees_with_nothing(sender: HostTcp) -> None:
     assert tcp_disagreement(sender, packets(9)) == ""

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.tcp_samples import SAMPLE_COLUMNS
-from reports.figures import save
-from reports.records import ReportError
-from reports.tcp_figure import draw_connection, read_connection
+from agents.probes.tcp_samples import SAMPLE_COLUMNS
+from reports.figures.drawing import save
+from reports.results.records import ReportError
+from reports.sessions.tcp_figure import draw_connection, read_connection
 
 BEGIN_NS = 1_767_225_600_000_000_000
 
@@ -79,7 +79,7 @@ def test_a_figure_of_any_length_is_the_same_bytes_every_time(tmp_path: Path, sam
     drawn = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-        save(draw_connection(connection, "a run"), tmp_path / name, "tcp")
+        save(draw_connection(connection, "a run"), tmp_path / name, "tcp", with_pdf=True)
         drawn.append((tmp_path / name / "tcp.svg").read_bytes())
 
     assert drawn[0] == drawn[1]

@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from captures.traces.bottleneck import Link, Queue
+from captures.matches.bottleneck import Link, Queue
 from captures.traces.offsets import Acknowledgements, FileData
 from captures.traces.tracing import Delays, Traces, Way
-from reports.figures import save
-from reports.inline import inlined
-from reports.trace_figure import Stretch, draw_traces, drawn_stretches, stepped, thinned_dots
+from reports.figures.drawing import save
+from reports.page.inline import inlined
+from reports.sessions.trace_axis import Period, drawn_periods
+from reports.sessions.trace_figure import draw_traces
+from reports.sessions.trace_thinning import stepped, thinned_dots
 
 MS, S = 10**6, 10**9
 LINK = Link(25 * MS, 10e6)
@@ -89,7 +91,7 @@ def texts(traces: Traces, *between: tuple[float, float]) -> list[str]:
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        save(draw_traces(run(PACED, PACED), "A run"), tmp_path / name, "run")
+        save(draw_traces(run(PACED, PACED), "A run"), tmp_path / name, "run", with_pdf=True)
 
     for suffix in ("svg", "pdf"):
         assert (tmp_path / "a" / f"run.{suffix}").read_bytes() == (tmp_path / "b" / f"run.{suffix}").read_bytes()
@@ -115,8 +117,8 @@ def test_every_panel_says_what_it_shows_and_its_unit() -> None:
         "Throughput from the sender",
         "Throughput from the receiver",
         "Offset of data and acknowledgements",
-        "One-way delay beyond 25 ms of propagation",
-        "Queue at the bottleneck, the packet being sent included",
+        "One-way delay beyond 25 ms propagation",
+        "Queue at the bottleneck (with the packet being sent)",
         "Mbit/s",
         "kbit/s",
         "kB",
@@ -126,7 +128,7 @@ def test_every_panel_says_what_it_shows_and_its_unit() -> None:
     } <= set(texts(run(PACED, PACED)))
 
 
-def test_what_is_not_known_has_no_panel() -> None:
+def test_unknown_values_have_no_panel() -> None:
     known = run(PACED, PACED, link=None)
     words = texts(replace(known, data=None, acknowledgements=None))
 
@@ -142,7 +144,7 @@ def at_one_port(way: Way, *, departing: bool) -> Way:
     return replace(way, **unseen, **nothing, seen_departing=departing, seen_arriving=not departing)
 
 
-def test_of_one_capture_each_flow_is_named_as_that_port_saw_it() -> None:
+def test_flows_of_one_capture_are_named_as_seen_at_its_port() -> None:
     both = run(PACED, PACED)
     there, back = both.forward, both.reverse
     seen = {
@@ -156,8 +158,8 @@ def test_of_one_capture_each_flow_is_named_as_that_port_saw_it() -> None:
         for host in ("sender", "receiver")
     }
 
-    assert {"sent again", "acknowledgements arriving"} <= set(seen["sender"])
-    assert {"come again", "acknowledgements sent"} <= set(seen["receiver"])
+    assert {"retransmitted", "acknowledgements arriving"} <= set(seen["sender"])
+    assert {"received again", "acknowledgements sent"} <= set(seen["receiver"])
     assert not [word for words in seen.values() for word in words if word.startswith(("One-way", "Queue", "delivered"))]
 
 
@@ -178,8 +180,8 @@ def test_of_a_part_of_the_run_only_what_is_in_it_is_counted_and_named() -> None:
 
 @pytest.mark.parametrize("between_s", [(1.0, 1.0), (2.0, 1.0), (0.0, float("nan")), (0.0, float("inf"))])
 def test_a_part_that_ends_before_it_begins_is_refused(between_s: tuple[float, float]) -> None:
-    with pytest.raises(ValueError, match="wanted an end behind the begin"):
-        drawn_stretches(run(PACED, PACED), between_s)
+    with pytest.raises(ValueError, match="expected an end after the begin"):
+        drawn_periods(run(PACED, PACED), between_s)
 
 
 @pytest.mark.parametrize("between_s", [(-5.0, -1.0), (1e6, 1e6 + 1e-8), (1e5, 1e9)])
@@ -188,7 +190,7 @@ def test_a_part_in_which_nothing_was_is_drawn_empty(between_s: tuple[float, floa
 
 
 def test_no_interval_is_refused() -> None:
-    with pytest.raises(ValueError, match="an interval of 0 ns"):
+    with pytest.raises(ValueError, match=r"interval: expected at least .* got 0 ns"):
         draw_traces(run(PACED, PACED), "A run", interval_ns=0)
 
 
@@ -205,35 +207,35 @@ def test_a_session_without_a_packet_is_drawn() -> None:
 LIGHT = 600 * S
 
 
-def test_silences_of_light_under_way_are_left_out_and_said_to_be() -> None:
+def test_idle_periods_are_omitted_and_the_axis_says_so() -> None:
     traces = run(PACED, ints(LIGHT + PACED))
     words = texts(traces)
 
-    assert any("silences left out" in word for word in words)
+    assert any("idle periods omitted" in word for word in words)
     assert "sent" in words
 
 
-def test_a_session_that_is_busy_is_drawn_whole() -> None:
+def test_a_session_that_is_busy_is_drawn_completely() -> None:
     canvas = draw_traces(run(PACED, PACED), "A run")
 
     assert len(canvas.axes) == 5
-    assert not any("silences" in text.get_text() for text in canvas.texts)
+    assert not any("idle" in text.get_text() for text in canvas.texts)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 10**13), min_size=1, max_size=25))
-def test_whatever_is_left_out_every_packet_is_shown(steps_ns: list[int]) -> None:
+def test_every_packet_is_in_a_drawn_period(steps_ns: list[int]) -> None:
     sent_ns = np.concatenate([ints([0]), np.cumsum(ints(steps_ns))])
-    stretches = drawn_stretches(run(sent_ns, sent_ns))
+    periods = drawn_periods(run(sent_ns, sent_ns))
 
     for times in (sent_ns / 1e9, (sent_ns + 25 * MS) / 1e9):
-        assert all(any(each.begin_s <= time <= each.end_s for each in stretches) for time in times)
-    for before, after in pairwise(stretches):
+        assert all(any(each.begin_s <= time <= each.end_s for each in periods) for time in times)
+    for before, after in pairwise(periods):
         assert before.end_s <= after.begin_s
         assert before.left + before.width < after.left
 
 
-def test_every_stretch_has_a_tick_and_no_two_run_together() -> None:
+def test_every_period_has_a_tick_and_no_two_run_together() -> None:
     starts = [0, 600, 1200, 1800, 2400]
     sent_ns = ints(np.concatenate([start * S + np.arange(0, 3 * S, 30 * MS) for start in starts]))
     canvas = draw_traces(run(sent_ns, sent_ns), "A run")
@@ -248,7 +250,7 @@ def test_every_stretch_has_a_tick_and_no_two_run_together() -> None:
     assert np.diff(places).min() > 0.4
 
 
-STRETCH = Stretch(0.0, 1.0, 0.6, 2.0)
+PERIOD = Period(0.0, 1.0, 0.6, 2.0)
 points = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 10)), min_size=1, max_size=400)
 
 
@@ -256,7 +258,7 @@ points = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 10)), min_size=1, max_
 @given(points, st.integers(5, 100))
 def test_thinned_dots_keep_the_least_and_the_greatest(drawn: list[tuple[float, float]], most: int) -> None:
     x, y = np.array(sorted(drawn)).T
-    kept = thinned_dots(x, y, STRETCH, (0, 10), 1.0, most)
+    kept = thinned_dots(x, y, PERIOD, (0, 10), 1.0, most)
 
     assert (y[kept].min(), y[kept].max()) == (y.min(), y.max())
     assert (np.diff(kept) > 0).all()
@@ -264,10 +266,10 @@ def test_thinned_dots_keep_the_least_and_the_greatest(drawn: list[tuple[float, f
 
 def test_dots_are_thinned_to_a_cell_of_a_point_and_no_more() -> None:
     x = np.linspace(0, 1, 10_000)
-    kept = thinned_dots(x, np.full(10_000, 5.0), STRETCH, (0, 10), 1.0, 1_000)
+    kept = thinned_dots(x, np.full(10_000, 5.0), PERIOD, (0, 10), 1.0, 1_000)
 
     assert 144 <= len(kept) <= 3 * 145
-    assert thinned_dots(x[::200], x[::200], STRETCH, (0, 10), 1.0, 1_000).tolist() == list(range(50))
+    assert thinned_dots(x[::200], x[::200], PERIOD, (0, 10), 1.0, 1_000).tolist() == list(range(50))
 
 
 @settings(max_examples=60, deadline=None)
@@ -275,8 +277,8 @@ def test_dots_are_thinned_to_a_cell_of_a_point_and_no_more() -> None:
 def test_steps_that_are_too_many_become_a_band_around_all_of_them(drawn: list[tuple[float, float]]) -> None:
     x, first = np.unique([time for time, _ in drawn], return_index=True)
     y = np.array([value for _, value in drawn])[first]
-    edges, low, high = stepped(x, y, STRETCH, 20)
-    inside = (x > STRETCH.begin_s) & (x < STRETCH.end_s)
+    edges, low, high = stepped(x, y, PERIOD, 20)
+    inside = (x > PERIOD.begin_s) & (x < PERIOD.end_s)
     held = np.append(0.0 if x[0] > 0 else y[0], y[inside])
 
     assert (edges[0], edges[-1], len(edges)) == (0.0, 1.0, len(low) + 1)
@@ -287,7 +289,7 @@ def test_steps_that_are_too_many_become_a_band_around_all_of_them(drawn: list[tu
 
 
 def test_few_steps_are_drawn_as_they_are() -> None:
-    edges, low, high = stepped(np.array([0.25, 0.5]), np.array([3.0, 1.0]), STRETCH, 100)
+    edges, low, high = stepped(np.array([0.25, 0.5]), np.array([3.0, 1.0]), PERIOD, 100)
 
     assert edges.tolist() == [0, 0.25, 0.5, 1]
     assert low.tolist() == high.tolist() == [0, 3, 1]

@@ -1,0 +1,347 @@
+"""An implementation as data: how it is launched, when it is ready, when it is done.
+
+Values only. limits.py, session_ports.py, requirements.py and side.py hold its parts. `load` reads them from YAML,
+`placeholders` fills their {placeholders}; starting, stopping and judging programs belongs to the orchestrator.
+"""
+
+import math
+import re
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+from typing import Annotated, Literal, Self
+
+import jinja2
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+
+from agents.contract.duration import OF_A_DURATION, OF_A_FILE, Duration
+from agents.contract.limits import KnownLimit, Limits, Space, TimeLimit
+from agents.contract.placeholders import (
+    LAUNCH_PLACEHOLDERS,
+    RECEIVED_PLACEHOLDERS,
+    RUN_PLACEHOLDERS,
+    as_text,
+    mistake_in,
+    names_in,
+    render,
+)
+from agents.contract.requirements import Binary, Need
+from agents.contract.session_ports import SessionPorts
+from agents.contract.side import RunPath, Side, Text, Value, refuse_boolean, unknown_names
+from agents.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
+
+Clock = Literal["exact", "skip", "real"]
+Role = Literal["sender", "receiver"]
+_NAME = r"^[a-z0-9][a-z0-9_.-]*(\+[A-Za-z0-9_.=-]+)*$"
+"""After each + there is a parameter that a sweep varies, and its value."""
+
+
+def _check_name(name: str) -> str:
+    if not re.fullmatch(_NAME, name):
+        raise unexpected("lower-case letters, digits, . _ and -, of which the first is a letter or a digit")
+    return name
+
+
+def require_parameter(value: object) -> object:
+    """The value of a parameter. Raises Invalid for a value that cannot be one."""
+    if isinstance(value, list):
+        raise unexpected(
+            "a single value here",
+            fix="to try several, put the list under parameters in a sweep, where it becomes another axis of the grid",
+        )
+    if value is None:
+        raise unexpected("a number or text", fix='write "" for an empty string')
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise unexpected("a number or text", fix="put quotes around it")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise unexpected("a finite number or text")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": _NAME})]
+Parameter = Annotated[int | float | str, BeforeValidator(require_parameter)]
+
+ROLES: tuple[Role, Role] = ("sender", "receiver")
+_LISTS = ("udp_ports", "tcp_ports", "multicast_groups")
+"""Keys of a session that may hold placeholders."""
+
+Capability = Literal["IPC_LOCK", "NET_ADMIN", "SYS_NICE"]
+"""Those of capabilities(7) that an implementation may have: none has an effect outside its host of the rig."""
+
+
+class Implementation(Value):
+    """An implementation that can be tested, and everything needed to launch it.
+
+    Texts of the sides, of `session` and of `received_file` may hold the {placeholders} of
+    `placeholders.RUN_PLACEHOLDERS`, the names under `binary` and the implementation's own `parameters`; those of
+    `version_command` only {python}, {third_party} and the names under `binary`; a literal brace is written twice.
+    """
+
+    name: Annotated[Name, Field(description="the file name without .yaml: lower-case letters, digits, . _ and -")]
+    title: Annotated[Text, Field(description="text: its name in figures")]
+    protocol: Annotated[Text, Field(description="text: the name by which reports group implementations")]
+    description: Annotated[Text, Field(description="text: what it is, and what users must know about it")]
+    clocks: Annotated[
+        list[Clock],
+        Field(
+            min_length=1,
+            description="clocks that it works on; a program that waits in a busy loop needs real; default: all",
+        ),
+    ] = ["exact", "skip", "real"]
+    binary: Annotated[
+        dict[str, Binary],
+        Field(description="programs that are not part of owlt, by placeholder, which becomes the program's path"),
+    ] = {}
+    needs: Annotated[list[Need], Field(description="what else a host must have; default: nothing")] = []
+    version_command: Annotated[
+        list[Text],
+        Field(
+            description="run on the sender, prints the version; {python}, {third_party} and the names under binary "
+            "are available; default: version unknown"
+        ),
+    ] = []
+    limits: Annotated[
+        Limits, Field(description="what it cannot do: a run beyond is unsupported, and not launched; default: none")
+    ] = Limits()
+    known_limits: Annotated[
+        list[KnownLimit],
+        Field(description="conditions under which it is known to fail; shown beside a run that failed under them"),
+    ] = []
+    run_directory: Annotated[
+        Space, Field(description="how much a side may write; default: three times the file size plus 64 MB")
+    ] = Space()
+    capabilities: Annotated[
+        list[Capability],
+        Field(
+            description="privileges of its programs in addition to files, low ports and raw sockets: any of "
+            "IPC_LOCK, NET_ADMIN, SYS_NICE; default: none"
+        ),
+    ] = []
+    starts_first: Annotated[Role, Field(description="the side that is started first; default: receiver")] = "receiver"
+    sender: Annotated[Side, Field(description="the side that has the file")]
+    receiver: Annotated[Side, Field(description="the side that receives the file")]
+    duration: Annotated[
+        Duration | None,
+        Field(description="how it sends for a given time instead of a file; default: it sends files only"),
+    ] = None
+    received_file: Annotated[
+        Text,
+        Field(
+            description="path of the receiver's file; {run_dir}, {file_name} and the parameters are available; "
+            "default: {run_dir}/received.bin"
+        ),
+    ] = "{run_dir}/received.bin"
+    parameters: Annotated[
+        dict[str, Parameter],
+        Field(description="its own placeholders with their values, numbers or text, which a sweep may change or vary"),
+    ] = {}
+    session: Annotated[SessionPorts, Field(description="which packets of a capture belong to it")]
+    done: Annotated[
+        Literal["both_exit", "receiver_exits", "sender_exits", "file_delivered"],
+        Field(
+            description="end of the run; file_delivered: the receiver's file has the sender's hash; default: both_exit"
+        ),
+    ] = "both_exit"
+    unsupported_exit_status: Annotated[
+        int,
+        Field(ge=1, le=255, description="exit status of a side that cannot perform a permutation; default: 127"),
+    ] = 127
+    time_limit: Annotated[TimeLimit, Field(description="how long a run may take before it times out")]
+    hang_s: Annotated[
+        float,
+        BeforeValidator(refuse_boolean),
+        Field(
+            ge=1,
+            allow_inf_nan=False,
+            description="a number of seconds of wall time without output of its guest, plus 30 s for each MB of "
+            "the file, after which the run has hung; default: 60",
+        ),
+    ] = 60.0
+    keep: Annotated[
+        list[RunPath],
+        Field(
+            description="files of the run directory, on either side, of which the last 1 MB stays beside the record of "
+            "a run that is not completed; default: none"
+        ),
+    ] = []
+    not_repeatable: Annotated[
+        Text | None,
+        Field(
+            description="a sentence: why it does not send the same packets for the same seed on the exact clock; "
+            "default: it does"
+        ),
+    ] = None
+    dissector: Annotated[
+        list[Text],
+        Field(
+            description='the protocol of its packets, as options for tshark: [-d, "udp.port==5000,ltp"]; saratoga also '
+            'works; [-d, "tcp.port==5000,data"]: the bytes of the connection are the bytes of the file'
+        ),
+    ] = []
+
+    @field_validator("received_file")
+    @classmethod
+    def _check_below_run_directory(cls, place: str) -> str:
+        if not place.startswith("{run_dir}/") or ".." in place.split("/"):
+            raise unexpected("a path below {run_dir}/, where no file of an earlier run can be")
+        return place
+
+    @field_validator("parameters", "binary")
+    @classmethod
+    def _check_placeholder_names(cls, names: dict[str, object]) -> object:
+        for name in names:
+            where = Place(key=(name,))
+            if not name.isidentifier():
+                raise Invalid(Mistake("cannot stand between braces", "a name such as segment_bytes", where=where))
+            if name in RUN_PLACEHOLDERS:
+                raise Invalid(
+                    Mistake(f"{{{name}}} is a placeholder of every run", fix="choose another name", where=where)
+                )
+        return names
+
+    @model_validator(mode="after")
+    def _check_placeholders(self) -> Self:
+        if shared := sorted(self.parameters.keys() & self.binary.keys()):
+            problem = "the name is under binary too"
+            raise Invalid(Mistake(problem, fix="rename one", where=Place(key=("parameters", shared[0]))))
+        if mistakes := list(self._wrong_placeholders()) or list(self._idle_parameters()):
+            raise Invalid(*mistakes)
+        return self
+
+    def _wrong_placeholders(self) -> Iterator[Mistake]:
+        """A mistake for each text with a placeholder that has no value."""
+        known = RUN_PLACEHOLDERS.keys() | self.parameters.keys() | self.binary.keys()
+        for where, text in self._templates():
+            yield from _mistakes(where, text, known - OF_A_DURATION)
+        yield from self._wrong_in_duration(known)
+        for role in ROLES:
+            for where, text in self.side(role).templated_files():
+                yield from _mistakes_in_file((role, *where), text, set(known))
+        yield from _mistakes(("received_file",), self.received_file, RECEIVED_PLACEHOLDERS | self.parameters.keys())
+        for position, text in enumerate(self.version_command):
+            yield from _mistakes(("version_command", position), text, LAUNCH_PLACEHOLDERS | self.binary.keys())
+        for name, program in self.binary.items():
+            for position, text in enumerate(program.search):
+                yield from _mistakes(("binary", name, "search", position), text, {"third_party"})
+
+    def _wrong_in_duration(self, known: Collection[str]) -> Iterator[Mistake]:
+        """A mistake for each text of `duration` with a placeholder that has no value, and if the time is missing."""
+        if self.duration is None:
+            return
+        for where, text in self._duration_templates():
+            if mistake := mistake_in(text, known):
+                yield mistake.below(*where)
+            elif of_a_file := sorted(names_in(text) & OF_A_FILE):
+                problem = f"{{{of_a_file[0]}}} has no value in a run that sends no file"
+                yield Mistake(problem, fix="send data for {duration_s}, and store nothing", where=Place(key=where))
+        texts = [text for _, text in self._duration_templates()]
+        if not any("{duration_s}" in text for text in texts):
+            where_at = Place(key=("duration",))
+            yield Mistake("neither command has {duration_s}", "the time in one of the commands", where=where_at)
+        if self.done == "file_delivered":
+            fix = "write another 'done', or remove 'duration'"
+            yield Mistake("a run that sends no file never delivers one", fix=fix, where=Place(key=("duration",)))
+
+    def _duration_templates(self) -> Iterator[tuple[Key, str]]:
+        if self.duration is not None:
+            for role in ROLES:
+                for place, text in enumerate(getattr(self.duration, role)):
+                    yield ("duration", role, place), text
+
+    def _idle_parameters(self) -> Iterator[Mistake]:
+        """A mistake for each parameter that has no effect: in a sweep it would be a meaningless axis."""
+        texts = [text for _, text in (*self._templates(), *self._duration_templates())]
+        used = {name for text in [*texts, self.received_file] for name in names_in(text)}
+        used |= self.sender.names_in_files() | self.receiver.names_in_files()
+        files = [text for role in ROLES for _, text in self.side(role).templated_files()]
+        for name, value in self.parameters.items():
+            if name not in used:
+                fix = _use(name, used, texts, files)
+                yield Mistake(f"{got(value)}, but nothing uses it", fix=fix, where=Place(key=("parameters", name)))
+
+    def side(self, role: Role) -> Side:
+        """The sender's or the receiver's side."""
+        return self.sender if role == "sender" else self.receiver
+
+    def _templates(self) -> Iterator[tuple[Key, str]]:
+        for role in ROLES:
+            yield from (((role, *where), text) for where, text in self.side(role).templates())
+        for kind in _LISTS:
+            for at, text in enumerate(getattr(self.session, kind)):
+                if isinstance(text, str):
+                    yield ("session", kind, at), text
+
+    @property
+    def for_a_duration(self) -> Self:
+        """The same with the commands that send for a given time; unchanged if it sends files only."""
+        if self.duration is None:
+            return self
+        sides: dict[str, Side] = {
+            role: self.side(role).model_copy(update={"command": getattr(self.duration, role)}) for role in ROLES
+        }
+        return self.model_copy(update=sides)
+
+    def with_parameters(self, changes: dict[str, Parameter]) -> Self:
+        """The same implementation with other parameters. Raises ValueError for an unknown name."""
+        unknown = sorted(changes.keys() - self.parameters.keys())
+        if unknown:
+            known = ", ".join(sorted(self.parameters)) or "none"
+            raise ValueError(f"{self.name} has no parameter {unknown[0]!r}; it has: {known}")
+        return self.model_copy(update={"parameters": {**self.parameters, **changes}})
+
+    def received_at(self, run_dir: str, file_name: str) -> str:
+        """The path of the receiver's file."""
+        return render([self.received_file], self._parameter_texts | {"run_dir": run_dir, "file_name": file_name})[0]
+
+    def rendered(self, run_values: dict[str, str], programs: dict[str, str]) -> Self:
+        """The same with every placeholder filled: the run's values, the paths of its programs, the parameters."""
+        values = run_values | programs | self._parameter_texts
+        return self.model_copy(
+            update={
+                "sender": self.sender.rendered(values),
+                "receiver": self.receiver.rendered(values),
+                "session": _rendered_session(self.session, values),
+            }
+        )
+
+    @property
+    def session_by_default(self) -> SessionPorts:
+        """Ports and groups with the default parameters. Raises KeyError if they depend on a run."""
+        return _rendered_session(self.session, self._parameter_texts)
+
+    @property
+    def _parameter_texts(self) -> dict[str, str]:
+        return {name: as_text(value) for name, value in self.parameters.items()}
+
+
+def _rendered_session(session: SessionPorts, values: dict[str, str]) -> SessionPorts:
+    lists = {kind: render(list(map(str, getattr(session, kind))), values) for kind in _LISTS}
+    return SessionPorts.model_validate({"ports": session.ports, **lists})
+
+
+def _mistakes(where: Key, template: str, known: Collection[str]) -> Iterator[Mistake]:
+    if mistake := mistake_in(template, known):
+        yield mistake.below(*where)
+
+
+def _mistakes_in_file(where: Key, template: str, known: set[str]) -> Iterator[Mistake]:
+    place = Place(key=where)
+    try:
+        unknown = unknown_names(template, known)
+    except jinja2.TemplateSyntaxError as error:
+        yield Mistake(f"is not a Jinja2 template: line {error.lineno}: {error.message}", where=place)
+        return
+    for name in unknown:
+        near = get_close_matches(name, known, n=1)
+        fix = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+        yield Mistake(f"has {{{{ {name} }}}}, which has no value", fix=fix, where=place)
+
+
+def _use(name: str, used: set[str], texts: list[str], files: list[str]) -> str:
+    """How to use a parameter that nothing uses."""
+    if any(f"{{{{{name}}}}}" in text for text in texts):
+        return f"write {{{name}}}: doubled braces are literal"
+    if any(f"{{{name}}}" in text for text in files):
+        return f"in a file write {{{{ {name} }}}}"
+    near = get_close_matches(name, used, n=1)
+    choice = f"did you mean {near[0]}? Else " if near else ""
+    return f"{choice}write {{{name}}} where it belongs, or leave it out"

@@ -1,0 +1,90 @@
+"""What bounds a run of an implementation: its time, its space, and what it cannot do."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from agents.contract.side import Number, Text, Value
+
+
+class TimeLimit(Value):
+    """The longest duration of a run: `rtts` round trips, `file_times` ideal transfers and `extra_s` seconds.
+
+    A run for a given time has that time in place of the transfers.
+    """
+
+    rtts: Annotated[Number, Field(description="a number of round trips at the propagation delay")]
+    file_times: Annotated[
+        Number, Field(description="a number: multiples of the file's transmission time at the channel's rate")
+    ]
+    extra_s: Annotated[
+        Number, Field(description="a number of additional seconds, for timers that do not depend on the channel")
+    ]
+
+    def deadline_s(
+        self, rtt_s: float, file_size_bytes: int | None, rate_bps: float | None, duration_s: float = 0.0
+    ) -> float:
+        """Seconds of run time. An unlimited rate adds nothing for the file."""
+        file_time_s = 8 * file_size_bytes / rate_bps if rate_bps and file_size_bytes else 0.0
+        return self.rtts * rtt_s + self.file_times * file_time_s + duration_s + self.extra_s
+
+
+class Limits(Value):
+    """What the implementation cannot do: a run beyond these limits is "unsupported", and nothing is launched."""
+
+    largest_file_bytes: int | None = Field(
+        default=None, ge=1, description="size of the largest file that it accepts, in bytes; default: no limit"
+    )
+    slowest_rate_bps: Number | None = Field(
+        default=None, description="lowest rate of the forward channel, in bit/s; default: no limit"
+    )
+    longest_one_way_delay_s: Number | None = Field(
+        default=None, description="longest delay of the forward channel, in s; default: no limit"
+    )
+
+    def exceeded(self, file_size_bytes: int | None, rate_bps: float | None, one_way_delay_s: float) -> str | None:
+        """Why a run is beyond the limits; None if it is within. `file_size_bytes` None: it sends no file."""
+        largest_bytes = self.largest_file_bytes
+        if file_size_bytes is not None and largest_bytes is not None and file_size_bytes > largest_bytes:
+            return f"a file of {file_size_bytes} bytes; the profile's largest_file_bytes is {largest_bytes}"
+        if self.slowest_rate_bps is not None and rate_bps is not None and rate_bps < self.slowest_rate_bps:
+            return f"{rate_bps:g} bit/s; the profile's slowest_rate_bps is {self.slowest_rate_bps:g}"
+        if self.longest_one_way_delay_s is not None and one_way_delay_s > self.longest_one_way_delay_s:
+            longest_s = self.longest_one_way_delay_s
+            return f"{one_way_delay_s:g} s one way; the profile's longest_one_way_delay_s is {longest_s:g}"
+        return None
+
+
+class KnownLimit(Value):
+    """Conditions under which the implementation is known to fail, and why. All of those given must be exceeded."""
+
+    why: Annotated[Text, Field(description="the reason, a sentence")]
+    file_bytes_above: Number | None = Field(
+        default=None, description="it fails with files larger than this, in bytes; default: any size"
+    )
+    one_way_delay_s_above: Number | None = Field(
+        default=None, description="it fails if the forward channel's delay is longer, in s; default: any delay"
+    )
+    packet_error_rate_above: Number | None = Field(
+        default=None, description="it fails if the forward channel loses more, 0 to 1; default: any rate"
+    )
+
+    def covers(self, file_size_bytes: int | None, one_way_delay_s: float, packet_error_rate: float) -> bool:
+        """Whether a run has these conditions."""
+        bounds = (
+            (self.file_bytes_above, file_size_bytes or 0),
+            (self.one_way_delay_s_above, one_way_delay_s),
+            (self.packet_error_rate_above, packet_error_rate),
+        )
+        return all(bound is None or value > bound for bound, value in bounds)
+
+
+class Space(Value):
+    """How much a side may write into its run directory: a multiple of the file size, plus a number of bytes."""
+
+    file_sizes: Annotated[Number, Field(description="space for this many times the file size; default: 3")] = 3.0
+    extra_bytes: Annotated[int, Field(ge=1, description="plus this many bytes; default: 64000000")] = 64_000_000
+
+    def bytes_for(self, file_size_bytes: int) -> int:
+        """The size of the run directory for a file."""
+        return int(self.file_sizes * file_size_bytes) + self.extra_bytes

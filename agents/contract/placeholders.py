@@ -1,0 +1,135 @@
+"""The {placeholders} of a launch command: their names, their values in a run, how they are filled."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+from pathlib import PurePath
+from string import Formatter
+
+from agents.contract.number import Figure
+from agents.inputs.mistake import Mistake
+
+RUN_PLACEHOLDERS = {
+    "python": "the Python interpreter in whose environment owlt is installed",
+    "third_party": "the directory into which `make third-party` installs, one subdirectory per implementation",
+    "file": "the file to send, on the sender",
+    "file_name": "the file's name without its directory",
+    "file_dir": "the file's directory",
+    "received_file": "where the receiver writes the file",
+    "received_dir": "the directory of the received file",
+    "file_size_bytes": "size of the file",
+    "duration_s": "how long the sender is to send; only under duration",
+    "rate_bps": "advertised rate in bit/s of layer-2 bytes: the forward channel's unless the sweep advertises another; "
+    "0 if unlimited",
+    "rate_kbps": "the same in units of 1000 bit/s",
+    "rate_bytes_per_s": "the same in bytes per second",
+    "reverse_rate_bps": "rate of the reverse channel, 0 if unlimited",
+    "one_way_delay_s": "advertised one-way delay: the forward channel's unless the sweep advertises another",
+    "one_way_delay_ms": "the same in ms",
+    "rtt_s": "advertised round trip: the sum of the delays of both directions",
+    "rtt_ms": "the same in ms",
+    "channel_rate_bps": "rate of the forward channel, even if another is advertised",
+    "channel_one_way_delay_s": "delay of the forward channel, even if another is advertised",
+    "mtu_bytes": "the largest IP packet of the test path",
+    "packet_error_rate": "packet error rate of the forward channel, 0 to 1",
+    "bit_error_rate": "bit error rate of the forward channel, 0 to 1; for a packet error rate or losses in bursts, the "
+    "bit error rate that damages a frame of {mtu_bytes} + 14 bytes with the same probability",
+    "reverse_bit_error_rate": "the same for the reverse channel",
+    "sender_address": "IPv4 address of the sender on the test path",
+    "receiver_address": "IPv4 address of the receiver on the test path",
+    "sender_interface": "the sender's interface on the test path",
+    "receiver_interface": "the receiver's interface on the test path",
+    "run_dir": "a directory on each host, private to the run; programs start in it",
+    "seed": "the run's seed, an integer from 0 to 2^32 - 1",
+}
+"""Name and meaning of every placeholder that a run fills."""
+
+LAUNCH_PLACEHOLDERS = {"python", "third_party"}
+"""Those known before a run: a version command has these and the implementation's own programs."""
+
+RECEIVED_PLACEHOLDERS = {"run_dir", "file_name"}
+"""Those available in the path of the received file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunValues:
+    """The values of the placeholders in one run. The names are those of RUN_PLACEHOLDERS."""
+
+    python: str
+    third_party: str
+    file: str
+    received_file: str
+    file_size_bytes: int
+    duration_s: float = 0.0
+    rate_bps: float | None
+    reverse_rate_bps: float | None
+    one_way_delay_s: float
+    rtt_s: float
+    channel_rate_bps: float | None
+    channel_one_way_delay_s: float
+    mtu_bytes: int
+    packet_error_rate: float
+    bit_error_rate: float
+    reverse_bit_error_rate: float
+    sender_address: str
+    receiver_address: str
+    sender_interface: str
+    receiver_interface: str
+    run_dir: str
+    seed: int
+
+    def as_text(self) -> dict[str, str]:
+        """Every placeholder as it appears on a command line: plain decimal numbers, no exponents."""
+        given = {name: 0.0 if value is None else value for name, value in asdict(self).items()}
+        derived = {
+            "file_name": PurePath(self.file).name,
+            "file_dir": str(PurePath(self.file).parent),
+            "received_dir": str(PurePath(self.received_file).parent),
+            "rate_kbps": given["rate_bps"] / 1000,
+            "rate_bytes_per_s": given["rate_bps"] / 8,
+            "one_way_delay_ms": 1000 * self.one_way_delay_s,
+            "rtt_ms": 1000 * self.rtt_s,
+        }
+        return {name: as_text(value) for name, value in (given | derived).items()}
+
+
+def as_text(value: float | str) -> str:
+    """A value as programs accept it: 10000000 and not 1e7, 0.0001 and not 1e-04. A number becomes a `Figure`."""
+    if isinstance(value, str):
+        return value
+    whole = isinstance(value, int) or value.is_integer()
+    return Figure(int(value) if whole else format(Decimal(f"{value:.15g}"), "f"))
+
+
+def render(templates: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """The templates with their placeholders filled. One template stays one argument, for any value.
+
+    Raises:
+        KeyError: a placeholder has no value.
+    """
+    return [template.format_map(values) for template in templates]
+
+
+def names_in(template: str) -> set[str]:
+    """The placeholders of a template in which `mistake_in` finds nothing."""
+    return {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+
+
+def mistake_in(template: str, known: Collection[str]) -> Mistake | None:
+    """What `render` could not fill: an unknown placeholder or an unpaired brace. None if there is nothing."""
+    try:
+        parts = list(Formatter().parse(template))
+    except ValueError as error:
+        return Mistake(f"got {template!r} ({error})", fix="write a literal brace twice")
+    for _, name, format_spec, conversion in parts:
+        if name is not None and name not in known:
+            near = get_close_matches(name, known, n=1)
+            choice = f"did you mean {{{near[0]}}}?" if near else f"known: {', '.join(sorted(known))}."
+            return Mistake(
+                f"{{{name}}} is not a known placeholder",
+                fix=f"{choice} Define your own placeholders under parameters; write a literal brace twice",
+            )
+        if format_spec or conversion:
+            return Mistake(f"got {template!r}", f"{{{name}}} without a conversion or a format")
+    return None

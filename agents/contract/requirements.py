@@ -1,0 +1,48 @@
+"""What a host must have before a run: programs that are not part of owlt, files, modules and libraries."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from agents.contract.side import Text, Value, one_of
+from agents.inputs.mistake import Invalid, Mistake, unexpected
+
+
+class Binary(Value):
+    """A program that is not part of owlt, and where to find it on each host: names on PATH, or absolute paths."""
+
+    search: Annotated[
+        list[Text],
+        Field(
+            min_length=1,
+            description="names, looked for on PATH, and absolute paths, in this order; may hold {third_party}",
+        ),
+    ]
+    fix: Annotated[Text, Field(description="how to install it: a command or a sentence")]
+
+    @field_validator("search")
+    @classmethod
+    def _check_names_or_absolute_paths(cls, places: list[str]) -> list[str]:
+        for place in places:
+            if "/" in place and not place.startswith(("/", "{")):
+                raise Invalid(Mistake(f"got {place!r}", "a name, to be found on PATH, or an absolute path"))
+        return places
+
+
+class Need(Value):
+    """Something a host must have, and the command that installs it. Exactly one of the four kinds."""
+
+    model_config = one_of("file", "command", "python_module", "library")
+
+    file: Text | None = Field(default=None, description="an absolute path")
+    command: Text | None = Field(default=None, description="a program on PATH")
+    python_module: Text | None = Field(default=None, description="importable by the Python that runs owlt")
+    library: Text | None = Field(default=None, description="a shared library by its soname, such as libnorm.so.1")
+    fix: Annotated[Text, Field(description="the command that installs it")]
+
+    @model_validator(mode="after")
+    def _check_one_kind(self) -> Self:
+        things = (self.file, self.command, self.python_module, self.library)
+        if sum(thing is not None for thing in things) != 1:
+            raise unexpected("exactly one of file, command, python_module, library")
+        return self

@@ -1,0 +1,111 @@
+"""Two system calls that Python does not offer, through libc: ppoll(2) and recvmmsg(2) of Linux.
+
+In a User-Mode Linux guest a system call takes longer than the Python around it. select.select reads the clock at each
+call with a timeout, and select.poll counts in milliseconds; ppoll does neither. recvmmsg returns every datagram that
+waits, so that no further call has to fail to show that there is none.
+"""
+
+import ctypes
+import errno
+import math
+import mmap
+import os
+import select
+import socket
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_ADDRESS_BYTES = 16
+_HOST = slice(4, 8)
+"""The IPv4 address in a sockaddr_in (ip(7)), which has `_ADDRESS_BYTES`."""
+
+
+class _PollFile(ctypes.Structure):
+    _fields_ = [("file", ctypes.c_int), ("events", ctypes.c_short), ("result", ctypes.c_short)]
+
+
+class _Duration(ctypes.Structure):
+    _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = [("begin", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+class _Header(ctypes.Structure):
+    _fields_ = [
+        ("address", ctypes.c_void_p),
+        ("address_bytes", ctypes.c_uint),
+        ("buffers", ctypes.POINTER(_Buffer)),
+        ("buffer_count", ctypes.c_size_t),
+        ("control", ctypes.c_void_p),
+        ("control_bytes", ctypes.c_size_t),
+        ("flags", ctypes.c_int),
+    ]
+
+
+class _Message(ctypes.Structure):
+    _fields_ = [("header", _Header), ("received_bytes", ctypes.c_uint)]
+
+
+class Wait:
+    """Sleeps until something happens to a file, or until a time is over."""
+
+    def __init__(self, file: int) -> None:
+        self._file = _PollFile(file, 0, 0)
+        self._duration = _Duration()
+        self._arguments = ctypes.byref(self._file), 1
+        self._duration_argument = ctypes.byref(self._duration)
+
+    def __call__(self, timeout_s: float | None, *, until_writable: bool = False) -> bool:
+        """Whether the file is readable. False when the time is over, a signal has come or, if asked, it is writable."""
+        self._file.events = select.POLLIN | select.POLLOUT if until_writable else select.POLLIN
+        duration = None
+        if timeout_s is not None:
+            self._duration.seconds, self._duration.nanoseconds = divmod(math.ceil(1e9 * timeout_s), 10**9)
+            duration = self._duration_argument
+        count = _LIBC.ppoll(*self._arguments, duration, None)
+        if count < 0:
+            _raise_unless(errno.EINTR)
+            return False
+        return count > 0 and int(self._file.result) != select.POLLOUT
+
+
+class ReceiveWaiting:
+    """Receives the datagrams that wait at an IPv4 socket, at most `most` of `longest_bytes`."""
+
+    def __init__(self, file: int, most: int, longest_bytes: int) -> None:
+        self._file = file
+        self._longest_bytes = longest_bytes
+        self._addresses = bytearray(most * _ADDRESS_BYTES)
+        self._content = mmap.mmap(-1, most * longest_bytes)  # memory that is used only where datagrams are stored
+        addresses = ctypes.addressof(ctypes.c_char.from_buffer(self._addresses))
+        content = ctypes.addressof(ctypes.c_char.from_buffer(self._content))
+        self._messages = (_Message * most)()
+        for number, message in enumerate(self._messages):
+            message.header.address = addresses + number * _ADDRESS_BYTES
+            message.header.buffers = ctypes.pointer(_Buffer(content + number * longest_bytes, longest_bytes))
+            message.header.buffer_count = 1
+        self._arguments = ctypes.byref(self._messages), most, socket.MSG_DONTWAIT, None
+        self._used = list(self._messages)
+
+    def __call__(self) -> list[tuple[bytes, bytes]]:
+        """Each datagram behind the address of the host that sent it, four bytes. None waits: an empty list."""
+        for message in self._used:
+            message.header.address_bytes = _ADDRESS_BYTES  # the kernel writes the length of what it has stored
+        count = _LIBC.recvmmsg(self._file, *self._arguments)
+        if count < 0:
+            _raise_unless(errno.EAGAIN)
+            count = 0
+        self._used = self._messages[:count]
+        return [self._datagram(number, message.received_bytes) for number, message in enumerate(self._used)]
+
+    def _datagram(self, number: int, length: int) -> tuple[bytes, bytes]:
+        address = self._addresses[number * _ADDRESS_BYTES : (number + 1) * _ADDRESS_BYTES]
+        begin = number * self._longest_bytes
+        return bytes(address[_HOST]), self._content[begin : begin + length]
+
+
+def _raise_unless(expected: int) -> None:
+    number = ctypes.get_errno()
+    if number != expected:
+        raise OSError(number, os.strerror(number))

@@ -1,0 +1,80 @@
+"""A UDP endpoint that talks to one peer: its socket, and waiting for it with an exact deadline."""
+
+import socket
+from typing import NamedTuple, Self
+
+from agents.endpoint.exit import Failed
+from agents.endpoint.system_calls import ReceiveWaiting, Wait
+
+RECEIVE_BUFFER_BYTES = 4 << 20
+"""Asked of the kernel, which grants what net.core.rmem_max allows. The send buffer stays as it is: with a larger one a
+host's own shaper would fill up before this socket does, and it drops."""
+
+LARGEST_PAYLOAD_BYTES = 65507
+
+AT_ONCE = 16
+"""The most datagrams that are received before timers and sending have their turn."""
+
+
+class Address(NamedTuple):
+    """Where an endpoint is: IPv4 address and UDP port."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From `10.77.0.1:2501`. Raises ValueError with the right spelling."""
+        host, colon, port = text.rpartition(":")
+        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+            raise ValueError(f"got {text!r}, expected ADDRESS:PORT such as 10.77.0.1:2501")
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Endpoint:
+    """A bound socket and its peer. Not connected: the kernel would turn a peer's absence into errors.
+
+    The peer is known by its IPv4 address. It may send from any port; what is sent to it goes to the configured one.
+    """
+
+    def __init__(self, local: Address, peer: Address) -> None:
+        self._peer = peer
+        self.from_other_addresses = 0
+        """Datagrams that were dropped because the peer did not send them."""
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        try:
+            self._socket.bind(local)
+        except OSError as error:
+            self._socket.close()
+            raise Failed(f"cannot listen on {local}: {error.strerror}; give an address of this host") from error
+        self._peer_host = socket.inet_aton(peer.host)
+        self._receive = ReceiveWaiting(self._socket.fileno(), AT_ONCE, LARGEST_PAYLOAD_BYTES)
+        self.wait = Wait(self._socket.fileno())
+        """Sleep until a datagram has come, the time is over or, if asked, there is room to send."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def send(self, payload: bytes) -> bool:
+        """Hand one datagram to the kernel. False when the send buffer is full: wait until it is writable."""
+        try:
+            self._socket.sendto(payload, self._peer)
+        except BlockingIOError:
+            return False
+        return True
+
+    def received(self) -> list[bytes]:
+        """The datagrams from the peer's address that have come so far, at most `AT_ONCE`. Others are counted and
+        dropped."""
+        waiting = self._receive()
+        payloads = [payload for host, payload in waiting if host == self._peer_host]
+        self.from_other_addresses += len(waiting) - len(payloads)
+        return payloads

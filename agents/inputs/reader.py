@@ -1,0 +1,79 @@
+"""Files in YAML 1.2: the document, or one mistake that names the line."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.reader import ReaderError
+
+from agents.inputs.mistake import Invalid, Mistake, Place
+from agents.inputs.positions import Positions
+from agents.inputs.syntax_errors import syntax_mistake
+
+VALUE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What ruamel raises for a value that its tag or its shape does not let it make, such as `2001-99-99`."""
+
+
+class NotYaml(Invalid):
+    """No document could be read from a file."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a YAML file holds, and where in the file each key is."""
+
+    value: Any
+    positions: Positions
+
+
+def read_yaml(path: Path) -> Document:
+    """The document in a file.
+
+    Raises:
+        NotYaml: no such file, not readable, not text, or not YAML.
+    """
+    return parse_yaml(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file.
+
+    Raises:
+        NotYaml: no such file, not readable, or not text.
+    """
+    try:
+        octets = path.read_bytes()
+        return octets.decode("utf-8")
+    except FileNotFoundError:
+        raise NotYaml(Mistake("there is no such file", where=Place(str(path)))) from None
+    except OSError as error:
+        raise NotYaml(Mistake(f"cannot be read: {error.strerror}", where=Place(str(path)))) from error
+    except UnicodeDecodeError as error:
+        where = Place(str(path), octets.count(b"\n", 0, error.start) + 1)
+        problem = f"not UTF-8 text: has the byte 0x{octets[error.start]:02x}"
+        raise NotYaml(Mistake(problem, fix="save it as UTF-8", where=where)) from error
+
+
+def parse_yaml(text: str, file: str) -> Document:
+    """The document in `text`; `file` names it in mistakes.
+
+    Raises:
+        NotYaml: it is not YAML.
+    """
+    yaml = YAML(typ="safe", pure=True)  # the C reader knows YAML 1.1 only, where `no` is false
+    try:
+        return Document(yaml.load(text), Positions(text, file))
+    except MarkedYAMLError as error:
+        mistake = syntax_mistake(text, error)
+        raise NotYaml(mistake.at(Place(file, mistake.where.line, mistake.where.key))) from error
+    except ReaderError as error:
+        where = Place(file, text.count("\n", 0, error.position) + 1)
+        problem = "not valid YAML: has a character that is not text"
+        raise NotYaml(Mistake(problem, fix="remove it", where=where)) from error
+    except YAMLError as error:
+        raise NotYaml(Mistake(f"not valid YAML: {error}", where=Place(file))) from error
+    except VALUE_ERRORS as error:
+        problem = f"not valid YAML: a value in it cannot be read: {str(error)[:200]}"
+        raise NotYaml(Mistake(problem, where=Place(file))) from error

@@ -1,0 +1,84 @@
+"""Timers of the segments that are sent again until they are answered: checkpoints, reports and cancellations.
+
+RFC 5326, sections 6.7, 6.8 and 6.16. Data that reports show to be missing are `agents.ltp.retransmission`'s.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from agents.ltp.segments import Segment
+
+Key = TypeVar("Key")
+Kind = TypeVar("Kind", bound=Segment)
+
+
+class LimitReached(Exception):
+    """A segment was repeated as often as it may be, without an answer."""
+
+    def __init__(self, segment: Segment, limit: int) -> None:
+        super().__init__(f"no answer to {type(segment).__name__}, repeated {limit} times")
+        self.segment = segment
+
+
+class Unanswered(Generic[Key, Kind]):
+    """The segments that wait for an answer. All wait equally long, so what left first is due first.
+
+    The time runs from the moment that a segment leaves, not while it waits for its turn.
+    """
+
+    def __init__(self, interval_s: float, limit: int) -> None:
+        self._interval_s = interval_s
+        self._limit = limit
+        self._segments: dict[Key, Kind] = {}
+        self._times_left: dict[Key, int] = {}
+        self._due_s: OrderedDict[Key, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def left(self, key: Key, segment: Kind, now_s: float) -> None:
+        """A segment has left, for the first time or again."""
+        self._segments[key] = segment
+        self._times_left[key] = self._times_left.get(key, 0) + 1
+        self._due_s[key] = now_s + self._interval_s
+        self._due_s.move_to_end(key)
+
+    def answered(self, key: Key) -> bool:
+        """An answer has come, or none is wanted any more. Whether the segment was taken to be sent again."""
+        known = self._segments.pop(key, None) is not None
+        self._times_left.pop(key, None)
+        return known and self._due_s.pop(key, None) is None
+
+    def forget(self, which: Callable[[Key], bool]) -> None:
+        """Nothing of this is waited for any more."""
+        for key in [key for key in self._segments if which(key)]:
+            self.answered(key)
+
+    @property
+    def next_due_s(self) -> float:
+        """When `take_due` has something; infinity is never."""
+        return next(iter(self._due_s.values()), math.inf)
+
+    def take_due(self, now_s: float) -> list[Kind]:
+        """What is to be sent again now.
+
+        Raises:
+            LimitReached: a segment has left as often as it may.
+        """
+        taken = []
+        while self.next_due_s <= now_s:
+            key, _ = self._due_s.popitem(last=False)
+            if self._times_left[key] > self._limit:
+                raise LimitReached(self._segments[key], self._limit)
+            taken.append(self._segments[key])
+        return taken
+
+    def hasten(self, key: Key) -> Kind | None:
+        """A segment that the peer has asked for again, to be sent again now. None where it is about to be sent anyway,
+        is answered, or was repeated as often as it may be."""
+        if key not in self._due_s or self._times_left[key] > self._limit:
+            return None
+        del self._due_s[key]
+        return self._segments[key]

@@ -1,0 +1,263 @@
+"""Samples this host's TCP during a run: `python -m agents.probes.tcp_samples ADDRESS PEER PORT[,PORT...] PERIOD_S`.
+
+Samples the sockets between the two addresses on one of the ports every PERIOD_S (0: never), until SIGTERM; then it
+writes everything at once, so that it only samples during the run: a line of JSON, and the samples as CSV. The kernel
+also reports each socket that it destroys, with its last counters: these are a socket's totals.
+
+The JSON has `sockets`, a list of TOTALS of each; `counters`, the increments of this network namespace's (/proc/net/snmp
+and /proc/net/netstat, as `nstat -az` names them), if not 0; `others_retransmitted`, the segments that
+sockets of anybody else, such as sshd's, sent again meanwhile, which are in the counters too; `dsack`, whether this host
+reports what came twice (RFC 2883); `period_ns`, between the samples that were kept.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agents.contract.ports import parse_ports
+from agents.probes.sock_diag import Diagnostics, SocketState
+
+MOST_ROWS = 500
+"""The most samples that are kept. If there are more, every second one is dropped and the period doubled."""
+REST, MOST_SKIPPED = 50, 4
+"""After each sample, a rest of REST times its computing time keeps the load small on any machine; but at most
+MOST_SKIPPED samples are skipped, because some kernels measure computing time only in ticks."""
+SETTLING_S = 0.1
+
+SAMPLED = (
+    "state",
+    "ca_state",
+    "cwnd_segments",
+    "ssthresh_segments",
+    "srtt_us",
+    "rttvar_us",
+    "rto_us",
+    "backoff",
+    "unacked_segments",
+    "sacked_segments",
+    "lost_segments",
+    "retransmitted_segments",
+    "total_retrans",
+    "delivered",
+    "bytes_acked",
+    "delivery_rate_bytes_per_s",
+    "send_window_bytes",
+)
+COUNTED = (
+    "mss_bytes",
+    "segs_out",
+    "segs_in",
+    "data_segs_out",
+    "data_segs_in",
+    "bytes_sent",
+    "bytes_retrans",
+    "bytes_acked",
+    "bytes_received",
+    "delivered",
+    "delivered_ce",
+    "total_retrans",
+    "total_rto",
+    "total_rto_recoveries",
+    "total_rto_time_ms",
+    "dsack_dups",
+    "reord_seen",
+    "rcv_ooopack",
+    "min_rtt_us",
+)
+TOTALS = ("port", "peer_port", "congestion_control", "sack", "timestamps", "time_ns", "is_final", *COUNTED)
+"""The totals of a socket; None if this kernel does not count it. `time_ns`: when the kernel reported them;
+`is_final`: it reported them on destroying the socket, so that they are complete."""
+SAMPLE_COLUMNS = ("time_ns", "socket", *SAMPLED)
+"""`socket` is the index in the list of totals."""
+
+OPTION_TIMESTAMPS, OPTION_SACK = 1, 2
+"""Of tcpi_options (linux/tcp.h)."""
+
+
+def read_ports(text: str) -> tuple[range, ...]:
+    """Ports and ranges of ports, "5000,6000-6999"."""
+    return tuple(map(parse_ports, text.split(",")))
+
+
+@dataclass(frozen=True)
+class Ours:
+    """The sockets of the run: on this host, between the two addresses, on one of the ports."""
+
+    address: bytes
+    peer: bytes
+    ports: tuple[range, ...]
+
+    def __contains__(self, seen: SocketState) -> bool:
+        between = (seen.address, seen.peer) == (self.address, self.peer)
+        return between and any(seen.port in ports or seen.peer_port in ports for ports in self.ports)
+
+
+@dataclass
+class Samples:
+    """The samples, in bounded memory: the latest counters of every socket, and rows at regular intervals.
+
+    `period_ns` doubles when every second sample is dropped.
+    """
+
+    ours: Ours
+    period_ns: int
+    _looks: list[list[tuple[Any, ...]]] = field(default_factory=list)
+    _ends: list[tuple[Any, ...]] = field(default_factory=list)
+    _totals: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _places: dict[int, int] = field(default_factory=dict)
+    _others: dict[int, int] = field(default_factory=dict)
+    _others_before: dict[int, int] = field(default_factory=dict)
+
+    def begin(self, there: list[SocketState]) -> None:
+        """Sockets that exist before the run do not belong to it, nor do their retransmissions so far."""
+        self._others_before = {seen.cookie: _sent_again(seen) for seen in there}
+
+    def look(self, there: list[SocketState], time_ns: int) -> None:
+        """Take a sample of all sockets."""
+        self._looks.append(self._note(there, time_ns, is_final=False))
+        if sum(max(1, len(rows)) for rows in self._looks) > MOST_ROWS:
+            self._looks = self._looks[::2]
+            self.period_ns *= 2
+
+    def end(self, ended: list[SocketState], time_ns: int, *, is_final: bool = True) -> None:
+        """Take the last counters of sockets."""
+        self._ends += self._note(ended, time_ns, is_final=is_final)
+
+    def _note(self, there: list[SocketState], time_ns: int, *, is_final: bool) -> list[tuple[Any, ...]]:
+        rows = []
+        for seen in there:
+            if seen not in self.ours or seen.cookie in self._others_before:
+                self._others[seen.cookie] = _sent_again(seen) - self._others_before.get(seen.cookie, 0)
+                continue
+            self._totals[seen.cookie] = self._totals.get(seen.cookie, {}) | _totals(seen, time_ns, is_final)
+            place = self._places.setdefault(seen.cookie, len(self._places))
+            rows.append((time_ns, place, *(seen.info[name] for name in SAMPLED)))
+        return rows
+
+    @property
+    def sockets(self) -> list[dict[str, Any]]:
+        """The totals of each socket, in the order of their first samples."""
+        return list(self._totals.values())
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The samples by time, with SAMPLE_COLUMNS; the last row of each socket has its last counters."""
+        return sorted((row for rows in (*self._looks, self._ends) for row in rows), key=lambda row: row[:2])
+
+    @property
+    def others_retransmitted(self) -> int:
+        """The segments that sockets outside of the run have retransmitted since the start."""
+        return sum(self._others.values())
+
+
+def _sent_again(seen: SocketState) -> int:
+    return int(seen.info["total_retrans"] or 0)
+
+
+def _totals(seen: SocketState, time_ns: int, is_final: bool) -> dict[str, Any]:
+    options = int(seen.info["options"] or 0)
+    named = {"congestion_control": seen.congestion_control} if seen.congestion_control else {}
+    return {
+        "port": seen.port,
+        "peer_port": seen.peer_port,
+        **named,
+        "sack": bool(options & OPTION_SACK),
+        "timestamps": bool(options & OPTION_TIMESTAMPS),
+        "time_ns": time_ns,
+        "is_final": is_final,
+    } | {name: seen.info[name] for name in COUNTED}
+
+
+def read_counters(*tables: str) -> dict[str, int]:
+    """The counters in /proc/net/snmp and /proc/net/netstat: a line of names and one of values for each protocol.
+
+    Names are nstat's: "TcpRetransSegs", "TcpExtTCPTimeouts".
+    """
+    counters: dict[str, int] = {}
+    for table in tables:
+        lines = table.splitlines()
+        for names, values in zip(lines[::2], lines[1::2], strict=True):
+            protocol, *columns = names.split()
+            numbers = values.split()[1:]
+            counters |= {protocol.rstrip(":") + name: int(value) for name, value in zip(columns, numbers, strict=True)}
+    return counters
+
+
+def _counters() -> dict[str, int]:
+    tables = (Path("/proc/net", name).read_text() for name in ("snmp", "netstat"))
+    return {name: value for name, value in read_counters(*tables).items() if name.startswith("Tcp")}
+
+
+def main(address: str, peer: str, ports: str, period_s: str) -> int:
+    """Print "sampling" on standard error at the start; sample until SIGTERM; then write the results."""
+    ours = Ours(socket.inet_aton(address), socket.inet_aton(peer), read_ports(ports))
+    stop, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
+    signal.set_wakeup_fd(wakeup)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    samples = Samples(ours, round(float(period_s) * 1e9))
+    with Diagnostics() as diagnostics:
+        before = _counters()
+        samples.begin(diagnostics.sockets())
+        print("sampling", file=sys.stderr, flush=True)
+        _sample(samples, diagnostics, stop)
+        after = _counters()
+    _tell(samples, {name: value - before.get(name, 0) for name, value in after.items()})
+    return 0
+
+
+def _sample(samples: Samples, diagnostics: Diagnostics, stop: int) -> None:
+    """Sample the sockets until `stop` is readable."""
+    begin_ns = due_ns = time.monotonic_ns()
+    while True:
+        pause_s = max(0, due_ns - time.monotonic_ns()) / 1e9 if samples.period_ns else None
+        ready, _, _ = select.select([diagnostics.destroyed.fileno(), stop], [], [], pause_s)
+        now_ns, clock_ns = time.monotonic_ns(), time.time_ns()
+        if diagnostics.destroyed.fileno() in ready:
+            samples.end(diagnostics.ended(), clock_ns)
+        if stop in ready:
+            samples.end(diagnostics.sockets(), clock_ns, is_final=False)
+            _settle(samples, diagnostics)
+            return
+        if samples.period_ns and now_ns >= due_ns:
+            computed_ns = -time.process_time_ns()
+            samples.look(diagnostics.sockets(), clock_ns)
+            computed_ns += time.process_time_ns()
+            rested_ns = time.monotonic_ns() + min(REST * computed_ns, MOST_SKIPPED * samples.period_ns)
+            due_ns = begin_ns + ((rested_ns - begin_ns) // samples.period_ns + 1) * samples.period_ns
+
+
+def _settle(samples: Samples, diagnostics: Diagnostics) -> None:
+    """Receive outstanding reports of destroyed sockets, which a kernel thread sends."""
+    end_s = time.monotonic() + SETTLING_S
+    while (left_s := end_s - time.monotonic()) > 0:
+        if select.select([diagnostics.destroyed.fileno()], [], [], left_s)[0]:
+            samples.end(diagnostics.ended(), time.time_ns())
+
+
+def _tell(samples: Samples, grown: dict[str, int]) -> None:
+    print(
+        json.dumps(
+            {
+                "sockets": samples.sockets,
+                "counters": {name: value for name, value in grown.items() if value},
+                "others_retransmitted": samples.others_retransmitted,
+                "dsack": Path("/proc/sys/net/ipv4/tcp_dsack").read_text().strip() != "0",
+                "period_ns": samples.period_ns,
+            }
+        )
+    )
+    print(*SAMPLE_COLUMNS, sep=",")
+    for row in samples.rows:
+        print(*("" if value is None else value for value in row), sep=",")
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

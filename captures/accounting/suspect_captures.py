@@ -1,0 +1,146 @@
+"""Reasons not to trust the captures of a run, each as a sentence that a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.accounting.crossing import Crossing
+from captures.accounting.stages import DirectionCounters
+from captures.files.tcpdump_command import CaptureCounters
+from captures.frames.columns import Columns
+from captures.frames.decoding import ETHERNET_BYTES
+from captures.matches.delivery import Delivery, without
+from captures.session.session import Host
+
+_TAGS_BYTES = 8
+"""Two VLAN tags, which any frame may have where some are not plain Ethernet."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of the captures from elsewhere, to hold them against; None if it is not known.
+
+    tcpdump's counters of each, the MTU of the test path, of each way what the emulator counted, and of a run for a
+    duration the bytes of data that the receiver reports.
+    """
+
+    sender_counters: CaptureCounters | None = None
+    receiver_counters: CaptureCounters | None = None
+    mtu_bytes: int = 1500
+    received_bytes: int | None = None
+    forward: DirectionCounters | None = None
+    reverse: DirectionCounters | None = None
+
+
+NOTHING_EXPECTED = Expected()
+
+
+def suspect_capture(capture: Columns, counters: CaptureCounters | None, mtu_bytes: int) -> Iterator[str]:
+    """What is wrong with one capture: damage, packets that it missed, frames that no link carries."""
+    name = capture.path.name
+    if capture.damage:
+        yield f"{name}: {capture.damage}"
+    if counters and not counters.complete:
+        yield (
+            f"{name} is not complete: {counters.captured} of {counters.received_by_filter} packets captured, "
+            f"{counters.dropped_by_kernel} dropped by the kernel, "
+            f"{counters.dropped_by_interface} by the interface"
+        )
+    if counters and counters.captured != len(capture):
+        yield f"{name} has {len(capture)} packets, but tcpdump counted {counters.captured}"
+    if capture.dropped:
+        yield f"{name} records that {capture.dropped} packets were dropped during the capture"
+    if capture.untimed_frames:
+        yield f"{name}: {capture.untimed_frames} frames have no timestamp"
+    header_bytes = ETHERNET_BYTES + (_TAGS_BYTES if capture.slow_frames else 0)
+    too_long = np.count_nonzero(capture.wire_bytes > mtu_bytes + header_bytes)
+    if too_long:
+        yield (
+            f"{name}: {too_long} frames longer than the MTU of {mtu_bytes} bytes allows, the longest "
+            f"{capture.wire_bytes.max()} bytes: is segmentation offload on?"
+        )
+
+
+def suspect_arrivals(
+    near: Columns, far: Columns, delivery: Delivery, unrecognised: NDArray[np.int64], host: Host
+) -> Iterator[str]:
+    """What cannot be in the frames that came from the host's side: arrived without departure or before it.
+
+    Other frames than the session's may have been under way when the near capture began. `unrecognised` arrivals are
+    copies of packets, it is not known of which.
+    """
+    yield from _suspect_packets(delivery, unrecognised, host)
+    background = delivery.background
+    if background is None or not len(delivery.delay_ns):
+        return
+    arrived_ns = far.time_ns[without(background.unexplained, unrecognised)]
+    missed = np.count_nonzero(arrived_ns >= near.time_ns.min() + delivery.delay_ns.min())
+    if missed:
+        yield (
+            f"{missed} background frames from the {host}'s side arrived but are not in the capture at its port: "
+            f"that capture missed them"
+        )
+
+
+def _suspect_packets(delivery: Delivery, unrecognised: NDArray[np.int64], host: Host) -> Iterator[str]:
+    unexplained = len(without(delivery.unexplained, unrecognised))
+    if unexplained:
+        yield (
+            f"{unexplained} packets from the {host} arrived but are not in the capture at its port: "
+            f"that capture missed them"
+        )
+    early = np.count_nonzero(delivery.delay_ns < 0)
+    if early:
+        yield (
+            f"{early} packets of the {host} were delivered before they were sent, by up to "
+            f"{-delivery.delay_ns.min()} ns: were the captures taken with two clocks?"
+        )
+
+
+def suspect_counts(crossing: Crossing, counters: DirectionCounters, host: Host) -> Iterator[str]:
+    """Where the captures of what came from the host's side and the emulator's counters contradict each other.
+
+    A frame of which it is not known whether it came from there makes good a difference of one.
+    """
+    uncaptured = max((counters.entered or 0) - crossing.entered - crossing.undirected, 0)
+    if uncaptured:
+        yield (
+            f"the emulator received {counters.entered} frames from the {host}, but the capture at its port has "
+            f"{crossing.entered}: that capture began too late, or missed {uncaptured}"
+        )
+    expected = crossing.expected_missing(counters)
+    unrecorded = crossing.missing - expected
+    if unrecorded > crossing.uncounted(counters):
+        yield (
+            f"{crossing.missing} frames from the {host} did not arrive, but the emulator dropped or held {expected}: "
+            f"the capture at the other port missed {unrecorded}, or something besides the emulator drops packets"
+        )
+    if -unrecorded > uncaptured + crossing.undirected:
+        yield (
+            f"the emulator dropped or held {expected} frames from the {host}, but only {crossing.missing} did not "
+            f"arrive: some frames were matched to the wrong packets"
+        )
+    yield from _suspect_copies(crossing, counters, host)
+
+
+def _suspect_copies(crossing: Crossing, counters: DirectionCounters, host: Host) -> Iterator[str]:
+    if counters.duplicates is not None:
+        least = counters.duplicates - counters.losses_behind_errors - counters.waiting
+        if not least - crossing.undirected <= crossing.duplicated <= counters.duplicates:
+            yield (
+                f"{crossing.duplicated} duplicates of frames from the {host} arrived, but the emulator made "
+                f"{counters.duplicates}: is there another path around it?"
+            )
+    if counters.corrupted_by_netem is not None:
+        least, most = counters.corrupted_copies
+        elsewhere = crossing.unseen + crossing.unrecognised + crossing.undirected
+        if not least - elsewhere <= crossing.corrupted <= most:
+            damaged = f"{least}" if least == most else f"{least} to {most}"
+            yield (
+                f"{crossing.corrupted} frames from the {host} arrived damaged, but the emulator damaged {damaged}: "
+                f"some frames were matched to the wrong packets"
+            )

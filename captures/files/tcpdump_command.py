@@ -1,0 +1,91 @@
+"""How tcpdump is asked to capture without losing packets, and what it says of how that went.
+
+Starting and stopping the process is the caller's: wait for `READY_LINE` on stderr; at the end send SIGUSR1,
+upon which it writes its counters there, until they are `drained`; then end it with SIGINT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WHOLE_FRAMES = 2_048
+"""A snapshot length, in bytes, that leaves the frames of an MTU of 1500 complete.
+
+Not larger, since it is also what each packet takes of the ring if they come one by one: with tcpdump's own 262,144 on a
+port with segmentation offload, libpcap makes room for 64 KiB a packet, and 32 MiB hold 512 packets (measured)."""
+
+READY_LINE = re.compile(r"^tcpdump: listening on (?P<interface>\S+), link-type EN10MB\b", re.MULTILINE)
+"""The stderr line after which every frame is captured; it does not match on a link that is not Ethernet."""
+
+_COUNTER = re.compile(
+    r"\b(?P<count>\d+) packets? (?P<name>captured|received by filter|dropped by kernel|dropped by interface)\b"
+)
+
+
+@dataclass(frozen=True)
+class CaptureCounters:
+    """The packet counts that tcpdump writes at its end and upon SIGUSR1 (tcpdump(1), pcap_stats(3PCAP))."""
+
+    captured: int
+    received_by_filter: int
+    dropped_by_kernel: int
+    dropped_by_interface: int
+
+    @property
+    def drained(self) -> bool:
+        """Whether no packet is left in the ring: each one that the kernel offered was captured or dropped.
+
+        What is left there when SIGINT comes is lost, and tcpdump calls it neither captured nor dropped.
+        """
+        return self.captured + self.dropped_by_kernel == self.received_by_filter
+
+    @property
+    def complete(self) -> bool:
+        """Whether every packet that the kernel offered is in the file."""
+        return self.drained and self.dropped_by_kernel == self.dropped_by_interface == 0
+
+
+ONE_BY_ONE = ("--immediate-mode", "-B", "32768")
+"""tcpdump is woken for each packet; the large ring (KiB) keeps it from dropping packets when it is not fast enough."""
+IN_BLOCKS = ("-B", "4096")
+"""tcpdump is woken when a block of its ring is full, or a second after its first packet."""
+
+
+def capture_command(
+    interface: str, path: str, snaplen_bytes: int = WHOLE_FRAMES, delivery: Sequence[str] = ONE_BY_ONE
+) -> list[str]:
+    """The tcpdump call that writes `interface` to `path`, the first `snaplen_bytes` of each frame.
+
+    `delivery` is ONE_BY_ONE or IN_BLOCKS: how packets reach tcpdump. What is in its ring when SIGINT comes is lost, so
+    that `CaptureCounters.drained` must hold first. `-Z root` keeps Debian's tcpdump from becoming user tcpdump, who may
+    not write to the run's folder.
+    """
+    if snaplen_bytes < 1:
+        raise ValueError(
+            f"snaplen_bytes for {interface}: expected at least 1, got {snaplen_bytes}: "
+            f"remove it to capture complete frames"
+        )
+    options = f"--time-stamp-precision=nano -nn -s {snaplen_bytes} -Z root"
+    return ["tcpdump", "-i", interface, *delivery, *options.split(), "-w", path]
+
+
+def parse_counters(stderr_text: str) -> CaptureCounters:
+    """The last counters in what tcpdump wrote to stderr; ValueError if there are none.
+
+    "dropped by interface" is printed only when it is not zero.
+    """
+    counts = {match["name"]: int(match["count"]) for match in _COUNTER.finditer(stderr_text)}
+    missing = {"captured", "received by filter", "dropped by kernel"} - counts.keys()
+    if missing:
+        raise ValueError(
+            f"tcpdump's stderr: no line with packets {', '.join(sorted(missing))}; it ends with "
+            f"{stderr_text.strip()[-200:]!r}; was tcpdump stopped with a signal other than SIGINT or SIGTERM?"
+        )
+    return CaptureCounters(
+        captured=counts["captured"],
+        received_by_filter=counts["received by filter"],
+        dropped_by_kernel=counts["dropped by kernel"],
+        dropped_by_interface=counts.get("dropped by interface", 0),
+    )

@@ -1,0 +1,272 @@
+"""All results from two captures of one transfer, of owlt or not: summary, packets, messages, traces.
+
+Each part belongs to another module; here they are combined, and what one of them cannot do is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from captures.accounting.ledger import Account
+from captures.accounting.packets import Table, joined, packet_rows
+from captures.accounting.plausibility import MORE_THAN_ALL, Claims, contradictions
+from captures.accounting.suspect_captures import NOTHING_EXPECTED, Expected
+from captures.frames.columns import Columns
+from captures.matches.bottleneck import Link
+from captures.matches.clocks import ClockRelation, relate_clocks
+from captures.matches.matching import match_captures
+from captures.protocols.ladder import Rung, rungs
+from captures.protocols.tshark import NoDissection
+from captures.protocols.view import Exchange, ProtocolView, read_exchange, view
+from captures.session.session import Session
+from captures.summary.pairs import Deliveries
+from captures.summary.summary import CaptureSummary, account_both, conclude
+from captures.traces.tracing import Traces, trace_run
+
+COMPLETED = "completed"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is known of a transfer beside its captures; None if it is not known.
+
+    `dissector` are options for tshark, as a profile has them. The links are those of a channel that does not change.
+    `delay_ns` is of the channel, one way, where the links are not known. `outcome` is "completed", "failed" or another
+    word for how the transfer is known to have ended, `reason` why; "" where only the packets are there. `beside` are
+    further numbers to be shown with those of the packets, each with its name.
+    `two_clocks`: the captures were taken on two hosts; the receiver's times are then corrected, by the true
+    one-way delays if these are known.
+    """
+
+    session: Session
+    dissector: Sequence[str] = ()
+    file_size_bytes: int | None = None
+    file_delivered_at_ns: int | None = None
+    duration_s: float | None = None
+    """Of a run that sends for a time: `file_size_bytes` are what the receiver received in that time."""
+    rate_bps: float | None = None
+    forward_link: Link | None = None
+    reverse_link: Link | None = None
+    expected: Expected = NOTHING_EXPECTED
+    two_clocks: bool = False
+    delay_ns: int | None = None
+    outcome: str = ""
+    reason: str = ""
+    beside: Sequence[tuple[str, str]] = ()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the file is known not to have come."""
+        return self.outcome not in ("", COMPLETED)
+
+    @property
+    def claims(self) -> Claims:
+        """What the packets can be held against."""
+        there, back = self.forward_link, self.reverse_link
+        return Claims(
+            None if self.has_failed else self.file_size_bytes,
+            self.rate_bps,
+            there.delay_ns if there else self.delay_ns,
+            back.delay_ns if back else self.delay_ns,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """All results. `packets` has a row for each packet of the session (`accounting.packets`), `rungs` are the messages
+    with their departures and arrivals. `exchange` and `view` are None, and `rungs` is empty, if the protocol could not
+    be analysed; `clocks` is None if there is one clock. `notes` say so, each in a sentence.
+    `left_out` says why the summary has no goodput, and none of what is made of it; "" where it has, or where the file's
+    size is not known."""
+
+    at_sender: Columns
+    at_receiver: Columns
+    summary: CaptureSummary
+    packets: Table
+    traces: Traces
+    exchange: Exchange | None
+    view: ProtocolView | None
+    rungs: list[Rung]
+    clocks: ClockRelation | None
+    notes: list[str]
+    left_out: str = ""
+
+
+def inspect(
+    at_sender: Columns,
+    at_receiver: Columns,
+    case: Case,
+    kept: CaptureSummary | None = None,
+    deliveries: Deliveries | None = None,
+) -> Inspection:
+    """Look at both captures, whose columns are hashed over the same part of frames (`summary.summary.read_both`).
+
+    `kept` is the summary that was made of them before, perhaps when their frames were complete; `deliveries` are what
+    is kept of their packets (`captures.summary.pairs.load_pairs`), None if nothing is. Raises ValueError if the
+    dissector's options are not known, OSError.
+    """
+    notes: list[str] = []
+    deliveries = deliveries or match_captures(at_sender, at_receiver, case.session, one_clock=not case.two_clocks)
+    clocks = _relate(at_sender, at_receiver, deliveries, case) if case.two_clocks else None
+    if clocks is not None:
+        at_receiver = replace(at_receiver, time_ns=clocks.to_sender_clock(at_receiver.time_ns))
+        deliveries = match_captures(at_sender, at_receiver, case.session, one_clock=not case.two_clocks)
+        notes.append(_clock_note(clocks, case))
+    exchange, protocol_view = _protocol(at_sender, at_receiver, deliveries, case, notes)
+    carried_bytes = protocol_view.carried_file_bytes if protocol_view is not None else None
+    size_bytes = _file_size(case, carried_bytes, notes)
+    accounts = account_both(at_sender, at_receiver, deliveries, case.expected)
+    summary = conclude(
+        at_sender,
+        at_receiver,
+        deliveries,
+        accounts,
+        size_bytes,
+        case.file_delivered_at_ns,
+        case.expected,
+        case.rate_bps,
+        (None, None) if case.two_clocks else (case.forward_link, case.reverse_link),
+        case.duration_s,
+    )
+    summary = _most_complete(summary, kept, notes)
+    notes += summary.caveats
+    wrong = contradictions(at_sender, at_receiver, deliveries, case.claims, carried_bytes, clocks)
+    if not wrong and summary.utilisation is not None and summary.utilisation > MORE_THAN_ALL:
+        notes.append("the session ended at the sender before all packets had arrived, so utilisation is above 1")
+    left_out = _left_out(case, wrong)
+    summary = _believed(summary, wrong, left_out)
+    if not case.outcome and summary.goodput_bps is not None:
+        notes.append("goodput assumes that the transfer completed; the packets alone do not show this")
+    return Inspection(
+        at_sender=at_sender,
+        at_receiver=at_receiver,
+        summary=summary,
+        packets=_packet_table(at_sender, at_receiver, deliveries, accounts),
+        traces=_traces(at_sender, at_receiver, deliveries, accounts, exchange, case),
+        exchange=exchange,
+        view=protocol_view,
+        rungs=_rungs(exchange, at_sender, at_receiver, deliveries) if exchange else [],
+        clocks=clocks,
+        notes=notes,
+        left_out=left_out,
+    )
+
+
+def _protocol(
+    at_sender: Columns, at_receiver: Columns, deliveries: Deliveries, case: Case, notes: list[str]
+) -> tuple[Exchange | None, ProtocolView | None]:
+    """The messages and their view; a note instead if they could not be dissected."""
+    exchange = None
+    try:
+        exchange = read_exchange(at_sender, at_receiver, deliveries, case.session, case.dissector)
+        return exchange, view(exchange, at_sender, case.session, case.dissector)
+    except NoDissection as problem:
+        notes.append(f"the protocol was not analysed: {problem}")
+        return exchange, None
+
+
+def _file_size(case: Case, carried_bytes: int | None, notes: list[str]) -> int | None:
+    """The file's size in bytes: as given, else as the messages carry it, which is noted."""
+    if case.file_size_bytes is not None:
+        return case.file_size_bytes
+    if carried_bytes:
+        notes.append(f"the file size is assumed to be the {carried_bytes} bytes that the messages carry")
+        return carried_bytes
+    notes.append("the file size is unknown, so goodput is not available; give it with --file-size")
+    return None
+
+
+def _most_complete(summary: CaptureSummary, kept: CaptureSummary | None, notes: list[str]) -> CaptureSummary:
+    """The kept summary, if only that was made from complete frames, else the new one; cut frames are noted."""
+    if summary.headers_only and kept is not None and not kept.headers_only:
+        notes.append(
+            "the summary was made from complete frames, the tables from the cut frames; the fate of packets whose "
+            "frames are cut is unknown"
+        )
+        return kept
+    if summary.headers_only:
+        notes.append(
+            "the captures contain cut frames: flipped bits beyond the cut are not visible, and the fate of packets "
+            "whose frames are cut is unknown unless the emulator's counters show it"
+        )
+    return summary
+
+
+def _packet_table(
+    at_sender: Columns, at_receiver: Columns, deliveries: Deliveries, accounts: tuple[Account, Account]
+) -> Table:
+    return joined(
+        packet_rows(at_sender, at_receiver, deliveries[0], accounts[0], "sender"),
+        packet_rows(at_receiver, at_sender, deliveries[1], accounts[1], "receiver"),
+    )
+
+
+def _traces(
+    at_sender: Columns,
+    at_receiver: Columns,
+    deliveries: Deliveries,
+    accounts: tuple[Account, Account],
+    exchange: Exchange | None,
+    case: Case,
+) -> Traces:
+    return trace_run(
+        at_sender,
+        at_receiver,
+        deliveries,
+        exchange.at_sender if exchange else (),
+        case.forward_link,
+        case.reverse_link,
+        (accounts[0].missing["unrecognised"], accounts[1].missing["unrecognised"]),
+    )
+
+
+def _left_out(case: Case, wrong: Sequence[str]) -> str:
+    if case.has_failed:
+        return "the transfer did not complete"
+    return "the transfer is suspect" if wrong else ""
+
+
+def _believed(summary: CaptureSummary, wrong: Sequence[str], left_out: str) -> CaptureSummary:
+    """The summary with what is wrong among its reasons for suspicion, without what then says nothing."""
+    suspect = list(dict.fromkeys([*wrong, *summary.suspect]))
+    summary = summary.of_no_file if left_out else summary
+    return summary.model_copy(update={"suspect": suspect} | ({"utilisation": None} if wrong else {}))
+
+
+def _relate(at_sender: Columns, at_receiver: Columns, deliveries: Deliveries, case: Case) -> ClockRelation | None:
+    links = (case.forward_link, case.reverse_link) if case.forward_link and case.reverse_link else None
+    return relate_clocks(at_sender, at_receiver, *deliveries, least_delays_ns=case.claims.delays_ns, links=links)
+
+
+def _clock_note(clocks: ClockRelation, case: Case) -> str:
+    drift = "unknown" if clocks.drift_ppm is None else f"{clocks.drift_ppm:+.3g} ppm, with unknown uncertainty"
+    if clocks.drift_ppm is not None and clocks.drift_uncertainty_ppm is not None:
+        decimals = _decimals(clocks.drift_uncertainty_ppm)
+        drift = f"{clocks.drift_ppm:+.{decimals}f} ± {clocks.drift_uncertainty_ppm:.{decimals}f} ppm"
+    if clocks.offset_ns is None:
+        return f"two clocks: the receiver's drift is {drift}; packets went in one direction, so its offset is unknown"
+    error = "an unknown amount"
+    if clocks.offset_uncertainty_ns is not None:
+        error_ms = clocks.offset_uncertainty_ns / 1e6
+        error = f"{error_ms:.{_decimals(error_ms)}f} ms"
+    assumption = (
+        f"according to the given delays, with an error of up to {error}"
+        if case.claims.delays_ns
+        else f"if both directions have the same delay, otherwise with an error of up to {error}"
+    )
+    return (
+        f"two clocks: the receiver's is {clocks.offset_ns / 1e6:+.3f} ms from the sender's {assumption}; its drift is "
+        f"{drift}, the residual {clocks.residual_p50_ns / 1e3:.1f} µs; delays are corrected accordingly"
+    )
+
+
+def _decimals(uncertainty: float) -> int:
+    """As many as show two digits of it, up to six."""
+    return int(np.clip(1 - np.floor(np.log10(max(uncertainty, 1e-6))), 0, 6))
+
+
+def _rungs(exchange: Exchange, at_sender: Columns, at_receiver: Columns, deliveries: Deliveries) -> list[Rung]:
+    return rungs(exchange.of_sender, at_receiver, deliveries[0], exchange.of_receiver, at_sender, deliveries[1])

@@ -1,0 +1,123 @@
+"""The results from one capture alone: its packets, and the session's duration as that port shows it.
+
+The main paper's case: it had one capture, at the receiver's side of the emulator, and added the round trip to the
+time of the session, for what the sender lived through before its first packet came there and after the last left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from captures.accounting.goodput import rate_over
+from captures.accounting.plausibility import too_fast, too_few_bytes
+from captures.accounting.suspect_captures import NOTHING_EXPECTED, suspect_capture
+from captures.frames.columns import Columns
+from captures.session.session import Host, Session, sent_by
+
+
+class OneSide(BaseModel):
+    """One capture of a session. `seen_at` is the host at whose port it was taken: that host's packets are counted as
+    sent, the other's as delivered; what was lost is not to be seen.
+
+    `session_s` is between the first packet and the last at the sender's port. At the receiver's it is what was
+    seen there with `round_trip_added_s`, which is right where the sender spoke first and the receiver last, and too
+    much by up to that otherwise; None if the round trip is not known. `goodput_bps` is of it, `goodput_seen_bps` of
+    the time that was seen; `efficiency` is the former over the channel's rate. They are None if no time passed or
+    the size of the file is not known, and where `contradicted` says what cannot be true of what is told of the
+    transfer. `suspect` says that, and what is wrong with the capture.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seen_at: Host
+    str_packets: int
+    str_bytes: int
+    rts_packets: int
+    rts_bytes: int
+    first_packet_ns: int | None
+    last_packet_ns: int | None
+    session_seen_s: float | None
+    round_trip_added_s: float | None
+    session_s: float | None
+    goodput_seen_bps: float | None
+    goodput_bps: float | None
+    efficiency: float | None
+    contradicted: list[str]
+    suspect: list[str]
+    background_packets: int
+    notes: list[str]
+
+
+def one_side(
+    capture: Columns,
+    session: Session,
+    seen_at: Host,
+    file_size_bytes: int | None,
+    delay_ns: int | None,
+    rate_bps: float | None = None,
+    carried_file_bytes: int | None = None,
+) -> OneSide:
+    """What the capture at the host's port tells; delay (one way) and rate are of the channel, `carried_file_bytes` is
+    what the messages carry of the file; None: not known."""
+    from_sender, from_receiver = (sent_by(capture, session, host) for host in ("sender", "receiver"))
+    times_ns = capture.time_ns[from_sender | from_receiver]
+    first_ns, last_ns = (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (None, None)
+    added_ns = 0 if seen_at == "sender" else None if delay_ns is None else 2 * delay_ns
+    end_ns = None if last_ns is None or added_ns is None else last_ns + added_ns
+    str_bytes = int(capture.wire_bytes[from_sender].sum())
+    passed = "were sent by the sender" if seen_at == "sender" else "arrived from the sender"
+    wrong = list(too_few_bytes(file_size_bytes, carried_file_bytes, str_bytes, passed))
+    if seen_at == "receiver":
+        wrong += too_fast(capture, np.flatnonzero(from_sender), rate_bps)
+    goodput_bps = None if wrong else _goodput(file_size_bytes, first_ns, end_ns)
+    return OneSide(
+        seen_at=seen_at,
+        str_packets=int(from_sender.sum()),
+        str_bytes=str_bytes,
+        rts_packets=int(from_receiver.sum()),
+        rts_bytes=int(capture.wire_bytes[from_receiver].sum()),
+        first_packet_ns=first_ns,
+        last_packet_ns=last_ns,
+        session_seen_s=_seconds(first_ns, last_ns),
+        round_trip_added_s=None if added_ns is None else added_ns / 1e9,
+        session_s=_seconds(first_ns, end_ns),
+        goodput_seen_bps=None if wrong else _goodput(file_size_bytes, first_ns, last_ns),
+        goodput_bps=goodput_bps,
+        efficiency=None if goodput_bps is None or rate_bps is None else goodput_bps / rate_bps,
+        contradicted=wrong,
+        suspect=[*wrong, *suspect_capture(capture, None, NOTHING_EXPECTED.mtu_bytes)],
+        background_packets=int(np.count_nonzero(~(from_sender | from_receiver))),
+        notes=_notes(seen_at, added_ns, capture, from_sender, times_ns),
+    )
+
+
+def _notes(
+    seen_at: Host,
+    added_ns: int | None,
+    capture: Columns,
+    from_sender: NDArray[np.bool_],
+    times_ns: NDArray[np.int64],
+) -> list[str]:
+    notes = ["one capture only: loss, delay and damage are not visible"]
+    if not len(times_ns):
+        notes.append("no packet of the session: are the session's ports and addresses right?")
+    elif seen_at == "receiver" and added_ns is None:
+        notes.append("taken at the receiver's port: the session's duration at the sender is unknown without --delay")
+    elif seen_at == "receiver" and added_ns is not None:
+        notes.append(f"taken at the receiver's port: the round trip of {added_ns / 1e9:g} s was added to the session")
+        receiver_first = not from_sender[capture.time_ns == times_ns.min()].any()
+        sender_last = from_sender[capture.time_ns == times_ns.max()].any()
+        turns = ((receiver_first, "the receiver sent the first packet"), (sender_last, "the sender sent the last one"))
+        if who := " and ".join(text for is_so, text in turns if is_so):
+            notes.append(f"{who}: the session was shorter than stated, by up to the round trip")
+    return notes
+
+
+def _seconds(start_ns: int | None, end_ns: int | None) -> float | None:
+    return None if start_ns is None or end_ns is None else (end_ns - start_ns) / 1e9
+
+
+def _goodput(file_size_bytes: int | None, start_ns: int | None, end_ns: int | None) -> float | None:
+    return None if file_size_bytes is None else rate_over(file_size_bytes, start_ns, end_ns)

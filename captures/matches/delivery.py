@@ -1,0 +1,75 @@
+"""The result of matching: the packets of one direction, their copies, and what was lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+INTACT = -1
+
+
+def without(rows: Rows, taken: Rows) -> Rows:
+    """The rows that are not among the taken ones, in their order."""
+    if not len(rows) or not len(taken):
+        return rows
+    is_taken = np.zeros(max(rows.max(), taken.max()) + 1, np.bool_)
+    is_taken[taken] = True
+    return rows[~is_taken[rows]]
+
+
+@dataclass(frozen=True, eq=False)
+class Delivery:
+    """What became of the session's packets that one host sent.
+
+    `near` are the rows of the packets in the capture at the host's port, `far` the rows that pass the
+    filter in the other one. Pair by pair, `sent` and `delivered` are the row of a packet and that of its
+    copy, in the order of arrival; a packet that the channel duplicated is in several pairs. `flipped_bit` is
+    the bit of the frame that was hit, or the first of them, counted from the most significant bit of its first
+    byte, or INTACT.
+
+    `background` is the same for all other frames that came from the host's side; its `far` are
+    those that seem to. It is None in a background itself. `undirected` frames of the near capture are in neither:
+    from which side they came cannot be told. `unmatched` are all rows of the far capture that are a copy of nothing in
+    the near one, and were not sent by the host at the far port; empty in a background. `was_cut`: frames were cut when
+    the pairs were found, so that a copy that seems intact may have been hit behind the cut.
+    """
+
+    near: Rows
+    far: Rows
+    sent: Rows
+    delivered: Rows
+    flipped_bit: NDArray[np.int64]
+    delay_ns: NDArray[np.int64]
+    background: Delivery | None = None
+    undirected: int = 0
+    unmatched: Rows = field(default_factory=lambda: np.empty(0, np.int64))
+    was_cut: bool = False
+
+    @property
+    def lost(self) -> Rows:
+        """The packets (rows of the near capture) that did not come out while the channel was captured."""
+        return without(self.near, self.sent)
+
+    @property
+    def unexplained(self) -> Rows:
+        """The rows that pass the filter in the far capture and are no copy of a frame in the near one."""
+        own = without(self.far, self.delivered)
+        return own if self.background is None else without(own, self.background.delivered)
+
+    @property
+    def outside(self) -> Rows:
+        """The copies (rows of the far capture) that the filter misses, for the bit that was hit in them."""
+        return without(self.delivered, self.far)
+
+    @property
+    def first_copies(self) -> NDArray[np.int64]:
+        """The indices of the pairs without the duplicates: of every packet the copy that came first."""
+        if not len(self.sent):
+            return np.empty(0, np.int64)
+        pairs = np.arange(len(self.sent))
+        first = np.empty(self.sent.max() + 1, np.int64)
+        first[self.sent[::-1]] = pairs[::-1]
+        return np.flatnonzero(first[self.sent] == pairs)

@@ -1,0 +1,58 @@
+"""UFTP and UDT (of which SRT is the successor), by the names that tshark has for their messages."""
+
+from __future__ import annotations
+
+from captures.protocols.readers.reader import Packet, PacketContent, Reader, Unreadable
+
+_UFTP = (
+    *("ANNOUNCE", "REGISTER", "CLIENT_KEY", "REG_CONF", "KEYINFO", "KEYINFO_ACK", "FILEINFO", "FILEINFO_ACK"),
+    *("FILESEG", "DONE", "STATUS", "COMPLETE", "DONE_CONF", "HB_REQ", "HB_RESP", "KEY_REQ", "PROXY_KEY"),
+    *("ENCRYPTED", "ABORT", "CONG_CTRL", "CC_ACK"),
+)
+_FILESEG = "FILESEG"
+_UDT = {0: "handshake", 1: "keep alive", 2: "ACK", 3: "NAK", 5: "shutdown", 6: "ACK of ACK", 7: "message drop request"}
+_UDT_HEADER_BYTES = 16
+
+
+class Uftp(Reader):
+    """Reads messages of UFTP version 4. In what block of what section a segment is does not say where in the file."""
+
+    LAYER, TITLE = "uftp4", "UFTP"
+    FIELDS = ("uftp4.func", "uftp4.fileseg.section", "uftp4.fileseg.sec_block")
+
+    def read(self, packet: Packet) -> PacketContent:
+        """What a message is."""
+        functions = packet.numbers("uftp4.func")
+        if not functions or not 1 <= functions[0] <= len(_UFTP):
+            raise Unreadable(f"function {functions[:1]}")
+        name = _UFTP[functions[0] - 1]
+        if name != _FILESEG:
+            return PacketContent(name)
+        section, block = packet.text("uftp4.fileseg.section"), packet.text("uftp4.fileseg.sec_block")
+        return PacketContent(name, f"section {section} block {block}", unplaced=True)
+
+
+class Udt(Reader):
+    """Reads messages of UDT and SRT: data are counted from a number that the handshake chose."""
+
+    LAYER, TITLE = "udt", "UDT"
+    FIELDS = ("udt.iscontrol", "udt.type", "udt.seqno")
+
+    def read(self, packet: Packet) -> PacketContent:
+        """What a message is."""
+        if packet.number("udt.iscontrol"):
+            kind = packet.number("udt.type")
+            return PacketContent(_UDT.get(kind if kind is not None else -1, f"control {kind}"))
+        count = max(packet.datagram_bytes - _UDT_HEADER_BYTES, 0)
+        return PacketContent("data", f"packet {packet.text('udt.seqno')}", byte_count=count, unplaced=True)
+
+
+class Datagrams(Reader):
+    """What no dissector knows."""
+
+    LAYER, TITLE = "", "UDP"
+    FIELDS = ()
+
+    def read(self, packet: Packet) -> PacketContent:
+        """That it is a datagram."""
+        return PacketContent("UDP datagram", unplaced=packet.host == "sender")

@@ -1,0 +1,151 @@
+"""TCP: RFC 9293, with what tshark's analysis says of acknowledgements and keep-alives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from captures.protocols.readers.coverage import Coverage
+from captures.protocols.readers.reader import Packet, PacketContent, Reader, Unreadable, span
+from captures.session.session import Host
+
+_FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
+_WRAP = 1 << 32
+_FAR = _WRAP // 2
+_OTHER: dict[Host, Host] = {"sender": "receiver", "receiver": "sender"}
+
+
+@dataclass
+class _Stream:
+    """A connection in one direction: where its numbers begin and end. Places count from 0, the first byte of data.
+
+    Where that is not known they count from `base`, so far before the first segment that all places are above 0.
+    """
+
+    first_sequence: int | None = None
+    base: int | None = None
+    end: int | None = None
+    seen: Coverage = field(default_factory=Coverage)
+
+    def begin(self, first_sequence: int) -> None:
+        """Learn the number of the first byte of data from a SYN, if it was not known."""
+        if self.first_sequence is None:
+            self.first_sequence = self.base = first_sequence
+            self.seen = Coverage()
+
+    def place(self, sequence: int) -> int:
+        """The byte that a sequence number stands for; numbers start again after 2^32, and so near the last one."""
+        if self.base is None:
+            self.base = (sequence - _FAR) % _WRAP
+            self.seen.add(_FAR, _FAR)
+        near = (sequence - self.base - self.seen.furthest + _FAR) % _WRAP - _FAR
+        return self.seen.furthest + near
+
+
+@dataclass(eq=False)
+class _Connection:
+    """Both directions, by who sends."""
+
+    streams: dict[Host, _Stream] = field(default_factory=lambda: {"sender": _Stream(), "receiver": _Stream()})
+    is_over: bool = False
+
+
+class Tcp(Reader):
+    """Reads segments. Bytes are placed only if `stream_is_file`: the connection carries the file and nothing else.
+
+    What is sent again is told from what undamaged segments carried, and connections from their ports and SYNs: tshark
+    takes a damaged SYN for one of a new connection, whose numbers it then expects.
+
+    With `stream_is_file` a place is the byte of the stream, counted from the first. Where the capture has no SYN, the
+    first byte is not known.
+    """
+
+    LAYER, TITLE = "tcp", "TCP"
+    FIELDS = (
+        "tcp.srcport",
+        "tcp.dstport",
+        "tcp.flags",
+        "tcp.seq_raw",
+        "tcp.ack_raw",
+        "tcp.len",
+        "tcp.analysis.duplicate_ack",
+        "tcp.analysis.keep_alive",
+    )
+
+    def __init__(self, stream_is_file: bool = False) -> None:
+        self._stream_is_file = stream_is_file
+        self._connections: dict[tuple[int | None, int | None], _Connection] = {}
+
+    def ignorant(self) -> Tcp:
+        """A reader without connections."""
+        return Tcp(self._stream_is_file)
+
+    def read(self, packet: Packet) -> PacketContent:
+        """The content of a segment."""
+        flags, length = packet.number("tcp.flags"), packet.number("tcp.len")
+        sequence, acknowledgment = packet.number("tcp.seq_raw"), packet.number("tcp.ack_raw")
+        if flags is None or length is None or sequence is None:
+            raise Unreadable("a segment without its header")
+        unit = self._connection(packet, flags, sequence, acknowledgment)
+        ours, theirs = unit.streams[packet.host], unit.streams[_OTHER[packet.host]]
+        name = _name(packet, flags, length)
+        acknowledged = self._acknowledged(theirs, acknowledgment) if flags & _ACK and not flags & _RST else None
+        if flags & _SYN:
+            return PacketContent(
+                name, byte_count=length, acknowledged_bytes=acknowledged, unplaced=length > 0, unit=unit
+            )
+        unit.is_over |= bool(flags & (_FIN | _RST))
+        first_byte = ours.place(sequence)
+        if length and name != "keep alive":
+            new_bytes = ours.seen.add(max(first_byte, 0), max(first_byte + length, 0))
+            name = name if new_bytes or name == "FIN" else "retransmission"
+        if ours.first_sequence is None:
+            return PacketContent(
+                name, byte_count=length, acknowledged_bytes=acknowledged, unplaced=length > 0, unit=unit
+            )
+        if flags & _FIN:
+            ours.end = first_byte + length
+        detail = span(first_byte, length) if length else f"ack {acknowledged}" if acknowledged is not None else ""
+        if not length or name == "keep alive":
+            return PacketContent(name, detail, acknowledged_bytes=acknowledged, unit=unit)
+        if not self._stream_is_file:
+            return PacketContent(name, detail, None, length, acknowledged, unplaced=True, unit=unit)
+        return PacketContent(name, detail, first_byte, length, acknowledged, unit=unit)
+
+    def _connection(self, packet: Packet, flags: int, sequence: int, acknowledgment: int | None) -> _Connection:
+        """The one that a segment belongs to. A SYN-ACK says where both directions begin, and so whether it is a new
+        one; a SYN alone is believed where there was none before, or that one is over."""
+        ports = packet.number("tcp.srcport"), packet.number("tcp.dstport")
+        key = ports if packet.host == "sender" else (ports[1], ports[0])
+        known = self._connections.setdefault(key, _Connection())
+        if not flags & _SYN:
+            return known
+        begins: dict[Host, int] = {packet.host: (sequence + 1) % _WRAP}
+        if flags & _ACK and acknowledgment is not None:
+            begins[_OTHER[packet.host]] = acknowledgment
+        is_another = any(known.streams[host].first_sequence not in (None, begin) for host, begin in begins.items())
+        if is_another and (flags & _ACK or known.is_over):
+            known = self._connections[key] = _Connection()
+        for host, begin in begins.items():
+            known.streams[host].begin(begin)
+        return known
+
+    def _acknowledged(self, stream: _Stream, acknowledgment: int | None) -> int | None:
+        """How much of a stream an acknowledgement covers, without its SYN and FIN."""
+        if stream.first_sequence is None or acknowledgment is None or not self._stream_is_file:
+            return None
+        place = max(stream.place(acknowledgment), 0)
+        return place if stream.end is None else min(place, stream.end)
+
+
+def _name(packet: Packet, flags: int, length: int) -> str:
+    if flags & _RST:
+        return "RST"
+    if flags & _SYN:
+        return "SYN-ACK" if flags & _ACK else "SYN"
+    if flags & _FIN:
+        return "FIN"
+    if length and packet.fields["tcp.analysis.keep_alive"]:
+        return "keep alive"
+    if length:
+        return "data"
+    return "dup ACK" if packet.fields["tcp.analysis.duplicate_ack"] else "ACK"

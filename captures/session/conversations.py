@@ -1,0 +1,314 @@
+"""The conversations in a capture without a description, and which of them is most likely the transfer.
+
+A proposal, which a person looks at and may correct; what is then counted by is session.py's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+
+import numpy as np
+
+from captures.frames.columns import Columns
+from captures.frames.decoding import TCP, UDP, Kind
+from captures.frames.hashing import ODD_1, ODD_2
+from captures.session.ports import Ports, is_among, port_text, some_are_among
+from captures.session.session import Session
+
+Address = IPv4Address | IPv6Address
+
+MOST_PORTS = 16
+"""Hosts that use more ports than this at both ends cannot be described by their ports."""
+
+MOST_TALKS = 8
+"""So many are named."""
+_MOST_FOUND = 1_000
+_FEW_PACKETS, _FEW_BITS = 5, 2
+
+
+class NoTransfer(ValueError):
+    """Nothing in the captures looks like a transfer between two hosts; the text says what is missing and what to
+    do."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The UDP or TCP packets from one address and port to another."""
+
+    source: Address
+    destination: Address
+    is_tcp: bool
+    source_port: int
+    destination_port: int
+    frames: int
+
+    @property
+    def ports(self) -> set[int]:
+        """The one or two ports of its packets."""
+        return {self.source_port, self.destination_port}
+
+
+def flows_of(columns: Columns) -> list[Flow]:
+    """Every flow of the capture, fragments left out."""
+    rows = np.flatnonzero((columns.kind == Kind.UDP) | (columns.kind == Kind.TCP))
+    wide = [getattr(columns, name)[rows].astype(np.uint64) for name in ("source", "destination")]
+    kinds = [getattr(columns, name)[rows].astype(np.uint64) for name in ("network", "kind")]
+    ports = [getattr(columns, name)[rows].astype(np.uint64) for name in ("source_port", "destination_port")]
+    of_hosts = wide[0] << np.uint64(32) | wide[1]
+    of_ports = kinds[0] << np.uint64(40) | kinds[1] << np.uint64(32) | ports[0] << np.uint64(16) | ports[1]
+    _, first, frames = np.unique(of_hosts * ODD_1 + of_ports * ODD_2, return_index=True, return_counts=True)
+    return [
+        Flow(
+            _address(columns, int(columns.source[row]), row),
+            _address(columns, int(columns.destination[row]), row),
+            bool(columns.kind[row] == Kind.TCP),
+            int(columns.source_port[row]),
+            int(columns.destination_port[row]),
+            count,
+        )
+        for row, count in zip(rows[first].tolist(), frames.tolist(), strict=True)
+    ]
+
+
+def _address(columns: Columns, number: int, row: int) -> Address:
+    return columns.addresses[number] if columns.network[row] == 6 else IPv4Address(number)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the user says about a session, which the proposal respects; None and () if nothing."""
+
+    sender: Address | None = None
+    receiver: Address | None = None
+    udp_ports: Ports = ()
+    tcp_ports: Ports = ()
+
+    def has_ports(self, flow: Flow) -> bool:
+        """Whether the flow is on one of the ports, if any are known."""
+        if not self.udp_ports and not self.tcp_ports:
+            return True
+        return some_are_among(flow.ports, self.tcp_ports if flow.is_tcp else self.udp_ports)
+
+
+NOTHING_KNOWN = Known()
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Packets between two hosts, or from one to a group, that have a port in common; `frames` are as many as the
+    capture that has more of them has."""
+
+    hosts: tuple[Address, Address]
+    is_tcp: bool
+    port: int
+    frames: int
+
+    @property
+    def option(self) -> str:
+        """What names it on the command line: tcp/4556."""
+        return f"{'tcp' if self.is_tcp else 'udp'}/{self.port}"
+
+
+def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -> Session:
+    """The session of the talk with the most bytes: its sender is who sent those. Of two captures the first is taken
+    at the sender's port and the second at the receiver's, so that each host's packets are seen before they are
+    damaged.
+
+    What is `known` stands, and the rest is sought among the talks that have it. All UDP packets between the two hosts
+    belong, or all TCP packets, on as few ports as cover them, and what the two send to multicast groups on these
+    ports. Raises NoTransfer.
+    """
+    flows = [flows_of(columns) for columns in captures]
+    talks: Counter[tuple[Address, Address, bool]] = Counter()
+    for columns in captures:
+        talks.update(_bytes_by_talk(columns))
+    if not talks:
+        names = ", ".join(str(columns.path) for columns in captures)
+        what = "UDP or TCP packets" if any(len(columns) for columns in captures) else "frames"
+        raise NoTransfer(f"{names}: no {what}; expected a transfer between two hosts")
+    whole = [flow for flow in flows if flow]
+    at_sender, at_receiver = (whole[0], whole[-1]) if whole else ([], [])
+    sender, towards, is_tcp = _biggest(talks, known, flows)
+    receiver = towards
+    if towards.is_multicast:
+        receiver = known.receiver or _partner(at_receiver, sender, towards)
+    seen = [f for f in at_sender if f.source == sender] + [f for f in at_receiver if f.source == receiver]
+    own = [flow for flow in seen if flow.is_tcp == is_tcp and known.has_ports(flow)]
+    ports = (known.tcp_ports if is_tcp else known.udp_ports) or _fewest_ports(
+        [flow for flow in own if flow.destination in (sender, receiver, towards)]
+    )
+    groups = {flow.destination for flow in own if flow.destination.is_multicast and some_are_among(flow.ports, ports)}
+    return Session.model_validate(
+        {
+            "sender_address": sender,
+            "receiver_address": receiver,
+            "udp_ports": known.udp_ports,
+            "tcp_ports": known.tcp_ports,
+            "tcp_ports" if is_tcp else "udp_ports": ports,
+            "multicast_groups": tuple(sorted(groups, key=int)),
+        }
+    )
+
+
+def _biggest(
+    talks: Counter[tuple[Address, Address, bool]], known: Known, flows: Sequence[Sequence[Flow]]
+) -> tuple[Address, Address, bool]:
+    """Who talks to whom, and whether by TCP: in the direction in which more went, unless it is known who sends."""
+    on_ports = {
+        (flow.source, flow.destination, flow.is_tcp) for some in flows for flow in some if known.has_ports(flow)
+    }
+    has_ports = bool(known.udp_ports or known.tcp_ports)
+    named = {address for address in (known.sender, known.receiver) if address is not None}
+
+    def belongs(talk: tuple[Address, Address, bool]) -> bool:
+        source, destination, is_tcp = talk
+        if has_ports and on_ports.isdisjoint({talk, (destination, source, is_tcp)}):
+            return False
+        return named <= {source, destination} or (destination.is_multicast and source in named)
+
+    fitting = [talk for talk in talks if belongs(talk)]
+    if not fitting:
+        raise NoTransfer(_nothing_of_it(known, flows))
+    source, destination, is_tcp = max(fitting, key=lambda talk: talks[talk])
+    is_reverse = known.sender == destination or known.receiver == source
+    if is_reverse and not destination.is_multicast:
+        return destination, source, is_tcp
+    return source, destination, is_tcp
+
+
+def _nothing_of_it(known: Known, flows: Sequence[Sequence[Flow]]) -> str:
+    named = [f"{address}" for address in (known.sender, known.receiver) if address is not None]
+    ports = [port_text("UDP", port) for port in known.udp_ports] + [port_text("TCP", port) for port in known.tcp_ports]
+    of = " and ".join(named)
+    expected = (f" from or to {of}" if named else "") + (f" on {', '.join(ports)}" if ports else "")
+    return f"no packets{expected}; {captured_text(talks_in(flows))}"
+
+
+def captured_text(talks: Sequence[Talk]) -> str:
+    """What was captured, in words: the port, the hosts and the number of packets of each talk."""
+    if not talks:
+        return "captured: no UDP or TCP packets"
+    named = [
+        f"{'TCP' if talk.is_tcp else 'UDP'} {talk.port} between {talk.hosts[0]} and {talk.hosts[1]} "
+        f"({talk.frames} {'packet' if talk.frames == 1 else 'packets'})"
+        for talk in talks[:MOST_TALKS]
+    ]
+    more = f", and {len(talks) - MOST_TALKS} more" if len(talks) > MOST_TALKS else ""
+    return f"captured: {', '.join(named)}{more}"
+
+
+def other_talks(captures: Sequence[Columns], session: Session) -> list[Talk]:
+    """The talks that are not of the session, those with more packets first; packets that are alone, as damaged ones
+    are, are left out."""
+    others = [[flow for flow in flows_of(columns) if not _is_of(flow, session)] for columns in captures]
+    return [talk for talk in talks_in(others) if talk.frames > 1 and not _is_damaged(talk, session)]
+
+
+def own_talks(captures: Sequence[Columns], session: Session) -> list[Talk]:
+    """The talks that make the session."""
+    return talks_in([[flow for flow in flows_of(columns) if _is_of(flow, session)] for columns in captures])
+
+
+def _is_of(flow: Flow, session: Session) -> bool:
+    hosts = {session.sender_address, session.receiver_address}
+    ports = session.tcp_ports if flow.is_tcp else session.udp_ports
+    ends = {flow.source, flow.destination}
+    return some_are_among(flow.ports, ports) and ends <= hosts | set(session.multicast_groups) and bool(ends & hosts)
+
+
+def _is_damaged(talk: Talk, session: Session) -> bool:
+    """Whether its few packets are the session's but for a bit or two in addresses and port."""
+    if talk.frames > _FEW_PACKETS:
+        return False
+    own = [session.sender_address, session.receiver_address]
+    ports = session.tcp_ports if talk.is_tcp else session.udp_ports
+    numbers = [port for port in ports if isinstance(port, int)] + [talk.port] * is_among(talk.port, ports)
+    bits = min((port ^ talk.port).bit_count() for port in numbers) if numbers else _FEW_BITS + 1
+    ends = [int(host) for host in talk.hosts]
+    apart = [
+        sum((int(here) ^ end).bit_count() for here, end in zip(hosts, ends, strict=True)) for hosts in (own, own[::-1])
+    ]
+    return bits + min(apart) <= _FEW_BITS
+
+
+def talks_in(captures: Sequence[Sequence[Flow]]) -> list[Talk]:
+    """The flows of captures put together by hosts and the port that most of their packets have."""
+    left: dict[tuple[bool, tuple[Address, Address]], list[Counter[tuple[int, int]]]] = {}
+    for number, flows in enumerate(captures):
+        for flow in flows:
+            first, second = sorted((flow.source, flow.destination), key=lambda end: (end.is_multicast, int(end)))
+            pairs = left.setdefault((flow.is_tcp, (first, second)), [Counter() for _ in captures])
+            low, high = sorted((flow.source_port, flow.destination_port))
+            pairs[number][low, high] += flow.frames
+    talks: list[Talk] = []
+    for (is_tcp, hosts), by_capture in left.items():
+        most = by_capture[0]
+        for other in by_capture[1:]:
+            most = most | other
+        while most and len(talks) < _MOST_FOUND:
+            frames: Counter[int] = Counter()
+            for ports, count in most.items():
+                for port in set(ports):
+                    frames[port] += count
+            port = min(frames, key=lambda number: (-frames[number], number))
+            talks.append(Talk(hosts, is_tcp, port, frames[port]))
+            most = Counter({ports: count for ports, count in most.items() if port not in ports})
+    return sorted(talks, key=lambda talk: (-talk.frames, talk.port))
+
+
+def _bytes_by_talk(columns: Columns) -> Counter[tuple[Address, Address, bool]]:
+    """The bytes of frames from one address to another by UDP or by TCP, fragments included."""
+    rows = np.flatnonzero((columns.network > 0) & np.isin(columns.protocol, (TCP, UDP)))
+    hosts = columns.source[rows].astype(np.uint64) << np.uint64(32) | columns.destination[rows]
+    kinds = columns.network[rows].astype(np.uint64) << np.uint64(8) | columns.protocol[rows]
+    _, first, talk = np.unique(hosts * ODD_1 + kinds * ODD_2, return_index=True, return_inverse=True)
+    amounts = np.bincount(talk, columns.wire_bytes[rows], len(first)).astype(np.int64)
+    counts: Counter[tuple[Address, Address, bool]] = Counter()
+    for row, amount in zip(rows[first].tolist(), amounts.tolist(), strict=True):
+        source, destination = (
+            _address(columns, int(column[row]), row) for column in (columns.source, columns.destination)
+        )
+        counts[source, destination, bool(columns.protocol[row] == TCP)] += amount
+    return counts
+
+
+def _partner(flows: Iterable[Flow], sender: Address, group: Address) -> Address:
+    """The host that answers a sender to a group: in the group, or to the sender itself."""
+    answers: Counter[Address] = Counter()
+    for flow in flows:
+        if flow.source != sender and flow.destination in (sender, group):
+            answers[flow.source] += flow.frames
+    if not answers:
+        raise NoTransfer(
+            f"{sender} sends to the group {group}, and no host answers, so the receiver is unknown: "
+            f"name it with --receiver ADDRESS"
+        )
+    return answers.most_common(1)[0][0]
+
+
+def _fewest_ports(flows: Sequence[Flow]) -> tuple[int, ...]:
+    """Ports of which each flow has one, taken by how many frames they have; the lower of two equals.
+
+    What is left in the end and has no port in common with anything is a single damaged frame.
+    """
+    chosen: list[int] = []
+    left = list(flows)
+    while left:
+        frames: Counter[int] = Counter()
+        for flow in left:
+            for port in flow.ports:
+                frames[port] += flow.frames
+        port = min(frames, key=lambda number: (-frames[number], number))
+        if chosen and frames[port] == 1:
+            break
+        chosen.append(port)
+        left = [flow for flow in left if port not in flow.ports]
+        if len(chosen) > MOST_PORTS:
+            raise NoTransfer(
+                f"{flows[0].source} and {flows[0].destination} use more than {MOST_PORTS} ports, and which of them are "
+                f"the transfer's is unknown: name them with --port, such as --port udp/1113"
+            )
+    return tuple(sorted(chosen))

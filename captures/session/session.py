@@ -1,0 +1,149 @@
+"""The session: which packets of a capture belong to the run, and who sent them.
+
+The same definition twice: as numpy masks over the columns, and as a display filter for tshark and Wireshark.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from captures.frames.columns import Columns
+from captures.frames.decoding import TCP, UDP, Kind
+from captures.session.ports import Ports, are_among, bounds, port_text
+
+Host = Literal["sender", "receiver"]
+Address = IPv4Address | IPv6Address
+
+_LINK = "^(((eth|sll):ethertype(:(vlan|ieee8021ad):ethertype)*|raw):)?"
+_EXTENSIONS = "(:ipv6[.](hopopts|routing|dstopts))*"
+
+
+class Session(BaseModel):
+    """What belongs to a run: IP between the two test addresses, or from one of them to one of the multicast
+    groups, with one of the ports as source or as destination. All addresses are IPv4, or all are IPv6.
+
+    Tags of VLANs do not matter, nor do IPv6 extension headers (hop-by-hop and destination options, routing,
+    fragment). Fragments belong whatever their port, since only the first of a packet has one: all UDP fragments
+    between the addresses if the session has UDP ports, all TCP fragments if it has TCP ports. Packets in tunnels
+    (PPP, MPLS, IP in IP) and packets quoted by ICMP errors do not belong, nor does a frame that ends within its
+    IPv4 header (the one place where tshark differs: it passes a fragment of that sort if what is there of the
+    options looks whole).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sender_address: Address
+    receiver_address: Address
+    udp_ports: Ports = ()
+    tcp_ports: Ports = ()
+    multicast_groups: tuple[Address, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        if self.sender_address == self.receiver_address:
+            raise ValueError(f"sender_address and receiver_address are both {self.sender_address}, expected two hosts")
+        if not self.udp_ports and not self.tcp_ports:
+            raise ValueError("neither udp_ports nor tcp_ports: name the ports that the protocol uses on the test path")
+        for group in self.multicast_groups:
+            if not group.is_multicast:
+                raise ValueError(f"multicast_groups: got {group}, expected addresses in 224.0.0.0/4 or ff00::/8")
+        versions = {address.version for address in (self.sender_address, *self.destinations("sender"))}
+        if len(versions) > 1:
+            raise ValueError("sender_address, receiver_address and multicast_groups: got IPv4 and IPv6, expected one")
+        return self
+
+    @property
+    def network(self) -> int:
+        """4 or 6."""
+        return self.sender_address.version
+
+    @property
+    def port_texts(self) -> list[str]:
+        """Each port or range in words: "UDP 5000", "any TCP port"."""
+        return [port_text("UDP", port) for port in self.udp_ports] + [port_text("TCP", port) for port in self.tcp_ports]
+
+    def address(self, host: Host) -> Address:
+        """The test address of the host."""
+        return self.sender_address if host == "sender" else self.receiver_address
+
+    def destinations(self, host: Host) -> tuple[Address, ...]:
+        """Where the host's packets of the session go: to the other host or to a group."""
+        other = self.receiver_address if host == "sender" else self.sender_address
+        return (other, *self.multicast_groups)
+
+
+def sent_by(columns: Columns, session: Session, host: Host) -> NDArray[np.bool_]:
+    """The rows of the session's packets that the host sent, by their source address."""
+    is_from = np.isin(columns.source, _numbers(columns, (session.address(host),)))
+    is_between = is_from & np.isin(columns.destination, _numbers(columns, session.destinations(host)))
+    is_between &= columns.network == session.network
+    belongs: NDArray[np.bool_] = np.zeros(len(columns), np.bool_)
+    for kind, number, ports in ((Kind.UDP, UDP, session.udp_ports), (Kind.TCP, TCP, session.tcp_ports)):
+        if ports:
+            has_port = are_among(columns.source_port, ports) | are_among(columns.destination_port, ports)
+            is_fragment = (columns.kind == Kind.FRAGMENT) & (columns.protocol == number)
+            belongs |= ((columns.kind == kind) & has_port) | is_fragment
+    belongs &= is_between
+    return belongs
+
+
+def _numbers(columns: Columns, addresses: tuple[Address, ...]) -> list[int]:
+    """What the capture's columns call these addresses; IPv6 addresses that it has not seen are left out."""
+    numbers = {address: number for number, address in enumerate(columns.addresses)}
+    return [
+        int(address) if address.version == 4 else numbers[address]
+        for address in addresses
+        if address.version == 4 or address in numbers
+    ]
+
+
+def summary_filter(session: Session, host: Host | None = None) -> str:
+    """The tshark display filter that passes the session's packets, or those of them that the host sent.
+
+    The layers before UDP and TCP are told by name, so that headers quoted by ICMP or carried in tunnels do not
+    count; `#1` is the outermost layer of its kind (Wireshark has it since version 4.0). Fragments are named, so
+    that it makes no difference whether tshark is told to reassemble them.
+    """
+    senders: tuple[Host, ...] = (host,) if host else ("sender", "receiver")
+    name = "ip" if session.network == 4 else "ipv6"
+    between = [
+        f"({name}.src#1 == {session.address(sender)} && {name}.dst#1 in {_set(session.destinations(sender))})"
+        for sender in senders
+    ]
+    protocols = [
+        (_ipv4_filter if session.network == 4 else _ipv6_filter)(transport, number, ports)
+        for transport, number, ports in (("udp", UDP, session.udp_ports), ("tcp", TCP, session.tcp_ports))
+        if ports
+    ]
+    return f"{_layers(name)} && ({' || '.join(between)}) && ({' || '.join(protocols)})"
+
+
+def _layers(names: str) -> str:
+    return f'frame.protocols matches "{_LINK}{names}(:|$)"'
+
+
+def _ipv4_filter(transport: str, number: int, ports: Ports) -> str:
+    is_fragment = "ip.flags.mf#1 == 1 || ip.frag_offset#1 > 0"
+    return f"(ip.proto#1 == {number} && ({transport}.port#1 in {_port_set(ports)} || {is_fragment}))"
+
+
+def _ipv6_filter(transport: str, number: int, ports: Ports) -> str:
+    fragment = (
+        f"{_layers(f'ipv6{_EXTENSIONS}:ipv6[.]fraghdr')} && (ipv6.fraghdr.more#1 == 1 || ipv6.fraghdr.offset#1 > 0)"
+    )
+    whole = _layers(f"ipv6{_EXTENSIONS}(:ipv6[.]fraghdr{_EXTENSIONS})?:{transport}")
+    has_port = f"{transport}.port#1 in {_port_set(ports)}"
+    return f"(({fragment} && ipv6.fraghdr.nxt#1 == {number}) || (!({fragment}) && {whole} && {has_port}))"
+
+
+def _port_set(ports: Ports) -> str:
+    return _set(tuple(f"{first}..{last}" if last > first else first for first, last in map(bounds, ports)))
+
+
+def _set(values: tuple[object, ...]) -> str:
+    return "{" + ", ".join(map(str, values)) + "}"

@@ -1,0 +1,47 @@
+"""Cutting captures to the headers of their data packets once what is to be known of these is kept: a tenth of the room.
+
+Only the packets of the sender are cut, and not its first few: what the receiver answers, and how a session is opened,
+stays complete, so that messages are the same before and after. Which frames those are belongs to the caller.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.files.pcap import read_header
+from captures.files.tcpdump_command import WHOLE_FRAMES
+from captures.frames.columns import Columns
+
+HEADER_BYTES = 96
+"""Ethernet, IPv4 and TCP with all options; or 54 bytes of what UDP carries."""
+
+_MAGIC_NS = 0xA1B23C4D
+
+
+def is_cut(path: Path) -> bool:
+    """Whether the capture at `path` was cut: its header then says how long its longest frame is, and tcpdump's say
+    `WHOLE_FRAMES`. Raises NotACapture, OSError."""
+    return read_header(path).snaplen_bytes < WHOLE_FRAMES
+
+
+def write_cut(capture: Columns, rows: NDArray[np.int64], target: Path, frame_bytes: int = HEADER_BYTES) -> None:
+    """Write the capture to `target`, of the frames in `rows` the first `frame_bytes` only: a pcap with ns.
+
+    Times to the nanosecond and original lengths stay. Raises OSError; ValueError for a capture of several link types.
+    """
+    if not capture.link_type and len(capture):
+        raise ValueError(f"{capture.path}: frames of several link types; expected those of one")
+    lengths = capture.captured_bytes.astype(np.int64)
+    lengths[rows] = np.minimum(lengths[rows], frame_bytes)
+    longest = int(lengths.max(initial=frame_bytes))
+    seconds, fraction_ns = np.divmod(capture.time_ns, 1_000_000_000)
+    heads = np.column_stack([seconds, fraction_ns, lengths, capture.wire_bytes]).astype("<u4")
+    with capture.path.open("rb") as source, target.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", _MAGIC_NS, 2, 4, 0, 0, longest, capture.link_type))
+        for head, offset, length in zip(heads, capture.offset.tolist(), lengths.tolist(), strict=True):
+            source.seek(offset)
+            file.write(head.tobytes() + source.read(length))

@@ -1,0 +1,156 @@
+"""Files derived from a run's captures and stored beside them as JSON, until the captures or the code change.
+
+A capture is known by its SHA-256, which copying does not change; the code by the one of this package's modules. A
+capture that is cut to its headers makes nothing better than the whole one did, so the hash of the cut form is entered
+as a second accepted one before it replaces the whole form: what was made from whole frames stays valid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import from_json
+
+from captures.summary.versions import NewerVersion, Steps, upgraded
+
+CAPTURES = ("sender.pcap", "receiver.pcap")
+SUMMARY = "summary.json"
+
+
+class Source(BaseModel):
+    """What something was made from: the SHA-256 of the code, of the arguments and, by file name, of each capture in
+    every form in which it may lie there (as captured; cut to its headers).
+
+    `seen` is the size in bytes and the time in ns of each file when it was hashed last: while these are the same, so
+    is its content. A copy has another time, and is hashed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    code: str
+    arguments: str
+    captures: dict[str, list[str]]
+    seen: dict[str, tuple[int, int]]
+
+    def accepts_captures(self, captures: dict[str, list[str]]) -> bool:
+        """Whether the captures are among the forms that this knows."""
+        return all(set(digests) <= set(self.captures.get(name, ())) for name, digests in captures.items())
+
+    def with_forms(self, forms: Mapping[str, Path]) -> Source:
+        """The same source, where each capture may also lie in one more form, and will."""
+        captures = {name: sorted({*known, digest_of_file(forms[name])}) for name, known in self.captures.items()}
+        seen = {name: _size_and_time(path) for name, path in forms.items()}
+        return self.model_copy(update={"captures": captures, "seen": seen})
+
+
+class DerivedFile(BaseModel):
+    """What can be stored beside the captures; `source` is None until it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    upgrades: ClassVar[Steps] = {}
+    """Upgrades of files of older schema versions; {}: there are none."""
+
+    source: Source | None = None
+
+
+AnyDerivedFile = TypeVar("AnyDerivedFile", bound=DerivedFile)
+
+
+def load_or_make(
+    path: Path, kind: type[AnyDerivedFile], arguments: object, make: Callable[[], AnyDerivedFile]
+) -> AnyDerivedFile:
+    """What is kept at `path` while the captures beside it, the arguments (of JSON) and the code are those that it was
+    made from; else what `make` returns, which is then kept. Raises what `make` does, OSError."""
+    code, arguments_digest = digest_of_code(), digest_of_values(arguments)
+    seen = {name: _size_and_time(path.parent / name) for name in CAPTURES}
+    stored = load(path, kind)
+    source = stored.source if stored else None
+    if stored and source and (source.code, source.arguments) == (code, arguments_digest):
+        if source.seen == seen:
+            return stored
+        if source.accepts_captures(digests_of_captures(path.parent)):
+            keep(path, stored.model_copy(update={"source": source.model_copy(update={"seen": seen})}))
+            return stored
+    source = source_of(path.parent, arguments)
+    made = make().model_copy(update={"source": source})
+    keep(path, made)
+    return made
+
+
+def source_of(run_dir: Path, arguments: object) -> Source:
+    """What is made now from the captures in `run_dir` and the arguments (of JSON). Raises OSError."""
+    seen = {name: _size_and_time(run_dir / name) for name in CAPTURES}
+    digests = digests_of_captures(run_dir)
+    return Source(code=digest_of_code(), arguments=digest_of_values(arguments), captures=digests, seen=seen)
+
+
+def is_of(source: Source, run_dir: Path) -> bool:
+    """Whether the captures in `run_dir` are among the forms that the source knows. Raises OSError."""
+    seen = {name: _size_and_time(run_dir / name) for name in CAPTURES}
+    return source.seen == seen or source.accepts_captures(digests_of_captures(run_dir))
+
+
+def load(path: Path, kind: type[AnyDerivedFile]) -> AnyDerivedFile | None:
+    """What is kept at `path`, upgraded; None if there is nothing, or it is damaged or of a version without upgrade."""
+    try:
+        values = from_json(path.read_bytes())
+        return kind.model_validate(upgraded(values, kind.upgrades) if kind.upgrades else values)
+    except (OSError, ValueError, NewerVersion):
+        return None
+
+
+def keep(path: Path, made: DerivedFile) -> None:
+    """Write it, whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial.write_text(made.model_dump_json(indent=2) + "\n")
+    partial.replace(path)
+
+
+def digests_of_captures(run_dir: Path) -> dict[str, list[str]]:
+    """The SHA-256 of both captures of a run, in hex, each as the one form that it has now."""
+    return {name: [_digest_at(run_dir / name, *_size_and_time(run_dir / name))] for name in CAPTURES}
+
+
+@lru_cache(maxsize=len(CAPTURES))
+def _digest_at(path: Path, size_bytes: int, changed_ns: int) -> str:
+    """Of a file that several things are made from, once while it does not change."""
+    return digest_of_file(path)
+
+
+def digest_of_file(path: Path) -> str:
+    """The SHA-256 of the file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def digest_of_code() -> str:
+    """The SHA-256 of this package's modules, in hex: with other code, all is made again."""
+    return digest_of_modules(Path(__file__).parents[1])
+
+
+@cache
+def digest_of_modules(package: Path) -> str:
+    """The SHA-256 of a package's modules, in hex."""
+    return digest_of_values({str(path.relative_to(package)): digest_of_file(path) for path in _modules(package)})
+
+
+def _modules(package: Path) -> Iterable[Path]:
+    return sorted(package.rglob("*.py"))
+
+
+def digest_of_values(values: object) -> str:
+    """The SHA-256 of values of JSON, in hex."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,153 @@
+"""The fate of each packet, stored beside a run's captures as pairs.json, and used if these were cut later.
+
+A cut capture does not show every damaged bit, so what was found in complete frames stays as it is, also for later
+versions of this package; captures that are still complete are matched anew by other code.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from captures.frames.columns import Columns
+from captures.matches.delivery import INTACT, Delivery
+from captures.matches.matching import match_captures
+from captures.session.session import Session
+from captures.summary.derived_files import (
+    DerivedFile,
+    Source,
+    digest_of_code,
+    digest_of_values,
+    is_of,
+    keep,
+    load,
+    source_of,
+)
+
+PAIRS = "pairs.json"
+Deliveries = tuple[Delivery, Delivery]
+Rows = NDArray[np.int64]
+
+
+class StoredDelivery(BaseModel):
+    """One direction, as `captures.matches.delivery.Delivery` has it. Rows are differences from one to the next, 32 bits
+    each, compressed (zlib) and written in base64. `hit` are the indices of the damaged pairs, `bits` which was hit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    near: str
+    far: str
+    sent: str
+    delivered: str
+    hit: str
+    bits: str
+    unmatched: str
+    undirected: int
+    background: StoredDelivery | None = None
+
+    @classmethod
+    def of(cls, delivery: Delivery) -> StoredDelivery:
+        """What is kept of the delivery."""
+        hit = np.flatnonzero(delivery.flipped_bit != INTACT)
+        return cls(
+            near=_packed(delivery.near),
+            far=_packed(delivery.far),
+            sent=_packed(delivery.sent),
+            delivered=_packed(delivery.delivered),
+            hit=_packed(hit),
+            bits=_packed(delivery.flipped_bit[hit]),
+            unmatched=_packed(delivery.unmatched),
+            undirected=delivery.undirected,
+            background=None if delivery.background is None else cls.of(delivery.background),
+        )
+
+    def delivery(self, near: Columns, far: Columns, was_cut: bool) -> Delivery:
+        """The delivery between the two captures."""
+        sent, delivered = _unpacked(self.sent), _unpacked(self.delivered)
+        flipped_bit = np.full(len(sent), INTACT, np.int64)
+        flipped_bit[_unpacked(self.hit)] = _unpacked(self.bits)
+        return Delivery(
+            near=_unpacked(self.near),
+            far=_unpacked(self.far),
+            sent=sent,
+            delivered=delivered,
+            flipped_bit=flipped_bit,
+            delay_ns=far.time_ns[delivered] - near.time_ns[sent],
+            background=None if self.background is None else self.background.delivery(near, far, was_cut),
+            undirected=self.undirected,
+            unmatched=_unpacked(self.unmatched),
+            was_cut=was_cut,
+        )
+
+
+class StoredPairs(DerivedFile):
+    """Both directions. `was_cut`: frames were cut already when the pairs were found."""
+
+    schema_version: int = 1
+    was_cut: bool
+    forward: StoredDelivery
+    reverse: StoredDelivery
+
+    def deliveries(self, at_sender: Columns, at_receiver: Columns) -> Deliveries:
+        """What became of the packets of the sender, and of those of the receiver."""
+        return (
+            self.forward.delivery(at_sender, at_receiver, self.was_cut),
+            self.reverse.delivery(at_receiver, at_sender, self.was_cut),
+        )
+
+
+def load_pairs(run_dir: Path, at_sender: Columns, at_receiver: Columns, session: Session) -> Deliveries | None:
+    """What is kept of the captures in `run_dir`, whose columns these are; None if it is not of these captures, of
+    another session, or could be found anew by the present code. Raises OSError."""
+    stored = load(run_dir / PAIRS, StoredPairs)
+    if (
+        stored is None
+        or stored.source is None
+        or not _is_valid(stored, stored.source, run_dir, at_sender, at_receiver, session)
+    ):
+        return None
+    return stored.deliveries(at_sender, at_receiver)
+
+
+def load_or_match(run_dir: Path, at_sender: Columns, at_receiver: Columns, session: Session) -> Deliveries:
+    """What is kept of the captures in `run_dir`, whose columns these are; else what is found in them, which is then
+    kept. Raises OSError."""
+    stored = load_pairs(run_dir, at_sender, at_receiver, session)
+    if stored is not None:
+        return stored
+    forward, reverse = match_captures(at_sender, at_receiver, session)
+    pairs = StoredPairs(
+        source=source_of(run_dir, _arguments(session)),
+        was_cut=forward.was_cut,
+        forward=StoredDelivery.of(forward),
+        reverse=StoredDelivery.of(reverse),
+    )
+    keep(run_dir / PAIRS, pairs)
+    return forward, reverse
+
+
+def _is_valid(
+    stored: StoredPairs, source: Source, run_dir: Path, at_sender: Columns, at_receiver: Columns, session: Session
+) -> bool:
+    if source.arguments != digest_of_values(_arguments(session)) or not is_of(source, run_dir):
+        return False
+    is_cut = bool(at_sender.is_cut.any() or at_receiver.is_cut.any())
+    return source.code == digest_of_code() or (is_cut and not stored.was_cut)
+
+
+def _arguments(session: Session) -> list[object]:
+    return [session.model_dump(mode="json")]
+
+
+def _packed(rows: Rows) -> str:
+    return base64.b64encode(zlib.compress(np.diff(rows, prepend=0).astype("<i4").tobytes(), level=1)).decode()
+
+
+def _unpacked(text: str) -> Rows:
+    steps = np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i4")
+    return np.cumsum(steps, dtype=np.int64)

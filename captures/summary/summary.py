@@ -1,0 +1,228 @@
+"""The summary of a run: the results from the packets of its two captures, and the reasons not to trust them.
+
+Finding the packets is in matching.py, their fate in ledger.py, rates and amounts in goodput.py, and keeping the summary
+beside the captures in cache.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
+
+from captures.accounting.delays import DelaySummary, summarise_delays
+from captures.accounting.goodput import OF_A_DELIVERED_FILE, Amounts, Measures, measure
+from captures.accounting.ledger import Account, Ledger, account
+from captures.accounting.overdue import overdue_ns
+from captures.accounting.suspect_captures import NOTHING_EXPECTED, Expected, suspect_capture
+from captures.files.pcap import read_header
+from captures.frames.background import count_background
+from captures.frames.columns import Columns, read_columns
+from captures.matches.bottleneck import Link
+from captures.matches.delivery import Delivery, without
+from captures.matches.matching import match_captures
+from captures.session.session import Session
+from captures.summary.derived_files import DerivedFile
+from captures.summary.versions import Steps, Values, current_version, renamed
+
+Links = tuple[Link | None, Link | None]
+"""Forward and reverse; None if a direction changes, varies from packet to packet, or has no rate."""
+
+NO_LINKS: Links = (None, None)
+
+
+def _summary_4(summary: Values) -> dict[str, Any]:
+    """New name: goodput_to_delivery_bps."""
+    return renamed(summary, {"goodput_until_whole_bps": "goodput_to_delivery_bps"})
+
+
+SUMMARY_STEPS: Steps = {3: _summary_4}
+"""Summaries of version 2 and older do not hold what version 3 needs: they are made again from the captures."""
+SCHEMA_VERSION = current_version(SUMMARY_STEPS)
+"""Raised, with a step, whenever a field or the meaning of one changes."""
+
+
+class CaptureSummary(Measures, DerivedFile):
+    """The results from the packets of one run. docs/measures.md defines the terms and formulas.
+
+    STR are the packets that the sender sent, RTS those that the receiver sent, each counted as sent (in the
+    capture at its own port) and as delivered (in the other one). The counts are those of
+    `summary_filter(session, host)` in tshark, packet for packet: copies count, and so do those with flipped bits that
+    the filter still passes. Bytes are Ethernet frames without preamble and checksum. What became of each packet is in
+    the ledgers.
+
+    `overdue_ns` is how much of the session some packet was in the emulator for longer than the channel explains; None
+    where the links are not known, or vary. `background_packets` counts by name the frames of both captures that are not
+    of the session; one that crosses the emulator is in both. `slow_frames` are those that had to be read one by one.
+    `headers_only`: frames were cut when damaged ones were looked for, so that bits that were flipped further behind are
+    not seen. `suspect` gives the reasons not to trust these numbers, `caveats` what else to know of them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    upgrades: ClassVar[Steps] = SUMMARY_STEPS
+
+    schema_version: int = SCHEMA_VERSION
+    str_sent: int
+    str_delivered: int
+    str_sent_bytes: int
+    str_delivered_bytes: int
+    rts_sent: int
+    rts_delivered: int
+    rts_sent_bytes: int
+    rts_delivered_bytes: int
+    ledger_forward: Ledger
+    ledger_reverse: Ledger
+    owd_forward: DelaySummary
+    owd_reverse: DelaySummary
+    overdue_ns: int | None = None
+    background_packets: dict[str, int]
+    slow_frames: int
+    headers_only: bool
+    suspect: list[str]
+    caveats: list[str] = Field(default_factory=list)
+
+    @property
+    def of_no_file(self) -> Self:
+        """The same of a transfer whose file was not delivered: without what is defined for a delivered one only."""
+        return self.model_copy(update=dict.fromkeys(OF_A_DELIVERED_FILE))
+
+
+def summarise(
+    sender_pcap: Path,
+    receiver_pcap: Path,
+    session: Session,
+    file_size_bytes: int | None,
+    file_delivered_at_ns: int | None,
+    expected: Expected = NOTHING_EXPECTED,
+    rate_bps: float | None = None,
+    links: Links = NO_LINKS,
+) -> CaptureSummary:
+    """The summary of the two captures. Arguments as for `conclude`. Raises NotACapture, OSError."""
+    at_sender, at_receiver = read_both(sender_pcap, receiver_pcap)
+    deliveries = match_captures(at_sender, at_receiver, session)
+    accounts = account_both(at_sender, at_receiver, deliveries, expected)
+    return conclude(
+        at_sender, at_receiver, deliveries, accounts, file_size_bytes, file_delivered_at_ns, expected, rate_bps, links
+    )
+
+
+def read_both(sender_pcap: Path, receiver_pcap: Path) -> tuple[Columns, Columns]:
+    """The columns of both captures, hashed over what both have of each frame. Raises NotACapture, OSError."""
+    hashed_bytes = min(read_header(pcap).snaplen_bytes for pcap in (sender_pcap, receiver_pcap))
+    both = read_columns(sender_pcap, hashed_bytes), read_columns(receiver_pcap, hashed_bytes)
+    kept_bytes = min(hashed_bytes, *(_kept_bytes(capture) for capture in both))
+    if kept_bytes == hashed_bytes or all(_kept_bytes(capture) == kept_bytes for capture in both):
+        return both
+    return read_columns(sender_pcap, kept_bytes), read_columns(receiver_pcap, kept_bytes)
+
+
+def _kept_bytes(capture: Columns) -> int:
+    """How much of each frame is there at most, where frames are cut: more than the file's header may say."""
+    return int(capture.captured_bytes[capture.is_cut].max(initial=0)) or capture.hashed_bytes
+
+
+def account_both(
+    at_sender: Columns, at_receiver: Columns, deliveries: tuple[Delivery, Delivery], expected: Expected
+) -> tuple[Account, Account]:
+    """What became of the packets of the sender, and of those of the receiver."""
+    forward, reverse = deliveries
+    return (
+        account(at_sender, at_receiver, forward, "sender", expected.forward),
+        account(at_receiver, at_sender, reverse, "receiver", expected.reverse),
+    )
+
+
+def conclude(
+    at_sender: Columns,
+    at_receiver: Columns,
+    deliveries: tuple[Delivery, Delivery],
+    accounts: tuple[Account, Account],
+    file_size_bytes: int | None,
+    file_delivered_at_ns: int | None,
+    expected: Expected = NOTHING_EXPECTED,
+    rate_bps: float | None = None,
+    links: Links = NO_LINKS,
+    duration_s: float | None = None,
+) -> CaptureSummary:
+    """The summary of captures whose packets were found and accounted for; of `expected` only what is suspect comes.
+
+    `file_size_bytes` None: not known, or the file was not delivered; of a run for a duration (`duration_s`) it is
+    the number of bytes that the receiver reports. `file_delivered_at_ns` is of the captures' clock.
+    `rate_bps` is the forward channel's; None: unlimited, or not known.
+    """
+    (forward, reverse), (of_sender, of_receiver) = deliveries, accounts
+    times_ns = at_sender.time_ns[np.concatenate([forward.near, reverse.far])]
+    first_ns, last_ns = (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (None, None)
+    amounts = Amounts(
+        str_sent_bytes=_bytes(at_sender, forward.near),
+        str_delivered_bytes=_bytes(at_receiver, forward.far),
+        rts_sent_bytes=_bytes(at_receiver, reverse.near),
+        rts_delivered_bytes=_bytes(at_sender, reverse.far),
+    )
+    suspect = [
+        *suspect_capture(at_sender, expected.sender_counters, expected.mtu_bytes),
+        *suspect_capture(at_receiver, expected.receiver_counters, expected.mtu_bytes),
+        *of_sender.reasons,
+        *of_receiver.reasons,
+        *_suspect_delivery(at_receiver, forward, file_size_bytes, file_delivered_at_ns),
+        *_suspect_report(expected.received_bytes, amounts.str_delivered_bytes),
+    ]
+    if not len(times_ns):
+        suspect.append(
+            f"{at_sender.path.name} has no packet of the session: are the session's ports and addresses right?"
+        )
+    return CaptureSummary(
+        **measure(amounts, first_ns, last_ns, file_size_bytes, file_delivered_at_ns, rate_bps, duration_s).model_dump(),
+        **amounts._asdict(),
+        str_sent=len(forward.near),
+        str_delivered=len(forward.far),
+        rts_sent=len(reverse.near),
+        rts_delivered=len(reverse.far),
+        ledger_forward=of_sender.ledger,
+        ledger_reverse=of_receiver.ledger,
+        owd_forward=summarise_delays(forward.delay_ns[forward.first_copies]),
+        owd_reverse=summarise_delays(reverse.delay_ns[reverse.first_copies]),
+        overdue_ns=None
+        if first_ns is None or last_ns is None
+        else overdue_ns((at_sender, at_receiver), deliveries, links, first_ns, last_ns),
+        background_packets=dict(
+            _background(at_sender, forward.near, reverse.far, reverse.delivered)
+            + _background(at_receiver, reverse.near, forward.far, forward.delivered)
+        ),
+        slow_frames=at_sender.slow_frames + at_receiver.slow_frames,
+        headers_only=forward.was_cut,
+        suspect=suspect,
+        caveats=[*of_sender.caveats, *of_receiver.caveats],
+    )
+
+
+def _suspect_delivery(
+    at_receiver: Columns, forward: Delivery, file_size_bytes: int | None, file_delivered_at_ns: int | None
+) -> Iterator[str]:
+    """If the file was reported delivered before all of it had arrived."""
+    if file_delivered_at_ns is None or file_size_bytes is None:
+        return
+    arrived_bytes = _bytes(at_receiver, forward.far[at_receiver.time_ns[forward.far] <= file_delivered_at_ns])
+    if arrived_bytes < file_size_bytes:
+        yield f"the file was reported delivered when {arrived_bytes} of its {file_size_bytes} bytes had arrived"
+
+
+def _suspect_report(reported_bytes: int | None, arrived_bytes: int) -> Iterator[str]:
+    """If the receiver reports more bytes than arrived."""
+    if reported_bytes is not None and arrived_bytes < reported_bytes:
+        yield f"the receiver reports {reported_bytes} bytes of data, and frames of only {arrived_bytes} bytes arrived"
+
+
+def _bytes(capture: Columns, rows: NDArray[np.int64]) -> int:
+    return int(capture.wire_bytes[rows].sum(dtype=np.int64))
+
+
+def _background(capture: Columns, *session_rows: NDArray[np.int64]) -> Counter[str]:
+    """How many frames of each name are in none of the session's rows."""
+    return count_background(capture, without(np.arange(len(capture)), np.concatenate(session_rows)))

@@ -1,0 +1,159 @@
+"""One direction of a channel: its specification, checked on construction, in fixed units."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationInfo, model_validator
+
+from agents.inputs.mistake import Invalid, Mistake, keys_below, unexpected
+from emulator.channel.impairments import Coding, Jitter, Loss, Pattern, Reordering
+from emulator.channel.quantities import format_delay, format_size, parse_queue
+from emulator.channel.text import (
+    FORM,
+    LARGEST_BIT_ERROR_RATE,
+    QUEUE_UNITS,
+    Delay,
+    Probability,
+    Rate,
+    Size,
+    Value,
+    Whole,
+    as_written,
+)
+
+
+class LinkSpec(Value):
+    """One direction of a channel. By default it has no effect: no delay, no limit, no errors.
+
+    A packet passes the MTU check, then the queue before the rate limit, then the errors, then the delay.
+    """
+
+    delay_ns: Annotated[Delay, as_written("delay")] = 0
+    """Propagation delay: from the last bit into the link to the last bit out of it."""
+
+    jitter: Jitter | None = None
+
+    keeps_order: bool = True
+    """Whether a packet with a shorter delay, random or changed, waits for those before it; else it overtakes."""
+
+    rate_bps: Annotated[Rate | None, as_written("rate")] = None
+    """Bit rate, counting whole Ethernet frames without the checksum, and the overhead; None: unlimited."""
+
+    overhead_bytes: Annotated[Size, Field(ge=0, le=10_000), as_written("overhead")] = 0
+    """Bytes of the rate that each frame uses beyond its own, e.g. 24 for Ethernet's preamble, checksum and gap."""
+
+    queue_packets: int = Field(default=1000, ge=1, le=2**31 - 1)
+    """Capacity in packets before the rate limit, including the packet being sent; without a rate it has no effect."""
+
+    queue_bytes: Annotated[int, Field(ge=1)] | None = None
+    """The capacity in bytes of frames and their overhead instead."""
+
+    queue_ns: Annotated[int, Field(ge=1)] | None = None
+    """The capacity as the time to send a full queue instead."""
+
+    queue_bdp: Annotated[float, Field(gt=0)] | None = None
+    """The capacity in multiples of rate x round trip (both directions' delays) instead."""
+
+    mtu_bytes: Annotated[Annotated[Size, Field(ge=68, le=65_535)] | None, as_written("mtu")] = None
+    """Frames with more than this after their Ethernet header are dropped."""
+
+    packet_error_rate: Probability = 0.0
+    """Probability that a frame is hit: one of its bits, headers included, is flipped (see `error_effect`)."""
+
+    bit_error_rate: Annotated[float, Field(ge=0, le=LARGEST_BIT_ERROR_RATE)] = 0.0
+    """Probability that a bit is hit, independent of others: a frame of L bytes is hit with 1-(1-BER)^(8L)."""
+
+    coding: Coding | None = None
+    """Coded frames, which are lost with all packets in them."""
+
+    error_effect: Literal["flip", "drop"] = "flip"
+    """The effect of a hit: the bit is flipped, or its frame is dropped."""
+
+    pattern: Pattern | None = None
+    """A list of what is hit, instead of random hits."""
+
+    loss: Loss | None = None
+    """Packets lost in bursts, in addition to errors. (Single losses: a packet error rate with the effect drop.)"""
+
+    duplication_rate: Probability = 0.0
+    """Probability that a packet arrives twice."""
+
+    reordering: Reordering | None = None
+
+    up: bool = True
+    """False: an outage. Packets in flight arrive; `while_down` applies to new packets."""
+
+    while_down: Literal["drop", "hold"] = "drop"
+    """Packets that enter during an outage are dropped, or wait in the queue until the timeline ends it."""
+
+    seed: Whole | None = None
+    """Determines all random choices except which bit of a packet is flipped: the same seed hits the same packets.
+    None: the kernel chooses one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parse_queue(cls, given: Any, info: ValidationInfo) -> Any:
+        if info.context is not FORM or not isinstance(given, Mapping):
+            return given
+        fields = {name: value for name, value in given.items() if value not in ("none", "unlimited")}
+        if "queue" in fields:
+            with keys_below("queue"):
+                fields |= parse_queue(fields.pop("queue"))
+        return fields
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        queues = [name for name in ("queue_bytes", "queue_ns", "queue_bdp") if getattr(self, name) is not None]
+        errors = [name for name in ("packet_error_rate", "bit_error_rate", "pattern", "coding") if getattr(self, name)]
+        if len(queues) > 1:
+            raise unexpected(f"only one kind of queue, not both {' and '.join(queues)}")
+        if queues and self.rate_bps is None:
+            raise unexpected("a rate, or no queue: packets queue only before a rate limit")
+        if len(errors) > 1:
+            raise unexpected(f"only one kind of error, not both {' and '.join(errors)}")
+        if self.loss is not None and self.packet_error_rate and self.error_effect == "drop":
+            raise unexpected("single losses (packet_error_rate) or losses in bursts (loss), not both")
+        if self.coding is not None and self.loss is not None:
+            raise unexpected("lost frames (coding) or losses in bursts (loss), not both")
+        if self.reordering is not None and (self.jitter is not None or self.keeps_order):
+            problem = "reordering requires keeps_order: false and cannot be combined with jitter"
+            raise Invalid(Mistake(problem, fix="a jitter table can do both"))
+        return self
+
+    @property
+    def unimpaired(self) -> bool:
+        """True if packets pass unchanged."""
+        nothing = LinkSpec()
+        meaningless = {"keeps_order", "overhead_bytes", "queue_packets", "error_effect", "while_down", "seed"}
+        return all(
+            getattr(self, name) == getattr(nothing, name) for name in LinkSpec.model_fields if name not in meaningless
+        )
+
+    @property
+    def netem_draws(self) -> bool:
+        """True if netem makes random choices."""
+        return bool(self.packet_error_rate or self.loss or self.jitter or self.reordering or self.duplication_rate)
+
+    @property
+    def draws(self) -> bool:
+        """True if there are random choices, so that a seed has an effect."""
+        flips_a_bit_somewhere = self.pattern and self.pattern.packets and self.error_effect == "flip"
+        return bool(self.netem_draws or self.bit_error_rate or self.coding or flips_a_bit_somewhere)
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the link as it is written; default values are omitted."""
+        written = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={*QUEUE_UNITS})
+        return written | ({} if (queue := self._queue_as_written()) is None else {"queue": queue})
+
+    def _queue_as_written(self) -> str | None:
+        if self.queue_bytes is not None:
+            return format_size(self.queue_bytes)
+        if self.queue_ns is not None:
+            return format_delay(self.queue_ns)
+        if self.queue_bdp is not None:
+            return f"{self.queue_bdp!r} BDP"
+        return (
+            None
+            if self.queue_packets == LinkSpec.model_fields["queue_packets"].default
+            else f"{self.queue_packets} packets"
+        )

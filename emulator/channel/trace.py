@@ -1,0 +1,176 @@
+"""Traces: recorded or computed channels as CSV tables over time; each row is a step.
+
+The first column is `t`, in seconds; every other is DIRECTION.FIELD_UNIT, such as forward.delay_ms or both.rate_kbps.
+An empty cell means "unchanged", "none" removes a value. Lines that begin with # are comments.
+"""
+
+import csv
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from agents.inputs.mistake import Invalid, Mistake, Place, got, unexpected
+from emulator.channel.quantities import format_delay
+
+_WAYS = ("forward", "reverse", "both")
+_TIMES = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}
+_RATES = {"bps": "bit/s", "kbps": "kbit/s", "Mbps": "Mbit/s", "Gbps": "Gbit/s"}
+_SIZES = {"B": "B", "kB": "kB"}
+_UNITS = {
+    "delay": _TIMES,
+    "jitter": _TIMES,
+    "rate": _RATES,
+    "queue": {"packets": "packets", "BDP": "BDP", **_SIZES, **_TIMES},
+    "mtu": _SIZES,
+    "overhead": _SIZES,
+}
+"""The fields with a unit: its name in a column, and its written form."""
+_SHARES = ("packet_error_rate", "bit_error_rate", "duplication_rate")
+_SWITCHES = ("up", "keeps_order")
+NONE = "none"
+"""In a cell of any column: removes the value."""
+_HEADER = re.compile(rf"(?P<way>{'|'.join(_WAYS)})\.(?P<rest>[A-Za-z_]+)")
+
+
+@dataclass(frozen=True)
+class TraceStep:
+    """One row: the step as written, and its line in the file."""
+
+    line: int
+    step: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Column:
+    header: str
+    way: str
+    field: str
+    read: Callable[[str], Any]
+
+
+def parse_trace(text: str, file: str) -> list[TraceStep]:
+    """Return the rows of a trace in their order.
+
+    `file` is its name in messages. Raises Invalid with file, line and column.
+    """
+    rows = csv.reader(text.removeprefix("\ufeff").splitlines(), skipinitialspace=True)
+    columns: list[_Column] = []
+    steps: list[TraceStep] = []
+    before_ns = -1
+    for row in rows:
+        if not any(cell.strip() for cell in row) or row[0].lstrip().startswith("#"):
+            continue
+        where = Place(file, rows.line_num)
+        if not columns:
+            columns = _header(row, where)
+            continue
+        if len(row) != len(columns) + 1:
+            raise Invalid(Mistake(f"got {len(row)} cells", f"{len(columns) + 1}, as in the header", where=where))
+        at_ns = _time_ns(row[0], where)
+        if at_ns <= before_ns:
+            expected = f"more than in the row before, {format_delay(before_ns)}"
+            raise Invalid(Mistake(f"got {row[0].strip()}", expected, where=_in_column("t", where)))
+        before_ns = at_ns
+        steps.append(TraceStep(rows.line_num, {"at": format_delay(at_ns)} | _changes(columns, row[1:], where)))
+    if not steps:
+        expected = "a header such as t,forward.delay_ms and a row for each step"
+        raise Invalid(Mistake("got no rows", expected, where=Place(file)))
+    return steps
+
+
+def _header(row: list[str], where: Place) -> list[_Column]:
+    headers = [cell.strip() for cell in row]
+    if headers[0] != "t" or len(headers) == 1:
+        raise Invalid(Mistake(f"got the header {','.join(headers)!r:.80}", "t and then columns of links", where=where))
+    columns = [_column(header, where) for header in headers[1:]]
+    for number, column in enumerate(columns):
+        for other in columns[:number]:
+            if column.field == other.field and (column.way == other.way or "both" in (column.way, other.way)):
+                problem = f"got the columns {other.header} and {column.header}"
+                raise Invalid(Mistake(problem, f"one column for {column.field}", where=where))
+    return columns
+
+
+def _column(header: str, where: Place) -> _Column:
+    match = _HEADER.fullmatch(header)
+    way, rest = (match["way"], match["rest"]) if match else ("", "")
+    if rest in _SHARES:
+        return _Column(header, way, rest, _number)
+    if rest in _SWITCHES:
+        return _Column(header, way, rest, _switch)
+    if rest == "jitter_table":
+        return _Column(header, way, "jitter", _table)
+    field, _, unit = rest.partition("_")
+    if unit in _UNITS.get(field, {}):
+        written = _UNITS[field][unit]
+        return _Column(header, way, field, _jitter(written) if field == "jitter" else _quantity(written))
+    fields = [*(f"{name}_{'|'.join(units)}" for name, units in _UNITS.items()), "jitter_table", *_SHARES, *_SWITCHES]
+    expected = f"{'|'.join(_WAYS)}, a dot and one of {', '.join(fields)}"
+    raise Invalid(Mistake(f"got the column {header!r:.60}", expected, where=where))
+
+
+def _changes(columns: list[_Column], cells: list[str], where: Place) -> dict[str, dict[str, Any]]:
+    changes: dict[str, dict[str, Any]] = {}
+    for column, cell in zip(columns, map(str.strip, cells), strict=True):
+        if cell:
+            try:
+                changes.setdefault(column.way, {})[column.field] = NONE if cell == NONE else column.read(cell)
+            except Invalid as error:
+                place = _in_column(column.header, where)
+                raise Invalid(*(replace(each, problem=got(cell), where=place) for each in error.mistakes)) from None
+    return changes
+
+
+def _time_ns(cell: str, where: Place) -> int:
+    try:
+        at_ns = _decimal(cell) * 10**9
+        if at_ns == at_ns.to_integral_value():
+            return int(at_ns)
+    except Invalid:
+        pass
+    expected = "seconds, at least 0, to the nanosecond at most"
+    raise Invalid(Mistake(got(cell), expected, where=_in_column("t", where)))
+
+
+def _in_column(header: str, where: Place) -> Place:
+    return replace(where, key=(f"column {header}",))
+
+
+def _decimal(cell: str) -> Decimal:
+    try:
+        number = Decimal(cell.strip())
+    except InvalidOperation:
+        raise unexpected("a number") from None
+    if not number.is_finite() or number < 0 or abs(number.adjusted()) > 30:
+        raise unexpected("a number of at least 0")
+    return number
+
+
+def _number(cell: str) -> float:
+    return float(_decimal(cell))
+
+
+def _switch(cell: str) -> bool:
+    if cell not in ("0", "1"):
+        raise unexpected("0 or 1")
+    return cell == "1"
+
+
+def _quantity(unit: str) -> Callable[[str], str]:
+    return lambda cell: cell if cell == "unlimited" and unit in _RATES.values() else f"{_decimal(cell):f} {unit}"
+
+
+def _jitter(unit: str) -> Callable[[str], Any]:
+    """Its amount; 0 is no jitter."""
+
+    def read(cell: str) -> Any:
+        return {"amount": f"{number:f} {unit}"} if (number := _decimal(cell)) else NONE
+
+    return read
+
+
+def _table(cell: str) -> dict[str, list[float]]:
+    """The values of the jitter's table; its amount is that of the link."""
+    return {"table": [float(_decimal(part)) for part in cell.split()]}

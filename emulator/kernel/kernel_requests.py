@@ -1,0 +1,145 @@
+"""Requests to the kernel for our stages, one at a time: netems, filters, intermediate devices.
+
+In which order, and what of it is already there, is `direction`'s; whose interfaces these are, `ports`'.
+"""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from emulator.faults import ChannelRefused
+from emulator.kernel.bpf.loading import BpfError
+from emulator.kernel.netem import Netem
+from emulator.kernel.netem_messages import options
+from emulator.kernel.ports import IFB_PREFIX, Port
+from emulator.kernel.rtnetlink import IPRoute, NetlinkError
+from emulator.kernel.survey import HANDLE, INGRESS_FILTERS, OUR_FILTER, KernelState, filter_handles
+
+ROOT = 0xFFFF_FFFF
+PROGRAM, REDIRECT = 1, 2
+"""Priorities of filters: what comes first, comes first."""
+_NO_AUTOMATIC_ADDRESS = 1  # IN6_ADDR_GEN_MODE_NONE
+
+
+def clear(netlink: IPRoute, state: KernelState, port: Port) -> None:
+    """Remove what any emulator put at a port. All packets in flight are lost.
+
+    The redirection goes before the device that it leads to, so that no packet is led to nowhere.
+    """
+    for qdisc in state.qdiscs_of(port.index):
+        if qdisc["handle"] == HANDLE:
+            netlink.tc("del", index=port.index, parent=ROOT, handle=HANDLE)
+    if port.index in state.our_clsacts:
+        netlink.tc("del", "clsact", index=port.index)
+    if port.ifb_name in state.links:
+        netlink.link("del", index=state.links[port.ifb_name]["index"])
+
+
+def clear_orphans(netlink: IPRoute, state: KernelState) -> None:
+    """Take away our devices behind ports that are no more."""
+    there = {f"{IFB_PREFIX}{link['index']}" for link in state.links.values()}
+    for name, link in state.links.items():
+        if name.startswith(IFB_PREFIX) and name not in there:
+            netlink.link("del", index=link["index"])
+
+
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Turn the kernel's refusal into ours."""
+    try:
+        yield
+    except NetlinkError as error:
+        raise ChannelRefused(f"{what}: {refusal_text(error)}") from error
+    except (BpfError, OSError) as error:
+        raise ChannelRefused(f"{what}: {error}") from error
+
+
+def refusal_text(error: NetlinkError) -> str:
+    """Return the kernel's reason, and the next step where it is known."""
+    step = "load its module, or use a kernel that has it"
+    steps = {
+        errno.EPERM: "run the emulator as root or with CAP_NET_ADMIN",
+        errno.ENOENT: f"this kernel does not have the queueing discipline or classifier: {step}",
+        errno.EOPNOTSUPP: f"this kernel does not have the device or action: {step}",
+    }
+    code, text = error.args
+    return f"the kernel says: {text}" + (f"; {steps[code]}" if code in steps else "")
+
+
+def add_redirect(netlink: IPRoute, entrance: int, device: int) -> None:
+    """Lead all that comes in at an interface with a clsact qdisc to the way out of a device."""
+    netlink.tc(
+        "add-filter",
+        "matchall",
+        index=entrance,
+        parent=INGRESS_FILTERS,
+        handle=OUR_FILTER,
+        prio=REDIRECT,
+        action={"kind": "mirred", "direction": "egress", "action": "redirect", "ifindex": device},
+    )
+
+
+def add_program(netlink: IPRoute, index: int, parent: int, program: int, name: str) -> None:
+    """Let all frames of an interface with a clsact qdisc pass an eBPF program first, which decides by itself."""
+    netlink.tc(
+        "add-filter",
+        "bpf",
+        index=index,
+        parent=parent,
+        handle=OUR_FILTER,
+        prio=PROGRAM,
+        fd=program,
+        name=name,
+        direct_action=True,
+    )
+
+
+@contextmanager
+def clsact(netlink: IPRoute, index: int) -> Iterator[None]:
+    """Make a clsact for a filter that is added within, so that it is recognised as ours."""
+    try:
+        netlink.tc("add", "clsact", index=index)
+    except NetlinkError as error:
+        if error.code != errno.EEXIST:
+            raise
+    try:
+        yield
+    except BaseException:
+        remove_empty_clsact(netlink, index)
+        raise
+
+
+def remove_empty_clsact(netlink: IPRoute, index: int) -> None:
+    """Take away a clsact that has no filter any more."""
+    if not filter_handles(netlink, index):
+        netlink.tc("del", "clsact", index=index)
+
+
+def silence(netlink: IPRoute, index: int) -> None:
+    """Keep a device of ours from sending IPv6 discovery of its own, which would go through the channel too."""
+    no_address = {"attrs": [["IFLA_INET6_ADDR_GEN_MODE", _NO_AUTOMATIC_ADDRESS]]}
+    try:
+        netlink.link("set", index=index, IFLA_AF_SPEC={"attrs": [["AF_INET6", no_address]]})
+    except NetlinkError as error:
+        if error.code != errno.EAFNOSUPPORT:  # a kernel without IPv6 is silent as it is
+            raise
+
+
+def add_netem(netlink: IPRoute, index: int, netem: Netem) -> None:
+    """Make a netem an interface's root."""
+    netlink.tc("add", "netem", index=index, parent=ROOT, handle=HANDLE, options=options(netem))
+
+
+def change_netem(netlink: IPRoute, index: int, netem: Netem) -> None:
+    """Give the netem at an interface's root all of its attributes again."""
+    netlink.tc("change", "netem", index=index, parent=ROOT, handle=HANDLE, options=options(netem))
+
+
+def redirects(netlink: IPRoute, entrance: Port, device: int) -> bool:
+    """Return whether what comes in at a port is led to a device."""
+    for message in netlink.get_filters(index=entrance.index, parent=INGRESS_FILTERS):
+        matched = message.get_attr("TCA_OPTIONS") if message.get_attr("TCA_KIND") == "matchall" else None
+        action = matched and matched.get_nested("TCA_MATCHALL_ACT", "TCA_ACT_PRIO_1", "TCA_ACT_OPTIONS")
+        if action and action.get_attr("TCA_MIRRED_PARMS")["ifindex"] == device:
+            return True
+    return False

@@ -1,0 +1,228 @@
+"""The stages that each direction of a channel needs in the kernel, and the link that actual stages carry out.
+
+A direction has at most four stages. Where packets come in, the *gate* (eBPF) turns away frames that are too long or
+find a queue full that is not counted in packets, and the *bottleneck* (netem) holds the rate limit and its queue.
+Where they go out, the *errors* (eBPF) hit bits, or what a pattern lists, and the *pipe* (netem) holds the delay, its
+jitter, and what netem can do to packets. In one netem, or one below the other, the queue limit would count the
+packets in flight too, and a long pipe would overflow its queue. So apart, what gate and bottleneck drop are queue
+drops, and what errors and pipe drop are losses of the link. A stage that is not needed is not there.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from emulator.channel.impairments import Coding, FourState, GilbertElliott, Jitter, Loss, Pattern
+from emulator.channel.link import LinkSpec
+from emulator.kernel import netem
+from emulator.kernel.admission import Admission
+from emulator.kernel.delay_tables import jitter_table, reordering_table
+from emulator.kernel.error_process import ErrorProcess
+from emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds, LossThresholds, Netem
+
+MOST_PACKETS = 2**31 - 1
+"""A pipe never drops for want of room: a netem limit costs nothing until it is used, and no machine holds so many."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of one direction; None if there is none."""
+
+    gate: Admission | None = None
+    bottleneck: Netem | None = None
+    errors: ErrorProcess | None = None
+    pipe: Netem | None = None
+
+    @property
+    def named(self) -> dict[str, Admission | Netem | ErrorProcess | None]:
+        """The stages by name, in the order in which a packet meets them."""
+        return {"gate": self.gate, "bottleneck": self.bottleneck, "errors": self.errors, "pipe": self.pipe}
+
+
+def stages_of(link: LinkSpec, rtt_ns: int = 0, drawn_seed: int = 0) -> Stages:
+    """Return what the kernel is to be given for a link. netem has the rate in whole bytes a second.
+
+    A queue in bandwidth-delay products needs the round trip of light; bit errors of a link without a seed take
+    the `drawn_seed`.
+    """
+    return Stages(_gate(link, rtt_ns), _bottleneck(link), _errors(link, drawn_seed), _pipe(link))
+
+
+def retaining_netems(target: Stages, present: Stages, keeps_order: bool) -> Stages:
+    """Return `target` with a netem that does nothing where one is present and none is needed.
+
+    Removing a netem drops the packets in flight in it; one that does nothing lets them arrive.
+    """
+    return replace(
+        target,
+        bottleneck=target.bottleneck or (_neutral(True) if present.bottleneck else None),
+        pipe=target.pipe or (_neutral(keeps_order) if present.pipe else None),
+    )
+
+
+def _neutral(keeps_order: bool) -> Netem:
+    """A netem that lets packets pass as they come."""
+    return Netem(MOST_PACKETS, rate_bytes_per_s=netem.NO_RATE_BYTES_PER_S if keeps_order else 0)
+
+
+def link_of(actual: Stages, specified: LinkSpec) -> LinkSpec:
+    """Return the link that the kernel's actual stages carry out.
+
+    Values that the kernel cannot show (a jitter's table, the unit of a queue) and fields without effect are those of
+    `specified`; a seed that the kernel chose is missing.
+    """
+    return specified.model_copy(
+        update=_queue_of(actual) | _errors_of(actual.errors) | _pipe_of(actual.pipe or _neutral(True), specified)
+    )
+
+
+def _queue_of(actual: Stages) -> dict[str, Any]:
+    bottleneck, gate = actual.bottleneck, actual.gate
+    fields: dict[str, Any] = {"mtu_bytes": gate.mtu_bytes if gate else None, "rate_bps": None}
+    if gate is None or gate.queue_ns is None:
+        fields |= dict.fromkeys(("queue_bytes", "queue_ns", "queue_bdp"))
+    if bottleneck is not None and bottleneck.rate_bytes_per_s != netem.NO_RATE_BYTES_PER_S:
+        fields |= {"rate_bps": bottleneck.rate_bytes_per_s * 8.0, "overhead_bytes": bottleneck.overhead_bytes}
+        if bottleneck.limit_packets != MOST_PACKETS:
+            fields["queue_packets"] = bottleneck.limit_packets
+    return fields
+
+
+def _errors_of(errors: ErrorProcess | None) -> dict[str, Any]:
+    if errors is None:
+        return {"bit_error_rate": 0.0, "pattern": None, "coding": None}
+    if errors.unit == "block":
+        coding = Coding(frame_bytes=errors.block_bytes, frame_error_rate=errors.rate)
+        return {"bit_error_rate": 0.0, "pattern": None, "coding": coding}
+    if errors.rate:
+        return {"bit_error_rate": errors.rate, "pattern": None, "coding": None, "error_effect": errors.effect}
+    pattern = Pattern(bits=errors.positions) if errors.unit == "bit" else Pattern(packets=errors.positions)
+    return {"bit_error_rate": 0.0, "pattern": pattern, "coding": None, "error_effect": errors.effect}
+
+
+def _pipe_of(pipe: Netem, specified: LinkSpec) -> dict[str, Any]:
+    spread_ns, _ = _spread(specified)
+    cut = pipe.loss_threshold == netem.ALWAYS and not specified.up
+    lost = 0.0 if cut else netem.probability_of(pipe.loss_threshold)
+    return {
+        "delay_ns": pipe.delay_ns,
+        "jitter": specified.jitter if pipe.jitter_ns == spread_ns else _jitter_of(pipe),
+        "reordering": specified.reordering if pipe.jitter_ns == spread_ns else None,
+        "packet_error_rate": specified.packet_error_rate
+        if cut
+        else netem.probability_of(pipe.corrupt_threshold) or lost,
+        "loss": specified.loss if cut or pipe.loss_model == _model(specified) else _loss_of(pipe.loss_model),
+        "duplication_rate": specified.duplication_rate if cut else netem.probability_of(pipe.duplicate_threshold),
+        "up": specified.up or not (cut or specified.while_down == "hold"),
+        "seed": specified.seed if not specified.netem_draws or pipe.seed in (None, specified.seed) else None,
+    }
+
+
+def _jitter_of(pipe: Netem) -> Jitter | None:
+    return Jitter(amount_ns=pipe.jitter_ns) if pipe.jitter_ns else None
+
+
+def _loss_of(model: LossThresholds | None) -> Loss | None:
+    if isinstance(model, GilbertElliottThresholds):
+        share = model.to_bad / max(model.to_bad + model.to_good, 1)
+        return GilbertElliott(mean_rate=share, burst_packets=2**32 / model.to_good)
+    if model is None:
+        return None
+    return FourState(**{name: getattr(model, name) / 2**32 for name in ("p13", "p31", "p32", "p23", "p14")})
+
+
+def _model(link: LinkSpec) -> LossThresholds | None:
+    return None if link.loss is None else _thresholds(link.loss)
+
+
+def differences(target: Stages, actual: Stages) -> list[str]:
+    """Return where the stages read back differ from those sent, in words."""
+    return [
+        f"{name} {difference}"
+        for name, stage in target.named.items()
+        for difference in _stage_differences(stage, actual.named[name])
+    ]
+
+
+def _stage_differences(target: object, actual: object) -> list[str]:
+    if isinstance(target, Netem) and isinstance(actual, Netem):
+        return netem.differences(target, actual)
+    return [] if target == actual else [f"expected {target or 'none'}, got {actual or 'none'}"]
+
+
+def _gate(link: LinkSpec, rtt_ns: int) -> Admission | None:
+    queue_ns = _queue_ns(link, rtt_ns)
+    if link.mtu_bytes is None and queue_ns is None:
+        return None
+    rate = round(link.rate_bps / 8) if link.rate_bps is not None else 0
+    return Admission(link.mtu_bytes, queue_ns, rate, link.overhead_bytes)
+
+
+def _queue_ns(link: LinkSpec, rtt_ns: int) -> int | None:
+    """The time that the queue takes to empty, where it is not counted in packets."""
+    if link.queue_bytes is not None and link.rate_bps is not None:
+        return round(link.queue_bytes * 8e9 / link.rate_bps)
+    if link.queue_bdp is not None:
+        return round(link.queue_bdp * rtt_ns)
+    return link.queue_ns
+
+
+def _bottleneck(link: LinkSpec) -> Netem | None:
+    holds = not link.up and link.while_down == "hold"
+    if link.rate_bps is None and not holds:
+        return None
+    counted = link.queue_bytes is None and link.queue_ns is None and link.queue_bdp is None
+    return Netem(
+        limit_packets=link.queue_packets if counted else MOST_PACKETS,
+        rate_bytes_per_s=round(link.rate_bps / 8) if link.rate_bps is not None else netem.NO_RATE_BYTES_PER_S,
+        overhead_bytes=link.overhead_bytes if link.rate_bps is not None else 0,
+    )
+
+
+def _errors(link: LinkSpec, drawn_seed: int) -> ErrorProcess | None:
+    seed = link.seed if link.seed is not None else drawn_seed
+    if link.coding is not None:
+        rate, block_bytes = link.coding.frame_error_rate, link.coding.frame_bytes
+        return ErrorProcess("block", "drop", rate=rate, seed=seed, block_bytes=block_bytes)
+    if link.bit_error_rate:
+        return ErrorProcess("bit", link.error_effect, rate=link.bit_error_rate, seed=seed)
+    if link.pattern is None:
+        return None
+    if link.pattern.bits:
+        return ErrorProcess("bit", link.error_effect, positions=link.pattern.bits, seed=seed)
+    return ErrorProcess("packet", link.error_effect, positions=link.pattern.packets, seed=seed)
+
+
+def _pipe(link: LinkSpec) -> Netem | None:
+    """During an outage that drops, netem loses all, and makes no duplicates that it would not."""
+    cut = not link.up and link.while_down == "drop"
+    corrupt, lost = (0.0, link.packet_error_rate) if link.error_effect == "drop" else (link.packet_error_rate, 0.0)
+    spread_ns, table = _spread(link)
+    pipe = Netem(
+        limit_packets=MOST_PACKETS,
+        delay_ns=link.delay_ns,
+        jitter_ns=spread_ns,
+        delay_table=table,
+        rate_bytes_per_s=netem.NO_RATE_BYTES_PER_S if link.keeps_order else 0,
+        corrupt_threshold=netem.threshold_of(corrupt),
+        loss_threshold=netem.ALWAYS if cut else netem.threshold_of(lost),
+        loss_model=None if cut else _model(link),
+        duplicate_threshold=0 if cut else netem.threshold_of(link.duplication_rate),
+        seed=link.seed if link.netem_draws else None,
+    )
+    return None if pipe == replace(_neutral(link.keeps_order), seed=pipe.seed) else pipe
+
+
+def _spread(link: LinkSpec) -> tuple[int, tuple[int, ...]]:
+    if link.jitter is not None:
+        return link.jitter.amount_ns, jitter_table(link.jitter)
+    if link.reordering is not None:
+        return link.reordering.by_ns, reordering_table(link.reordering)
+    return 0, ()
+
+
+def _thresholds(loss: Loss) -> LossThresholds:
+    if isinstance(loss, GilbertElliott):
+        return GilbertElliottThresholds(netem.transition_of(loss.to_bad), netem.transition_of(loss.to_good))
+    return FourStateThresholds(
+        *(netem.transition_of(getattr(loss, name)) for name in ("p13", "p31", "p32", "p14", "p23"))
+    )

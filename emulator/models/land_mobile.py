@@ -1,0 +1,113 @@
+"""The signal of a satellite at a land-mobile terminal over time: a Markov chain of three states of shadowing, in each
+of which the amplitude has the distribution of Loo.
+
+Model and values: F. Perez-Fontan et al., "Statistical modeling of the LMS channel", IEEE Trans. Vehicular Technology
+50(6), 2001: S band, intermediate tree shadow (ITS), elevation 40 degrees. The direct signal is lognormal, and
+correlated over a distance; the multipath signal is complex Gaussian, with the Doppler spread of the terminal's speed.
+Lengths in metres are of the order that the paper has for this environment. The values have not been checked against its
+tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, pi, sqrt
+
+import numpy
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+from scipy.special import j0
+
+Values = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True)
+class Loo:
+    """The distribution in one state, relative to the unshadowed signal."""
+
+    mean_db: float
+    deviation_db: float
+    """Of the direct signal."""
+    multipath_db: float
+    """Mean power of the multipath signal."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """States from unshadowed to deeply shadowed, and how one follows upon another."""
+
+    states: tuple[Loo, ...]
+    shares: tuple[float, ...]
+    """Of the distance in each state, in the long run."""
+    transitions: tuple[tuple[float, ...], ...]
+    """From each state (row) to each, at the end of each frame."""
+    frame_m: float
+    correlation_m: float
+
+
+INTERMEDIATE_TREE_SHADOW = Environment(
+    states=(Loo(-0.4, 1.5, -13.2), Loo(-8.2, 3.9, -12.7), Loo(-17.0, 3.14, -10.0)),
+    shares=(0.3929, 0.3571, 0.2500),
+    transitions=((0.7193, 0.1865, 0.0942), (0.1848, 0.7269, 0.0883), (0.1771, 0.0971, 0.7258)),
+    frame_m=4.0,
+    correlation_m=1.5,
+)
+FREQUENCY_HZ = 2.2e9
+LIGHT_M_PER_S = 299_792_458.0
+
+
+def snr_series_db(
+    mean_db: float,
+    count: int,
+    sample_s: float,
+    speed_m_per_s: float,
+    seed: int,
+    environment: Environment = INTERMEDIATE_TREE_SHADOW,
+) -> Values:
+    """The signal-to-noise ratio at `count` moments; the mean of its values in dB is `mean_db`."""
+    generator = numpy.random.default_rng(seed)
+    state = _states(environment, count, sample_s * speed_m_per_s, generator)
+    means, deviations, multipaths = (
+        numpy.array([getattr(each, name) for each in environment.states])
+        for name in ("mean_db", "deviation_db", "multipath_db")
+    )
+    direct_db = means[state] + deviations[state] * _shadowing(environment, count, sample_s * speed_m_per_s, generator)
+    scattered = _multipath(count, sample_s, speed_m_per_s, generator) * 10 ** (multipaths[state] / 20)
+    power_db = 20 * numpy.log10(numpy.abs(10 ** (direct_db / 20) + scattered))
+    return numpy.asarray(mean_db + power_db - power_db.mean())
+
+
+def _states(
+    environment: Environment, count: int, step_m: float, generator: numpy.random.Generator
+) -> NDArray[numpy.int64]:
+    """The state at each sample; a frame has the same one."""
+    frames = int(count * step_m / environment.frame_m) + 1
+    cumulative = numpy.cumsum(environment.transitions, axis=1)
+    draws = generator.random(frames)
+    states = [int(numpy.searchsorted(numpy.cumsum(environment.shares), draws[0]))]
+    for draw in draws[1:]:
+        states.append(min(int(numpy.searchsorted(cumulative[states[-1]], draw)), len(environment.states) - 1))
+    at_frame = (numpy.arange(count) * step_m / environment.frame_m).astype(numpy.int64)
+    return numpy.array(states, dtype=numpy.int64)[at_frame]
+
+
+def _shadowing(environment: Environment, count: int, step_m: float, generator: numpy.random.Generator) -> Values:
+    """Gaussian with variance 1, correlated exponentially over the distance."""
+    return _correlated(generator.standard_normal(count), exp(-step_m / environment.correlation_m))
+
+
+def _multipath(
+    count: int, sample_s: float, speed_m_per_s: float, generator: numpy.random.Generator
+) -> NDArray[numpy.complex128]:
+    """Complex Gaussian with power 1. Its correlation from one sample to the next is that of Clarke's spectrum."""
+    doppler_hz = speed_m_per_s * FREQUENCY_HZ / LIGHT_M_PER_S
+    correlation = max(float(j0(2 * pi * doppler_hz * sample_s)), 0.0)
+    real, imaginary = (_correlated(generator.standard_normal(count), correlation) for _ in range(2))
+    return numpy.asarray((real + 1j * imaginary) / sqrt(2))
+
+
+def _correlated(values: Values, correlation: float) -> Values:
+    """A first-order autoregressive process of variance 1, from independent values; it is stationary from the start."""
+    gain = sqrt(1 - correlation**2)
+    filtered, _ = lfilter([gain], [1, -correlation], values[1:], zi=[correlation * values[0]])
+    return numpy.concatenate((values[:1], filtered))

@@ -1,0 +1,199 @@
+"""The verdict on an implementation after its trial runs: one finding for each thing that was checked."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agents.contract.implementation import ROLES, Implementation
+from captures.frames.decoding import Kind
+from captures.session.session import Session
+from captures.summary.cache import load_summary
+from captures.summary.summary import CaptureSummary
+from emulator.channel.quantities import format_rate
+from orchestrator.artifacts.kept_files import KEPT_NAME
+from orchestrator.checks.stray_ports import advise, ephemeral_ports, stray_pairs
+from orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY
+from orchestrator.hosts.exit_status import BY_SIGNAL, SHELL_BASE, how_ended
+from orchestrator.results.record import NOT_DELIVERED, UNKNOWN, Outcome, RunRecord
+from orchestrator.results.recorded_runs import recorded_runs
+
+Level = Literal["ok", "note", "bad"]
+Load = Callable[[Path], CaptureSummary | None]
+"""Gives the summary of the captures in a run's directory; None if there is none."""
+LOG_LINES = 6
+KILLED = (BY_SIGNAL, SHELL_BASE + signal.SIGKILL)
+"""The exit status of a program that SIGKILL ended."""
+STRAY = {"UDP": Kind.UDP, "TCP": Kind.TCP, "fragment": Kind.FRAGMENT, "other IPv4": Kind.OTHER_IPV4}
+"""Background frames that an implementation may cause: its profile does not name their ports."""
+WITH_PORTS = (Kind.UDP, Kind.TCP)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check. One at level "bad" makes the implementation unfit for a sweep."""
+
+    subject: str
+    level: Level
+    text: str
+
+
+def findings(implementation: Implementation, results: Path, load: Load = load_summary) -> list[Finding]:
+    """The findings of the runs of `trial_plan.check_plan`."""
+    runs = {run.record.channel_name: (run.record, run.directory) for run in recorded_runs(results)}
+    result = [_version(next(iter(runs.values()))[0])]
+    for channel, subject in ((CLEAN, "clean, 25 ms"), (LOSSY, "PER 0.01, 250 ms")):
+        result.append(_delivery(implementation, subject, *runs[channel], load))
+    if all(runs[channel][0].outcome is Outcome.UNSUPPORTED for channel in (CLEAN, LOSSY)):
+        result.append(Finding("tried", "bad", "nothing could be tried"))
+    result.append(_honesty(runs[DEAD][0]))
+    records = [record for record, _ in runs.values()]
+    result += [*_limits(implementation), *_ends(implementation, records), _leftovers(records)]
+    if runs[CLEAN][0].outcome in (Outcome.COMPLETED, Outcome.TIMED_OUT):
+        result.append(_session(implementation, load, runs[CLEAN], runs[LOSSY]))
+    result += _pace(runs[CLEAN][0])
+    if implementation.not_repeatable:
+        result.append(Finding("repeats", "note", f"not on the exact clock: {implementation.not_repeatable}"))
+    return [*result, *_suspicions(records)]
+
+
+def is_fit(findings: list[Finding]) -> bool:
+    """Whether no finding is bad."""
+    return all(finding.level != "bad" for finding in findings)
+
+
+def explanation(implementation: Implementation, record: RunRecord) -> str | None:
+    """The known limit that explains why this run failed; None if there is none."""
+    if record.outcome not in NOT_DELIVERED:
+        return None
+    at = (record.file_size_bytes, record.delay_ns / 1e9, record.packet_error_rate)
+    return next((limit.why for limit in implementation.known_limits if limit.covers(*at)), None)
+
+
+def log_tail(directory: Path) -> Iterator[str]:
+    """The last lines of each side's output, errors and log files that its profile keeps."""
+    kept = sorted(path.relative_to(directory) for path in (directory / KEPT_NAME).rglob("*"))
+    for name in ("sender.out", "sender.err", "receiver.out", "receiver.err", *map(str, kept)):
+        path = directory / name
+        if path.is_file():
+            lines = path.read_bytes()[-20_000:].decode(errors="replace").splitlines()[-LOG_LINES:]
+            yield from (f"{name}: {line.rstrip()[:300]!r}" for line in lines if line.strip())
+
+
+def _version(record: RunRecord) -> Finding:
+    version = record.versions.get("implementation", UNKNOWN)
+    if not version.startswith(UNKNOWN):
+        return Finding("version", "ok", version)
+    return Finding("version", "note", version if ":" in version else f"{version}: give a version_command")
+
+
+def _delivery(implementation: Implementation, subject: str, record: RunRecord, directory: Path, load: Load) -> Finding:
+    if record.outcome is Outcome.COMPLETED:
+        return Finding(subject, "ok", f"completed{_numbers(load(directory))}")
+    if record.outcome is Outcome.UNSUPPORTED and record.sender.exit_status is None:
+        return Finding(subject, "note", record.reason)
+    why = explanation(implementation, record)
+    if why:
+        return Finding(subject, "note", f"{record.outcome}, a known limit: {why}; {record.reason}")
+    return Finding(subject, "bad", f"{record.outcome}: {record.reason}")
+
+
+def _numbers(summary: CaptureSummary | None) -> str:
+    if summary is None or summary.goodput_to_delivery_bps is None or summary.goodput_bps is None:
+        return ""
+    to_delivery, session = (f"{bps / 1e6:.3g} Mbit/s" for bps in (summary.goodput_to_delivery_bps, summary.goodput_bps))
+    return (
+        f", goodput {to_delivery} to delivery, {session} of the session, STR {summary.str_sent}, RTS {summary.rts_sent}"
+    )
+
+
+def _honesty(record: RunRecord) -> Finding:
+    subject = "nothing arrives"
+    if record.outcome is Outcome.COMPLETED:
+        return Finding(subject, "bad", "completed over a dead channel: the file arrived on another path")
+    if record.outcome in (Outcome.ABORTED, Outcome.UNSUPPORTED) or not record.sender.command:
+        return Finding(subject, "note", f"not tried: the sender was not launched; {record.outcome}: {record.reason}")
+    status = record.sender.exit_status
+    if status == 0 and not record.sender.stopped:
+        return Finding(subject, "note", "its sender still exited with status 0; owlt relies on the receiver's file")
+    ended = "had to be killed" if record.sender.stopped or status is None else how_ended(status)
+    return Finding(subject, "ok", f"{record.outcome}; its sender {ended}")
+
+
+def _ends(implementation: Implementation, records: list[RunRecord]) -> Iterator[Finding]:
+    """Programs that had to be killed or failed although the file was delivered."""
+    for role in ROLES:
+        sides = [getattr(record, role) for record in records if record.outcome is Outcome.COMPLETED]
+        stop = implementation.side(role).stop
+        was_killed = any(side.stopped and side.exit_status in KILLED for side in sides)
+        if was_killed and (stop.send is not None or stop.signal != "KILL"):
+            request = stop.signal if stop.send is None else repr(stop.send)
+            text = f"the {role} did not end within {stop.grace_s:g} s of {request} and was killed"
+            yield Finding("end", "note", text)
+        statuses = {side.exit_status for side in sides if not side.stopped and side.exit_status}
+        if statuses:
+            endings = ", or ".join(map(how_ended, sorted(statuses)))
+            yield Finding("end", "note", f"the {role} {endings} although the file was delivered")
+
+
+def _limits(implementation: Implementation) -> list[Finding]:
+    limits = ", ".join(f"{name} {value:g}" for name, value in implementation.limits if value is not None)
+    return [Finding("limits", "ok", f"beyond {limits} a run is unsupported, not launched")] if limits else []
+
+
+def _leftovers(records: list[RunRecord]) -> Finding:
+    left = [command for record in records for side in (record.sender, record.receiver) for command in side.left_running]
+    if not left:
+        return Finding("leftovers", "ok", "none")
+    commands = ", ".join(f"{command!r}" for command in Counter(left))
+    return Finding("leftovers", "note", f"still running after its command ended, then stopped: {commands}")
+
+
+def _session(implementation: Implementation, load: Load, *tried: tuple[RunRecord, Path]) -> Finding:
+    """Whether the packets of the first run are on the ports of its session; all runs serve to find other ports."""
+    subject, (record, directory) = "session", tried[0]
+    summary = load(directory)
+    if summary is None:
+        return Finding(subject, "note", "there are no captures of its packets")
+    stray = "; ".join(
+        _stray(implementation, Session.model_validate(record.session), summary, [path for _, path in tried])
+    )
+    if summary.str_sent == 0:
+        return Finding(subject, "bad", f"none of its packets is on the ports under session; others: {stray or 'none'}")
+    size = f"{summary.str_sent_bytes / summary.str_sent:.0f} bytes per frame from the sender"
+    if stray:
+        return Finding(subject, "bad", f"{size}; packets on ports that session does not name: {stray}")
+    others = "all ports belong to the session" if implementation.session.ports else "no packets on other ports"
+    return Finding(subject, "ok", f"{size}; {others}")
+
+
+def _stray(
+    implementation: Implementation, session: Session, summary: CaptureSummary, runs: list[Path]
+) -> Iterator[str]:
+    """The packets whose ports its profile does not name, by kind, each with what to write in the profile."""
+    for name, kind in STRAY.items():
+        count = summary.background_packets.get(name, 0)
+        by_run = [stray_pairs(path / "sender.pcap", session, kind) for path in runs] if kind in WITH_PORTS else []
+        advice = advise(name.lower(), by_run, ephemeral_ports(implementation))
+        if count and advice and by_run[0]:
+            (low, high), _ = by_run[0].most_common(1)[0]
+            yield f"{count} of {name}, most between ports {low} and {high}: {advice.text}"
+        elif count:
+            yield f"{count} of {name}"
+
+
+def _pace(record: RunRecord) -> list[Finding]:
+    rate_bps = record.sender.card_rate_bps
+    return (
+        []
+        if rate_bps is None
+        else [Finding("pace", "note", f"limited by the host's interface to {format_rate(rate_bps)}")]
+    )
+
+
+def _suspicions(records: list[RunRecord]) -> list[Finding]:
+    return [Finding("suspect", "bad", f"{record.run_id}: {reason}") for record in records for reason in record.suspect]

@@ -1,0 +1,241 @@
+"""The machines that a sweep can use: those that are connected to the scheduler and have accepted the sweep."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from distributed import CancelledError, Client, Future
+
+from agents.inputs.mistake import Mistake
+from orchestrator.allocation.repetitions import blocks_of_repetitions
+from orchestrator.cluster import calls
+from orchestrator.cluster.service import Opened
+from orchestrator.errors import OwltError
+from orchestrator.hosts.host import HostError
+from orchestrator.planning.plan import Batch, Plan
+from orchestrator.provenance.provenance import Provenance
+
+PERIOD_S = 1.0
+"""How often it looks for new and lost machines."""
+BUSY_S = 5.0
+"""After which time a machine that another `owlt run` used is asked again."""
+KEEP_S = 10.0
+WITHOUT_MACHINE_S = 600.0
+"""For how long a sweep waits without any machine, such as while all are restarted."""
+FIRST_MACHINE_S = 120.0
+"""Longer than the lease of an `owlt run` that was killed."""
+CLOSING_S = 60.0
+
+
+@dataclass(frozen=True)
+class Member:
+    """A machine that takes runs, with the numbers of its slots in this sweep."""
+
+    name: str
+    address: str
+    slots: range
+
+
+class Pool:
+    """The slots of all machines, as `orchestrator.allocation.places.Places`. Any thread may call it."""
+
+    def __init__(
+        self, client: Client, user: str, plan: Plan, provenance: Provenance, warn: Callable[[str], None]
+    ) -> None:
+        """`warn` gets a sentence about each machine that takes no runs, and each that was lost."""
+        self._client = client
+        self._user = user
+        self._plan = plan
+        self._texts = plan.model_dump_json(), provenance.model_dump_json()
+        self._warn = warn
+        self._lock = threading.Lock()
+        self._members: dict[str, Member] = {}
+        self._asked: dict[str, tuple[str, Future]] = {}
+        """Machines that have yet to answer: name and answer, by address."""
+        self._refusals: dict[str, str] = {}
+        """Machines that take no runs, by address."""
+        self._ask_again: dict[str, float] = {}
+        self._reasons: set[tuple[str, str]] = set()
+        """Machines and refusals that the user knows of."""
+        self._problems: set[str] = set()
+        """Problems that the user knows of."""
+        self._numbers = itertools.count()
+        self._with_machine_s = self._kept_s = time.monotonic()
+        self._is_closed = threading.Event()
+        self._watch = threading.Thread(target=self._watch_machines, daemon=True)
+        self._watch.start()
+
+    def machines(self) -> Mapping[int, str]:
+        """The name of the machine of each slot."""
+        with self._lock:
+            return {slot: member.name for member in self._members.values() for slot in member.slots}
+
+    def blocks(self, batches: Sequence[Batch]) -> list[list[Batch]]:
+        """Repetitions; each stays on one machine."""
+        used = [batch.index for batch in (*self._plan.batches, *self._plan.certifications)]
+        return blocks_of_repetitions(batches, self._plan.sweep.clock, max(used) + 1)
+
+    def stalled_s(self, slot: int) -> Callable[[], float | None]:
+        """Measured on the slot's machine; None if it is lost."""
+
+        def measure() -> float | None:
+            member = self.member(slot)
+            try:
+                return None if member is None else self.call(member, calls.stalled_s)
+            except HostError:
+                return None
+
+        return measure
+
+    def require_machine(self) -> None:
+        """Raise OwltError if no machine has taken runs for WITHOUT_MACHINE_S."""
+        if time.monotonic() - self._with_machine_s > WITHOUT_MACHINE_S:
+            raise self._nobody(f"no machine has taken runs for {WITHOUT_MACHINE_S / 60:.0f} min")
+
+    def wait_for_machine(self) -> None:
+        """Wait for the first machine. Raises OwltError after FIRST_MACHINE_S, or if all have refused."""
+        began_s = time.monotonic()
+        while not self._members:
+            late_s = time.monotonic() - began_s
+            with self._lock:
+                has_refused_only = bool(self._refusals) and not (self._asked or self._ask_again)
+            if late_s > FIRST_MACHINE_S or (has_refused_only and late_s > 2 * PERIOD_S):
+                raise self._nobody("no machine takes runs")
+            time.sleep(PERIOD_S / 5)
+
+    def member(self, slot: int) -> Member | None:
+        """The machine of a slot; None if it is lost."""
+        with self._lock:
+            return next((member for member in self._members.values() if slot in member.slots), None)
+
+    def call(self, member: Member, function: Callable[..., Any], *arguments: object) -> Any:
+        """Call a function on a machine. Raises HostError if that fails; the machine is then asked anew."""
+        try:
+            future = self._submitted(member.address, function, arguments)
+            while not future.done():
+                if self._members.get(member.address) is not member:
+                    future.release()
+                    raise HostError(f"the machine {member.name} was lost")
+                _settled(future, PERIOD_S)
+            return future.result()
+        except HostError:
+            raise
+        except Exception as problem:  # Dask passes on any exception of the machine, and has many of its own
+            self._forget(member, str(problem) or type(problem).__name__)
+            raise HostError(f"the machine {member.name} was lost: {problem or type(problem).__name__}") from problem
+
+    def close(self) -> None:
+        """End the sweep on all machines."""
+        self._is_closed.set()
+        self._watch.join()
+        ends = [self._submitted(address, calls.close_sweep, (self._user,)) for address in list(self._members)]
+        for end in ends:
+            _settled(end, CLOSING_S)
+
+    def _submitted(self, address: str, function: Callable[..., Any], arguments: Sequence[object]) -> Future:
+        return self._client.submit(function, *arguments, workers=[address], allow_other_workers=False, pure=False)
+
+    def _watch_machines(self) -> None:
+        """Look for machines until the pool is closed. A problem is reported and does not end it: without it no machine
+        would be found, and the leases of all would end."""
+        while not self._is_closed.wait(PERIOD_S / 5 if self._asked else PERIOD_S):
+            try:
+                self._look_once()
+            except Exception as problem:  # of Dask, which has many of its own, or of a console that is gone
+                self._warn_once(f"looking for machines failed ({type(problem).__name__}: {problem}); it is tried again")
+
+    def _look_once(self) -> None:
+        try:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        except Exception:  # the scheduler does not answer: calls to machines fail, too
+            workers = {}
+        self._take_workers({address: str(worker["name"]) for address, worker in workers.items()})
+        self._take_answers()
+        if self._members:
+            self._with_machine_s = time.monotonic()
+        if time.monotonic() - self._kept_s > KEEP_S:
+            self._kept_s = time.monotonic()
+            for address in list(self._members):
+                self._submitted(address, calls.keep_sweep, (self._user,)).add_done_callback(_ignore)
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._problems:
+            self._problems.add(text)
+            with suppress(Exception):  # such as a console that is gone: the sweep goes on
+                self._warn(text)
+
+    def _take_workers(self, names: Mapping[str, str]) -> None:
+        """Forget machines that are gone, and ask new ones."""
+        for address, member in list(self._members.items()):
+            if address not in names:
+                self._forget(member, "it is no longer connected to the scheduler")
+        with self._lock:
+            for known in (self._refusals, self._ask_again):
+                for address in set(known) - set(names):
+                    del known[address]
+        now_s = time.monotonic()
+        for address, name in names.items():
+            is_known = address in self._members or address in self._asked or address in self._refusals
+            if not is_known and self._ask_again.get(address, 0.0) <= now_s:
+                self._asked[address] = name, self._submitted(address, calls.open_sweep, (self._user, *self._texts))
+                self._ask_again.pop(address, None)
+
+    def _take_answers(self) -> None:
+        for address, (name, answer) in list(self._asked.items()):
+            if answer.done():
+                del self._asked[address]
+                self._take_answer(address, name, _opened(answer))
+
+    def _take_answer(self, address: str, name: str, opened: Opened) -> None:
+        if opened.slots:
+            first = next(self._numbers)
+            for _ in range(opened.slots - 1):
+                next(self._numbers)
+            with self._lock:
+                self._members[address] = Member(name, address, range(first, first + opened.slots))
+            return
+        if (name, opened.refusal) not in self._reasons:
+            self._reasons.add((name, opened.refusal))
+            self._warn(f"the machine {name} takes no runs: {opened.refusal}")
+        if opened.is_busy:
+            self._ask_again[address] = time.monotonic() + BUSY_S
+        else:
+            self._refusals[address] = f"{name}: {opened.refusal}"
+
+    def _forget(self, member: Member, reason: str) -> None:
+        with self._lock:
+            if self._members.get(member.address) is not member:
+                return
+            del self._members[member.address]
+        if not self._is_closed.is_set():
+            self._warn(f"the machine {member.name} was lost: {reason}")
+
+    def _nobody(self, problem: str) -> OwltError:
+        refused = f" ({'; '.join(self._refusals.values())})" if self._refusals else ""
+        fix = "start 'owlt worker' on each machine, from the same commit; see docs/many-machines.md"
+        return OwltError(Mistake(f"{problem}{refused}", fix=fix))
+
+
+def _settled(future: Future, limit_s: float) -> None:
+    """Wait for the end of a call, but no longer than a time."""
+    with suppress(TimeoutError, CancelledError):
+        future.exception(timeout=limit_s)
+
+
+def _opened(answer: Future) -> Opened:
+    """A machine's answer; its exception is a refusal, such as that of a worker without owlt."""
+    try:
+        opened: Opened = answer.result()
+    except Exception as problem:
+        return Opened(refusal=f"it does not answer as 'owlt worker' does ({type(problem).__name__}: {problem})")
+    return opened
+
+
+def _ignore(_: Future) -> None:
+    """A lease that cannot be extended shows with the next call."""

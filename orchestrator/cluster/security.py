@@ -1,0 +1,89 @@
+"""Who may connect: TLS certificates for all machines, and the refusal of connections without them.
+
+Anyone who can connect to the scheduler can run any program on all machines, so a connection without authentication is
+only made on this machine, or if the user says so.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from distributed import Security
+
+from agents.inputs.mistake import Mistake, Place
+from orchestrator.errors import OwltError
+
+CA, CERTIFICATE, KEY = "ca.pem", "cert.pem", "key.pem"
+PLAIN_OPTION = "--without-authentication"
+
+
+def make_certificates(directory: Path) -> None:
+    """Write a key and a certificate for all roles, which is its own authority, valid for a year.
+
+    Raises OwltError if one of the files exists, or they cannot be written.
+    """
+    if existing := [name for name in (CA, CERTIFICATE, KEY) if (directory / name).exists()]:
+        problem, fix = f"has {existing[0]} already", "choose another directory, or remove the files"
+        raise OwltError(Mistake(problem, fix=fix, where=Place(str(directory))))
+    made = Security.temporary()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / KEY).touch(mode=0o600)
+        for name, text in ((KEY, made.tls_worker_key), (CERTIFICATE, made.tls_worker_cert), (CA, made.tls_ca_file)):
+            (directory / name).write_text(text)
+    except OSError as problem:
+        fix = "name a directory in which you can create files"
+        reason = f"cannot be written: {problem.strerror}"
+        raise OwltError(Mistake(reason, fix=fix, where=Place(str(directory)))) from problem
+
+
+def security_for(address: str, tls: Path | None, accepts_plain: bool) -> Security:
+    """The settings of a connection to a scheduler. Without `tls`, a directory of certificates, those of Dask's
+    configuration (distributed.comm.tls) count.
+
+    Raises OwltError if a connection would have no authentication, or files are missing.
+    """
+    scheme, host = _parts(address)
+    if scheme == "tcp":
+        if not (accepts_plain or _is_loopback(host)):
+            problem = f"{address} has no authentication: anyone who reaches it can run any program on all machines"
+            fix = f"use tls://, or accept that with {PLAIN_OPTION}"
+            raise OwltError(Mistake(problem, "tls://HOST:PORT", fix))
+        return Security()
+    if tls is None:
+        security = Security(require_encryption=True)
+        if not (security.tls_ca_file and security.tls_worker_cert and security.tls_client_cert):
+            problem = f"{address} needs certificates, and none are given"
+            fix = "name their directory with --tls; 'owlt worker --make-certificates DIRECTORY' makes them"
+            raise OwltError(Mistake(problem, fix=fix))
+        return security
+    for name in (CA, CERTIFICATE, KEY):
+        if not (tls / name).is_file():
+            fix = f"make certificates once with 'owlt worker --make-certificates {tls}', and copy them to all machines"
+            raise OwltError(Mistake(f"{name} is missing", fix=fix, where=Place(str(tls))))
+    certificate, key = str(tls / CERTIFICATE), str(tls / KEY)
+    return Security(
+        require_encryption=True,
+        tls_ca_file=str(tls / CA),
+        **{f"tls_{role}_cert": certificate for role in ("client", "worker", "scheduler")},
+        **{f"tls_{role}_key": key for role in ("client", "worker", "scheduler")},
+    )
+
+
+def _parts(address: str) -> tuple[str, str]:
+    try:
+        parts = urlsplit(address)
+        if parts.scheme in ("tls", "tcp") and parts.hostname and parts.port:
+            return parts.scheme, parts.hostname
+    except ValueError:
+        pass
+    raise OwltError(Mistake(f"got '{address}'", "the address of a Dask scheduler, such as tls://lab1:8786"))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,85 @@
+"""`owlt worker`: this machine offers its cores to a Dask scheduler, until it is interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable
+
+from distributed import Security, Worker
+
+from orchestrator.cluster.calls import ServicePlugin
+from orchestrator.cluster.service import Service
+from orchestrator.process_directory import process_directory
+
+PATIENCE_S = 10.0
+"""After which time it says that it waits for the scheduler."""
+AGAIN_S = 5.0
+"""After a scheduler was lost or did not answer."""
+MORE_THREADS = 2
+"""Beside two for each slot: to compare, to extend the lease, to end."""
+
+
+async def serve(
+    scheduler: str, security: Security, service: Service, slots: int, port: int, note: Callable[[str], None]
+) -> None:
+    """Serve until SIGINT or SIGTERM; connect again if the scheduler was lost."""
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        while not stopped.is_set():
+            await _serve_once(scheduler, security, service, slots, port, stopped, note)
+            if not stopped.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), AGAIN_S)
+    finally:
+        await asyncio.to_thread(service.shut_down)
+
+
+async def _serve_once(
+    scheduler: str,
+    security: Security,
+    service: Service,
+    slots: int,
+    port: int,
+    stopped: asyncio.Event,
+    note: Callable[[str], None],
+) -> None:
+    """Serve until the connection ends or the user ends it."""
+    with process_directory("worker") as directory:
+        worker = Worker(
+            scheduler,
+            name=service.name,
+            nthreads=2 * slots + MORE_THREADS,
+            security=security,
+            port=port,
+            memory_limit=0,
+            local_directory=str(directory),
+            plugins=(ServicePlugin(service),),
+        )
+        end = asyncio.create_task(stopped.wait())
+        start = asyncio.create_task(_started(worker))
+        done, _ = await asyncio.wait([end, start], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            note(f"waits for {scheduler}: there is no scheduler, or it has other certificates")
+            await asyncio.wait([end, start], return_when=asyncio.FIRST_COMPLETED)
+        if start.done() and not start.exception():
+            note(f"offers {slots} slots to {scheduler}")
+            finished = asyncio.create_task(worker.finished())
+            await asyncio.wait([end, finished], return_when=asyncio.FIRST_COMPLETED)
+            if not stopped.is_set():
+                note(f"lost the scheduler {scheduler}; connects again")
+        elif start.done():
+            reason = start.exception()
+            note(f"cannot connect to {scheduler}: {(reason and reason.__cause__) or reason}; tries again")
+        for task in (start, end):
+            task.cancel()
+        with contextlib.suppress(Exception):
+            await worker.close(nanny=False)
+
+
+async def _started(worker: Worker) -> None:
+    await worker

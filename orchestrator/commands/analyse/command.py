@@ -1,0 +1,177 @@
+"""The options of `owlt analyse`, and which of its three inputs the paths are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agents.inputs.mistake import Mistake, Place
+from orchestrator.commands.analyse.printing import Analysis, print_analysis
+from orchestrator.errors import OwltError
+from orchestrator.terminal.completion import complete_implementation
+from orchestrator.terminal.options import Json
+from orchestrator.terminal.output import Printer
+
+if TYPE_CHECKING:
+    from captures.session.session import Host
+    from orchestrator.commands.analyse.options import CaptureOptions
+
+HOSTS: tuple[Host, ...] = ("sender", "receiver")
+CLOCKS = ("one", "two")
+TABLES = ("csv", "parquet")
+EXPECTED = "a run's directory, such as results/demo/runs/RUN, two captures, or one capture with --at"
+FROM_PACKETS = "default: inferred from the packets"
+
+
+def analyse(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...", help="Directory of a run; or SENDER.pcap and RECEIVER.pcap; or one capture with --at."
+        ),
+    ],
+    implementation: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Implementation that generated the traffic; its profile supplies the ports and the dissector.",
+            autocompletion=complete_implementation,
+        ),
+    ] = "",
+    sender: Annotated[
+        str, typer.Option(metavar="ADDRESS", help=f"IP address of the sender; {FROM_PACKETS}.", show_default=False)
+    ] = "",
+    receiver: Annotated[
+        str, typer.Option(metavar="ADDRESS", help=f"IP address of the receiver; {FROM_PACKETS}.", show_default=False)
+    ] = "",
+    port: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PORT", help=f"Port of the session, such as udp/1113 or tcp/4556; repeat for more; {FROM_PACKETS}."
+        ),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help=f"Multicast group; repeat for more; {FROM_PACKETS}."),
+    ] = None,
+    file_size: Annotated[str, typer.Option(metavar="SIZE", help='Size of the file sent, such as "1 MB".')] = "",
+    delay: Annotated[str, typer.Option(metavar="TIME", help='One-way delay of the channel, such as "250 ms".')] = "",
+    rate: Annotated[
+        str, typer.Option(metavar="RATE", help='Rate of the channel in both directions, such as "10 Mbit/s".')
+    ] = "",
+    at: Annotated[str, typer.Option(metavar="|".join(HOSTS), help="Host at which a single capture was taken.")] = "",
+    clocks: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(CLOCKS), help="two: each host has its own clock; offset and drift are estimated."
+        ),
+    ] = "one",
+    tables: Annotated[
+        str, typer.Option(metavar="|".join(TABLES), help="Format of the packet, message and trace tables.")
+    ] = "csv",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Output directory; default: analysis/ in a run's directory, analysis-NAME/ beside captures.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Analyse the captures of one transfer and draw them.
+
+    The result: packet counts, ledger, delays, protocol messages, how the transfer ended. If owlt did not make the
+    captures, it infers hosts and ports from the packets and prints them; use options to override them. With one
+    capture, give --at.
+    """
+    from captures.files.pcap import NotACapture
+    from orchestrator.commands.analyse.options import CaptureOptions
+
+    _require_one_of("--at", at, ("", *HOSTS))
+    _require_one_of("--clocks", clocks, CLOCKS)
+    _require_one_of("--tables", tables, TABLES)
+    options = CaptureOptions(
+        implementation=implementation,
+        sender=sender,
+        receiver=receiver,
+        ports=port or (),
+        groups=group or (),
+        file_size=file_size,
+        delay=delay,
+        rate=rate,
+        two_clocks=clocks == "two",
+    )
+    try:
+        analysis = _analysis(paths, options, at, tables, out)
+    except NotACapture as problem:
+        raise OwltError(str(problem)) from problem
+    except OSError as problem:
+        raise OwltError(f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem)) from problem
+    print_analysis(Printer(as_json), analysis)
+
+
+def _require_one_of(option: str, value: str, expected: tuple[str, ...]) -> None:
+    if value not in expected:
+        raise OwltError(Mistake.of(option, f"got {value!r}", f"{' or '.join(filter(None, expected))}"))
+
+
+def _analysis(paths: list[Path], options: CaptureOptions, at: str, tables: str, out: Path | None) -> Analysis:
+    """Analyse the input that the paths are. Raises OwltError if they are none of the three."""
+    from orchestrator.commands.analyse.analysing import analyse_one, analyse_run, analyse_two, require_writable
+    from orchestrator.commands.analyse.options import CaptureOptions
+    from orchestrator.profiles.kinds import refuse_missing
+    from orchestrator.results.recorded_runs import is_recorded
+
+    require_writable(out)
+    for path in paths:
+        refuse_missing(path, "file or directory", EXPECTED)
+    first, *others = paths
+    if others:
+        _require_two_captures(paths, at)
+        return analyse_two(first, others[0], options, tables, out)
+    if is_recorded(first):
+        if at or options != CaptureOptions():
+            raise _mistake_at(first, "is a run of owlt, whose record has these values", fix="leave out the options")
+        return analyse_run(first, tables, out)
+    return analyse_one(first, options, _host_of_one_capture(first, options, at), tables, out)
+
+
+def _host_of_one_capture(path: Path, options: CaptureOptions, at: str) -> Host:
+    """The host where a single capture was taken. Raises OwltError if it is unknown, or the path is not a capture."""
+    if path.is_dir():
+        raise _mistake_at(
+            path,
+            "is a directory without a record.json",
+            "one of a run, such as results/demo/runs/RUN",
+            "for a whole results directory use: owlt report",
+        )
+    if options.two_clocks:
+        raise OwltError(Mistake.of("--clocks two", "one capture has one clock", fix="leave out --clocks"))
+    host = next((host for host in HOSTS if host == at), None)
+    if host is None:
+        fix = "name the host where it was taken: --at sender or --at receiver"
+        raise _mistake_at(path, "is one capture", fix=fix)
+    return host
+
+
+def _mistake_at(path: Path, problem: str, expected: str = "", fix: str = "") -> OwltError:
+    return OwltError(Mistake(problem, expected, fix, Place(str(path))))
+
+
+def _require_two_captures(paths: list[Path], at: str) -> None:
+    if any(path.is_dir() for path in paths):
+        raise OwltError(
+            Mistake(
+                f"got {len(paths)} paths with a directory among them",
+                "one run's directory or two captures",
+                "analyse each run separately; 'owlt report' compares the runs of a sweep",
+            )
+        )
+    if len(paths) != 2:
+        raise OwltError(Mistake(f"got {len(paths)} paths", EXPECTED))
+    if at:
+        raise OwltError(
+            Mistake.of(f"--at {at}", "got two captures, of which the first is the sender's", fix="leave out --at")
+        )

@@ -1,0 +1,113 @@
+"""The `owlt` command: all subcommands, the options before them, and how it ends.
+
+Modules of subcommands import what does the work inside their functions, so that `owlt --help` is fast.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from orchestrator.commands.analyse.command import analyse
+from orchestrator.commands.analyse.dissect import dissect
+from orchestrator.commands.channel.command import channel_app
+from orchestrator.commands.cluster.worker import worker
+from orchestrator.commands.dashboard import dashboard
+from orchestrator.commands.extend import extend
+from orchestrator.commands.implementations import implementations_app
+from orchestrator.commands.machine import doctor, emulator_app, kernel_app, rigs_app
+from orchestrator.commands.merge import merge
+from orchestrator.commands.reproduce import reproduce
+from orchestrator.commands.results.answer import answer
+from orchestrator.commands.results.compare import compare
+from orchestrator.commands.results.figure import figure
+from orchestrator.commands.results.replay import replay
+from orchestrator.commands.retry import retry
+from orchestrator.commands.rigs.command import rig_app
+from orchestrator.commands.rigs.up import raise_local_rig
+from orchestrator.commands.run import plan, report, run
+from orchestrator.commands.status import status
+from orchestrator.commands.sweeps import schema, sweeps_app
+from orchestrator.commands.third_party import third_party_app
+from orchestrator.errors import OwltError
+from orchestrator.terminal.output import verbosity
+from orchestrator.terminal.usage import Quiet, Verbose, add_command, new_app, set_verbosity
+
+USER_ERROR_STATUS = 2
+
+app = new_app("Compare implementations of reliable space-link protocols over emulated channels.")
+
+for name, function in (
+    ("run", run),
+    ("plan", plan),
+    ("retry", retry),
+    ("replay", replay),
+    ("extend", extend),
+    ("merge", merge),
+    ("worker", worker),
+    ("status", status),
+    ("report", report),
+    ("reproduce", reproduce),
+    ("answer", answer),
+    ("compare", compare),
+    ("figure", figure),
+    ("dashboard", dashboard),
+    ("analyse", analyse),
+    ("dissect", dissect),
+    ("doctor", doctor),
+    ("schema", schema),
+):
+    add_command(app, name)(function)
+add_command(rigs_app, "up")(raise_local_rig)
+for name, group in (
+    ("sweeps", sweeps_app),
+    ("implementations", implementations_app),
+    ("third-party", third_party_app),
+    ("channel", channel_app),
+    ("rigs", rigs_app),
+    ("rig", rig_app),
+    ("kernel", kernel_app),
+    ("emulator", emulator_app),
+):
+    app.add_typer(group, name=name)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        from orchestrator.own_version import own_version
+
+        print(f"owlt {own_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def before_every_command(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print version and commit of owlt, and exit."
+        ),
+    ] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Set what all commands share. The help page of `owlt` has the text of `app` instead."""
+    verbosity.quiet = verbosity.verbose = False
+    set_verbosity(quiet, verbose)
+
+
+def main() -> None:
+    """Run the command line. Exit status 2 for an error that the user can fix, whose text says how."""
+    try:
+        sys.exit(app(prog_name="owlt", standalone_mode=False))
+    except OwltError as problem:
+        if verbosity.verbose:
+            traceback.print_exc()
+        print(f"owlt: {problem}", file=sys.stderr)
+        sys.exit(USER_ERROR_STATUS)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)

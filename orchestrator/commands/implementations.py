@@ -1,0 +1,217 @@
+"""`owlt implementations`: list and show them, check whether one works, tabulate all of them."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestrator.terminal.completion import complete_implementation
+from orchestrator.terminal.options import Guests, Implementation, Json
+from orchestrator.terminal.output import Printer, verbosity
+from orchestrator.terminal.usage import add_command, new_app
+
+if TYPE_CHECKING:
+    from agents.contract import implementation as contract
+    from orchestrator.checks.implementations_table import Row
+    from orchestrator.planning.clock import Clock
+    from orchestrator.planning.plan import Plan
+
+implementations_app = new_app("List, show, check and tabulate implementations.")
+
+CHECKS = Path("results", "checks")
+TABLE = Path("results", "implementations-table")
+COLUMNS = (
+    "implementation",
+    "clock",
+    "channel",
+    "outcome",
+    "Mbit/s",
+    "STR",
+    "RTS",
+    "bytes per packet",
+    "hash",
+    "remark",
+)
+
+
+@add_command(implementations_app, "list")
+def list_implementations(as_json: Json = False) -> None:
+    """List the implementations and their missing prerequisites."""
+    from orchestrator.profiles.catalogue import find_implementation, implementation_files
+
+    printer = Printer(as_json)
+    listed: list[dict[str, Any]] = [
+        {
+            "name": each.name,
+            "protocol": each.protocol,
+            "title": each.title,
+            "clocks": list(each.clocks),
+            "path": path,
+            "missing": _missing(each),
+        }
+        for path in implementation_files()
+        for each in [find_implementation(str(path))]
+    ]
+    printer.json(listed)
+    printer.table(
+        ("name", "protocol", "title", "clocks", "missing"),
+        (
+            (each["name"], each["protocol"], each["title"], ", ".join(each["clocks"]), _missing_text(each["missing"]))
+            for each in listed
+        ),
+    )
+
+
+@add_command(implementations_app, "show")
+def show_implementation(name: Implementation, as_json: Json = False) -> None:
+    """Show the profile of one implementation, with defaults filled in."""
+    from orchestrator.profiles.catalogue import find_implementation
+
+    printer = Printer(as_json)
+    implementation = find_implementation(name)
+    keys = implementation.model_dump(mode="json") | {"missing": _missing(implementation)}
+    printer.json(keys)
+    printer.keys(keys)
+
+
+@add_command(implementations_app, "check")
+def check_implementation(name: Implementation, guests: Guests = None, as_json: Json = False) -> None:
+    """Try an implementation in the virtual rig and print a verdict.
+
+    It sends 1 MB over a clean, a lossy and a dead channel. The runs stay in results/checks/NAME.
+
+    Exit status: 0 if it is fit for a sweep, 1 if not; the output says why.
+    """
+    from orchestrator.checks.trial_plan import check_plan
+    from orchestrator.checks.verdict import findings, is_fit
+    from orchestrator.profiles.catalogue import find_implementation
+
+    printer = Printer(as_json)
+    implementation = find_implementation(name)
+    results = CHECKS / implementation.name
+    shutil.rmtree(results, ignore_errors=True)
+    summary = _perform(printer, check_plan(implementation), results, guests, _typed("check", [name], guests))
+    if summary:
+        printer.note(summary)
+        raise typer.Exit(130)
+    checked = findings(implementation, results)
+    fit = is_fit(checked)
+    printer.json({"implementation": implementation.name, "fit": fit, "findings": checked, "results": results})
+    printer.table(("checked", "", "result"), ((each.subject, each.level, each.text) for each in checked))
+    _print_log_tails(printer, results)
+    bad = ", ".join(each.subject for each in checked if each.level == "bad")
+    unfit = f'not fit for a sweep because of: {bad}; next: fix the profile (docs/implementations.md, "Mistakes")'
+    printer.text(f"{implementation.name}: {'fit for a sweep' if fit else unfit}")
+    raise typer.Exit(0 if fit else 1)
+
+
+@add_command(implementations_app, "table")
+def try_implementations(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...",
+            help="Names or paths of implementations; default: all that are installed.",
+            autocompletion=complete_implementation,
+        ),
+    ] = None,
+    results: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Results directory.")] = TABLE,
+    guests: Guests = None,
+    as_json: Json = False,
+) -> None:
+    """Try implementations over three channels and print a table.
+
+    The columns: outcome, goodput, packets from sender (STR) and receiver (RTS), size, hash of the received file.
+
+    Exit status: 1 if a run is suspect, or failed for a reason that its profile does not state; otherwise 0.
+    """
+    from orchestrator.checks.implementations_table import summary, table_rows, write_csv
+    from orchestrator.checks.trial_plan import table_plans
+    from orchestrator.profiles.catalogue import find_implementation, implementation_files
+
+    printer = Printer(as_json)
+    requested = [find_implementation(name) for name in names or map(str, implementation_files())]
+    missing = {each.name: needs[0]["fix"] for each in requested if (needs := _missing(each))}
+    plans = table_plans({each.name: each for each in requested if each.name not in missing})
+    elsewhere = [] if results == TABLE else ["--results", str(results)]
+    again = _typed("table", [*(names or []), *elsewhere], guests)
+    interrupted = any(_perform(printer, plan, results / clock, guests, again) for clock, plan in plans.items())
+    tried = [row for clock, plan in plans.items() for row in table_rows(plan, results / clock)]
+    _print_rows(printer, tried)
+    printer.note(f"table: {write_csv(tried, results)}")
+    for name, fix in missing.items():
+        printer.text(f"{name}: not installed: {fix}")
+    reports = _reports(printer, plans, results)
+    printer.text(summary(tried, missing, sum(len(plan.runs) for plan in plans.values())))
+    printer.json({"runs": [asdict(row) for row in tried], "missing": missing, "reports": reports})
+    if interrupted:
+        raise typer.Exit(130)
+    raise typer.Exit(1 if any(row.unexplained for row in tried) else 0)
+
+
+def _missing(implementation: contract.Implementation) -> list[dict[str, str]]:
+    """What an implementation needs that this machine does not have, each with its fix."""
+    from orchestrator.checks.doctor import missing_for
+
+    return [{"name": each.name, "detail": each.detail, "fix": each.fix} for each in missing_for(implementation)]
+
+
+def _missing_text(missing: Iterable[dict[str, str]]) -> str:
+    return "; ".join(f"{each['name']}: {each['fix']}" for each in missing) or "nothing"
+
+
+def _perform(printer: Printer, plan: Plan, results: Path, guests: int | None, again: str) -> str:
+    """Perform a plan. Returns the summary of an interrupted one, "" for one that came to its end."""
+    from orchestrator.sweeping.campaign import perform_plan
+    from orchestrator.terminal.progress import SweepProgress
+
+    with SweepProgress(printer.console, again) as observe:
+        performed = perform_plan(plan, results, guests, observe, again)
+    return performed.summary if performed.interrupted else ""
+
+
+def _print_log_tails(printer: Printer, results: Path) -> None:
+    """Print the ends of the logs of runs that did not complete; of all runs with -v."""
+    from orchestrator.checks.verdict import log_tail
+    from orchestrator.results.record import Outcome
+    from orchestrator.results.recorded_runs import recorded_runs
+
+    for run in recorded_runs(results):
+        if verbosity.verbose or run.record.outcome is not Outcome.COMPLETED:
+            lines = list(log_tail(run.directory))
+            printer.text("\n  ".join([f"{run.directory}:", *lines])) if lines else None
+
+
+def _print_rows(printer: Printer, rows: Iterable[Row]) -> None:
+    def cells(row: Row) -> tuple[str, ...]:
+        goodput = "" if row.goodput_bps is None else f"{row.goodput_bps / 1e6:.3f}"
+        counts = ["" if count is None else str(count) for count in (row.str_sent, row.rts_sent)]
+        size = "" if row.bytes_per_packet is None else f"{row.bytes_per_packet:.0f}"
+        named = (row.implementation, row.clock, row.channel, str(row.outcome))
+        return (*named, goodput, *counts, size, row.received_sha256[:8], row.remark)
+
+    printer.table(COLUMNS, map(cells, rows))
+
+
+def _reports(printer: Printer, plans: dict[Clock, Plan], results: Path) -> list[Path]:
+    from orchestrator.results.recorded_runs import recorded_directories
+    from orchestrator.sweeping.report import make_report
+
+    reports = []
+    for clock in plans:
+        if recorded_directories(results / clock):
+            reports.append(make_report(results / clock))
+            printer.note(f"report: {reports[-1]}")
+    return reports
+
+
+def _typed(command: str, words: list[str], guests: int | None) -> str:
+    """A command of this module as the user typed it."""
+    options = [] if guests is None else ["--guests", str(guests)]
+    return shlex.join(["owlt", "implementations", command, *words, *options])

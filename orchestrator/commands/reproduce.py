@@ -1,0 +1,233 @@
+"""`owlt reproduce`: repeat the experiments of a paper, and judge its claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agents.inputs.mistake import Invalid, Mistake
+from orchestrator.errors import NotFound, OwltError, ProfileError, did_you_mean
+from orchestrator.terminal.options import Guests, Json
+from orchestrator.terminal.output import Printer
+
+if TYPE_CHECKING:
+    from reports.reproduction.judging import Judged
+
+RECORDED_STATUSES = (0, 3)
+"""Of a sweep whose runs all have a record."""
+VERDICT_STYLES = {"confirmed": "green", "not confirmed": "red", "undecidable": "yellow"}
+
+
+class RunsPrinter(Printer):
+    """Prints the notes of a sweep, and not its JSON: the output of the command is the claims."""
+
+    def json(self, value: Any) -> None:
+        """Print nothing."""
+
+
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of a reproduction, such as acs-asymmetric-2022.")
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List the reproductions.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A fraction of the grid, in minutes.")] = False,
+    results: Annotated[
+        Path | None,
+        typer.Option(metavar="DIRECTORY", help="Results directory; default: results/NAME, with --quick NAME-quick."),
+    ] = None,
+    judge: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIRECTORY", help="Judge these results and perform nothing; repeatable."),
+    ] = None,
+    guests: Guests = None,
+    as_json: Json = False,
+) -> None:
+    """Repeat the experiments of a paper and judge its claims.
+
+    Runs that have a record are not repeated: on complete results, only the claims are judged again. Results of several
+    sweeps are put together: of the grid in RESULTS, of other settings in RESULTS-SETTINGS. The page with the verdicts
+    and figures is written into RESULTS/reproduction/, with --judge into reproduction/ of the first directory.
+
+    Exit status: as for 'owlt run'. A claim that is not confirmed is a result.
+    """
+    printer = Printer(as_json)
+    if listing or name is None:
+        if name is not None:
+            raise OwltError(Mistake.of("--list", f"got {name} too", "one of them"))
+        if not listing:
+            raise OwltError(Mistake("NAME is missing", fix="name a reproduction ('owlt reproduce --list')"))
+        _list(printer)
+        return
+    directory = reproduction_directory(name)
+    if judge:
+        _refuse_beside_judge(quick, results, guests)
+        _print(printer, *_judge(directory, judge, name))
+        return
+    status, performed = _perform_all(directory, quick, results, guests, as_json)
+    if status not in RECORDED_STATUSES:
+        raise typer.Exit(status)
+    _print(printer, *_judge(directory, performed, name))
+    raise typer.Exit(status)
+
+
+def reproductions() -> list[Path]:
+    """The directories of all reproductions."""
+    from orchestrator.profiles.catalogue import PROFILES
+
+    return sorted(path.parent for path in (PROFILES / "reproductions").glob("*/claims.yaml"))
+
+
+def reproduction_directory(name: str) -> Path:
+    """The directory of a reproduction. Raises NotFound."""
+    known = {path.name: path for path in reproductions()}
+    if name not in known:
+        raise NotFound(
+            Mistake(f"reproduction {name!r}: not found", fix=did_you_mean(name, known, "see 'owlt reproduce --list'"))
+        )
+    return known[name]
+
+
+def _list(printer: Printer) -> None:
+    from orchestrator.sweeping.resolving import resolve
+    from reports.reproduction.claims import load_claims
+
+    rows: list[dict[str, Any]] = []
+    for directory in reproductions():
+        loaded = load_claims(directory)
+        runs = {
+            quick: sum(len(resolve(path).runs) for _, path in sweep_files(directory, quick)) for quick in (False, True)
+        }
+        rows.append(
+            {
+                "name": directory.name,
+                "paper": f"{loaded.paper.authors}: {loaded.paper.title} ({loaded.paper.year})",
+                "claims": len(loaded.claims),
+                "runs": runs[False],
+                "quick_runs": runs[True],
+                "path": directory,
+            }
+        )
+    printer.json(rows)
+    numbers = ("claims", "runs", "quick")
+    printer.table(
+        ("name", *numbers, "paper"),
+        ((row["name"], str(row["claims"]), str(row["runs"]), str(row["quick_runs"]), row["paper"]) for row in rows),
+        numbers,
+    )
+
+
+def sweep_files(directory: Path, quick: bool) -> list[tuple[str, Path]]:
+    """The sweeps of a reproduction in one of its forms: the end of the name of each one's results, and its file.
+
+    Raises ProfileError.
+    """
+    from reports.reproduction.claims import load_claims
+
+    if quick:
+        return [("", directory / "quick.yaml")]
+    try:
+        loaded = load_claims(directory)
+    except Invalid as problem:
+        raise ProfileError(*problem.mistakes) from problem
+    return [
+        ("", (directory / loaded.sweep).resolve()),
+        *((f"-{name}", directory / f"{name}.yaml") for name in loaded.also),
+    ]
+
+
+def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) -> None:
+    for name, value in (("--quick", quick), ("--results", results), ("--guests", guests)):
+        if value:
+            raise OwltError(
+                Mistake.of(
+                    "--judge",
+                    f"got {name} too",
+                    "results that exist, of which no run is performed",
+                    f"leave out {name}",
+                )
+            )
+
+
+def _perform_all(
+    directory: Path, quick: bool, results: Path | None, guests: int | None, as_json: bool
+) -> tuple[int, list[Path]]:
+    """Perform what is missing of each sweep. Returns the first exit status that is not 0, and the results; no further
+    sweep is performed after one with runs that have no record."""
+    first, statuses, performed = results, [], []
+    for ending, sweep in sweep_files(directory, quick):
+        status, place = _perform(sweep, first and first.with_name(first.name + ending), guests, as_json)
+        first = first or place
+        statuses.append(status)
+        performed.append(place)
+        if status not in RECORDED_STATUSES:
+            return status, performed
+    return max(statuses), performed
+
+
+def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
+    """Perform what is missing. Returns the exit status of the sweep, and its results."""
+    from orchestrator.commands.run import as_typed, perform_and_conclude
+    from orchestrator.sweeping.resolving import resolve
+
+    plan = resolve(sweep)
+    performed = results or Path("results", plan.sweep.name)
+    again = as_typed(str(sweep), performed, guests, False)
+    try:
+        perform_and_conclude(plan, performed, guests, False, "", RunsPrinter(as_json), again)
+    except typer.Exit as end:
+        return end.exit_code, performed
+    return 0, performed
+
+
+def _judge(directory: Path, results: list[Path], name: str) -> tuple[Path, list[Judged]]:
+    from reports.reproduction.judging import BadQuery
+    from reports.reproduction.page import make_page
+    from reports.results.records import ReportError
+
+    try:
+        return make_page(directory, results, name)
+    except Invalid as problem:
+        raise ProfileError(*problem.mistakes) from problem
+    except ReportError as problem:
+        raise OwltError(*problem.mistakes) from problem
+    except BadQuery as problem:
+        raise OwltError(Mistake.of(name, str(problem))) from problem
+    except OSError as problem:
+        raise OwltError(Mistake.of(str(results[0]), f"cannot be written: {problem.strerror}")) from problem
+
+
+def _print(printer: Printer, page: Path, verdicts: list[Judged]) -> None:
+    from reports.reproduction.page import counts_text, number_text
+
+    printer.json(
+        {
+            "page": page,
+            "claims": [
+                {
+                    "id": each.claim.id,
+                    "place": each.claim.place,
+                    "paper": each.claim.paper,
+                    "ours": each.ours,
+                    "unit": each.claim.unit,
+                    "verdict": each.verdict,
+                    "reason": each.reason or None,
+                }
+                for each in verdicts
+            ],
+        }
+    )
+    rows = (
+        (
+            each.claim.id,
+            number_text(each.claim.paper, each.claim.unit),
+            number_text(each.ours, each.claim.unit),
+            each.verdict,
+            each.claim.states,
+        )
+        for each in verdicts
+    )
+    printer.table(("claim", "paper", "ours", "verdict", "statement"), rows, ("paper", "ours"))
+    printer.text(counts_text(verdicts))
+    printer.note(f"page: {page}")

@@ -1,0 +1,49 @@
+"""`owlt replay`: perform a recorded run again and compare its packets with the captures that were kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agents.inputs.mistake import Mistake, Place
+from orchestrator.errors import OwltError
+from orchestrator.terminal.options import Json
+from orchestrator.terminal.output import Printer
+
+if TYPE_CHECKING:
+    from orchestrator.commands.results.replaying import Replay
+
+
+def replay(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run: RESULTS/runs/NAME.")],
+    as_json: Json = False,
+) -> None:
+    """Perform a recorded run again and compare its packets.
+
+    On the exact clock, the same seed gives the same packets. The results are not changed. The exit status is 1 if the
+    outcome, or a frame of a kept capture, differs.
+    """
+    from orchestrator.commands.results.replaying import replay as perform_again
+    from orchestrator.planning.plan import read_plan
+    from orchestrator.results.record import read_record
+
+    results = run.resolve().parent.parent
+    try:
+        record, plan = read_record(run), read_plan(results)
+    except FileNotFoundError:
+        expected = "the directory of a recorded run, such as results/demo/runs/NAME"
+        raise OwltError(Mistake("is not the directory of a run", expected, where=Place(str(run)))) from None
+    result = perform_again(plan, results, record)
+    print_replay(record.run_id, result, Printer(as_json))
+    raise typer.Exit(0 if result.is_same else 1)
+
+
+def print_replay(run_id: str, result: Replay, printer: Printer) -> None:
+    """Print what is the same and what differs."""
+    printer.json({"run": run_id, "is_same": result.is_same, "outcome": result.outcome, "captures": result.differences})
+    was = "" if result.outcome is result.recorded_outcome else f", was {result.recorded_outcome}"
+    printer.text(f"{run_id}: {result.outcome}{was}")
+    for name, difference in result.differences.items():
+        printer.text(f"  {name}: {difference or 'the same frames'}")

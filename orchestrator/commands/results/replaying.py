@@ -1,0 +1,91 @@
+"""Performs one recorded run again, beside its results, so that the packets of both can be compared."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from agents.inputs.mistake import Mistake, Place
+from captures.files.blocks import NotACapture
+from captures.frames.comparing import first_difference
+from orchestrator.errors import OwltError
+from orchestrator.planning.plan import Plan, Run
+from orchestrator.planning.selection import Selection
+from orchestrator.results.certificates import DIRECTORY_NAME
+from orchestrator.results.record import Outcome, RunRecord
+from orchestrator.results.recorded_runs import read_recorded, run_directory
+from orchestrator.sweeping.campaign import Performed, perform_plan
+
+CAPTURES = ("sender.pcap", "receiver.pcap")
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A run that was performed again."""
+
+    outcome: Outcome
+    recorded_outcome: Outcome
+    differences: dict[str, str]
+    """By capture, where it first differs from the kept one; "" if it has the same frames."""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether outcome and packets are those of the recorded run."""
+        return self.outcome is self.recorded_outcome and not any(self.differences.values())
+
+
+def replay(plan: Plan, results: Path, record: RunRecord) -> Replay:
+    """Perform a recorded run again, with its seed. The results stay as they are.
+
+    Raises OwltError if the run cannot be repeated or compared, or its rig failed.
+    """
+    run = next((run for run in plan.runs if run.run_id == record.run_id), None)
+    if run is None:
+        expected = f"one of the {len(plan.runs)} runs of its plan"
+        raise OwltError(Mistake(f"{record.run_id} is not in the plan", expected, where=Place(str(results))))
+    require_comparable(plan, results, run)
+    with TemporaryDirectory(prefix="owlt-replay-") as name:
+        again = Path(name, "results")
+        again.mkdir()
+        if (results / DIRECTORY_NAME).is_dir():
+            shutil.copytree(results / DIRECTORY_NAME, again / DIRECTORY_NAME)
+        alone = Selection(frozenset({run.run_id}), new_seeds={run.run_id: record.seed})
+        _perform(alone.alone(alone.applied(plan)), again)
+        records = read_recorded(again, {run.run_id}).records
+        if run.run_id not in records:
+            raise OwltError(f"{run.run_id}: the run could not be performed again")
+        differences = {name: _difference(results, again, run, name) for name in CAPTURES}
+        return Replay(records[run.run_id].outcome, record.outcome, differences)
+
+
+def require_comparable(plan: Plan, results: Path, run: Run) -> None:
+    """Raise OwltError unless the run's packets can be repeated, and compared with captures that were kept."""
+    where = Place(str(run_directory(results, run.run_id)))
+    if plan.sweep.clock != "exact":
+        problem = f"a run on the clock {plan.sweep.clock} cannot be repeated packet for packet"
+        raise OwltError(Mistake(problem, "a run on the clock exact", where=where))
+    if plan.implementations[run.permutation.implementation].not_repeatable:
+        problem = f"{run.permutation.implementation} is not repeatable: {_reason(plan, run)}"
+        raise OwltError(Mistake(problem, "a run of a repeatable implementation", where=where))
+    if missing := [name for name in CAPTURES if not (run_directory(results, run.run_id) / name).is_file()]:
+        fix = "perform sweeps that are to be compared with 'keep_captures: headers' or 'full'"
+        raise OwltError(Mistake(f"{' and '.join(missing)} were not kept", "both captures", fix, where))
+
+
+def _reason(plan: Plan, run: Run) -> str:
+    return str(plan.implementations[run.permutation.implementation].not_repeatable)
+
+
+def _perform(plan: Plan, directory: Path, perform: Callable[..., Performed] = perform_plan) -> None:
+    full = plan.model_copy(update={"sweep": plan.sweep.model_copy(update={"keep_captures": "full"})})
+    perform(full, directory, 1, lambda _plan, _done: lambda _event: None, "owlt replay")
+
+
+def _difference(results: Path, again: Path, run: Run, name: str) -> str:
+    try:
+        return first_difference(run_directory(results, run.run_id) / name, run_directory(again, run.run_id) / name)
+    except (NotACapture, OSError) as problem:
+        raise OwltError(f"{run.run_id}: the captures cannot be compared: {problem}") from problem

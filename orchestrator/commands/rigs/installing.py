@@ -1,0 +1,117 @@
+"""`owlt rig provision`, `update`, `collect` and `remove`: the playbooks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agents.inputs.mistake import Mistake
+from orchestrator.commands.rigs.leases import emulator_of
+from orchestrator.commands.rigs.options import Admin, AdminKey, Check
+from orchestrator.errors import OwltError
+from orchestrator.terminal.options import Inventory
+
+if TYPE_CHECKING:
+    from orchestrator.profiles.inventory import LabRig
+
+UPDATING_S = 3600.0
+"""The lease of the emulator while owlt is installed: longer than that takes."""
+
+
+def provision(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
+    """Install what a lab rig needs on its hosts.
+
+    Uses Ansible (the extra 'lab' of owlt). A second run changes nothing. Exit status: that of ansible-playbook.
+    """
+    _play("provision", inventory, admin, admin_key, check)
+
+
+def update(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
+    """Install this version of owlt on a provisioned lab rig.
+
+    Leases the rig meanwhile: refused while somebody else has the lease, or a sweep runs. The emulator's service is
+    restarted if its owlt has changed; your lease is kept. Exit status: that of ansible-playbook.
+    """
+    from contextlib import suppress
+
+    from emulator.faults import EmulatorError
+    from orchestrator.profiles.inventory import lab_rig
+    from orchestrator.rigs.lab.reservations import read_reservation
+
+    _, rig = lab_rig(inventory)
+    require_idle(rig)
+    emulator = emulator_of(rig)
+    try:
+        emulator.lease("owlt rig update", UPDATING_S)
+    except EmulatorError as problem:
+        raise OwltError(Mistake(f"{rig.name} cannot be updated: {problem}")) from problem
+    try:
+        _play("update", inventory, admin, admin_key, check)
+    finally:
+        reserved = read_reservation(rig.emulator.service)
+        try:
+            emulator.wait_until_ready(STARTING_S)
+            if reserved is None:
+                with suppress(EmulatorError):  # a restart has ended the lease
+                    emulator.release()
+            else:
+                emulator.reserve(reserved.seconds_left)
+        except EmulatorError as problem:
+            raise OwltError(Mistake(f"{rig.name}: {problem}", fix="collect the logs: owlt rig collect")) from problem
+
+
+STARTING_S = 30.0
+"""How long the service may take to answer after it was restarted."""
+
+
+def require_idle(rig: LabRig) -> None:
+    """Raise OwltError if a session is open on a host: a sweep runs."""
+    from contextlib import closing
+
+    from orchestrator.hosts.host import HostError
+    from orchestrator.rigs.lab.management import ManagementHost
+    from orchestrator.rigs.lab.session import session_seconds_left
+
+    for entry in rig.hosts:
+        try:
+            with closing(ManagementHost(entry)) as host:
+                left_s = session_seconds_left(host)
+        except HostError as problem:
+            raise OwltError(Mistake(str(problem), fix="see: owlt doctor --rig")) from problem
+        if left_s is not None:
+            session = f"{entry.name}: a session is open, {left_s} s of its lease are left"
+            raise OwltError(Mistake(session, "an idle rig", "wait until the sweep ends; if none runs: owlt rig clear"))
+
+
+def remove(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
+    """Take back what 'owlt rig provision' installed; packages stay.
+
+    Exit status: that of ansible-playbook.
+    """
+    _play("remove", inventory, admin, admin_key, check)
+
+
+def collect(
+    inventory: Inventory,
+    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Where the files go.")],
+    admin: Admin = "root",
+    admin_key: AdminKey = None,
+) -> None:
+    """Copy logs and the state of the hosts here, to explain a fault.
+
+    Exit status: that of ansible-playbook.
+    """
+    _play("collect", inventory, admin, admin_key, False, directory)
+
+
+def _play(
+    name: str, inventory: str, admin: str, admin_key: Path | None, check: bool, collected: Path | None = None
+) -> None:
+    from orchestrator.profiles.inventory import lab_rig
+    from orchestrator.rigs.lab.playbooks import Administrator, run_playbook
+
+    path, rig = lab_rig(inventory)
+    administrator = Administrator(admin, admin_key)
+    raise typer.Exit(run_playbook(name, path, rig, administrator, check, collected or Path()))

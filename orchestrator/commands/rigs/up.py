@@ -1,0 +1,112 @@
+"""`owlt rigs up`: the local rig for experiments by hand."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from agents.inputs.mistake import Mistake
+from orchestrator.errors import OwltError
+from orchestrator.terminal.completion import complete_channel
+from orchestrator.terminal.ending import ended_by_signals
+from orchestrator.terminal.output import Printer
+
+if TYPE_CHECKING:
+    from emulator.channel.spec import ChannelSpec
+    from orchestrator.rigs.rig import Rig
+
+INTERRUPTED = 130
+"""The exit status if a signal came before the end of --command."""
+
+
+def raise_local_rig(
+    channel: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CHANNEL",
+            help="Name of a channel or path of its file; default: no impairments.",
+            autocompletion=complete_channel,
+        ),
+    ] = None,
+    start: Annotated[bool, typer.Option("--start", help="Start the channel's timeline too.")] = False,
+    command: Annotated[
+        str | None,
+        typer.Option("--command", metavar="COMMAND", help="Shell command during which the rig stands."),
+    ] = None,
+) -> None:
+    """Set up the local rig for experiments by hand, until Ctrl-C.
+
+    Prints how to run programs on its hosts and how to change its channel. For --command, OWLT_EMULATOR and
+    OWLT_TOKEN_FILE are set, so that 'owlt channel' and 'owlt dashboard' use this rig's emulator.
+
+    Exit status: that of --command, otherwise 0.
+    """
+    from emulator.faults import EmulatorError
+    from orchestrator.hosts.host import HostError
+    from orchestrator.profiles.channels import find_channel
+    from orchestrator.rigs import namespaces
+    from orchestrator.third_party.places import third_party_directory
+
+    spec = find_channel(channel).channel if channel else None
+    if start and (spec is None or spec.timeline is None):
+        raise OwltError(Mistake.of("--start", "the channel has no timeline", fix="name a channel with a timeline"))
+    status = 0 if command is None else INTERRUPTED
+    with tempfile.TemporaryDirectory(prefix="owlt-rig-") as name, ended_by_signals():
+        directory = Path(name)
+        try:
+            with namespaces.raised(directory / "rig", directory, third_party_directory()) as rig:
+                _configure(rig, spec, start)
+                environment = {
+                    "OWLT_EMULATOR": rig.channel.url,
+                    "OWLT_TOKEN_FILE": str(directory / "rig" / namespaces.TOKEN_NAME),
+                }
+                if command is not None:
+                    status = subprocess.run(["sh", "-c", command], env=os.environ | environment, check=False).returncode
+                else:
+                    _print_use(rig, channel, environment)
+                    _wait_for_signal()
+        except EmulatorError as problem:
+            raise OwltError(*problem.mistakes) from problem
+        except HostError as problem:
+            raise OwltError(Mistake(str(problem), fix="check this machine with: owlt rigs check local")) from problem
+    raise typer.Exit(status)
+
+
+def _configure(rig: Rig, spec: ChannelSpec | None, start: bool) -> None:
+    if spec is not None:
+        rig.channel.configure(spec)
+    if start:
+        rig.channel.timeline_start()
+
+
+def _print_use(rig: Rig, channel: str | None, environment: dict[str, str]) -> None:
+    from orchestrator.rigs.network import namespace
+
+    printer = Printer()
+    printer.table(
+        ("host", "address", "to run a program there"),
+        (
+            ("sender", rig.sender.address, f"ip netns exec {namespace('sender')} COMMAND"),
+            ("receiver", rig.receiver.address, f"ip netns exec {namespace('receiver')} COMMAND"),
+            (
+                "emulator",
+                f"ports {rig.sender_port}, {rig.receiver_port}",
+                f"ip netns exec {namespace('emulator')} COMMAND",
+            ),
+        ),
+    )
+    printer.text(f"channel: {channel or 'no impairments'}; to change it from another terminal:")
+    printer.text("  export " + " ".join(f"{key}={value}" for key, value in environment.items()))
+    printer.text("  owlt channel change --both delay=500ms")
+
+
+def _wait_for_signal() -> NoReturn:
+    Printer().note("Ctrl-C removes the rig")
+    while True:
+        signal.pause()

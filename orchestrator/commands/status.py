@@ -1,0 +1,146 @@
+"""`owlt status`: the state of a sweep, from any terminal, while it runs and afterwards."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agents.inputs.mistake import Mistake, Place
+from orchestrator.errors import OwltError
+from orchestrator.terminal.options import Json
+from orchestrator.terminal.output import Printer, console
+
+if TYPE_CHECKING:
+    from orchestrator.status.state import SweepState
+
+ALL_RESULTS = Path("results")
+WATCH_PERIOD_S = 2.0
+
+
+def status(
+    results: Annotated[
+        Path | None,
+        typer.Argument(metavar="RESULTS", help="A results directory; default: the latest one in results/."),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Print again every two seconds, until the sweep ends.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what a sweep is doing, what failed, and the time left.
+
+    It changes nothing, and works from any terminal, while the sweep runs and afterwards.
+    """
+    from orchestrator.status.reading import StateReader
+
+    if watch and as_json:
+        raise OwltError(Mistake.of("status", "got --watch and --json", "one of them", "leave one out"))
+    reader = StateReader(results or latest_results(ALL_RESULTS))
+    printer = Printer(as_json)
+    state = reader.read()
+    print_state(state, printer)
+    try:
+        while watch and state.process.state == "running":
+            time.sleep(WATCH_PERIOD_S)
+            state = reader.read()
+            console().clear()
+            print_state(state, printer)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def latest_results(parent: Path) -> Path:
+    """The results directory below a directory whose sweep was performed last. Raises OwltError if there is none."""
+    from orchestrator.planning.plan import PLAN_NAME
+    from orchestrator.status.journal import JOURNAL_NAME
+
+    changed = {
+        plan.parent: max(path.stat().st_mtime for path in (plan, plan.with_name(JOURNAL_NAME)) if path.exists())
+        for plan in parent.glob(f"*/{PLAN_NAME}")
+    }
+    if not changed:
+        fix = "name a results directory: owlt status RESULTS"
+        raise OwltError(Mistake("has no results of a sweep", fix=fix, where=Place(str(parent))))
+    return max(changed, key=lambda directory: changed[directory])
+
+
+def print_state(state: SweepState, printer: Printer) -> None:
+    """Print the state of a sweep as text or JSON."""
+    from orchestrator.status.text import activity_text, duration, headline, process_text, repetitions_text, since
+
+    printer.json(as_json_value(state))
+    printer.text(headline(state), style="bold")
+    printer.text(process_text(state))
+    if state.repetitions:
+        printer.text(repetitions_text(state.repetitions))
+    for problem in state.problems:
+        printer.text(f"warning: {problem}")
+    if state.activities:
+        printer.text()
+        printer.table(
+            ("worker", "now", "for"),
+            (
+                (str(each.slot), activity_text(each, state.channels), duration(state.read_at_s - each.since_s))
+                for each in sorted(state.activities, key=lambda each: each.slot)
+            ),
+            numbers=("worker", "for"),
+        )
+    printer.text()
+    _print_counts(state, printer)
+    if state.failures:
+        printer.text()
+        printer.table(
+            ("implementation", "outcome", "code", "runs", "reason of the first"),
+            (
+                (group.implementation, str(group.outcome), group.code or "", str(len(group.run_ids)), group.reason)
+                for group in state.failures
+            ),
+            numbers=("runs",),
+        )
+    if state.latest_entry_s is not None:
+        printer.text()
+        printer.text(f"last event: {since(state.latest_entry_s, state.read_at_s)}")
+
+
+COUNTED = ("planned", "completed", "failed", "unsupported", "quarantined", "aborted", "suspect", "running", "waiting")
+
+
+def _print_counts(state: SweepState, printer: Printer) -> None:
+    rows = {**state.by_implementation, "all": state.counts}
+    printer.table(
+        ("implementation", *COUNTED),
+        ([name, *(str(getattr(counts, each)) for each in COUNTED)] for name, counts in rows.items()),
+        numbers=COUNTED,
+    )
+
+
+def as_json_value(state: SweepState) -> dict[str, Any]:
+    """The state as JSON values; docs/commands.md has the fields."""
+    return {
+        "results": state.results,
+        "sweep": state.sweep,
+        "title": state.title,
+        "rig": state.rig,
+        "clock": state.clock,
+        "read_at_s": state.read_at_s,
+        "process": state.process,
+        "started_s": state.started_s,
+        "ended_s": state.ended_s,
+        "latest_entry_s": state.latest_entry_s,
+        "time_left_s": state.time_left_s,
+        "activities": state.activities,
+        "channels": state.channels,
+        "counts": state.counts,
+        "implementations": state.by_implementation,
+        "cells": [
+            {"cell": cell, "implementation": implementation, **asdict(counts)}
+            for (cell, implementation), counts in state.by_cell.items()
+        ],
+        "failures": state.failures,
+        "repetitions": state.repetitions,
+        "problems": state.problems,
+    }

@@ -1,0 +1,102 @@
+"""`owlt sweeps` and `owlt schema`: list, show and check sweep files, and print the schema of each kind of profile."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from agents.inputs.mistake import Mistake
+from orchestrator.errors import OwltError
+from orchestrator.terminal.completion import complete_kind
+from orchestrator.terminal.options import Json, Sweep
+from orchestrator.terminal.output import Printer
+from orchestrator.terminal.usage import add_command, new_app
+
+sweeps_app = new_app("List, show and check sweeps.")
+
+
+@add_command(sweeps_app, "list")
+def list_sweeps(as_json: Json = False) -> None:
+    """List the sweeps that come with owlt."""
+    from orchestrator.profiles.catalogue import sweep_files
+    from orchestrator.profiles.load import load_sweep
+
+    printer = Printer(as_json)
+    sweeps = [
+        {
+            "name": path.stem,
+            "title": sweep.title,
+            "rig": sweep.rig,
+            "clock": sweep.clock,
+            "implementations": sweep.implementations,
+            "path": path,
+        }
+        for path in sweep_files()
+        for sweep in [load_sweep(path)]
+    ]
+    printer.json(sweeps)
+    printer.table(
+        ("name", "title", "rig", "clock", "implementations"),
+        (
+            (str(each["name"]), str(each["title"]), str(each["rig"]), str(each["clock"]), ", ".join(names))
+            for each in sweeps
+            if isinstance(names := each["implementations"], list)
+        ),
+    )
+
+
+@add_command(sweeps_app, "show")
+def show_sweep(sweep: Sweep, as_json: Json = False) -> None:
+    """Show every key of a sweep, with defaults filled in."""
+    from orchestrator.profiles.catalogue import sweep_path
+    from orchestrator.profiles.load import load_sweep
+
+    printer = Printer(as_json)
+    keys = load_sweep(sweep_path(sweep)).model_dump(mode="json")
+    printer.json(keys)
+    printer.keys(keys)
+
+
+@add_command(sweeps_app, "check")
+def check_sweep(sweep: Sweep, as_json: Json = False) -> None:
+    """Check a sweep file, and whether it can run on this machine.
+
+    Exit status: 0 if it can run here; 1 if something is missing on this machine; 2 for mistakes in the file.
+    """
+    from orchestrator.checks.preconditions import missing_for_plan
+    from orchestrator.profiles.catalogue import sweep_path
+    from orchestrator.sweeping.resolving import resolve
+
+    printer = Printer(as_json)
+    path = sweep_path(sweep)
+    planned = resolve(path)
+    missing = missing_for_plan(planned)
+    printer.json(
+        {"sweep": planned.sweep.name, "path": path, "runs": len(planned.runs), "missing": list(map(str, missing))}
+    )
+    printer.text(f"{path}: valid, {len(planned.runs)} runs")
+    for each in missing:
+        printer.text(f"missing: {each}")
+    raise typer.Exit(1 if missing else 0)
+
+
+def schema(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND", help="sweep, implementation, channel or inventory.", autocompletion=complete_kind
+        ),
+    ],
+) -> None:
+    """Print the JSON Schema of one kind of file.
+
+    Editors can use it to complete and validate profiles. For example: owlt schema sweep > sweep.json; then write this
+    as the first line of a sweep file in the same directory: # yaml-language-server: $schema=sweep.json
+    """
+    from orchestrator.profiles.schemas import SCHEMAS
+
+    if kind not in SCHEMAS:
+        raise OwltError(Mistake.of("schema", f"got {kind!r}", f"one of {', '.join(SCHEMAS)}"))
+    print(json.dumps(SCHEMAS[kind](), indent=2))

@@ -1,0 +1,154 @@
+"""`owlt third-party`: list, show and install third-party implementations that package registries offer."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestrator.terminal.completion import complete_third_party
+from orchestrator.terminal.options import Json
+from orchestrator.terminal.output import Printer, verbosity, yes_or_no
+from orchestrator.terminal.usage import add_command, new_app
+
+if TYPE_CHECKING:
+    from orchestrator.third_party import Installable, Installation
+    from orchestrator.third_party.installing import Machine
+
+third_party_app = new_app("List, show and install third-party implementations.")
+
+VERSION_TIMEOUT_S = 10
+UNKNOWN_VERSION = "unknown"
+NAME_HELP = "Name of a third-party implementation ('owlt third-party list')"
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help=f"{NAME_HELP}.", autocompletion=complete_third_party)]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME...", help=f"{NAME_HELP}; default: all.", autocompletion=complete_third_party),
+]
+
+
+@add_command(third_party_app, "list")
+def list_third_party(as_json: Json = False) -> None:
+    """List what can be installed, and what is installed."""
+    from orchestrator.third_party import all_installables
+
+    print_list(Printer(as_json), all_installables())
+
+
+def print_list(printer: Printer, installables: Iterable[Installable]) -> None:
+    """Print each with its version, and whether it is installed."""
+    listed = [_described(installable) for installable in installables]
+    printer.json(listed)
+    printer.table(
+        ("name", "version", "installed", "required", "licence"),
+        (
+            (each["name"], each["version"], yes_or_no(each["installed"]), yes_or_no(each["required"]), each["licence"])
+            for each in listed
+        ),
+    )
+    printer.text("install one with: owlt third-party install NAME")
+
+
+@add_command(third_party_app, "show")
+def show_third_party(name: Name, as_json: Json = False) -> None:
+    """Show one implementation: version, licence, source, programs."""
+    from orchestrator.third_party import find_installables
+
+    printer = Printer(as_json)
+    (installable,) = find_installables([name])
+    described = _described(installable)
+    printer.json(described)
+    printer.keys(described)
+
+
+@add_command(third_party_app, "install")
+def install_third_party(names: Names = None, as_json: Json = False) -> None:
+    """Install third-party implementations that are missing.
+
+    Programs are compiled into the user's cache; Debian packages are installed as root.
+
+    Exit status: 1 if a named or required implementation could not be installed, otherwise 0.
+    """
+    from orchestrator.third_party import find_installables
+
+    if not install_and_report(Printer(as_json), find_installables(names or []), were_named=bool(names)):
+        raise typer.Exit(1)
+
+
+def install_and_report(
+    printer: Printer, installables: Iterable[Installable], were_named: bool, machine: Machine | None = None
+) -> bool:
+    """Install and print each failure. False if an implementation that was named, or that is required, is missing."""
+    installations = _install(printer, installables, machine)
+    printer.json(
+        [
+            {
+                "name": each.installable.name,
+                "installed": each.installed,
+                "message": each.message,
+                "next_step": each.next_step,
+            }
+            for each in installations
+        ]
+    )
+    failed = [each for each in installations if not each.installed]
+    for each in failed:
+        printer.console.print(_failure_text(each), markup=False)
+    return not any(were_named or each.installable.required for each in failed)
+
+
+def _install(printer: Printer, installables: Iterable[Installable], machine: Machine | None) -> list[Installation]:
+    """Install. The last line that the programs print is shown as the status; with -v, all lines are printed."""
+    from rich.markup import escape
+
+    from orchestrator.third_party import install
+
+    if verbosity.verbose:
+        return install(installables, printer.note, printer.note, machine)
+    console = printer.console
+    with console.status("") as status:
+
+        def show(line: str) -> None:
+            status.update(f"[dim]{escape(line[: console.width - 4])}[/]")
+
+        return install(installables, printer.note, show, machine)
+
+
+def _failure_text(installation: Installation) -> str:
+    installable = installation.installable
+    kind = "required" if installable.required else "optional"
+    return f"\n{installable.name} ({kind}) is not installed: {installation.message}\n  next: {installation.next_step}"
+
+
+def _described(installable: Installable) -> dict[str, Any]:
+    from orchestrator.third_party import home, is_installed
+
+    installed = is_installed(installable)
+    asks_program = installed and installable.version_command
+    return {
+        "name": installable.name,
+        "title": installable.title,
+        "version": _installed_version(installable) if asks_program else installable.recipe_version,
+        "installed": installed,
+        "required": installable.required,
+        "licence": installable.licence,
+        "programs": list(installable.programs),
+        "recipe": installable.recipe.model_dump(mode="json"),
+        "directory": str(home(installable)),
+    }
+
+
+def _installed_version(installable: Installable) -> str:
+    """The first line that its version command prints."""
+    from orchestrator.third_party import home
+
+    command = [part.replace("{bin}", str(home(installable) / "bin")) for part in installable.version_command]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=VERSION_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return UNKNOWN_VERSION
+    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    return lines[0].strip() if lines else UNKNOWN_VERSION

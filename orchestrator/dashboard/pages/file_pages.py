@@ -1,0 +1,75 @@
+"""Files of a results directory: those of runs, certificates, and the report, whose links lead to the others.
+
+No script of a file runs. The page of a report has scripts: only those that owlt itself writes are allowed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flask import Flask, abort, make_response, send_file
+from werkzeug.wrappers import Response
+
+from orchestrator.dashboard.pages.protection import FILE_POLICY, report_policy
+from orchestrator.dashboard.pages.snapshots import directory_of, sweep_of
+from orchestrator.dashboard.sweeps.directories import Directories
+from orchestrator.results.certificates import DIRECTORY_NAME as CERTIFICATES
+from reports.page.parts import SCRIPT, is_script, page_script
+
+SHOWN_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+    **dict.fromkeys((".out", ".err", ".log", ".txt", ".csv"), "text/plain; charset=utf-8"),
+}
+"""By the ending of a file's name, how a browser shows it; it downloads other files."""
+REPORT, PAGE = "report", "index.html"
+
+
+def add_file_pages(app: Flask, directories: Directories) -> None:
+    """Add them to the application."""
+    policy = report_policy(page_script())
+
+    @app.get("/sweeps/<name>/runs/<run_id>/files/<file>")
+    @app.get("/sweeps/<name>/runs/<run_id>/<file>", endpoint="run_file_of_report")
+    def run_file(name: str, run_id: str, file: str) -> Response:
+        return file_answer(directory_of(*sweep_of(directories, name), run_id), file)
+
+    @app.get("/sweeps/<name>/certificates/<file>")
+    def certificate(name: str, file: str) -> Response:
+        index, _ = sweep_of(directories, name)
+        return file_answer(index.directory / CERTIFICATES, file)
+
+    @app.get("/sweeps/<name>/report/<path:file>")
+    def report(name: str, file: str) -> Response:
+        index, _ = sweep_of(directories, name)
+        if file.endswith(SCRIPT):
+            return _script(index.directory / REPORT, file)
+        response = file_answer(index.directory / REPORT, file)
+        if file == PAGE:
+            response.headers["Content-Security-Policy"] = policy
+        return response
+
+
+def file_answer(directory: Path, name: str) -> Response:
+    """A file within a directory."""
+    path = _path(directory, name)
+    shown = SHOWN_TYPES.get(path.suffix)
+    response = send_file(path, mimetype=shown or "application/octet-stream", as_attachment=shown is None)
+    response.headers["Content-Security-Policy"] = FILE_POLICY
+    return response
+
+
+def _script(directory: Path, name: str) -> Response:
+    """A script that adds a figure or a table to a report, and does nothing else."""
+    text = _path(directory, name).read_text(errors="replace")
+    if not is_script(text):
+        abort(404, f"{name}: is no script of a report; make the report again with 'owlt report'")
+    return make_response(text, {"Content-Type": "text/javascript; charset=utf-8"})
+
+
+def _path(directory: Path, name: str) -> Path:
+    path = (directory / name).resolve()
+    if not path.is_relative_to(directory.resolve()) or not path.is_file():
+        abort(404, f"{name}: there is no such file")
+    return path

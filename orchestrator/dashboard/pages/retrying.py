@@ -1,0 +1,113 @@
+"""Runs that are performed again from their page, and repetitions that are added from that of a sweep: `owlt retry` and
+`owlt extend` in a process of its own, one for each results directory.
+
+The process goes on when the dashboard ends, and holds the lock of the results directory like any other sweep.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LAST_LINES = 5
+Command = Callable[[Path, str, bool], Sequence[str]]
+"""The command for a results directory, a run, and whether the run has another seed."""
+
+
+def owlt_retry(results: Path, run_id: str, new_seed: bool) -> list[str]:
+    """`owlt retry RESULTS --run RUN`."""
+    owlt = Path(sys.executable).with_name("owlt")
+    return [str(owlt), "-q", "retry", str(results), "--run", run_id, *(["--new-seed"] if new_seed else [])]
+
+
+def owlt_extend(results: Path) -> list[str]:
+    """`owlt extend RESULTS`, which adds five repetitions."""
+    return [str(Path(sys.executable).with_name("owlt")), "-q", "extend", str(results)]
+
+
+MORE_REPETITIONS = ""
+"""Takes the place of a run: repetitions are added to the sweep."""
+
+
+class IsRetrying(Exception):
+    """A retry in the same results directory has not ended; the text is its run."""
+
+    @property
+    def words(self) -> str:
+        """What has not ended."""
+        return f"{self} is being performed again" if str(self) else "repetitions are being added to the sweep"
+
+
+@dataclass(frozen=True)
+class Retry:
+    """A retry that was started from a page."""
+
+    run_id: str
+    process: subprocess.Popen[bytes]
+    errors: Path
+    """What it writes on standard error."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
+    @property
+    def problem(self) -> str:
+        """The last lines that it wrote, if it was refused; "" if it runs, or performed the run with any outcome."""
+        if self.is_running or self.process.returncode in RESULT_STATUSES:
+            return ""
+        lines = self.errors.read_text(errors="replace").splitlines()[-LAST_LINES:]
+        return "\n".join(lines).removeprefix("owlt: ") or f"it ended with status {self.process.returncode}"
+
+
+RESULT_STATUSES = (0, 1, 3)
+"""Exit statuses of `owlt retry` that are results: all completed, some are missing, some failed."""
+
+
+class Retries:
+    """The latest retry in each results directory. `keep` is the directory for what the processes write."""
+
+    def __init__(
+        self, keep: Path, command: Command = owlt_retry, more: Callable[[Path], Sequence[str]] = owlt_extend
+    ) -> None:
+        self._more = more
+        self._keep = keep
+        self._number = 0
+        self._command = command
+        self._latest: dict[Path, Retry] = {}
+        self._lock = threading.Lock()
+
+    def latest(self, results: Path, run_id: str) -> Retry | None:
+        """The latest retry there, if it is of this run."""
+        retry = self._latest.get(results)
+        return retry if retry is not None and retry.run_id == run_id else None
+
+    def start(self, results: Path, run_id: str, new_seed: bool) -> None:
+        """Perform a run again. Raises IsRetrying, OSError."""
+        self._start(results, run_id, self._command(results, run_id, new_seed))
+
+    def extend(self, results: Path) -> None:
+        """Add repetitions to the sweep. Raises IsRetrying, OSError."""
+        self._start(results, MORE_REPETITIONS, self._more(results))
+
+    def _start(self, results: Path, run_id: str, command: Sequence[str]) -> None:
+        with self._lock:
+            before = self._latest.get(results)
+            if before is not None and before.is_running:
+                raise IsRetrying(before.run_id)
+            self._number += 1
+            errors = self._keep / f"retry-{self._number}.err"
+            with errors.open("wb") as file:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=file,
+                    start_new_session=True,
+                )
+            self._latest[results] = Retry(run_id, process, errors)

@@ -1,0 +1,72 @@
+"""Serves the dashboard with waitress until it is interrupted. Answers are short, so that no page holds a thread."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from waitress.server import create_server
+
+from agents.inputs.mistake import Mistake
+from emulator.service.client import EmulatorClient
+from orchestrator.dashboard.pages.app import new_app
+from orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
+from orchestrator.dashboard.pages.packet_views import AnalysisProcesses, PacketViews
+from orchestrator.dashboard.pages.protection import Token
+from orchestrator.dashboard.sweeps.directories import Directories
+from orchestrator.errors import OwltError
+from orchestrator.process_directory import process_directory
+from orchestrator.terminal.ending import ended_by_signals
+
+THREADS = 6
+CONNECTIONS = 500
+LONGEST_REQUEST_BYTES = 64 * 1024
+
+
+def serve(
+    results: Sequence[Path],
+    address: tuple[str, int],
+    names: Collection[str],
+    emulator: EmulatorClient | None,
+    started: Callable[[str, str], None],
+) -> None:
+    """Serve the dashboard of results directories, and of an emulator, until an interrupt.
+
+    `started` is called with its URL, and with the URL that has the token. Raises OwltError if a directory is missing or
+    the address is not free.
+    """
+    host, port = address
+    token = secrets.token_urlsafe()
+    directories = Directories(results)
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it warns when two requests come at once
+    with ended_by_signals(), process_directory("dashboard") as keep, closing(AnalysisProcesses()) as analyse:
+        watch = EmulatorWatch(emulator) if emulator else None
+        app = new_app(directories, PacketViews(keep, analyse), names, watch, Token(token))
+        try:
+            server = create_server(
+                app,
+                host=host,
+                port=port,
+                threads=THREADS,
+                connection_limit=CONNECTIONS,
+                max_request_body_size=LONGEST_REQUEST_BYTES,
+                ident=None,
+                clear_untrusted_proxy_headers=True,
+            )
+        except OSError as problem:
+            raise OwltError(
+                Mistake(
+                    f"{host}:{port}: cannot be served ({problem.strerror})",
+                    fix="choose another port with --port, or 0 for any that is free",
+                )
+            ) from problem
+        url = _url(host, server.effective_port)
+        started(url, f"{url}?token={token}")
+        server.run()
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

@@ -1,0 +1,129 @@
+"""The forecast of a sweep: its cells, what is recorded of them, and what the rest needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.forecast.resources import Resources, resources
+from orchestrator.planning.estimate import Estimate, RigTime, duration_text, estimate, times_by_rig
+from orchestrator.planning.feasibility import infeasible
+from orchestrator.planning.plan import Plan, Run
+from orchestrator.planning.sweep import Permutation
+from orchestrator.repetitions.due import DueRuns, Repeating
+from orchestrator.results.recorded_runs import read_recorded
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A permutation of a sweep, as users see it."""
+
+    name: str
+    runs: int
+    recorded: int
+    time_limit_s: float
+    repetitions: str = ""
+    """With adaptive repetitions, the decision so far: "narrow: 3.1 % after 12"; "" if their number is fixed."""
+    infeasible: str = ""
+    """Why its runs cannot complete; "": they can."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a sweep consists of and needs; times and resources are those of the runs that are left."""
+
+    cells: tuple[Cell, ...]
+    runs: int
+    recorded: int
+    left: int
+    estimate: Estimate
+    times: tuple[RigTime, ...]
+    resources: Resources
+    rule: str = ""
+    """Adaptive repetitions in words; "" if their number is fixed. Times and resources are then upper bounds."""
+    least_left: int = 0
+    """The number of runs that are left even if no permutation needs more repetitions."""
+
+    @property
+    def infeasible(self) -> tuple[Cell, ...]:
+        """The cells whose runs cannot complete."""
+        return tuple(cell for cell in self.cells if cell.infeasible)
+
+
+def forecast(plan: Plan, recorded: Collection[str], results: Path, guests: int | None = None) -> Forecast:
+    """The forecast of a plan; `recorded` are its runs whose records stand, `guests` those that run side by side."""
+    records = read_recorded(results, set(recorded)).records if plan.sweep.adaptive else {}
+    due = Repeating(plan, results).due(records)
+    left = [run for run in plan.runs if run.run_id not in recorded and (due is None or due.is_possible(run))]
+    to_launch = [run for run in left if not infeasible(run, plan.implementations[run.permutation.implementation])]
+    expected = estimate(plan, guests, left)
+    side_by_side = expected.side_by_side if plan.sweep.rig == "virtual" else 0
+    return Forecast(
+        cells=tuple(_cells(plan, recorded, due)),
+        runs=len(left) + len(recorded),
+        recorded=len(recorded),
+        left=len(left),
+        estimate=expected,
+        times=times_by_rig(to_launch),
+        rule=plan.sweep.adaptive.text if plan.sweep.adaptive else "",
+        least_left=sum(run.run_id not in recorded and (due is None or due.is_due(run)) for run in plan.runs),
+        resources=resources(to_launch, plan.sweep.keep_captures, side_by_side, results),
+    )
+
+
+def _cells(plan: Plan, recorded: Collection[str], due: DueRuns | None) -> Iterable[Cell]:
+    """In the order of the grid."""
+    by_cell: dict[Permutation, list[Run]] = {}
+    for run in plan.runs:
+        by_cell.setdefault(run.permutation, []).append(run)
+    places = {name: place for place, name in enumerate(plan.implementations)}
+    for point in sorted(by_cell, key=lambda point: _place(point, places)):
+        runs = by_cell[point]
+        implementation = plan.implementations[runs[0].permutation.implementation]
+        yield Cell(
+            name=point.slug,
+            runs=len(runs),
+            recorded=sum(run.run_id in recorded for run in runs),
+            time_limit_s=runs[0].deadline_s(implementation),
+            repetitions="" if due is None else due.text(point),
+            infeasible=infeasible(runs[0], implementation) or "",
+        )
+
+
+def _place(point: Permutation, implementations: Mapping[str, int]) -> tuple[object, ...]:
+    rate = math.inf if point.rate_bps is None else point.rate_bps
+    link = (point.channel_name, rate, point.delay_ns, point.packet_error_rate)
+    return implementations[point.implementation], point.duration_ns or 0, point.file_size_bytes or 0, *link
+
+
+def texts(forecast: Forecast, results: Path) -> Iterable[str]:
+    """The lines below the table of cells."""
+    if forecast.rule:
+        more = f": {forecast.least_left} to {forecast.left} runs left; what follows is for {forecast.left}"
+        yield forecast.rule + (more if forecast.left else "")
+    if forecast.recorded:
+        yield f"{forecast.recorded} of {forecast.runs} runs recorded in {results}, {forecast.left} left"
+    if not forecast.left:
+        return
+    yield forecast.estimate.text
+    for time in forecast.times:
+        yield f"  {time.rig}: about {duration_text(time.wall_s)}"
+    needs = forecast.resources
+    yield f"disk: about {_bytes(needs.disk_bytes)}, {_bytes(needs.disk_free_bytes)} free" + (
+        "; not enough: free some space, or set 'keep_captures: none'" if needs.is_disk_short else ""
+    )
+    if needs.guest_bytes:
+        count = f"{needs.guests} guests" if needs.guests > 1 else "1 guest"
+        yield f"memory: {count} of up to {_bytes(needs.guest_bytes)}, {_bytes(needs.memory_free_bytes)} available" + (
+            "; not enough: use fewer --guests, or exclude large files" if needs.is_memory_short else ""
+        )
+    if cells := forecast.infeasible:
+        runs = sum(cell.runs for cell in cells)
+        counts = f"{len(cells)} of {len(forecast.cells)} cells, {runs} {'run' if runs == 1 else 'runs'}"
+        yield f"infeasible: {counts}; they are recorded as unsupported, and nothing is launched"
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

@@ -1,0 +1,51 @@
+"""Finds third-party programs on a host: by the names and paths of a profile, in its order."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from agents.contract.implementation import Implementation, Role
+from agents.contract.placeholders import render
+from agents.contract.requirements import Binary
+from orchestrator.hosts.host import Host
+
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""The search path for names, on every host."""
+
+FIND_PROGRAM = 'for p; do f=$(command -v -- "$p") && [ -f "$f" ] && [ -x "$f" ] && { echo "$f"; exit; }; done; exit 1'
+
+
+class MissingProgram(Exception):
+    """A program is missing on a host; the text has role, program, where it was searched and how to install it."""
+
+
+def find_here(binary: Binary, third_party: str) -> str | None:
+    """The path of the program on this machine; None if it is missing."""
+    done = subprocess.run(_command(binary, third_party), capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def why_not_here(binary: Binary, third_party: str) -> str:
+    """Where the program was searched, or the file that exists and is not executable."""
+    places = render(binary.search, {"third_party": third_party})
+    inert = next((place for place in places if Path(place).is_file()), None)
+    return f"{inert} is not executable" if inert else f"searched: {', '.join(places)}"
+
+
+def find_programs(implementation: Implementation, role: Role, host: Host, third_party: str) -> dict[str, str]:
+    """The path of each of an implementation's programs on a host. Raises MissingProgram."""
+    paths = {}
+    for name, binary in implementation.binary.items():
+        done = host.run(_command(binary, third_party))
+        if done.exit_status != 0:
+            searched = ", ".join(render(binary.search, {"third_party": third_party}))
+            problem = f"{name} is missing on the {role} (searched: {searched})"
+            raise MissingProgram(f"{problem}; install it there: {binary.fix}")
+        paths[name] = done.stdout.decode().strip()
+    return paths
+
+
+def _command(binary: Binary, third_party: str) -> list[str]:
+    places = render(binary.search, {"third_party": third_party})
+    return ["env", f"PATH={SEARCH_PATH}", "sh", "-c", FIND_PROGRAM, "sh", *places]

@@ -1,0 +1,130 @@
+"""A host of a rig: run a command, start a program, read and write files.
+
+`ssh_host` reaches one over SSH; `orchestrator.memory` has one in memory, for tests.
+"""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from orchestrator.hosts.confinement import LEFT, Room
+from orchestrator.hosts.exit_status import how_ended
+from orchestrator.hosts.program import LINE_CHARACTERS, Program
+
+COMMAND_LIMIT_S = 60.0
+ANSWER_BYTES = 4_000_000
+FLOODED = -1000
+"""The exit status of a command whose output exceeded ANSWER_BYTES."""
+LATE = 124
+"""The exit status of timeout(1)."""
+
+
+class HostError(Exception):
+    """A command that the rig needs has failed; the text has the host, the command and its output."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The result of a command on a host."""
+
+    exit_status: int
+    stdout: bytes
+    stderr: bytes
+
+
+def last_line(done: Completed) -> str:
+    """The last line of a command's errors, or else of its output, without the list of programs left running."""
+    for stream in (done.stderr, done.stdout):
+        lines = [line.strip() for line in stream.decode(errors="replace").splitlines() if not line.startswith(LEFT)]
+        if messages := [line for line in lines if line]:
+            return messages[-1][-LINE_CHARACTERS:]
+    return "no output"
+
+
+RUNS = "runs"
+"""Below a host's `base`: the directories of runs, each with a file system of its own."""
+
+
+class Host(Protocol):
+    """One host of a rig. `base` is the rig's directory on the host."""
+
+    role: str
+    base: str
+
+    def run(self, command: Sequence[str], deadline_s: float = COMMAND_LIMIT_S) -> Completed:
+        """Run a short command to its end. Raises HostError after the deadline, but for no exit status.
+
+        ANSWER_BYTES of each stream are read. A command that writes more has the exit status FLOODED.
+        """
+
+    def run_foreign(
+        self,
+        command: Sequence[str],
+        deadline_s: float,
+        room: Room | None = None,
+        capabilities: Sequence[str] = (),
+        directory: str | None = None,
+    ) -> Completed:
+        """Run a third-party command to its end, or kill it and its children: exit status LATE after the deadline.
+
+        Programs that it leaves running are killed. It has its own process group, so that it cannot stop timeout(1).
+        """
+
+    def check(self, command: Sequence[str], deadline_s: float = COMMAND_LIMIT_S) -> bytes:
+        """The output of a short command. Raises HostError with the output if it fails."""
+        done = self.run(command, deadline_s)
+        if done.exit_status != 0:
+            output = (done.stderr or done.stdout).decode(errors="replace").strip()
+            raise HostError(f"{self.role}: {shlex.join(command)!r} {how_ended(done.exit_status)}: {output}")
+        return done.stdout
+
+    def sha256(self, path: str, deadline_s: float = COMMAND_LIMIT_S) -> str | None:
+        """The hash of a file; None if there is no file that can be read. Raises HostError after the deadline."""
+        done = self.run(["sha256sum", path], deadline_s)
+        return done.stdout.split()[0].decode() if done.exit_status == 0 else None
+
+    def start(
+        self,
+        command: Sequence[str],
+        directory: str,
+        logs: Path,
+        news: threading.Condition | None = None,
+        *,
+        terminal: bool = False,
+    ) -> Program:
+        """Start a program in a directory on the host; its output goes to `logs`.out and `logs`.err here.
+
+        `news` is notified when the program writes or ends; several programs may share it. With a `terminal` the
+        program can be typed to, and its errors are part of its output.
+        """
+
+    def start_foreign(
+        self,
+        command: Sequence[str],
+        directory: str,
+        logs: Path,
+        news: threading.Condition,
+        room: Room,
+        *,
+        environment: Mapping[str, str],
+        capabilities: Sequence[str],
+        terminal: bool,
+    ) -> Program:
+        """Start a third-party program, confined to its `room`, with these capabilities in addition to CAPABILITIES."""
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """Create or replace a file. Raises OSError or EOFError."""
+
+    def read_file(self, path: str, most_bytes: int) -> bytes:
+        """The first `most_bytes` bytes of a file. Raises OSError or EOFError."""
+
+    def fetch_file(self, path: str, target: Path) -> None:
+        """Copy a file to this machine. Raises OSError or EOFError."""
+
+    def close(self) -> None:
+        """End the connection."""

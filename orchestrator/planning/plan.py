@@ -1,0 +1,296 @@
+"""The plan of a sweep: every run with its seed, in its order, in batches that share a guest.
+
+A plan is a pure function of the sweep and its implementations, so the same sweep gives the same plan on
+every machine; that is what makes resuming a look-up and a repeated sweep comparable run by run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+from pydantic_core import from_json
+
+from agents.contract.implementation import Implementation
+from agents.inputs.mistake import Mistake, Place, got
+from captures.summary.versions import NewerVersion, current_version, upgraded
+from emulator.channel.spec import ChannelSpec
+from orchestrator.errors import ResultsConflict, SweepMistake
+from orchestrator.planning.grid import baseline_of, permutations, require_points_of_assertions
+from orchestrator.planning.language.repetitions import MOST
+from orchestrator.planning.run_channel import (
+    channel_at,
+    channel_key,
+    longest_rtt_s,
+    seeded,
+    slowest_rate_bps,
+    time_to_change_s,
+)
+from orchestrator.planning.run_order import Place as RunPlace
+from orchestrator.planning.run_order import run_order, with_baseline
+from orchestrator.planning.seeds import certification_seed, guest_seed, link_seed, run_seed
+from orchestrator.planning.sweep import Permutation, Sweep
+from reports.results.upgrades import PLAN_STEPS
+
+PLAN_NAME = "plan.json"
+HOW_TO_WRITE_PLAN = "'owlt run' with the sweep file of these results rewrites it"
+
+
+Channel = Annotated[
+    ChannelSpec,
+    BeforeValidator(lambda given: given if isinstance(given, ChannelSpec) else ChannelSpec.from_wire(given)),
+    PlainSerializer(ChannelSpec.to_wire),
+]
+"""A channel, as it is written in every file."""
+
+
+class Run(BaseModel):
+    """One repetition of one permutation. `order` is its place in this plan, from 1."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run_id: str
+    permutation: Permutation
+    repetition: int
+    is_baseline: bool = False
+    """Whether it is one of the runs that show drift; their repetitions are counted on their own."""
+    order: int
+    seed: int
+    channel_key: str
+    """Which of the plan's channels; the run adds its own seeds to it."""
+    rtt_s: float
+    """The longest round trip of the channel: the propagation delays of both directions."""
+    slowest_rate_bps: float | None
+    """The lowest rate of the channel over time; None: unlimited."""
+    channel_changes_s: float = 0.0
+    """The duration of the channel's timeline."""
+
+    @property
+    def file_time_s(self) -> float:
+        """The transmission time of the file at the channel's lowest rate; 0 if it is unlimited, or without a file."""
+        size_bytes = self.permutation.file_size_bytes or 0
+        return 8 * size_bytes / self.slowest_rate_bps if self.slowest_rate_bps else 0.0
+
+    @property
+    def duration_s(self) -> float:
+        """How long the sender is to send; 0 if it sends a file."""
+        return (self.permutation.duration_ns or 0) / 1e9
+
+    def deadline_s(self, implementation: Implementation) -> float:
+        """The duration of the session, on the rig's clock, after which the run times out."""
+        size_bytes = self.permutation.file_size_bytes
+        limit_s = implementation.time_limit.deadline_s(self.rtt_s, size_bytes, self.slowest_rate_bps, self.duration_s)
+        return limit_s + self.channel_changes_s
+
+
+class Batch(BaseModel):
+    """The work of one worker, in this order; on a virtual rig, in one guest booted with this seed.
+
+    `certify` has the keys of channels to be certified; a batch has these or runs.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    index: int
+    seed: int
+    certify: list[str] = []
+    runs: list[Run] = []
+
+
+class PlanChange(BaseModel):
+    """A plan that was written into a results directory: when, by which version of owlt, and what was new in it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at: datetime
+    owlt: str
+    runs: int
+    """Of the whole plan."""
+    added: int
+    removed: int
+    """Runs without a record that the plan before had."""
+    changes: list[str] = []
+    """The keys of the sweep that changed, with both values; [] for the first plan."""
+
+    @property
+    def text(self) -> str:
+        """One line for users."""
+        counts = [f"{count} {'run' if count == 1 else 'runs'} {what}" for count, what in self._counts if count]
+        why = f" ({'; '.join(self.changes)})" if self.changes else ""
+        return f"{', '.join(counts) or 'no run added'}{why}"
+
+    @property
+    def _counts(self) -> tuple[tuple[int, str], ...]:
+        return (self.added, "added"), (self.removed, "removed before being performed")
+
+
+class Plan(BaseModel):
+    """A resolved sweep: nothing in it depends on chance or on the machine, except for its history."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int = current_version(PLAN_STEPS)
+    sweep: Sweep
+    implementations: dict[str, Implementation]
+    channels: dict[str, Channel]
+    """Every channel of the sweep, without seeds, by its key."""
+    certifications: list[Batch]
+    """Performed before any run."""
+    batches: list[Batch]
+    history: list[PlanChange] = []
+    """Of the plans of a results directory, the oldest first; [] until the plan is written."""
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs in their order."""
+        return [run for batch in self.batches for run in batch.runs]
+
+
+def plan_sweep(
+    sweep: Sweep, implementations: dict[str, Implementation], profiles: Mapping[str, ChannelSpec] = MappingProxyType({})
+) -> Plan:
+    """Every run of the sweep, in its order, in batches; `profiles` has its channels by their own names.
+
+    The plan has these names instead of the files that the sweep names.
+
+    Raises ProfileError if the sweep contradicts a profile, SweepMistake if it advertises a value for a rate or delay
+    that no run has.
+    """
+    points = permutations(sweep, implementations, profiles)
+    if unused := list(sweep.unused_advertised(points)):
+        raise SweepMistake(*unused)
+    require_points_of_assertions(sweep, points)
+    channels: dict[str, ChannelSpec] = {}
+    runs = []
+    places = run_order(points, sweep.most_repetitions, sweep.seed)
+    if sweep.baseline and (baseline := baseline_of(sweep, points)):
+        places = list(with_baseline(places, baseline, sweep.baseline["every"]))
+    for order, place in enumerate(places, start=1):
+        channel = channel_at(place.permutation, sweep, profiles.get(place.permutation.channel_name))
+        key = channel_key(channel)
+        channels[key] = channel
+        runs.append(_run(sweep, order, place, key, channel))
+    batches = _batches(sweep, runs)
+    return Plan(
+        sweep=sweep.model_copy(update={"channel": list(profiles)}) if sweep.channel else sweep,
+        implementations=implementations,
+        channels=dict(sorted(channels.items())),
+        certifications=_certifications(sweep, channels, first_index=len(batches)) if sweep.certify else [],
+        batches=batches,
+    )
+
+
+def with_repetitions(plan: Plan, repetitions: int) -> Plan:
+    """The plan of the same sweep with more repetitions: the same as a sweep file with this number would give.
+
+    Raises SweepMistake if it has more already, or if its repetitions are adaptive.
+    """
+    sweep = plan.sweep
+    where = Place(key=("repetitions",))
+    if sweep.adaptive:
+        fix = "change 'at_most' in the sweep file, and run it"
+        raise SweepMistake(Mistake("are adaptive", "a fixed number of repetitions", fix, where))
+    if not sweep.most_repetitions <= repetitions <= MOST:
+        expected = f"{sweep.most_repetitions}, the number now, to {MOST}"
+        raise SweepMistake(Mistake(got(repetitions), expected, where=where))
+    sweep = sweep.model_copy(update={"repetitions": repetitions})
+    examples = {run.permutation: run for run in plan.runs}
+    places = run_order(list(examples), repetitions, sweep.seed)
+    if sweep.baseline and (baseline := baseline_of(sweep, list(examples))):
+        places = list(with_baseline(places, baseline, sweep.baseline["every"]))
+    channels = {run.channel_key: plan.channels[run.channel_key] for run in plan.runs}
+    runs = [
+        _run(sweep, order, place, key, channels[key])
+        for order, place in enumerate(places, start=1)
+        for key in [examples[place.permutation].channel_key]
+    ]
+    batches = _batches(sweep, runs)
+    certifications = _certifications(sweep, channels, first_index=len(batches)) if sweep.certify else []
+    return plan.model_copy(update={"sweep": sweep, "batches": batches, "certifications": certifications, "history": []})
+
+
+def _batches(sweep: Sweep, runs: list[Run]) -> list[Batch]:
+    """The runs in batches; on the exact clock each alone, so that it is a function of its own seed."""
+    if sweep.clock == "exact":
+        return [Batch(index=index, seed=run.seed, runs=[run]) for index, run in enumerate(runs)]
+    size = sweep.runs_per_guest
+    return [
+        Batch(index=index, seed=guest_seed(sweep.seed, index), runs=runs[start : start + size])
+        for index, start in enumerate(range(0, len(runs), size))
+    ]
+
+
+def _certifications(sweep: Sweep, channels: dict[str, ChannelSpec], first_index: int) -> list[Batch]:
+    """Each channel once, in a guest of its own. A bypass specifies nothing that could be measured."""
+    keys = sorted(key for key, channel in channels.items() if not channel.bypass)
+    return [
+        Batch(index=index, seed=certification_seed(sweep.seed, key), certify=[key])
+        for index, key in enumerate(keys, start=first_index)
+    ]
+
+
+def _run(sweep: Sweep, order: int, place: RunPlace, key: str, channel: ChannelSpec) -> Run:
+    run_id = f"{place.permutation.slug}_{'baseline' if place.is_baseline else 'r'}{place.repetition}"
+    return Run(
+        run_id=run_id,
+        permutation=place.permutation,
+        repetition=place.repetition,
+        is_baseline=place.is_baseline,
+        order=order,
+        seed=run_seed(sweep.seed, run_id),
+        channel_key=key,
+        rtt_s=longest_rtt_s(channel),
+        slowest_rate_bps=slowest_rate_bps(channel),
+        channel_changes_s=time_to_change_s(channel),
+    )
+
+
+def channel_of(run: Run, channel: ChannelSpec, netem_takes_seeds: bool) -> ChannelSpec:
+    """The channel of a run: the plan's, with a seed for each direction that has random effects."""
+    return seeded(channel, partial(link_seed, run.seed), netem_takes_seeds)
+
+
+def read_plan_values(results: Path) -> dict[str, Any]:
+    """The values of the plan in a results directory, upgraded if an older version of owlt wrote it.
+
+    Raises FileNotFoundError if there is none, ResultsConflict if it cannot be read or a newer version wrote it.
+    """
+    path = results / PLAN_NAME
+    try:
+        values = upgraded(from_json(path.read_bytes()), PLAN_STEPS)
+    except FileNotFoundError:
+        raise
+    except OSError as problem:
+        raise ResultsConflict(
+            Mistake(f"cannot be read ({problem.strerror})", fix=HOW_TO_WRITE_PLAN, where=Place(str(path)))
+        ) from problem
+    except NewerVersion as newer:
+        raise ResultsConflict(
+            Mistake(f"a newer version of owlt wrote it ({newer})", fix="use that version", where=Place(str(path)))
+        ) from newer
+    except ValueError as problem:
+        raise ResultsConflict(
+            Mistake(f"damaged ({problem})", fix=f"remove it, and {HOW_TO_WRITE_PLAN}", where=Place(str(path)))
+        ) from problem
+    return values if isinstance(values, dict) else {}
+
+
+def read_plan(results: Path) -> Plan:
+    """The plan in a results directory. Raises as `read_plan_values` does, and ResultsConflict if it is no plan."""
+    try:
+        return Plan.model_validate(read_plan_values(results))
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ResultsConflict(
+            Mistake(
+                f"damaged ({where}: {first['msg']})",
+                fix=f"remove it, and {HOW_TO_WRITE_PLAN}",
+                where=Place(str(results / PLAN_NAME)),
+            )
+        ) from problem

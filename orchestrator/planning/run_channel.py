@@ -1,0 +1,114 @@
+"""The channel of a run: from a profile or from the axes of the sweep, then with the seeds of the run.
+
+What does not differ from run to run is certified once; its key says which channel it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import ValidationError
+
+from agents.inputs.mistake import Mistake
+from agents.inputs.validation import mistakes_in
+from emulator.channel.spec import DIRECTIONS, ChannelSpec, LinkSpec, Step
+from orchestrator.errors import ProfileError
+from orchestrator.planning.sweep import Permutation, Sweep
+
+
+def channel_at(point: Permutation, sweep: Sweep, profile: ChannelSpec | None) -> ChannelSpec:
+    """The channel at a point of the grid, without seeds: the profile with the values that the sweep replaces.
+
+    Raises ProfileError for a contradiction: a value for a channel that changes with time, or a rate for a bypass.
+    """
+    given: dict[str, Any] = {
+        name: value
+        for name, is_given, value in (
+            ("rate_bps", sweep.gives("rate"), point.rate_bps),
+            ("delay_ns", sweep.gives("delay"), point.delay_ns),
+            ("packet_error_rate", sweep.gives("packet_error_rate"), point.packet_error_rate),
+            ("queue_packets", sweep.queue_packets is not None, sweep.queue_packets),
+        )
+        if is_given
+    }
+    if profile is None:
+        link = _made(point, given)
+        return ChannelSpec(forward=link, reverse=link)
+    if given and (profile.timeline is not None or profile.bypass):
+        what = "changes with time" if profile.timeline is not None else "is a bypass"
+        problem = f"channel {point.channel_name!r} {what}, and the sweep gives its own {', '.join(given)}"
+        raise ProfileError(Mistake(problem, fix="remove these, or write a channel profile that has them"))
+    return _with_links(profile, lambda direction, link: _with(point, link, given))
+
+
+def seeded(channel: ChannelSpec, seed_of: Callable[[str], int], netem_takes_seeds: bool) -> ChannelSpec:
+    """The channel with a seed for each direction that has random effects.
+
+    `netem_takes_seeds` is false before Linux 6.7; bit errors and patterns have seeds all the same.
+    """
+
+    def with_seed(direction: str, link: LinkSpec) -> LinkSpec:
+        fit = link.draws and (netem_takes_seeds or not link.netem_draws)
+        return link.model_copy(update={"seed": seed_of(direction) if fit else None})
+
+    return _with_links(channel, with_seed)
+
+
+def channel_key(channel: ChannelSpec) -> str:
+    """A short name for a channel, independent of its seeds: the same channel has the same name."""
+    bare = _with_links(channel, lambda direction, link: link.model_copy(update={"seed": None}))
+    return hashlib.sha256(json.dumps(bare.to_wire(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def longest_rtt_s(channel: ChannelSpec) -> float:
+    """The longest round trip of the channel: the propagation delays of both directions."""
+    return max(sum(link.delay_ns for link in links.values()) for links in channel.states) / 1e9
+
+
+def slowest_rate_bps(channel: ChannelSpec) -> float | None:
+    """The lowest rate of either direction over time; None: unlimited."""
+    links = [link for state in channel.states for link in state.values()]
+    return min((link.rate_bps for link in links if link.rate_bps is not None), default=None)
+
+
+def time_to_change_s(channel: ChannelSpec) -> float:
+    """The duration of the channel's timeline; 0 without a timeline."""
+    if channel.timeline is None:
+        return 0.0
+    return (channel.timeline.loop_after_ns or channel.timeline.steps[-1].at_ns) / 1e9
+
+
+def _with_links(channel: ChannelSpec, change: Callable[[str, LinkSpec], LinkSpec]) -> ChannelSpec:
+    def changed(state: ChannelSpec | Step) -> dict[str, LinkSpec]:
+        return {direction: change(direction, getattr(state, direction)) for direction in DIRECTIONS}
+
+    timeline = channel.timeline and channel.timeline.model_copy(
+        update={"steps": tuple(step.model_copy(update=changed(step)) for step in channel.timeline.steps)}
+    )
+    return channel.model_copy(update={**changed(channel), "timeline": timeline})
+
+
+def _with(point: Permutation, link: LinkSpec, given: dict[str, Any]) -> LinkSpec:
+    fields = {name: getattr(link, name) for name in LinkSpec.model_fields} | given
+    if "packet_error_rate" in given:
+        fields |= {"bit_error_rate": 0.0, "pattern": None, "coding": None}
+    if "queue_packets" in given:
+        fields |= {"queue_bytes": None, "queue_ns": None, "queue_bdp": None}
+    return _made(point, fields)
+
+
+def _made(point: Permutation, fields: dict[str, Any]) -> LinkSpec:
+    try:
+        return LinkSpec(**fields)
+    except ValidationError as problem:
+        mistakes = mistakes_in(problem, LinkSpec)
+        raise ProfileError(*(_in_axes(point, mistake) for mistake in mistakes)) from None
+
+
+def _in_axes(point: Permutation, mistake: Mistake) -> Mistake:
+    """A mistake in a link that the axes of a sweep make."""
+    problem = f"{point.slug} is not a channel: {mistake.where} {mistake.problem}"
+    return Mistake(problem, mistake.expected, "change the axes of the sweep")

@@ -1,0 +1,313 @@
+"""A sweep as a user writes it: the axes of its grid, how often, on which rig and clock.
+
+Values only. `orchestrator.profiles.load` reads them from YAML, `orchestrator.checks.doctor` says what this machine is
+missing for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from agents.inputs.mistake import Invalid, Mistake, Place, got
+from emulator.channel.quantities import format_delay, format_size, parse_delay_ns
+from orchestrator.planning.clock import Clock
+from orchestrator.planning.language.assertions import Assertion
+from orchestrator.planning.language.quantities import (
+    Axis,
+    Delay,
+    DelayAxis,
+    DurationAxis,
+    Name,
+    OneOrByAxis,
+    OneOrMany,
+    Parameter,
+    ProbabilityAxis,
+    Rate,
+    RateAxis,
+    SizeAxis,
+    as_left_out,
+    by_axis,
+    format_rate_or_unlimited,
+    one_or_many,
+    parse_rate_or_unlimited,
+    require_parameters,
+)
+from orchestrator.planning.language.repetitions import Adaptive, parse_repetitions
+from orchestrator.planning.language.rules import Baseline, Exclude, Include, Together
+
+RigName = Literal["virtual", "local", "lab"]
+
+
+class Advertised(BaseModel):
+    """Rate and delay given to an implementation instead of the channel's: one value, or one for each value of an axis.
+
+    Keyed by the axis's value as it is written; "" is any.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=as_left_out)
+
+    rate: Annotated[
+        dict[str, Rate],
+        BeforeValidator(by_axis(parse_rate_or_unlimited, format_rate_or_unlimited)),
+        OneOrByAxis(),
+        Field(description="with its unit; or one for each of the sweep's rates: {1.024 Mbit/s: 1 Mbit/s}"),
+    ] = {}
+    delay: Annotated[
+        dict[str, Delay],
+        BeforeValidator(by_axis(parse_delay_ns, format_delay)),
+        OneOrByAxis(),
+        Field(description="one way, with its unit; or one for each of the sweep's delays"),
+    ] = {}
+
+
+FASTEST_BPS = 1e9
+"""The rate of the hosts' interfaces in a rig, which limits a channel of unlimited rate."""
+LOADS = ("file_size", "duration")
+"""The axes of which a sweep has one: what is sent, or for how long."""
+OF_THE_CHANNEL = ("rate", "delay", "packet_error_rate")
+"""The axes that make a channel, or replace values of its profile."""
+
+
+class Permutation(BaseModel):
+    """One point of the grid: a box in the plot.
+
+    With a channel from a profile, named by `channel_name`, rate, delay and packet error rate are those of its forward
+    link at the beginning.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    implementation: str
+    file_size_bytes: int | None = None
+    """None if the sender sends for a duration instead of a file."""
+    duration_ns: int | None = None
+    """None if it sends a file."""
+    channel_name: str = ""
+    rate_bps: float | None
+    delay_ns: int
+    packet_error_rate: float
+
+    @property
+    def load_text(self) -> str:
+        """What the sender sends: "100 kB", or for how long: "600 s"."""
+        if self.duration_ns is not None:
+            return format_delay(self.duration_ns)
+        return format_size(self.file_size_bytes or 0)
+
+    @property
+    def most_bytes(self) -> int:
+        """The size of the file; without one, what the channel carries in the duration, or the hosts' interfaces."""
+        if self.duration_ns is None:
+            return self.file_size_bytes or 0
+        return int((self.rate_bps or FASTEST_BPS) / 8 * self.duration_ns / 1e9)
+
+    @property
+    def slug(self) -> str:
+        """The permutation as a file name, for users; no code parses it."""
+        return f"{self.implementation}_{self.cell}"
+
+    @property
+    def cell(self) -> str:
+        """The point of the grid that it shares with other implementations, as a part of a file name."""
+        load = self.load_text.replace(" ", "")
+        rate = format_rate_or_unlimited(self.rate_bps).replace("bit/s", "bps").replace(" ", "")
+        delay = format_delay(self.delay_ns).replace(" ", "")
+        errors = f"_per{self.packet_error_rate:g}" if self.packet_error_rate or not self.channel_name else ""
+        channel = f"{self.channel_name}_" if self.channel_name else ""
+        return f"{load}_{channel}{rate}_{delay}{errors}"
+
+
+class Sweep(BaseModel):
+    """What to compare, over which channels, how often.
+
+    The grid is the product of `implementations`, `file_size` or `duration`, `channel`, `rate`, `delay` (one way) and
+    `packet_error_rate`, each a value, a list or a range, and of every parameter that has several values; `together`,
+    `exclude` and `include` make it a part of that product (`orchestrator.planning.grid`). Every permutation runs
+    `repetitions` times, all runs in an order drawn from `seed`. `channel` names profiles; without it, rate, delay and
+    packet error rate make the channel, the same both ways. With it, those that are given take the place of the
+    profile's, both ways.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=as_left_out)
+
+    name: Annotated[Name, Field(description="lower-case letters, digits and hyphens; results go to results/NAME")]
+    title: Annotated[str, Field(description="one line about the sweep, the heading of the report")] = ""
+    seed: Annotated[
+        int,
+        Field(
+            ge=0, le=2**31 - 1, description="an integer that determines the order of the runs and all channel errors"
+        ),
+    ]
+    rig: Annotated[
+        RigName,
+        Field(
+            description="virtual: guests, no root; local: this machine's kernel, needs root and the real clock; "
+            "lab: three machines of an inventory, needs --rig and the real clock"
+        ),
+    ] = "virtual"
+    clock: Annotated[
+        Clock,
+        Field(
+            description="exact: computation is free, idle time skipped; "
+            "skip: computation takes real time, idle time skipped; real: wall clock"
+        ),
+    ] = "exact"
+    implementations: Annotated[
+        Axis[str],
+        Field(
+            description="implementations to compare: names that `owlt implementations list` prints, or paths of files"
+        ),
+    ]
+    file_size: Annotated[
+        SizeAxis | None, Field(description="size of the file to send, with its unit: B, kB, MB, GB")
+    ] = None
+    duration: Annotated[
+        DurationAxis | None,
+        Field(description="how long the sender sends, instead of a file, with its unit: ms, s, min, h"),
+    ] = None
+    channel: Annotated[
+        Axis[str] | None,
+        Field(description="channel profiles: names that `owlt channel list` prints, or paths of files"),
+    ] = None
+    rate: Annotated[
+        RateAxis | None,
+        Field(
+            description="rate in both directions, with its unit: bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s; or unlimited"
+        ),
+    ] = None
+    delay: Annotated[
+        DelayAxis | None,
+        Field(description="one-way delay in both directions, with its unit: ns, us, ms, s, min, h"),
+    ] = None
+    packet_error_rate: Annotated[
+        ProbabilityAxis | None,
+        Field(description="probability, 0 to 1, that one bit of a frame is flipped, in both directions"),
+    ] = None
+    together: Annotated[
+        list[Together],
+        BeforeValidator(one_or_many),
+        OneOrMany(),
+        Field(description="axes that vary together: their first values, their second values, and so on"),
+    ] = []
+    exclude: Annotated[
+        list[Exclude],
+        BeforeValidator(one_or_many),
+        OneOrMany(),
+        Field(description="points to leave out of the grid: all that have these values, or values in these intervals"),
+    ] = []
+    include: Annotated[
+        list[Include],
+        BeforeValidator(one_or_many),
+        OneOrMany(),
+        Field(description="further grids: the axes given here replace those of the sweep"),
+    ] = []
+    baseline: Annotated[
+        Baseline | None,
+        Field(description="a point that is performed again every so many runs, to show whether conditions drift"),
+    ] = None
+    repetitions: Annotated[
+        Annotated[int, Field(ge=1, le=10_000)] | Adaptive,
+        BeforeValidator(parse_repetitions),
+        Field(
+            description="number of runs of each permutation, each with its own channel errors; or bounds, and how "
+            "narrow the interval of the median must be"
+        ),
+    ] = 1
+    parameters: Annotated[
+        dict[str, dict[str, Annotated[Parameter | Axis[Parameter], BeforeValidator(require_parameters)]]],
+        Field(description="parameters to change, by implementation; a list is another axis of the grid"),
+    ] = {}
+    advertised: Annotated[
+        dict[str, Advertised],
+        Field(description="rate and delay given to an implementation instead of the channel's, by implementation"),
+    ] = {}
+    assertions: Annotated[
+        list[Assertion],
+        BeforeValidator(one_or_many),
+        OneOrMany(),
+        Field(description="what the results have to show, checked after the sweep and by the report"),
+    ] = []
+    queue_packets: Annotated[
+        int | None, Field(ge=1, description="capacity of the bottleneck's queue in each direction, in packets")
+    ] = None
+    certify: Annotated[
+        bool, Field(description="certify each channel before its first run; runs on a channel that fails are suspect")
+    ] = True
+    quarantine_after: Annotated[
+        int,
+        Field(ge=0, description="failures in a row after which an implementation is no longer launched; 0: never"),
+    ] = 20
+    keep_captures: Annotated[
+        Literal["full", "headers", "none"], Field(description="which part of the captures is kept after the analysis")
+    ] = "headers"
+    runs_per_guest: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="number of runs that share one boot of a guest on the clocks skip and real",
+        ),
+    ] = 9
+
+    @model_validator(mode="after")
+    def _check_axes(self) -> Self:
+        loads = [axis for axis in LOADS if self.gives(axis)]
+        if not loads:
+            fix = "add it (size of the file to send, with its unit: B, kB, MB, GB), or 'duration'"
+            raise Invalid(Mistake("is missing", fix=fix, where=Place(key=("file_size",))))
+        if len(loads) > 1:
+            expected = "either 'file_size' or 'duration'"
+            fix = "write one of them; a sweep of its own can have the other"
+            raise Invalid(Mistake("a sweep with both", expected, fix, Place(key=("duration",))))
+        missing = [name for name in OF_THE_CHANNEL if not self.gives(name)]
+        if self.channel is None and missing:
+            expected = "all three of rate, delay and packet_error_rate, or a channel profile"
+            fix = "add what is missing, or 'channel: NAME'"
+            raise Invalid(Mistake(f"{', '.join(missing)}: got none", expected, fix))
+        return self
+
+    @model_validator(mode="after")
+    def _check_each_axis_given_once(self) -> Self:
+        mistakes = [
+            Mistake("is given twice", "each axis once", "remove it here or above", Place(key=("together", group, axis)))
+            for group, axes in enumerate(self.together)
+            for axis in axes
+            if getattr(self, axis) is not None or any(axis in other for other in self.together[:group])
+        ]
+        if mistakes:
+            raise Invalid(*mistakes)
+        return self
+
+    @model_validator(mode="after")
+    def _check_baseline_with_fixed_repetitions(self) -> Self:
+        if self.adaptive and self.baseline:
+            fix = "write a number of repetitions, or remove 'baseline'"
+            where = Place(key=("baseline",))
+            raise Invalid(Mistake("needs a number of runs that is known before", "fixed repetitions", fix, where))
+        return self
+
+    @property
+    def adaptive(self) -> Adaptive | None:
+        """The rule by which repetitions end; None if their number is fixed."""
+        return None if isinstance(self.repetitions, int) else self.repetitions
+
+    @property
+    def most_repetitions(self) -> int:
+        """The number of repetitions, or the largest number."""
+        return self.repetitions if isinstance(self.repetitions, int) else self.repetitions.at_most
+
+    def gives(self, axis: str) -> bool:
+        """Whether the sweep has values of an axis, alone or together with others."""
+        return getattr(self, axis) is not None or any(axis in axes for axes in self.together)
+
+    def unused_advertised(self, points: Sequence[Permutation]) -> Iterator[Mistake]:
+        """A mistake for each rate and delay that `advertised` has a value for and that no run has."""
+        rates = dict.fromkeys(format_rate_or_unlimited(point.rate_bps) for point in points)
+        delays = dict.fromkeys(format_delay(point.delay_ns) for point in points)
+        for name, advertised in self.advertised.items():
+            for axis, values, here in (("rate", advertised.rate, rates), ("delay", advertised.delay, delays)):
+                for stranger in (key for key in values if key and key not in here):
+                    where = Place(key=("advertised", name, axis))
+                    yield Mistake(got(stranger), f"a {axis} of this sweep: {', '.join(here)}", where=where)

@@ -1,0 +1,51 @@
+"""The case of a recorded run: its session, dissector, file and outcome, as the analysis of its captures needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from agents.inputs.mistake import Mistake, Place
+from captures.inspection.inspection import Case
+from captures.session.session import Session
+from captures.summary.derived_files import CAPTURES
+from orchestrator.errors import OwltError, ResultsConflict
+from orchestrator.planning.plan import read_plan_values
+from orchestrator.planning.variants import base_name
+from orchestrator.profiles.catalogue import find_implementation
+from orchestrator.results.analysis import duration_s, expected_of, steady_rate_bps
+from orchestrator.results.disturbance import described
+from orchestrator.results.record import RunRecord, read_record
+
+
+def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
+    """The record of a run and its case, without its channel's links. Raises OwltError if its captures are not there."""
+    record = read_record(directory)
+    missing = [name for name in CAPTURES if not (directory / name).is_file()]
+    if missing or not record.session:
+        why = f"there is no {' and no '.join(missing)}" if missing else "it ended before its session was known"
+        raise OwltError(
+            Mistake(f"cannot be analysed, for {why}", "a run that kept its captures", where=Place(str(directory)))
+        )
+    return record, Case(
+        session=Session.model_validate(record.session),
+        dissector=_dissector(directory, record),
+        file_size_bytes=record.file_size_bytes if record.duration_ns is None else record.received_bytes,
+        duration_s=duration_s(record),
+        file_delivered_at_ns=record.file_delivered_at_ns,
+        rate_bps=steady_rate_bps(record),
+        expected=expected_of(record),
+        outcome=record.outcome.value,
+        reason=record.reason,
+        beside=described(record.clock, record.machine_delay),
+    )
+
+
+def _dissector(directory: Path, record: RunRecord) -> Sequence[str]:
+    """The planned implementation's; if the plan is missing or damaged, that of the current profile of the same name."""
+    planned: Sequence[str] = ()
+    with suppress(OSError, ResultsConflict, LookupError, TypeError):
+        plan = read_plan_values(directory.parent.parent)
+        planned = plan["implementations"][record.implementation]["dissector"]
+    return planned or find_implementation(base_name(record.implementation)).dissector

@@ -1,0 +1,92 @@
+"""The one reader of recorded runs: the directories in `runs/`, their records, and what else lies beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchestrator.results.record import RECORD_NAME, DamagedRecord, RunRecord, read_record
+from orchestrator.results.repeat_rules import is_repeated_later
+
+RUNS = "runs"
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A run with a record, and its directory."""
+
+    directory: Path
+    record: RunRecord
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The content of `runs/` of a results directory, compared with the plan."""
+
+    records: dict[str, RunRecord] = field(default_factory=dict)
+    """By run."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """By run, what is wrong with its record."""
+    strays: tuple[Path, ...] = ()
+    """Files and directories that are not runs of the plan."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for everything that is not used."""
+        unused = [f"{problem}; 'owlt run' performs the run again" for problem in self.damaged.values()]
+        return [*unused, *(f"{stray}: is no run of this sweep, and is ignored; move it away" for stray in self.strays)]
+
+
+def run_directory(results: Path, run_id: str) -> Path:
+    """The directory of a run, recorded or not."""
+    return results / RUNS / run_id
+
+
+def is_recorded(directory: Path) -> bool:
+    """Whether a run's directory has a record, readable or not."""
+    return (directory / RECORD_NAME).exists()
+
+
+def recorded_directories(results: Path) -> list[Path]:
+    """The directories of all runs that have a record, in the order of their names."""
+    return [path for path in _entries(results) if is_recorded(path)]
+
+
+def recorded_runs(results: Path) -> Iterator[RecordedRun]:
+    """All runs that have a record, in the order of their names.
+
+    Raises DamagedRecord if one cannot be read, ResultsConflict if a newer version of owlt wrote it.
+    """
+    return (RecordedRun(path, read_record(path)) for path in recorded_directories(results))
+
+
+def read_recorded(results: Path, planned: Collection[str]) -> Recorded:
+    """The records of the planned runs. Raises ResultsConflict if a newer version of owlt wrote one."""
+    records, damaged, strays = {}, {}, []
+    for path in _entries(results):
+        if path.name not in planned or not path.is_dir():
+            strays.append(path)
+            continue
+        try:
+            record = read_record(path)
+        except FileNotFoundError:
+            continue
+        except DamagedRecord as problem:
+            damaged[path.name] = str(problem)
+            continue
+        if record.run_id == path.name:
+            records[path.name] = record
+        else:
+            damaged[path.name] = f"{path / RECORD_NAME}: is the record of another run, {record.run_id}"
+    return Recorded(records, damaged, tuple(strays))
+
+
+def standing(recorded: Recorded) -> set[str]:
+    """The runs that a start of the sweep need not perform."""
+    return {run_id for run_id, record in recorded.records.items() if not is_repeated_later(record)}
+
+
+def _entries(results: Path) -> list[Path]:
+    runs = results / RUNS
+    return sorted(runs.iterdir()) if runs.is_dir() else []

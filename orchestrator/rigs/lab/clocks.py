@@ -1,0 +1,35 @@
+"""How far the clock of a host is ahead of this machine's, by the shortest of some round trips (RFC 5905, section 8)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from orchestrator.hosts.host import Host
+
+ROUND_TRIPS = 5
+
+
+@dataclass(frozen=True)
+class Offset:
+    """How far a clock is ahead, in ns, and by how much that may be wrong: half of the round trip."""
+
+    ahead_ns: int
+    error_ns: int
+
+    def beyond(self, other: Offset) -> int:
+        """How far it is ahead of another; 0 if the errors may be all of that."""
+        difference_ns = self.ahead_ns - other.ahead_ns
+        return difference_ns if abs(difference_ns) > self.error_ns + other.error_ns else 0
+
+
+def clock_offset(host: Host) -> Offset:
+    """The offset of a host's clock from this machine's. Raises HostError."""
+    return min((_reading(host) for _ in range(ROUND_TRIPS)), key=lambda offset: offset.error_ns)
+
+
+def _reading(host: Host) -> Offset:
+    sent_ns = time.time_ns()
+    shown_ns = int(host.check(["date", "+%s%N"]))
+    returned_ns = time.time_ns()
+    return Offset(shown_ns - (sent_ns + returned_ns) // 2, (returned_ns - sent_ns) // 2)

@@ -1,0 +1,94 @@
+"""The emulator of a lab rig: a service that others can reach, leased to one engineer at a time."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import time
+from contextlib import suppress
+
+from agents.inputs.mistake import Mistake
+from emulator.faults import EmulatorError, LeaseLost
+from emulator.service.access import read_token
+from emulator.service.client import EmulatorClient, Transport
+from orchestrator.errors import Missing
+from orchestrator.profiles.inventory import EmulatorEntry
+from orchestrator.rigs.lab.reservations import Reservation, read_reservation, write_reservation
+
+
+class LabEmulator(EmulatorClient):
+    """A client whose lease names the engineer, and is that of `owlt rig lease` if this user has one."""
+
+    def __init__(self, entry: EmulatorEntry, transport: Transport | None = None) -> None:
+        token = token_of(entry)
+        self._service = entry.service
+        try:
+            super().__init__(entry.service, token=token, ca_file=entry.service_ca, transport=transport)
+        except OSError as problem:  # ssl.SSLError is one
+            fix = "copy the certificate from the emulator; 'owlt rig provision' does"
+            wrong = f"{entry.service_ca}: {problem.strerror or problem}"
+            raise Missing(Mistake.of("owlt_service_ca", wrong, fix=fix)) from None
+        self._reservation: Reservation | None = read_reservation(entry.service)
+
+    def lease(self, holder: str, seconds: float) -> str:
+        """Take the lease, or go on with the one that this client has or that was reserved."""
+        if self._lease is not None:
+            self.renew(seconds)
+            return self._lease
+        if self._reservation is not None:
+            self.adopt(self._reservation.lease)
+            with suppress(LeaseLost):
+                self.renew(seconds)
+                return self._reservation.lease
+            self._lease = self._reservation = None
+        return super().lease(f"{engineer()}: {holder}", seconds)
+
+    def reserve(self, seconds: float) -> None:
+        """Keep the rig for this user until so long from now, also if that is sooner than before."""
+        lease = self._reservation.lease if self._reservation is not None else self._lease
+        if lease is not None:
+            self.adopt(lease)
+            try:
+                super().renew(seconds)
+            except LeaseLost:
+                lease = None
+        if lease is None:
+            self._lease = self._reservation = None
+            lease = self.lease("owlt rig lease", seconds)
+        self._reservation = Reservation(self._service, lease, time.time() + seconds)
+        write_reservation(self._reservation)
+
+    def renew(self, seconds: float) -> None:
+        """Let the lease end so many seconds from now, but not before the end of the reservation."""
+        left_s = self._reservation.seconds_left if self._reservation else 0.0
+        super().renew(max(seconds, left_s))
+
+    def give_back(self) -> None:
+        """Clear the channel; end the lease, unless it is reserved for longer."""
+        if self._lease is None:
+            return
+        left_s = self._reservation.seconds_left if self._reservation else 0.0
+        with suppress(EmulatorError):
+            if left_s > 0:
+                self.clear()
+                self.renew(left_s)
+            else:
+                self.release()
+
+
+def engineer() -> str:
+    """Who leases a rig: USER@MACHINE, as the others see it."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def token_of(entry: EmulatorEntry) -> str:
+    """The token of the service. Raises Missing."""
+    try:
+        return read_token(entry.token_file)
+    except OSError as problem:
+        fix = "copy the token from the emulator into a file that only you can read (chmod 600)"
+        raise Missing(
+            Mistake.of("owlt_service_token_file", f"{entry.token_file}: {problem.strerror}", fix=fix)
+        ) from None
+    except ValueError as problem:
+        raise Missing(Mistake.of("owlt_service_token_file", str(problem))) from None

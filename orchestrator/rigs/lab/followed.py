@@ -1,0 +1,145 @@
+"""A program on a lab host whose output goes to files there, which are followed: it goes on when SSH is lost."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import paramiko
+
+from orchestrator.hosts.host import HostError
+from orchestrator.hosts.program import GROUP_COMMAND, OUTPUT_LIMIT_BYTES
+
+LOGS_BYTES = 4 * OUTPUT_LIMIT_BYTES
+"""The space for output on a host; a program that fills it gets an error."""
+POLL_S = 0.05
+"""How often a host looks whether a program has ended."""
+
+_START = """d=$1
+mkdir -p "$d" && : >"$d/out" && : >"$d/err" || exit 1
+setsid sh -c "$2" sh "$@" </dev/null >/dev/null 2>&1 &
+echo $!"""
+_SUPERVISE = f"""d=$1 place=$3
+shift 3
+cd "$place" 2>>"$d/err" || {{ echo 1 >"$d/status"; exit; }}
+setsid sh -c '{GROUP_COMMAND}; exec "$@"' sh "$@" </dev/null >>"$d/out" 2>>"$d/err" &
+wait $!
+echo $? >"$d/status.new"
+mv "$d/status.new" "$d/status\""""
+_AWAIT_END = """tail -s "$3" --pid="$2" -f /dev/null; cat "$1/status\""""
+
+
+class FollowedSession:
+    """Input and output of such a program, for `Program`. `open_session` runs a shell line on the host, over a new
+    connection if the last was lost; it raises HostError if the host cannot be reached any more.
+    """
+
+    def __init__(
+        self, open_session: Callable[[str], paramiko.Channel], logs: str, directory: str, command: Sequence[str]
+    ) -> None:
+        self._open = open_session
+        self._logs = logs
+        self.exit_status = -1
+        self.status_event = threading.Event()
+        line = shlex.join(["sh", "-c", _START, "sh", logs, _SUPERVISE, directory, *command])
+        channel = open_session(f"exec {line}")
+        answer = channel.makefile().read().decode().strip()
+        if not answer.isdecimal():
+            raise HostError(f"could not start {shlex.join(command)!r}: {channel.makefile_stderr().read().decode()}")
+        self._pid = answer
+        self._streams = {name: _Stream(self._follow(name)) for name in ("out", "err")}
+        threading.Thread(target=self._await_end, daemon=True).start()
+
+    def _follow(self, name: str) -> Callable[[int], paramiko.Channel]:
+        def follow(first_byte: int) -> paramiko.Channel:
+            tail = ["tail", "-s", str(POLL_S), "-c", f"+{first_byte + 1}", f"--pid={self._pid}", "-f"]
+            return self._open(f"exec {shlex.join([*tail, f'{self._logs}/{name}'])}")
+
+        return follow
+
+    def _await_end(self) -> None:
+        line = f"exec {shlex.join(['sh', '-c', _AWAIT_END, 'sh', self._logs, self._pid, str(POLL_S)])}"
+        while not self.status_event.is_set():
+            try:
+                channel = self._open(line)
+                answer = channel.makefile().read().strip()
+            except (HostError, OSError):
+                break
+            if answer:
+                for stream in self._streams.values():
+                    stream.was_read.wait(5)
+                self.exit_status = int(answer)
+                self._remove_logs()
+                break
+            if channel.exit_status_ready() and channel.exit_status > 0:
+                break
+        self.status_event.set()
+
+    def _remove_logs(self) -> None:
+        """Remove the files on the host once everything was read; what is left is removed with the session."""
+        with suppress(HostError):
+            self._open(f"exec {shlex.join(['rm', '-rf', self._logs])}").close()
+
+    def recv(self, nbytes: int, /) -> bytes:
+        """Some of its output; nothing once it has ended."""
+        return self._streams["out"].read(nbytes)
+
+    def recv_stderr(self, nbytes: int, /) -> bytes:
+        """Some of its errors; nothing once it has ended."""
+        return self._streams["err"].read(nbytes)
+
+    def sendall(self, s: bytes, /) -> None:
+        """It has no terminal. Raises OSError."""
+        raise OSError("a program without a terminal cannot be typed to")
+
+    def settimeout(self, timeout: float | None, /) -> None:
+        """How long `recv` waits before it raises TimeoutError; None: forever."""
+        self._streams["out"].settimeout(timeout)
+
+    def exit_status_ready(self) -> bool:
+        """Whether it has ended."""
+        return self.status_event.is_set()
+
+    def close(self) -> None:
+        """Follow no more."""
+        for stream in self._streams.values():
+            stream.close()
+
+
+class _Stream:
+    """One file, read to its end over as many connections as that takes."""
+
+    def __init__(self, follow: Callable[[int], paramiko.Channel]) -> None:
+        self._follow = follow
+        self._channel = follow(0)
+        self._read_bytes = 0
+        self._closed = False
+        self.was_read = threading.Event()
+
+    def read(self, nbytes: int) -> bytes:
+        """The next bytes; nothing at the end, or if the host cannot be reached any more."""
+        while not self.was_read.is_set():
+            chunk: bytes = self._channel.recv(nbytes)
+            if chunk:
+                self._read_bytes += len(chunk)
+                return chunk
+            self._channel.status_event.wait()
+            if self._closed or self._channel.exit_status >= 0:
+                break
+            try:
+                self._channel = self._follow(self._read_bytes)
+            except HostError:
+                break
+        self.was_read.set()
+        return b""
+
+    def settimeout(self, timeout: float | None) -> None:
+        """How long `read` waits."""
+        self._channel.settimeout(timeout)
+
+    def close(self) -> None:
+        """End it."""
+        self._closed = True
+        self._channel.close()

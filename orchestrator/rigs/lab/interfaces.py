@@ -1,0 +1,81 @@
+"""The interfaces of a lab host, found by name or MAC address, and the shell lines that set one up for tests."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+
+from orchestrator.hosts.host import Host, HostError
+from orchestrator.rigs import rig
+
+LINK_S = 15
+"""How long a link may take to come up: a card that negotiates takes a few seconds."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """An interface as `ip address` shows it; `addresses` are global ones."""
+
+    name: str
+    mac: str
+    addresses: tuple[str, ...]
+    has_carrier: bool
+    mtu: int
+    bridge: str
+    """The bridge that it is a port of; "": none."""
+
+
+def interfaces_of(host: Host) -> list[Interface]:
+    """All interfaces of the host's own network namespace, except for the loopback. Raises HostError."""
+    shown = json.loads(host.check(["ip", "-json", "address", "show"]) or b"[]")
+    return [
+        Interface(
+            each["ifname"],
+            each.get("address", ""),
+            tuple(each_address["local"] for each_address in each["addr_info"] if each_address.get("scope") == "global"),
+            "LOWER_UP" in each["flags"],
+            each["mtu"],
+            each.get("master", ""),
+        )
+        for each in shown
+        if "ifname" in each and "LOOPBACK" not in each["flags"]
+    ]
+
+
+def find_interface(host: Host, wanted: str) -> Interface:
+    """The interface of this name or MAC address. Raises HostError with those that there are."""
+    known = interfaces_of(host)
+    for each in known:
+        if wanted in (each.name, each.mac):
+            return each
+    names = ", ".join(f"{each.name} ({each.mac})" for each in known)
+    raise HostError(
+        f"the {host.role} has no interface {wanted}; it has {names}; an open session has its test interface for itself"
+    )
+
+
+def set_up(interface: str, address: str, peer_address: str, peer_mac: str) -> str:
+    """Shell lines for a network namespace of its own: the address, a static neighbour, no offloads, the card's rate."""
+    return f"""for f in all default; do
+  f=/proc/sys/net/ipv6/conf/$f/disable_ipv6
+  [ ! -e $f ] || echo 1 >$f
+done
+ip -batch - <<END
+link set lo up
+addr add {address} dev {interface}
+link set {interface} up
+neigh add {peer_address} lladdr {peer_mac} dev {interface} nud permanent
+route add 224.0.0.0/4 dev {interface}
+END
+for offload in tx rx tso gso gro; do
+  ethtool -K {interface} $offload off >/dev/null 2>&1 || echo "offload $offload stays as it is"
+done
+{shlex.join(rig.card_command(interface, rig.CARD_RATE_BPS))}
+left={LINK_S * 10}
+while ! ip link show dev {interface} | grep -q LOWER_UP; do
+  [ $left -gt 0 ] || {{ echo "{interface} has no link after {LINK_S} s: is the cable plugged in?" >&2; exit 1; }}
+  left=$((left - 1))
+  sleep 0.1
+done
+"""

@@ -1,0 +1,109 @@
+"""The login to a host of a lab rig over the management network: pinned host key, jump host, dead peers noticed."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import paramiko
+
+from orchestrator.hosts.host import COMMAND_LIMIT_S, Completed, HostError
+from orchestrator.hosts.ssh_host import Login
+from orchestrator.profiles.inventory import LabHostEntry, login_parts
+from orchestrator.rigs.lab.reconnecting import ReconnectingHost
+
+KEEPALIVE_S = 5
+"""A silent peer is asked so often, and given up after three times without an answer (tcp(7))."""
+KEEPALIVES = 3
+_ALGORITHMS = {"ssh-rsa": ["rsa-sha2-512", "rsa-sha2-256"]}
+"""How keys of a type sign, where that is not the type's name (RFC 8332)."""
+
+
+class ManagementHost(ReconnectingHost):
+    """A host as its login user. `base` is of no use: the user has no directory of the rig."""
+
+    def __init__(self, entry: LabHostEntry) -> None:
+        self.entry = entry
+        login = Login(entry.role, entry.address, entry.port, entry.user, entry.key, Path())
+        super().__init__(login, "")
+
+    def run_with_input(self, command: Sequence[str], text: bytes) -> Completed:
+        """Run a short command to its end with `text` as its input."""
+        channel = self._session(f"exec {shlex.join(command)}")
+        try:
+            channel.settimeout(COMMAND_LIMIT_S)
+            channel.sendall(text)
+            channel.shutdown_write()
+            output, errors = channel.makefile().read(), channel.makefile_stderr().read()
+            if not channel.status_event.wait(COMMAND_LIMIT_S):
+                raise TimeoutError(f"no end within {COMMAND_LIMIT_S:g} s")
+        except OSError as problem:
+            raise HostError(f"{self.entry.name}: {shlex.join(command)!r}: {problem}") from problem
+        finally:
+            channel.close()
+        return Completed(channel.exit_status, output, errors)
+
+    def _dial(self) -> socket.socket | paramiko.Channel:
+        if self.entry.jump is None:
+            return _connection(self.entry.address, self.entry.port)
+        user, address, port = login_parts(self.entry.jump)
+        with ExitStack() as undo:
+            transport = paramiko.Transport(_connection(address, port))
+            undo.callback(transport.close)
+            _log_in(transport, f"{address}:{port}", user, str(self.entry.jump_host_key), self.entry.key)
+            channel = transport.open_channel(
+                "direct-tcpip", (self.entry.address, self.entry.port), ("127.0.0.1", 0), timeout=COMMAND_LIMIT_S
+            )
+            undo.pop_all()
+        return channel
+
+    def _log_in(self, transport: paramiko.Transport) -> None:
+        place = f"{self.entry.name} ({self.entry.address}:{self.entry.port})"
+        _log_in(transport, place, self.entry.user, self.entry.host_key, self.entry.key)
+
+
+def _connection(address: str, port: int) -> socket.socket:
+    """A TCP connection that ends with an error if the peer is silent for about a quarter of a minute."""
+    link = socket.create_connection((address, port), timeout=COMMAND_LIMIT_S / 4)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_S)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVES)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, KEEPALIVE_S * KEEPALIVES * 1000)
+    return link
+
+
+def _log_in(transport: paramiko.Transport, place: str, user: str, pinned: str, key_file: Path) -> None:
+    """Log in with a key, if the host shows the pinned one. Raises HostError."""
+    kind, text = pinned.split()[:2]
+    transport.get_security_options().key_types = tuple(_ALGORITHMS.get(kind, [kind]))
+    try:
+        transport.start_client(timeout=COMMAND_LIMIT_S)
+    except paramiko.SSHException as problem:
+        raise HostError(f"{place}: no SSH with a host key of type {kind}: {problem}") from problem
+    if transport.get_remote_server_key().asbytes() != base64.b64decode(text):
+        raise HostError(
+            f"{place} shows another host key than owlt_host_key in the inventory; if the host was reinstalled, "
+            "compare the key on its console and enter the new one"
+        )
+    try:
+        transport.auth_publickey(user, _private_key(key_file))
+    except paramiko.AuthenticationException as problem:
+        raise HostError(
+            f"{place} does not admit {user} with the key {key_file}: append {key_file}.pub to "
+            f"~{user}/.ssh/authorized_keys there"
+        ) from problem
+
+
+def _private_key(path: Path) -> paramiko.PKey:
+    try:
+        return paramiko.PKey.from_path(path)
+    except FileNotFoundError:
+        raise HostError(f"there is no key {path}: make one with ssh-keygen -t ed25519 -N '' -f {path}") from None
+    except (OSError, ValueError, TypeError, paramiko.SSHException) as problem:
+        raise HostError(f"the key {path} cannot be used: {problem}; expected one without a passphrase") from problem

@@ -1,0 +1,157 @@
+"""Runs the playbooks in playbooks/ on a rig of an inventory, with ansible-playbook as a program of its own.
+
+Ansible gets what owlt has read of the inventory: pinned host keys, jump hosts, the administrator's login.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agents.inputs.mistake import Mistake
+from orchestrator.errors import Missing
+from orchestrator.profiles.inventory import LabHostEntry, LabRig, login_parts
+from orchestrator.rigs.lab.session import SOURCE
+
+PROJECT = Path(__file__).parents[3]
+PLAYBOOKS = PROJECT / "playbooks"
+
+
+@dataclass(frozen=True)
+class Administrator:
+    """Who may become root on the hosts: root, or a user that may do everything with sudo and no password.
+
+    `key`: the private key; None: the key of each host in the inventory.
+    """
+
+    user: str
+    key: Path | None
+
+
+def ansible_playbook() -> Path:
+    """The program, beside this Python. Raises Missing."""
+    program = Path(sys.executable).parent / "ansible-playbook"
+    if not program.exists():
+        fix = "install owlt's extra: .venv/bin/python -m pip install 'owlt[lab]', or ansible-core>=2.18"
+        raise Missing(Mistake(f"{program} is missing, which runs the playbooks", fix=fix))
+    return program
+
+
+def run_playbook(
+    name: str, inventory: Path, rig: LabRig, administrator: Administrator, check: bool = False, collected: Path = Path()
+) -> int:
+    """Run a playbook on all hosts of a rig; its output is Ansible's. Returns its exit status.
+
+    `check`: only show what would change. `collected`: where `collect` writes to.
+    """
+    with tempfile.TemporaryDirectory(prefix="owlt-playbook-") as directory:
+        place = Path(directory)
+        command = _command(name, inventory, rig, administrator, check, collected, place)
+        return subprocess.run(command, env=_environment(), check=False).returncode
+
+
+def check_playbook(name: str, inventory: Path, rig: LabRig, administrator: Administrator) -> str:
+    """What a playbook would change, as Ansible prints it in check mode."""
+    with tempfile.TemporaryDirectory(prefix="owlt-playbook-") as directory:
+        command = _command(name, inventory, rig, administrator, True, Path(), Path(directory))
+        command.remove("--diff")
+        done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+
+def _command(
+    name: str, inventory: Path, rig: LabRig, administrator: Administrator, check: bool, collected: Path, place: Path
+) -> list[str]:
+    """The program with its files in `place`. Variables of a later inventory replace those of an earlier one."""
+    known_hosts, hosts, variables = place / "known_hosts", place / "hosts.json", place / "variables.json"
+    known_hosts.write_text(known_hosts_lines(rig))
+    hosts.write_text(json.dumps(host_variables(rig, administrator, known_hosts)))
+    variables.write_text(json.dumps(_rig_variables(rig, _archive(place), collected)))
+    command = [str(ansible_playbook()), "--inventory", str(inventory), "--inventory", str(hosts), "--limit", rig.name]
+    command += ["--extra-vars", f"@{variables}", *(["--check", "--diff"] if check else [])]
+    return [*command, str(PLAYBOOKS / f"{name}.yml")]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "ANSIBLE_CONFIG": str(PLAYBOOKS / "ansible.cfg"), "LC_ALL": "C.UTF-8"}
+
+
+def _rig_variables(rig: LabRig, archive: Path, collected: Path) -> dict[str, object]:
+    """What the playbooks need beside the inventory. No secret is among it: keys and tokens are named by their files."""
+    return {
+        "owlt_account_comment": "lab rig",
+        "owlt_host_program": str(SOURCE),
+        "owlt_archive": str(archive),
+        "owlt_local_python": sys.executable,
+        "owlt_local_ca": str(rig.emulator.service_ca),
+        "owlt_local_token": str(rig.emulator.token_file),
+        "owlt_collected": str(collected.absolute()),
+    }
+
+
+def host_variables(rig: LabRig, administrator: Administrator, known_hosts: Path) -> dict[str, Any]:
+    """An inventory with what differs from host to host: the administrator's login, owlt's login and its key."""
+    hosts = {
+        host.name: {
+            "ansible_user": administrator.user,
+            "ansible_ssh_private_key_file": str(administrator.key or host.key),
+            "ansible_ssh_common_args": _ssh_options(host, known_hosts),
+            "owlt_login": host.user,
+            "owlt_public_key": _public_key(host),
+        }
+        for host in rig.hosts
+    }
+    return {"all": {"children": {rig.name: {"hosts": hosts}}}}
+
+
+def _ssh_options(host: LabHostEntry, known_hosts: Path) -> str:
+    """Pinned keys, and the jump host."""
+    options = ["-o", f"UserKnownHostsFile={known_hosts}", "-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes"]
+    if host.jump is not None:
+        user, address, port = login_parts(host.jump)
+        jump = ["ssh", *options, "-i", str(host.key), "-p", str(port), "-W", "%h:%p", f"{user}@{address}"]
+        options += ["-o", f"ProxyCommand={shlex.join(jump)}"]
+    return shlex.join(options)
+
+
+def known_hosts_lines(rig: LabRig) -> str:
+    """The pinned keys of the hosts and of their jump hosts (sshd(8))."""
+    lines = [_known(host.address, host.port, host.host_key) for host in rig.hosts]
+    for host in rig.hosts:
+        if host.jump is not None:
+            _, address, port = login_parts(host.jump)
+            lines.append(_known(address, port, str(host.jump_host_key)))
+    return "".join(dict.fromkeys(lines))
+
+
+def _known(address: str, port: int, key: str) -> str:
+    """A line of known_hosts (sshd(8))."""
+    return f"{address if port == 22 else f'[{address}]:{port}'} {key}\n"
+
+
+def _public_key(entry: LabHostEntry) -> str:
+    """The public part of the key that owlt logs in with. Raises Missing."""
+    path = Path(f"{entry.key}.pub")
+    try:
+        return path.read_text().strip()
+    except OSError as problem:
+        fix = f"make a key: ssh-keygen -t ed25519 -N '' -f {entry.key}"
+        raise Missing(Mistake(f"{path}: {problem.strerror}", fix=fix)) from None
+
+
+def _archive(place: Path) -> Path:
+    """This clone's last commit as a tar file: the same for the same commit."""
+    archive = place / "owlt.tar"
+    git = ["git", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT), "archive", "--format=tar", "HEAD"]
+    done = subprocess.run([*git, "-o", str(archive)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        fix = "run this command from a clone of owlt"
+        raise Missing(Mistake(f"git archive: {done.stderr.strip()}", fix=fix))
+    return archive

@@ -1,0 +1,176 @@
+"""The lab rig, raised: a session on each host, the interfaces set up, the leases renewed; and taken down again."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from orchestrator.hosts.host import Host, HostError
+from orchestrator.profiles.inventory import LabHostEntry, LabRig, LabRole, TestHostEntry
+from orchestrator.rigs.killed_programs import KilledPrograms, for_memory
+from orchestrator.rigs.lab.clocks import clock_offset
+from orchestrator.rigs.lab.conditions import LabConditions
+from orchestrator.rigs.lab.emulator import LabEmulator
+from orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, furnishing, make_keys
+from orchestrator.rigs.lab.interfaces import Interface, find_interface, set_up
+from orchestrator.rigs.lab.lab_host import LabHost
+from orchestrator.rigs.lab.management import ManagementHost
+from orchestrator.rigs.lab.reconnecting import LEASE_S
+from orchestrator.rigs.lab.session import close_session, open_session, renew_session
+from orchestrator.rigs.rig import Rig, TestHost
+
+RENEWALS = 6
+"""In the time of a lease."""
+READY_DEADLINE_S = 30.0
+RAISING_S = 600.0
+"""The emulator's lease until the first run renews it."""
+
+
+def raising(lab: LabRig) -> Callable[[Path, Path, Path], AbstractContextManager[Rig]]:
+    """What raises this rig. Third-party implementations are where the inventory says, on the hosts."""
+    return partial(_raised, lab)
+
+
+@contextmanager
+def _raised(lab: LabRig, directory: Path, logs: Path, third_party: Path) -> Iterator[Rig]:
+    """Open the sessions, connect to their hosts, and close them afterwards.
+
+    Raises HostError, EmulatorError, or Missing without a token.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    channel = LabEmulator(lab.emulator)
+    channel.wait_until_ready(READY_DEADLINE_S)
+    with ExitStack() as down:
+        channel.lease("owlt", RAISING_S)
+        down.callback(channel.give_back)
+        management = {entry.role: down.enter_context(ManagementHost(entry)) for entry in lab.hosts}
+        for host in management.values():
+            close_session(host)  # of a worker that was killed: who has the emulator's lease has the hosts
+        ends = {
+            entry.role: find_interface(management[entry.role], entry.test_interface)
+            for entry in (lab.sender, lab.receiver)
+        }
+        ports = [
+            find_interface(management["emulator"], port).name
+            for port in (lab.emulator.sender_port, lab.emulator.receiver_port)
+        ]
+        hosts = {
+            entry.role: _host_in_session(down, directory, lab, entry, management[entry.role], ends)
+            for entry in lab.hosts
+        }
+        _keep_leases(down, list(management.values()))
+        killed = LabKilledPrograms([hosts["sender"], hosts["receiver"]])
+        yield Rig(
+            sender=_test_host(hosts["sender"], lab.sender, ends["sender"]),
+            receiver=_test_host(
+                hosts["receiver"],
+                lab.receiver,
+                ends["receiver"],
+                clock_offset(hosts["receiver"]).beyond(clock_offset(hosts["emulator"])),
+            ),
+            emulator=hosts["emulator"],
+            channel=channel,
+            sender_port=ports[0],
+            receiver_port=ports[1],
+            python=lab.sender.python,
+            watch=_watch(hosts["receiver"], lab.receiver.python),
+            third_party=lab.sender.third_party,
+            killed_programs=killed,
+            conditions=LabConditions(hosts.values()),
+            versions=_versions(hosts),
+        )
+
+
+def _host_in_session(
+    down: ExitStack,
+    directory: Path,
+    lab: LabRig,
+    entry: LabHostEntry,
+    management: ManagementHost,
+    ends: Mapping[LabRole, Interface],
+) -> LabHost:
+    """Open the session of a host and connect to its sshd."""
+    keys = make_keys(directory / f"keys-{entry.role}", entry.address)
+    lines, interface, needed = "", None, []
+    if isinstance(entry, TestHostEntry):
+        peer = lab.receiver if entry.role == "sender" else lab.sender
+        interface = ends[entry.role].name
+        lines = set_up(interface, entry.test_address, _address(peer), ends[peer.role].mac)
+        needed = [str(Path(entry.python).parents[1]), entry.third_party]
+    down.callback(_close, management)
+    open_session(management, furnishing(entry.role, keys, needed, lines), LEASE_S, interface)
+    return down.enter_context(
+        LabHost(management, base_on_host(entry.role), SSHD_CONFIG_FILE, keys.user_key, keys.known_hosts)
+    )
+
+
+def _close(management: ManagementHost) -> None:
+    """Close a session; one on a host that cannot be reached ends with its lease."""
+    management.reconnect_s = 0
+    with suppress(HostError):
+        close_session(management)
+
+
+def _keep_leases(down: ExitStack, hosts: list[ManagementHost]) -> None:
+    """Renew the sessions until the rig is taken down; one that cannot be renewed ends, and with it what runs there."""
+    over = threading.Event()
+
+    def renew(host: ManagementHost) -> None:
+        while not over.wait(LEASE_S / RENEWALS):
+            with suppress(HostError):
+                renew_session(host, LEASE_S)
+
+    for host in hosts:
+        threading.Thread(target=renew, args=(host,), daemon=True).start()
+    down.callback(over.set)
+
+
+def _address(entry: TestHostEntry) -> str:
+    return str(ipaddress.IPv4Interface(entry.test_address).ip)
+
+
+def _test_host(host: LabHost, entry: TestHostEntry, interface: Interface, clock_offset_ns: int = 0) -> TestHost:
+    return TestHost(host, _address(entry), interface.name, clock_offset_ns)
+
+
+def _watch(host: Host, python: str) -> str:
+    """The path of the probe on the host, which its owlt comes with."""
+    command = [python, "-c", "import agents.probes.watch as watch; print(watch.__file__)"]
+    return host.check(command).decode().strip()
+
+
+def _versions(hosts: Mapping[LabRole, LabHost]) -> dict[str, str]:
+    """The kernels of the hosts."""
+    kernels = {role: host.check(["uname", "-r"]).decode().strip() for role, host in hosts.items()}
+    return {"kernel": kernels["emulator"], **{f"kernel of the {role}": text for role, text in kernels.items()}}
+
+
+class LabKilledPrograms(KilledPrograms):
+    """The programs that the kernels of the hosts killed because memory ran out."""
+
+    def __init__(self, hosts: list[LabHost]) -> None:
+        self._hosts = hosts
+        self._known = {host.role: len(self._killed(host)) for host in hosts}
+
+    def take(self) -> list[str]:
+        """Return the sentences, and forget them."""
+        sentences = []
+        for host in self._hosts:
+            lines = self._killed(host)
+            new = lines[min(self._known[host.role], len(lines)) :]
+            self._known[host.role] = len(lines)
+            if sentence := for_memory("\n".join(new)):
+                sentences.append(f"on the {host.role}, {sentence}")
+        return sentences
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+    def _killed(self, host: LabHost) -> list[str]:
+        log = host.run(["dmesg", "--notime"]).stdout.decode(errors="replace")
+        return re.findall(r"^.*Killed process \d+ .*$", log, re.MULTILINE)

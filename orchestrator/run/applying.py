@@ -1,0 +1,74 @@
+"""The channel during a run: applied with the run's seeds, read back, its timeline played, compared at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from emulator.faults import ChannelRefused
+from orchestrator.planning.plan import Run, channel_of
+from orchestrator.results.reason_codes import ReasonCode
+from orchestrator.results.record import Outcome, Statistics
+from orchestrator.run.result import Ended, PlayedTimeline, RunResult
+from orchestrator.run.setting import Setting
+
+LATEST_STEP_NS = 5_000_000
+"""A step of a timeline that is later than this makes the run suspect."""
+
+
+def apply_channel(run: Run, setting: Setting, result: RunResult) -> None:
+    """Have the emulator make the channel. Raises Ended if it refuses."""
+    specified = channel_of(run, setting.channel_of(run), setting.netem_takes_seeds)
+    certified = setting.certificates.get(run.channel_key)
+    if certified is not None:
+        result.certificate = certified.verdict
+        result.suspect += [f"the channel's certificate: {sentence}" for sentence in certified.suspicion]
+    try:
+        applied = setting.rig.channel.configure(specified)
+    except ChannelRefused as refusal:
+        reason = f"the emulator refused the channel: {refusal}"
+        raise Ended(Outcome.ABORTED, ReasonCode.CHANNEL_REFUSED, reason) from refusal
+    result.channel = applied.to_wire()
+
+
+def start_timeline(run: Run, setting: Setting) -> None:
+    """Let the channel change with time from now on, if it does."""
+    if setting.channel_of(run).timeline is not None:
+        setting.rig.channel.timeline_start()
+
+
+def close_channel(run: Run, setting: Setting, before: Statistics, result: RunResult) -> None:
+    """Enter the channel's state at the end and what its stages counted since `before`, when the captures began."""
+    if setting.channel_of(run).timeline is not None:
+        _note_timeline(setting, result)
+    else:
+        _check_channel(setting, result)
+    result.emulator_statistics = {
+        way: {name: counted_since(before.get(way, {}).get(name, {}), values) for name, values in stages.items()}
+        for way, stages in setting.rig.channel.statistics().items()
+    }
+
+
+def counted_since(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """The increase of counters, without packets that waited before; a number of waiting packets is no counter."""
+    waited = {name: before.get(f"waiting_{name}", 0) for name in ("packets", "bytes")}
+    return {
+        name: value if name.startswith("waiting_") else value - before.get(name, 0) - waited.get(name, 0)
+        for name, value in now.items()
+    }
+
+
+def _note_timeline(setting: Setting, result: RunResult) -> None:
+    """Stop the timeline, so that the channel changes no more, and enter how it was played."""
+    status = setting.rig.channel.timeline_stop()
+    result.timeline = PlayedTimeline(status["steps_applied"], status["latest_ns"])
+    if status["failure"]:
+        result.suspect.append(f"the channel's timeline broke off: {status['failure']}")
+    if status["latest_ns"] > LATEST_STEP_NS:
+        result.suspect.append(f"a step of the channel's timeline came {status['latest_ns'] / 1e6:.1f} ms late")
+
+
+def _check_channel(setting: Setting, result: RunResult) -> None:
+    """Suspect the run if the channel at its end is not the one that was applied."""
+    at_the_end = setting.rig.channel.describe().to_wire()
+    if at_the_end != result.channel:
+        result.suspect.append(f"the channel was another at the end of the run: {at_the_end}")

@@ -1,0 +1,148 @@
+"""One run, phase by phase, as the protocol of an experiment reads; every run ends in a record.
+
+stage the file, configure the channel and read it back, start both captures, start the side that the
+implementation names first, wait until it is ready, start the other, wait until the session ended or the
+deadline passed, let the channel run empty, stop the captures, compare the files, record.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from emulator.faults import EmulatorError
+from orchestrator.artifacts.kept_files import keep_files
+from orchestrator.hosts.host import HostError
+from orchestrator.hosts.printable import printable
+from orchestrator.hosts.program import Program
+from orchestrator.planning.plan import Run
+from orchestrator.results.reason_codes import ReasonCode
+from orchestrator.results.record import Outcome, RunRecord, write_record
+from orchestrator.run.applying import apply_channel, close_channel, start_timeline
+from orchestrator.run.capturing import drain_channel, fetch_captures, require_space, start_captures, stop_captures
+from orchestrator.run.delivery_watch import start_watch
+from orchestrator.run.ending import stop_programs, wait_for_end
+from orchestrator.run.judging import compare_received, end_of_undelivered, fault_of_file, judge, judge_duration
+from orchestrator.run.launching import launch
+from orchestrator.run.preparing import is_full
+from orchestrator.run.result import Ended, GaveUp, RunResult
+from orchestrator.run.setting import Setting
+from orchestrator.run.sides import Sides
+from orchestrator.run.staging import Staged, stage
+from orchestrator.run.tcp_sampling import start_sampling, stop_sampling
+from orchestrator.steady_clock import ClockStep
+
+Observe = Callable[[str], None]
+
+
+def perform(run: Run, setting: Setting, directory: Path, observe: Observe) -> RunRecord:
+    """Perform one run and write its record, logs and captures into `directory`, which is made if it does not exist.
+
+    `observe` is called with the name of each phase as it begins. Raises only what ends the process.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    code: ReasonCode | None
+    result, sides = RunResult(), Sides()
+    setting.rig.killed_programs.take()
+    try:
+        with ExitStack() as undo:
+            _phases(run, setting, directory, result, sides, undo, observe)
+        outcome, code, reason = Outcome.COMPLETED, None, ""
+        result.suspect += setting.rig.killed_programs.take()
+    except Ended as end:
+        killed = setting.rig.killed_programs.take()
+        outcome = Outcome.FAILED if killed and end.outcome is Outcome.TIMED_OUT else end.outcome
+        code = ReasonCode.KILLED if killed and outcome is Outcome.FAILED else end.code
+        reason = "; ".join([*killed, end.reason])
+    except (HostError, EmulatorError, OSError, EOFError) as problem:
+        outcome, code, reason = Outcome.ABORTED, _fault_of_rig(problem), printable(f"the rig failed: {problem}")
+    record = result.record(run, setting, sides, outcome, code, reason)
+    write_record(record, directory)
+    return record
+
+
+def _fault_of_rig(problem: Exception) -> ReasonCode:
+    if isinstance(problem, EmulatorError):
+        return ReasonCode.EMULATOR
+    return ReasonCode.HOST if isinstance(problem, HostError | EOFError) else ReasonCode.FILES
+
+
+def _phases(
+    run: Run, setting: Setting, directory: Path, result: RunResult, sides: Sides, undo: ExitStack, observe: Observe
+) -> None:
+    rig, implementation = setting.rig, setting.implementation_of(run)
+    observe("stage")
+    staged = stage(run, setting, result, sides, undo)
+    try:
+        observe("configure")
+        apply_channel(run, setting, result)
+        observe("capture")
+        captures = start_captures(rig, setting.sweep.clock, staged.paths["emulator"], directory, undo)
+        before = rig.channel.statistics()
+        observe("launch")
+        watch = _start_watch(run, setting, staged, directory, result, sides, undo)
+        samplers = start_sampling(run, rig, result.tcp_ports, staged.paths, directory, undo)
+        clock = ClockStep()
+        if rig.conditions is not None:
+            rig.conditions.begin()
+        result.started_at_ns = time.time_ns()
+        try:
+            start_timeline(run, setting)
+            launch(staged, rig, directory, sides, undo)
+            observe("transfer")
+            wait_for_end(run, implementation, watch, sides)
+        finally:
+            result.ended_at_ns = time.time_ns()
+            result.suspect += rig.conditions.doubts() if rig.conditions is not None else clock.doubts()
+            if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest
+                observe("stop")
+                stop_programs(sides)
+                drain_channel(run, rig, setting.sweep.clock)
+                result.tcp = stop_sampling(samplers, directory)
+                close_channel(run, setting, before, result)
+                stop_captures(captures, result)
+                if rig.conditions is not None:
+                    require_space(rig, staged.paths["emulator"])
+                observe("fetch")
+                fetch_captures(rig, staged.paths["emulator"], directory)
+        if run.permutation.duration_ns is None:
+            judge(run, setting, staged, watch, result, sides)
+        else:
+            judge_duration(run, implementation, result, sides)
+    except Ended as end:
+        for host in (rig.sender.host, rig.receiver.host):
+            keep_files(implementation.keep, host, staged.paths[host.role], directory)
+        raise _explained(end, run, setting, staged, result, sides) from end
+
+
+def _start_watch(
+    run: Run, setting: Setting, staged: Staged, directory: Path, result: RunResult, sides: Sides, undo: ExitStack
+) -> Program:
+    """Watch the received file; for its content too if that ends the run."""
+    content = None
+    size_bytes = run.permutation.file_size_bytes
+    if setting.implementation_of(run).done == "file_delivered" and result.file_sha256 and size_bytes:
+        content = (result.file_sha256, size_bytes)
+    return start_watch(setting.rig, staged.received, content, directory, sides.news, undo)
+
+
+def _explained(end: Ended, run: Run, setting: Setting, staged: Staged, result: RunResult, sides: Sides) -> Ended:
+    """The same end, with what the receiver had if the run was not over in time, and which run directories are full.
+
+    If a side gave up, the outcome depends on what the receiver has.
+    """
+    more = ""
+    if isinstance(end, GaveUp) or end.outcome is Outcome.TIMED_OUT:
+        received = compare_received(run, setting, staged, result)
+        judged = end_of_undelivered(received, sides) if isinstance(end, GaveUp) else None
+        more = f"; {received.text}" if received is not None and judged is None else ""
+        end = judged or end
+    fault = fault_of_file(setting.rig.receiver.host, staged)
+    more += f"; {fault}" if fault and fault not in end.reason else ""
+    hosts = (setting.rig.sender.host, setting.rig.receiver.host)
+    full = [host.role for host in hosts if is_full(host, staged.paths[host.role])]
+    more += "".join(f"; the {role}'s run directory is full (see run_directory in the profile)" for role in full)
+    return Ended(end.outcome, end.code, end.reason + more)

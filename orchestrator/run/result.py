@@ -1,0 +1,123 @@
+"""The result of a run: what each phase enters into it, how a run can end early, and the record put together from it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+from pydantic import JsonValue
+
+from agents.contract.implementation import Role
+from captures.files.tcpdump_command import CaptureCounters
+from orchestrator.hosts.printable import printable
+from orchestrator.planning.advertised import AdvertisedValues
+from orchestrator.planning.plan import Run
+from orchestrator.results.reason_codes import ReasonCode
+from orchestrator.results.record import (
+    UNKNOWN,
+    CertificateVerdict,
+    HostTcp,
+    Outcome,
+    RunRecord,
+    Statistics,
+    WrittenChannel,
+    WrittenSession,
+)
+from orchestrator.run.setting import Setting
+from orchestrator.run.sides import Sides
+
+
+class Ended(Exception):
+    """A run that ended early, with its record's outcome and reason: a code, and one line that prints."""
+
+    def __init__(self, outcome: Outcome, code: ReasonCode, reason: str) -> None:
+        self.outcome = outcome
+        self.code = code
+        self.reason = printable(reason)
+        super().__init__(self.reason)
+
+
+class GaveUp(Ended):
+    """A run in which a side ended badly or reported a failure: failed, unless the receiver has a part of the file."""
+
+    def __init__(self, code: ReasonCode, reason: str) -> None:
+        super().__init__(Outcome.FAILED, code, reason)
+
+
+@dataclass(frozen=True)
+class PlayedTimeline:
+    """How a channel that changes with time did so: steps that were applied, and the largest delay of a step."""
+
+    steps_applied: int
+    latest_ns: int
+
+
+@dataclass
+class RunResult:
+    """The result of a run as far as it is known. Each phase enters its own values; None: it did not get so far."""
+
+    suspect: list[str] = field(default_factory=list)
+    file_sha256: str | None = None
+    advertised: AdvertisedValues | None = None
+    session: WrittenSession = field(default_factory=dict)
+    certificate: CertificateVerdict = ""
+    channel: WrittenChannel | None = None
+    started_at_ns: int | None = None
+    ended_at_ns: int | None = None
+    timeline: PlayedTimeline | None = None
+    emulator_statistics: Statistics = field(default_factory=dict)
+    captures: dict[Role, CaptureCounters] = field(default_factory=dict)
+    tcp: dict[Role, HostTcp] = field(default_factory=dict)
+    received_sha256: str | None = None
+    file_delivered_at_ns: int | None = None
+    received_bytes: int | None = None
+
+    @property
+    def tcp_ports(self) -> list[JsonValue]:
+        """The TCP ports of the session, ranges as text; [] until it is known."""
+        ports = self.session.get("tcp_ports")
+        return ports if isinstance(ports, list) else []
+
+    def record(
+        self, run: Run, setting: Setting, sides: Sides, outcome: Outcome, code: ReasonCode | None, reason: str
+    ) -> RunRecord:
+        """The record of the run, with everything that is known of it."""
+        implementation = setting.implementation_of(run)
+        version = setting.implementation_versions.get(implementation.name, UNKNOWN)
+        return RunRecord(
+            run_id=run.run_id,
+            sweep=setting.sweep.name,
+            title=implementation.title,
+            protocol=implementation.protocol,
+            **run.permutation.model_dump(),
+            channel_key=run.channel_key,
+            repetition=run.repetition,
+            order=run.order,
+            seed=run.seed,
+            clock=setting.sweep.clock,
+            rig=setting.sweep.rig,
+            outcome=outcome,
+            reason_code=code,
+            reason=reason,
+            suspect=self.suspect,
+            started_at_ns=self.started_at_ns,
+            ended_at_ns=self.ended_at_ns,
+            file_delivered_at_ns=self.file_delivered_at_ns,
+            file_sha256=self.file_sha256,
+            received_sha256=self.received_sha256,
+            received_bytes=self.received_bytes,
+            sender=sides.record("sender"),
+            receiver=sides.record("receiver"),
+            parameters=implementation.parameters,
+            not_repeatable=implementation.not_repeatable or "",
+            advertised=asdict(self.advertised) if self.advertised else {},
+            session=self.session,
+            channel=self.channel,
+            certificate=self.certificate,
+            timeline=asdict(self.timeline) if self.timeline else {},
+            emulator_statistics=self.emulator_statistics,
+            captures={**self.captures},
+            tcp={**self.tcp},
+            versions=setting.versions | {"implementation": version},
+            provenance=setting.provenance.get(implementation.name, {}),
+            kernel_hz=setting.kernel_hz,
+        )

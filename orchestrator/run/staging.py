@@ -1,0 +1,132 @@
+"""Staging a run: run directories, the test file, both sides as their hosts run them. The channel comes after it."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pydantic import ValidationError
+
+from agents.contract.implementation import ROLES, Implementation, Role
+from agents.contract.session_ports import SessionPorts
+from agents.contract.side import Side
+from agents.inputs.validation import mistakes_in
+from orchestrator.hosts.binaries import MissingProgram, find_programs
+from orchestrator.hosts.confinement import Room
+from orchestrator.planning.advertised import AdvertisedValues, advertised_values
+from orchestrator.planning.feasibility import infeasible
+from orchestrator.planning.plan import Run
+from orchestrator.planning.seeds import file_seed
+from orchestrator.results.reason_codes import ReasonCode
+from orchestrator.results.record import Outcome, WrittenSession
+from orchestrator.rigs.placeholder_values import placeholder_values
+from orchestrator.rigs.rig import Rig
+from orchestrator.run.preparing import make_directory, make_run_directory, prepare, room_of
+from orchestrator.run.result import Ended, RunResult
+from orchestrator.run.setting import Setting
+from orchestrator.run.sides import Sides
+
+HASHING_S = 600.0
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A run that can be launched. `paths` are the run directories by role of the host; a side's holds `space_bytes`."""
+
+    paths: dict[str, str]
+    received: str
+    space_bytes: int
+    rooms: dict[Role, Room]
+    implementations: dict[Role, Implementation]
+    """By role, the implementation with the placeholders of its host filled in."""
+
+
+def stage(run: Run, setting: Setting, result: RunResult, sides: Sides, undo: ExitStack) -> Staged:
+    """Put everything in place; `undo` removes it again. Raises Ended if the implementation does not support the run."""
+    rig, implementation = setting.rig, setting.implementation_of(run)
+    _refuse_infeasible(run, implementation)
+    space_bytes = implementation.run_directory.bytes_for(run.permutation.file_size_bytes or 0)
+    paths = _make_run_directories(run, rig, space_bytes, undo)
+    size_bytes = run.permutation.file_size_bytes
+    file = None if size_bytes is None else _stage_file(size_bytes, setting, result)
+    received = implementation.received_at(paths["receiver"], PurePosixPath(file or "").name)
+    if (parent := str(PurePosixPath(received).parent)) != paths["receiver"]:
+        rig.receiver.host.check(["mkdir", "-p", parent])
+    result.advertised = advertised_values(run, setting.sweep)
+    rendered = _rendered(run, setting, result.advertised, file, received, paths)
+    result.session = session_of(rendered["sender"], rig)
+    rooms: dict[Role, Room] = {}
+    ends = (rig.sender, rig.receiver)
+    for role, end, peer in zip(ROLES, ends, reversed(ends), strict=True):
+        rooms[role] = room_of(end.host, paths[role], space_bytes)
+        prepare(role, rendered[role], end, peer.address, paths[role], rooms[role], sides, undo)
+    return Staged(paths, received, space_bytes, rooms, rendered)
+
+
+def session_of(implementation: Implementation, rig: Rig) -> WrittenSession:
+    """What belongs to a run of this rendered implementation in a capture."""
+    addresses: WrittenSession = {"sender_address": rig.sender.address, "receiver_address": rig.receiver.address}
+    return addresses | {name: [*values] for name, values in implementation.session.in_captures.items()}
+
+
+def file_content(sweep_seed: int, size_bytes: int) -> bytes:
+    """The test file of a size: random bytes drawn from the sweep's seed alone."""
+    return random.Random(file_seed(sweep_seed, size_bytes)).randbytes(size_bytes)
+
+
+def _refuse_infeasible(run: Run, implementation: Implementation) -> None:
+    reason = infeasible(run, implementation)
+    if reason is not None:
+        raise Ended(Outcome.UNSUPPORTED, ReasonCode.BEYOND_LIMITS, f"not launched: {reason}")
+
+
+def _make_run_directories(run: Run, rig: Rig, space_bytes: int, undo: ExitStack) -> dict[str, str]:
+    """A directory on each host; those of the implementation hold no more than its profile specifies."""
+    hosts = (rig.sender.host, rig.receiver.host)
+    paths = {host.role: make_run_directory(host, run.run_id, undo, space_bytes) for host in hosts}
+    return paths | {rig.emulator.role: make_directory(rig.emulator, run.run_id, undo)}
+
+
+def _stage_file(size: int, setting: Setting, result: RunResult) -> str:
+    """The test file of a size on the sender, written unless it is already there."""
+    host = setting.rig.sender.host
+    content = file_content(setting.sweep.seed, size)
+    sha256 = hashlib.sha256(content).hexdigest()
+    path = f"{host.base}/file-{size}.bin"
+    there = host.sha256(path, HASHING_S)
+    if there not in (None, sha256):
+        result.suspect.append("an earlier run changed the sender's test file; it was written again")
+    if there != sha256:
+        host.write_file(path, content)
+    result.file_sha256 = sha256
+    return path
+
+
+def _rendered(
+    run: Run, setting: Setting, advertised: AdvertisedValues, file: str | None, received: str, paths: dict[str, str]
+) -> dict[Role, Implementation]:
+    """The implementation as each host is to run it."""
+    rig, implementation = setting.rig, setting.implementation_of(run)
+    hosts = {"sender": rig.sender.host, "receiver": rig.receiver.host}
+    rendered: dict[Role, Implementation] = {}
+    for role in ROLES:
+        values = placeholder_values(run, rig, setting.channel_of(run), advertised, file, received, paths[role])
+        try:
+            programs = find_programs(implementation, role, hosts[role], rig.third_party)
+            rendered[role] = implementation.rendered(values, programs)
+        except MissingProgram as missing:
+            raise Ended(Outcome.ABORTED, ReasonCode.NOT_INSTALLED, str(missing)) from missing
+        except ValueError as problem:
+            mistakes = "; ".join(_explained(problem))
+            reason = f"the {role}'s profile cannot be filled for this run: {mistakes}"
+            raise Ended(Outcome.ABORTED, ReasonCode.PROFILE, reason) from problem
+    return rendered
+
+
+def _explained(problem: ValueError) -> list[str]:
+    if isinstance(problem, ValidationError):
+        return [str(each) for each in mistakes_in(problem, Side if problem.title == Side.__name__ else SessionPorts)]
+    return [str(problem)]

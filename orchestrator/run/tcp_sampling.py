@@ -1,0 +1,64 @@
+"""The TCP state of both kernels during a run, sampled on both hosts by `agents/probes/tcp_samples.py`.
+
+Sampling begins before the launch. Counters come from both hosts, samples of the run's sockets from the sender.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agents.contract.implementation import ROLES, Role
+from orchestrator.hosts.exit_status import how_ended
+from orchestrator.hosts.program import Program
+from orchestrator.planning.plan import Run
+from orchestrator.results.record import HostTcp
+from orchestrator.rigs.rig import Rig
+
+SAMPLES_PER_RTT = 4
+SHORTEST_PERIOD_S = 0.010
+STARTING_S = 30.0
+STOPPING_S = 30.0
+SAMPLES_NAME = "tcp-sender.csv"
+
+
+def start_sampling(
+    run: Run, rig: Rig, ports: Sequence[object], paths: dict[str, str], directory: Path, undo: ExitStack
+) -> dict[Role, Program]:
+    """Start a sampler of these TCP ports on each host, unless there are none, and return once they sample."""
+    if not ports:
+        return {}
+    hosts = {"sender": rig.sender, "receiver": rig.receiver}
+    samplers: dict[Role, Program] = {}
+    for role, other in zip(ROLES, reversed(ROLES), strict=True):
+        period_s = max(run.rtt_s / SAMPLES_PER_RTT, SHORTEST_PERIOD_S) if role == "sender" else 0
+        between = [hosts[role].address, hosts[other].address]
+        command = [rig.python, "-m", "agents.probes.tcp_samples", *between, ",".join(map(str, ports)), f"{period_s:f}"]
+        samplers[role] = hosts[role].host.start(command, paths[role], directory / f"tcp-{role}")
+        undo.callback(samplers[role].stop)
+    for sampler in samplers.values():
+        sampler.wait_for_line("^sampling$", STARTING_S)
+    return samplers
+
+
+def stop_sampling(samplers: dict[Role, Program], directory: Path) -> dict[Role, HostTcp]:
+    """Stop the samplers, keep the sender's samples as SAMPLES_NAME beside the record, and return what each counted."""
+    return {role: _result(sampler, directory / f"tcp-{role}", directory) for role, sampler in samplers.items()}
+
+
+def _result(sampler: Program, logs: Path, directory: Path) -> HostTcp:
+    status = sampler.stop("TERM", STOPPING_S)
+    counted, _, samples = sampler.output().partition("\n")
+    try:
+        result = HostTcp.model_validate_json(counted)
+    except ValidationError:
+        ended = "did not end" if status is None else how_ended(status)
+        return HostTcp(problem=f"the sampler {ended}{sampler.last_words}")
+    if result.period_ns:
+        (directory / SAMPLES_NAME).write_text(samples)
+    for suffix in (".out", ".err"):
+        logs.with_suffix(suffix).unlink()
+    return result

@@ -1,0 +1,197 @@
+"""The state of a sweep as a value: its process, what its workers do, and where each run stands.
+
+All that shows how a sweep advances shows this state.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from orchestrator.results.reason_codes import ReasonCode
+from orchestrator.results.record import NOT_DELIVERED, Outcome
+from orchestrator.status.activity import Activity
+from orchestrator.status.results_lock import Holder
+
+ProcessState = Literal["running", "ended", "killed", "unknown"]
+"""Of the latest `owlt run`. killed: it ended without releasing its lock, also if its machine lost power. unknown: the
+lock cannot be read, or names a process of another machine that this one cannot see."""
+Key = TypeVar("Key")
+Position = Literal["waiting", "running", "recorded"]
+
+
+@dataclass(frozen=True)
+class RunState:
+    """One planned run."""
+
+    run_id: str
+    implementation: str
+    cell: str
+    """The point of the grid that it shares with the runs of other implementations, as text."""
+    repetition: int
+    order: int
+    outcome: Outcome | None = None
+    """None: it has no record."""
+    code: ReasonCode | None = None
+    """Why it did not complete."""
+    reason: str = ""
+    suspect: tuple[str, ...] = ()
+    attempt: int = 1
+    activity: Activity | None = None
+    """Of the worker that performs it now."""
+    is_due: bool = True
+    """False for a repetition that the results do not call for, or not yet."""
+
+    @property
+    def position(self) -> Position:
+        """Where it stands. A run that is performed again is running, with the outcome of its record."""
+        if self.activity is not None:
+            return "running"
+        return "waiting" if self.outcome is None else "recorded"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Numbers of runs. `waiting` + `running` + `recorded` is `planned`."""
+
+    planned: int
+    """Those that are due."""
+    waiting: int
+    running: int
+    recorded: int
+    completed: int
+    failed: int
+    """Failed, timed out, incomplete or corrupt: outcomes that the implementation is responsible for."""
+    unsupported: int
+    aborted: int
+    quarantined: int
+    suspect: int
+    by_outcome: Mapping[str, int]
+    """Every outcome that at least one run has."""
+
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """Runs of an implementation that did not complete, with the same outcome for the same kind of reason."""
+
+    implementation: str
+    outcome: Outcome
+    code: ReasonCode | None
+    reason: str
+    """Of the first of them in the order of the sweep."""
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SweepProcess:
+    """The latest `owlt run` in the results directory."""
+
+    state: ProcessState
+    holder: Holder | None
+    """Host, process and start; None if it has ended and released its lock."""
+
+
+@dataclass(frozen=True)
+class AdaptiveState:
+    """Adaptive repetitions: the rule, and what the results say about each permutation."""
+
+    at_least: int
+    at_most: int
+    until_interval_percent: float
+    permutations: Mapping[str, int]
+    """Numbers by decision: narrow, bound, undelivered (these are done) and open."""
+
+
+@dataclass(frozen=True)
+class SweepState:
+    """The state of a sweep at a time. Times are s since 1970."""
+
+    results: Path
+    sweep: str
+    title: str
+    rig: str
+    clock: str
+    read_at_s: float
+    process: SweepProcess
+    activities: tuple[Activity, ...]
+    """Empty if no process runs."""
+    runs: tuple[RunState, ...]
+    """In the order of the sweep."""
+    started_s: float | None
+    """The latest start."""
+    ended_s: float | None
+    latest_entry_s: float | None
+    """When the journal was written last."""
+    time_left_s: float | None
+    """None if it is unknown: before the first run, or if no process runs."""
+    repetitions: AdaptiveState | None = None
+    """None if the number of repetitions is fixed."""
+    problems: tuple[str, ...] = ()
+    """Sentences about records that cannot be read."""
+    channels: Mapping[str, str] = field(default_factory=dict)
+    """In words, by key."""
+
+    @property
+    def counts(self) -> Counts:
+        """Of all runs."""
+        return count(self.runs)
+
+    @property
+    def by_implementation(self) -> dict[str, Counts]:
+        """By implementation, in the order of the sweep."""
+        return _counted_by(self.runs, lambda run: run.implementation)
+
+    @property
+    def by_cell(self) -> dict[tuple[str, str], Counts]:
+        """By cell and implementation."""
+        return _counted_by(self.runs, lambda run: (run.cell, run.implementation))
+
+    @property
+    def failures(self) -> list[FailureGroup]:
+        """The runs that did not complete, in groups, the largest first."""
+        groups: dict[tuple[str, Outcome, ReasonCode | None], list[RunState]] = defaultdict(list)
+        for run in self.runs:
+            if run.outcome is not None and run.outcome is not Outcome.COMPLETED:
+                groups[run.implementation, run.outcome, run.code].append(run)
+        failures = [
+            FailureGroup(implementation, outcome, code, runs[0].reason, tuple(run.run_id for run in runs))
+            for (implementation, outcome, code), runs in groups.items()
+        ]
+        return sorted(failures, key=lambda group: -len(group.run_ids))
+
+
+def count(runs: Iterable[RunState]) -> Counts:
+    """The numbers of some runs."""
+    positions: dict[str, int] = defaultdict(int)
+    outcomes: dict[Outcome, int] = defaultdict(int)
+    suspect = 0
+    for run in runs:
+        if not run.is_due:
+            continue
+        positions[run.position] += 1
+        suspect += bool(run.suspect)
+        if run.outcome is not None:
+            outcomes[run.outcome] += 1
+    return Counts(
+        planned=sum(positions.values()),
+        waiting=positions["waiting"],
+        running=positions["running"],
+        recorded=positions["recorded"],
+        completed=outcomes[Outcome.COMPLETED],
+        failed=sum(outcomes[outcome] for outcome in NOT_DELIVERED),
+        unsupported=outcomes[Outcome.UNSUPPORTED],
+        aborted=outcomes[Outcome.ABORTED],
+        quarantined=outcomes[Outcome.QUARANTINED],
+        suspect=suspect,
+        by_outcome={str(outcome): outcomes[outcome] for outcome in Outcome if outcomes[outcome]},
+    )
+
+
+def _counted_by(runs: Iterable[RunState], key: Callable[[RunState], Key]) -> dict[Key, Counts]:
+    groups: dict[Key, list[RunState]] = defaultdict(list)
+    for run in runs:
+        groups[key(run)].append(run)
+    return {name: count(group) for name, group in groups.items()}

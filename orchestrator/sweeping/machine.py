@@ -1,0 +1,124 @@
+"""The machine that workers run on: what it is missing for a plan (`checks.preconditions`), and its workers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Protocol
+
+from agents.inputs.mistake import Mistake
+from captures.pool import processes
+from orchestrator.allocation.places import Places, SlotsHere
+from orchestrator.checks.lab_doctor import missing_in_lab
+from orchestrator.checks.preconditions import missing_for_plan
+from orchestrator.kernel.build import find_kernel
+from orchestrator.planning.plan import Plan
+from orchestrator.profiles.inventory import LabRig
+from orchestrator.provenance.machine import provenance_of
+from orchestrator.provenance.provenance import UNKNOWN_MACHINE
+from orchestrator.rigs import guest
+from orchestrator.workers.launching import Launcher, LocalWorkers, VirtualWorkers, needed_memory_mb
+
+
+class Machine(Protocol):
+    """Where workers run."""
+
+    def missing(self, plan: Plan) -> list[Mistake]:
+        """What it is missing to perform a plan, each with how to fix it."""
+
+    def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
+        """Its workers; `cpus` are the cores that guests are pinned to. Call it only if nothing is missing."""
+
+    def places(self, slots: int) -> Places:
+        """Where its workers run side by side; `slots` if they all run on this machine. Call it after `launcher`."""
+
+    def analysis_executor(self, plan: Plan) -> Executor:
+        """What analyses runs while others are performed."""
+
+
+class ThisMachine:
+    """The machine that owlt itself runs on."""
+
+    def missing(self, plan: Plan) -> list[Mistake]:
+        """What it is missing, each with how to get it; `perform_plan` refuses to start without."""
+        return [
+            *missing_for_plan(plan),
+            *missing_memory(plan, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
+        ]
+
+    def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
+        """Guests, or this machine's own kernel."""
+        if plan.sweep.rig == "local":
+            return LocalWorkers(plan, _running_kernel_hz(), provenance_of(None, plan.implementations))
+        kernel = find_kernel()
+        assert kernel is not None, "`missing` names it"
+        guest.compile_ahead()
+        return VirtualWorkers(plan, kernel, cpus, provenance_of(kernel.path, plan.implementations))
+
+    def places(self, slots: int) -> Places:
+        """Slots of this machine."""
+        return SlotsHere(slots)
+
+    def analysis_executor(self, plan: Plan) -> Executor:
+        """A process for each core. They yield to the guests: on the real clock, waiting for a core would be part of a
+        run's time."""
+        return processes(len(os.sched_getaffinity(0)), "lowest" if plan.sweep.clock == "real" else "low")
+
+
+THIS_MACHINE = ThisMachine()
+
+
+def missing_memory(plan: Plan, machine_bytes: int) -> Iterator[Mistake]:
+    """A mistake if a guest needs more memory than the whole machine has."""
+    if plan.sweep.rig == "virtual":
+        largest = max(plan.runs, key=lambda run: needed_memory_mb([run]))
+        needed_bytes = needed_memory_mb([largest]) * 1_000_000
+        if needed_bytes > machine_bytes:
+            cell = largest.permutation.slug
+            problem = f"the guest of {cell} needs {needed_bytes / 1e9:.1f} GB of memory"
+            expected = f"at most {machine_bytes / 1e9:.1f} GB, the memory of this machine"
+            yield Mistake(problem, expected, "leave such cells out with 'exclude' in the sweep")
+
+
+def _running_kernel_hz() -> int | None:
+    """The timer frequency of the running kernel; None if its configuration is not installed."""
+    config = Path("/boot", f"config-{os.uname().release}")
+    setting = re.search(r"^CONFIG_HZ=(\d+)", config.read_text(), re.MULTILINE) if config.exists() else None
+    return int(setting[1]) if setting else None
+
+
+FILES_ON_A_HOST = 4
+"""A host's files together, in sizes of the test file: two captures at the emulator, each with the packets' headers and
+some retransmissions."""
+
+
+def needed_bytes(plan: Plan) -> int:
+    """The disk space that the largest run needs on a host."""
+    return FILES_ON_A_HOST * max((run.permutation.file_size_bytes or 0 for run in plan.runs), default=0)
+
+
+class LabMachine:
+    """Performs plans on one rig of an inventory."""
+
+    def __init__(self, inventory: Path, rig: LabRig) -> None:
+        self._inventory = inventory
+        self._rig = rig
+
+    def missing(self, plan: Plan) -> list[Mistake]:
+        """What the hosts are missing; each with how to fix it."""
+        return missing_in_lab(self._rig, plan.implementations, needed_bytes(plan))
+
+    def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
+        """A worker at a time, which has the rig for itself. The files of the hosts have no digests in its records."""
+        return LocalWorkers(plan, None, UNKNOWN_MACHINE, f"{self._inventory.resolve()}:{self._rig.name}")
+
+    def places(self, slots: int) -> Places:
+        """One slot: the rig."""
+        return SlotsHere(slots)
+
+    def analysis_executor(self, plan: Plan) -> Executor:
+        """A process for each core: no run takes place on this machine."""
+        return processes(len(os.sched_getaffinity(0)), "low")

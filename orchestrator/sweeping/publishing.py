@@ -1,0 +1,136 @@
+"""Publishing: what a worker has left in its directory takes its place in the results directory, or is set aside."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from orchestrator.planning.plan import Plan, Run
+from orchestrator.results.analyses import Analyses
+from orchestrator.results.certificates import DIRECTORY_NAME, certified, of_machine
+from orchestrator.results.reason_codes import ReasonCode
+from orchestrator.results.record import Outcome, write_record
+from orchestrator.results.recorded_runs import RUNS
+from orchestrator.results.repeat_rules import fault, reason_code
+from orchestrator.status.journal import Journal
+from orchestrator.sweeping.attempts import number_record, set_aside
+from orchestrator.sweeping.quarantine import Quarantine
+from orchestrator.sweeping.scheduling import Scheduler
+from orchestrator.whole_file import write_whole
+from orchestrator.workers.events import ChannelCertified, ImplementationQuarantined, RunPublished, RunRepeated
+from orchestrator.workers.planned_record import planned_record
+
+WORKERS = "workers"
+"""Holds what is not published yet."""
+
+
+class Publisher:
+    """Moves runs and certificates into a results directory: each by one rename, so all there are complete."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        results: Path,
+        scheduler: Scheduler,
+        quarantine: Quarantine,
+        journal: Journal,
+        analyses: Analyses,
+    ) -> None:
+        self.results = results
+        self._scheduler = scheduler
+        self._journal = journal
+        self._analyses = analyses
+        self._plan = plan
+        self._quarantine = quarantine
+        self._runs = {run.run_id: run for run in plan.runs}
+
+    def prepare(self) -> None:
+        """Make the directories, and remove what workers of an earlier start left."""
+        (self.results / RUNS).mkdir(parents=True, exist_ok=True)
+        (self.results / DIRECTORY_NAME).mkdir(exist_ok=True)
+        self.remove_workers()
+
+    def worker_directory(self, batch: int, slot: int) -> Path:
+        """A new directory for a worker."""
+        directory = self.results / WORKERS / f"{batch}-{slot}"
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        return directory
+
+    def remove_workers(self) -> None:
+        """Remove all directories of workers."""
+        shutil.rmtree(self.results / WORKERS, ignore_errors=True)
+
+    def publish_run(self, run_directory: Path, batch: int) -> None:
+        """Publish a run and start its analysis, or set it aside if it is repeated."""
+        run_id = run_directory.name
+        record = number_record(self.results, run_directory)
+        ending = {
+            "run_id": run_id,
+            "outcome": record.outcome,
+            "code": reason_code(record),
+            "reason": record.reason,
+            "attempt": record.attempt,
+        }
+        if self._scheduler.count_attempt(record):
+            set_aside(self.results, run_directory)
+            self._journal.note(batch, RunRepeated(**ending, fault=fault(record)))
+            return
+        place = self.results / RUNS / run_id
+        take_place(run_directory, place)
+        self._scheduler.finish(run_id)
+        self._journal.note(batch, RunPublished(**ending))
+        self._analyses.start(place)
+        if reason := self._quarantine.take(self._runs[run_id], record):
+            self._journal.note(batch, ImplementationQuarantined(implementation=record.implementation, reason=reason))
+
+    def publish_quarantined(self, runs: list[Run], batch: int) -> list[Run]:
+        """Record those of some runs whose implementations are in quarantine. Returns the others."""
+        launched = []
+        for run in runs:
+            reason = self._quarantine.reason(run)
+            if not reason:
+                launched.append(run)
+                continue
+            implementation = self._plan.implementations[run.permutation.implementation]
+            certificate = certified(self.results, {run.channel_key}).get(run.channel_key)
+            outcome, code = Outcome.QUARANTINED, ReasonCode.QUARANTINED
+            record = planned_record(run, self._plan.sweep, implementation, certificate, outcome, code, reason)
+            directory = self.results / WORKERS / f"quarantined-{run.run_id}"
+            directory.mkdir(parents=True, exist_ok=True)
+            write_record(record, directory)
+            take_place(directory, self.results / RUNS / run.run_id)
+            self._scheduler.finish(run.run_id)
+            ending = {"run_id": run.run_id, "outcome": outcome, "code": code, "reason": reason}
+            self._journal.note(batch, RunPublished(**ending))
+        return launched
+
+    def publish_certificate(
+        self, worker_directory: Path, event: ChannelCertified, batch: int, machine: str = ""
+    ) -> None:
+        """Publish a channel's certificate; the first of several machines is that of the results, too."""
+        self._journal.note(batch, event)
+        name = f"{event.channel}.json"
+        certificate = worker_directory / DIRECTORY_NAME / name
+        of_results = self.results / DIRECTORY_NAME / name
+        if machine:
+            place = of_machine(self.results, machine) / DIRECTORY_NAME
+            place.mkdir(parents=True, exist_ok=True)
+            write_whole(place / name, certificate.read_text())
+        if not (machine and of_results.exists()):
+            take_place(certificate, of_results)
+
+    def keep_console(self, worker_directory: Path, batch: int) -> Path:
+        """Copy the console log of a worker whose rig failed to the results. Returns the copy."""
+        log = self.results / f"failed-batch-{batch}.log"
+        shutil.copy(worker_directory / "console.log", log)
+        return log
+
+
+def take_place(path: Path, target: Path) -> None:
+    """Rename a file or directory; it replaces anything of that name."""
+    if target.is_dir():
+        shutil.rmtree(target)
+    elif path.is_dir():
+        target.unlink(missing_ok=True)
+    path.rename(target)

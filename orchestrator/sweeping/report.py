@@ -1,0 +1,74 @@
+"""The report of a results directory, made again at any time."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agents.inputs.mistake import Mistake, Place
+from orchestrator.errors import OwltError
+from orchestrator.planning.plan import read_plan_values
+from orchestrator.profiles.kinds import refuse_missing
+from orchestrator.results.analysis import analyse_runs
+from orchestrator.results.unavailable import unavailable
+from orchestrator.sweeping.campaign import files_may_fail, warn
+
+
+@dataclass(frozen=True)
+class CheckedAssertions:
+    """What a check of the assertions of a sweep found: `open_checks` in words are not met or have no result."""
+
+    checks: int = 0
+    failed: int = 0
+    """The checks that are not met."""
+    open_checks: tuple[str, ...] = ()
+    values: tuple[dict[str, Any], ...] = ()
+    """Every check, for JSON output."""
+
+
+def check_assertions(results: Path) -> CheckedAssertions:
+    """Check the assertions of the sweep in a results directory, as its report shows them."""
+    from reports.assertions.checking import findings_of
+    from reports.comparison.cells import cells_of
+    from reports.comparison.stopping import load_due_results
+    from reports.results.records import ReportError
+    from reports.table.rows import run_rows
+
+    if not read_plan_values(results).get("sweep", {}).get("assertions"):
+        return CheckedAssertions()
+    try:
+        loaded = load_due_results(results)
+    except ReportError as problem:
+        raise OwltError(*problem.mistakes) from problem
+    findings = findings_of(loaded.sweep.assertions, cells_of(run_rows(loaded)))
+    return CheckedAssertions(
+        checks=len(findings),
+        failed=sum(finding.verdict == "not met" for finding in findings),
+        open_checks=tuple(finding.text for finding in findings if not finding.is_met),
+        values=tuple(finding.as_json() for finding in findings),
+    )
+
+
+def make_report(results: Path, with_pdf: bool = False) -> Path:
+    """The report of a results directory, from its records and captures alone; `with_pdf` adds a PDF to each figure.
+    Returns its page."""
+    from reports.page.build import ReportError, build_report
+
+    refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
+    if not (results / "runs").is_dir():
+        raise OwltError(
+            Mistake(
+                "is not a results directory (it has no runs/)", "one that 'owlt run' made", where=Place(str(results))
+            )
+        )
+    with files_may_fail(results, f"owlt report {shlex.quote(str(results))}"):
+        for problem in analyse_runs(results):
+            warn(problem)
+        for sentence in unavailable(results):
+            warn(sentence)
+        try:
+            return build_report(results, warn, with_pdf)
+        except ReportError as problem:
+            raise OwltError(*problem.mistakes) from problem

@@ -1,0 +1,180 @@
+"""The progress of a sweep: a bar with the remaining time on a terminal, elsewhere a log.
+
+Either way, one line for each run that did not complete.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from orchestrator.planning.plan import Plan
+from orchestrator.results.record import Outcome
+from orchestrator.status.channel_labels import channel_labels
+from orchestrator.status.text import stamp
+from orchestrator.terminal.output import Verbosity, verbosity
+from orchestrator.terminal.progress_log import ProgressLog
+from orchestrator.workers.events import (
+    ChannelCertified,
+    ChannelDisturbed,
+    Entry,
+    Event,
+    ImplementationQuarantined,
+    Observe,
+    QuietAwaited,
+    RepetitionsDue,
+    RunAnalysed,
+    RunPublished,
+    RunRepeated,
+    RunStarted,
+    SweepInterrupted,
+    WorkerLost,
+)
+
+
+class SweepProgress:
+    """A context that shows events. Call it with the plan and the runs done before; it returns the observer.
+
+    `again` is the command that resumes after an interrupt; `report`: a report is made afterwards. A log is written to
+    `log` if it or the console is not a terminal; lines on a console that is no terminal begin with their time. If
+    `shown` is quiet, only runs that did not complete are shown; if it is verbose, every run.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        again: str = "the same command",
+        report: bool = False,
+        log: TextIO | None = None,
+        shown: Verbosity = verbosity,
+    ) -> None:
+        self._console = console
+        self._again = again
+        self._report = report
+        self._log = log or sys.stderr
+        self._shown = shown
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left:"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=shown.quiet or not console.is_terminal,
+        )
+        self._drawn = False
+        self._plain: ProgressLog | None = None
+
+    def __enter__(self) -> SweepProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._drawn:
+            self._bar.stop()
+        if self._plain:
+            self._plain.close()
+
+    def __call__(self, plan: Plan, done: set[str]) -> Observe:
+        total = len(plan.runs)
+        recorded = len(done & {run.run_id for run in plan.runs})
+        self._start(total, recorded, channel_labels(plan))
+        task = self._bar.add_task(plan.sweep.name, total=total, completed=recorded)
+        one_at_a_time = threading.RLock()  # events come from each worker's thread, interrupts in between
+
+        def observe(entry: Entry) -> None:
+            with one_at_a_time:
+                if self._plain:
+                    self._plain.take(entry)
+                show(entry.event)
+
+        def show(event: Event) -> None:
+            nonlocal recorded, total
+            match event:
+                case SweepInterrupted():
+                    self._print(self._interrupted(event.times, recorded, total))
+                case RunPublished():
+                    recorded += 1
+                    self._bar.advance(task)
+                case RepetitionsDue():
+                    total = event.runs
+                    self._bar.update(task, total=total)
+            for line in _lines_about(event, self._shown.verbose):
+                self._print(line)
+
+        return observe
+
+    def _start(self, total: int, recorded: int, channels: Mapping[str, str]) -> None:
+        """Show the bar, or begin the log. `channels` are in words, by key."""
+        if recorded >= total:
+            self._note(f"nothing to do: all {total} runs have a record")
+            return
+        self._bar.start()
+        self._drawn = True
+        is_drawn = self._console.is_terminal and self._log.isatty()
+        if recorded:
+            self._note(f"{recorded} of {total} runs have a record already; resuming")
+        if not (is_drawn or self._shown.quiet):
+            self._plain = ProgressLog(self._log, total, recorded, channels=channels)
+            self._plain.open()
+
+    def _note(self, line: str) -> None:
+        if not self._shown.quiet:
+            self._print(line)
+
+    def _print(self, line: str) -> None:
+        time_of_line = "" if self._console.is_terminal else f"{stamp(time.time())} "
+        self._console.print(f"{time_of_line}{line}", markup=False)
+
+    def _interrupted(self, times: int, recorded: int, total: int) -> str:
+        if times > 1:
+            return "interrupted again: ending the workers" + ("; the report is skipped" if self._report else "")
+        report = "making the report of these; Ctrl-C again skips the report; " if self._report and recorded else ""
+        return f"interrupted: {recorded} of {total} runs are recorded; {report}resume with: {self._again}"
+
+
+def _lines_about(event: Event, verbose: bool) -> list[str]:
+    """The lines about an event beside the progress."""
+    match event:
+        case ChannelCertified(verdict="failed"):
+            return [f"channel {event.channel} failed certification: its runs will be suspect"]
+        case ChannelDisturbed():
+            return [f"channel {event.channel} failed certification while the machine was busy; it is measured again"]
+        case WorkerLost():
+            return [f"a guest was lost ({event.reason}); a new one is started"]
+        case RunRepeated():
+            why = "" if event.fault == event.outcome else f"; {event.fault}"
+            return [f"{_ending(event)}{why}; it is repeated"]
+        case ImplementationQuarantined():
+            return [f"{event.implementation}: quarantined ({event.reason.removeprefix('not launched: ')})"]
+        case RunPublished(outcome=Outcome.QUARANTINED) if not verbose:
+            return []
+        case QuietAwaited():
+            return ["waiting for a quiet machine"]
+        case RunStarted() if verbose:
+            return [f"{event.run_id}: started"]
+        case RunPublished():
+            return [_ending(event)] if verbose or event.outcome is not Outcome.COMPLETED else []
+        case RunAnalysed() if event.problem:
+            return [f"{event.run_id}: {event.problem}"]
+    return []
+
+
+def _ending(event: RunPublished | RunRepeated) -> str:
+    """How a run ended, in a line."""
+    attempt = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+    reason = f": {event.reason}" if event.reason else ""
+    return f"{event.run_id}: {event.outcome}{reason}{attempt}"

@@ -1,0 +1,174 @@
+"""Commands of one style: -h, -q and -v everywhere, plain help pages, usage errors in the form of all other errors."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from agents.inputs.mistake import Mistake
+from orchestrator.errors import OwltError, did_you_mean
+from orchestrator.terminal.output import verbosity
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only, no progress and no notes.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print each step, and the traceback of an error.")]
+
+
+class UsageError(OwltError):
+    """A command line that is not understood."""
+
+
+class Command(TyperCommand):
+    """A command whose usage errors name the command, the nearest option and the help page."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words behind the command's name in its usage line: an optional argument stands in brackets."""
+        arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
+        return ["[OPTIONS]", *(_label(each) if each.required else f"[{_label(each)}]" for each in arguments)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options of the help page."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record and parameter.param_type_name == "argument":
+                sections["Arguments"].append((_label(parameter), record[1].removesuffix("  [required]")))
+            elif record:
+                sections["Options"].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words behind the command's name. Raises UsageError."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.TyperException as problem:
+            raise _usage_error(problem, ctx) from problem
+
+
+class Group(TyperGroup):
+    """A group of commands whose usage errors name the nearest command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words behind the group's name. Without any, print the help page. Raises UsageError."""
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            raise typer.Exit(0)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.TyperException as problem:
+            raise _usage_error(problem, ctx) from problem
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the first word names. Raises UsageError."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            fix = did_you_mean(name, self.list_commands(ctx), f"known: {', '.join(self.list_commands(ctx))}")
+            raise _error(ctx, f"unknown command {name!r}", fix)
+        return super().resolve_command(ctx, args)
+
+
+def new_app(help_text: str) -> typer.Typer:
+    """A group of commands without any."""
+    return typer.Typer(
+        cls=Group,
+        no_args_is_help=True,
+        help=help_text,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def add_command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a function to a group as the command of that name, with -q and -v. Returns the function unchanged."""
+
+    def add(function: Callable[..., None]) -> Callable[..., None]:
+        app.command(name, cls=Command)(_with_verbosity(function))
+        return function
+
+    return add
+
+
+def set_verbosity(quiet: bool, verbose: bool) -> None:
+    """Set how much is printed. Raises UsageError for -q and -v together."""
+    if (verbosity.quiet or quiet) and (verbosity.verbose or verbose):
+        verbosity.verbose = False  # so that this error has no traceback
+        raise UsageError(Mistake("got --quiet and --verbose", "one of them", "leave one out"))
+    verbosity.quiet |= quiet
+    verbosity.verbose |= verbose
+
+
+def _with_verbosity(function: Callable[..., None]) -> Callable[..., None]:
+    @wraps(function)
+    def with_verbosity(*args: Any, quiet: bool = False, verbose: bool = False, **options: Any) -> None:
+        set_verbosity(quiet, verbose)
+        function(*args, **options)
+
+    extra = {"quiet": Quiet, "verbose": Verbose}
+    own = list(inspect.signature(function, eval_str=True).parameters.values())
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
+        for name, annotation in extra.items()
+    ]
+    with_verbosity.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
+    with_verbosity.__annotations__ = {each.name: each.annotation for each in [*own, *added]}
+    return with_verbosity
+
+
+def _usage_error(problem: typer.TyperException, ctx: Any) -> UsageError:
+    see = f"see: {ctx.command_path} --help"
+    options = [name for parameter in ctx.command.get_params(ctx) for name in parameter.opts if name.startswith("-")]
+    parameter = getattr(problem, "param", None)
+    name = getattr(problem, "option_name", None)
+    if name is not None and name not in options:
+        return _error(ctx, f"unknown option {name}", did_you_mean(name, options, see))
+    if parameter is not None and not problem.message:
+        return _error(ctx, f"{_label(parameter)} is missing", see)
+    if parameter is not None:
+        return _error(ctx, f"{_label(parameter)}: {_in_own_words(problem)}", see)
+    message = problem.format_message().rstrip(".")
+    return _error(ctx, f"{message[:1].lower()}{message[1:]}", see)
+
+
+def _in_own_words(problem: typer.TyperException) -> str:
+    """What a value is and had to be; the messages of owlt's own parsers stay as they are."""
+    cause = problem.__cause__
+    errors = cause.errors() if cause is not None and hasattr(cause, "errors") else []  # pydantic's
+    expected = _expected(errors[0]) if errors else ""
+    if not expected:
+        return problem.message.rstrip(".").removeprefix("Value error, ")
+    value = str(errors[0]["input"])
+    return str(Mistake(f"got {value if value.lstrip('-').isdecimal() else repr(value)}", expected))
+
+
+def _expected(error: Mapping[str, Any]) -> str:
+    """What pydantic expected, in a noun phrase; "" for an error of another kind."""
+    limits = error.get("ctx", {})
+    choices = re.search(r" is not one of (.+)", error["msg"])
+    if choices:
+        return f"one of {choices[1].rstrip('.').replace(chr(39), '')}"
+    return {
+        "int_parsing": "a whole number",
+        "float_parsing": "a number",
+        "greater_than_equal": f"a number of at least {limits.get('ge')}",
+        "less_than_equal": f"a number of at most {limits.get('le')}",
+    }.get(error["type"], "")
+
+
+def _label(parameter: Any) -> str:
+    """An argument or option as a user writes it: SWEEP, --guests."""
+    is_option = parameter.opts[0].startswith("-")
+    return str(parameter.opts[0] if is_option else parameter.metavar or parameter.name.upper())
+
+
+def _error(ctx: Any, problem: str, fix: str) -> UsageError:
+    """A mistake at the command without the name of the program, which stands before every error: "channel show"."""
+    return UsageError(Mistake.of(" ".join(ctx.command_path.split()[1:]), problem, fix=fix))

@@ -1,0 +1,230 @@
+"""Install third-party implementations one after the other, each completely or not at all, and report on each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.hosts.exit_status import how_ended
+from orchestrator.third_party import toolchains
+from orchestrator.third_party.installable import Cargo, Debian, Go, Installable, Script
+from orchestrator.third_party.places import (
+    LOG_NAME,
+    PROJECT,
+    exclusive_lock,
+    fresh,
+    home,
+    is_installed,
+    search_path,
+    third_party_directory,
+)
+
+Observe = Callable[[str], None]
+"""Receives one short line per step."""
+
+REFUSAL = "OWLT_REFUSAL"
+"""Environment variable with the name of a file. A script of this project that fails for a reason that the user can fix
+writes two lines into it: the reason, and how to fix it."""
+
+SYSTEMD = Path("/run/systemd/system")
+APT_OPTIONS = ["-q", "-o", "DPkg::Lock::Timeout=600"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine that is installed on: where its programs are, and what root's commands begin with."""
+
+    path: str
+    root_prefix: list[str] | None
+    """Empty if this is root; None if there is no way to become root."""
+
+
+def this_machine() -> Machine:
+    """The machine that this runs on, for the user that runs it."""
+    return Machine(search_path(), _root_prefix())
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The result of installing one implementation. `next_step` says how to fix a failure; "" if it is installed."""
+
+    installable: Installable
+    installed: bool
+    message: str
+    next_step: str = ""
+
+
+class _Refused(Exception):
+    """One implementation cannot be installed. `next_step` says what the user can do."""
+
+    def __init__(self, reason: str, next_step: str) -> None:
+        super().__init__(reason)
+        self.next_step = next_step
+
+
+def install(
+    installables: Iterable[Installable], observe: Observe, output: Observe, machine: Machine | None = None
+) -> list[Installation]:
+    """Install what is not installed yet. A failure is reported, and installing continues with the next one.
+
+    `observe` receives one line per step, `output` each line that the installing programs print.
+    Raises Missing if the third-party directory is not writable.
+    """
+    machine = machine or this_machine()
+    requested = list(installables)
+    if all(is_installed(installable, machine.path) for installable in requested):
+        return [_succeeded(installable, "already installed", observe) for installable in requested]
+    with exclusive_lock(observe):
+        packaged = [installable for installable in requested if isinstance(installable.recipe, Debian)]
+        if not all(is_installed(installable, machine.path) for installable in packaged):
+            _update_package_lists(machine, observe, output)
+        return [_install_one(installable, machine, observe, output) for installable in requested]
+
+
+def how_to_install(installable: Installable) -> str:
+    """The command that installs it."""
+    return f"make third-party IMPLEMENTATION={installable.name}"
+
+
+def compile_command(
+    installable: Installable, prefix: Path, machine: Machine | None = None
+) -> tuple[list[str], dict[str, str]]:
+    """The command that compiles the programs into an empty directory, and the variables to add to its environment.
+
+    Raises ToolchainMissing if its compiler is missing or too old.
+    """
+    machine = machine or this_machine()
+    match installable.recipe:
+        case Cargo(crate=crate, version=version, minimum_rust=minimum):
+            cargo = toolchains.find(toolchains.RUST, minimum, machine.path)
+            directories = ["--root", str(prefix), "--target-dir", str(prefix / "target")]
+            path = {"PATH": f"{cargo.parent}{os.pathsep}{machine.path}"}  # cargo looks for rustc there
+            return [str(cargo), "install", "--locked", *directories, "--version", f"={version}", crate], path
+        case Go(packages=packages, version=version, minimum_go=minimum):
+            go = toolchains.find(toolchains.GO, minimum, machine.path)
+            environment = {"GOBIN": str(prefix / "bin"), "GOFLAGS": "-trimpath"}
+            return [str(go), "install", *(f"{package}@{version}" for package in packages)], environment
+        case Script(script=script):
+            return [str(PROJECT / script), str(prefix)], {"SUDO": " ".join(machine.root_prefix or [])}
+        case Debian():
+            raise ValueError(f"{installable.name} is not compiled")
+
+
+def _install_one(installable: Installable, machine: Machine, observe: Observe, output: Observe) -> Installation:
+    if is_installed(installable, machine.path):
+        return _succeeded(installable, "already installed", observe)
+    start_s = time.monotonic()
+    try:
+        if isinstance(installable.recipe, Debian):
+            _install_packages(installable, installable.recipe, machine, observe, output)
+        else:
+            _compile(installable, machine, observe, output)
+    except (_Refused, toolchains.ToolchainMissing) as problem:
+        observe(f"{installable.name}: not installed: {problem}")
+        return Installation(installable, False, str(problem), problem.next_step)
+    return _succeeded(installable, f"installed in {time.monotonic() - start_s:.0f} s", observe)
+
+
+def _succeeded(installable: Installable, message: str, observe: Observe) -> Installation:
+    observe(f"{installable.name}: {message}")
+    return Installation(installable, True, message)
+
+
+def _update_package_lists(machine: Machine, observe: Observe, output: Observe) -> None:
+    """Fetch apt's package lists. If that fails, the installation that follows reports what is missing."""
+    root_prefix = machine.root_prefix
+    if root_prefix is not None and shutil.which("apt-get", path=machine.path):
+        observe("updating the Debian package lists")
+        _run([*root_prefix, "apt-get", *APT_OPTIONS, "update"], {}, third_party_directory() / "apt-update.log", output)
+
+
+def _install_packages(
+    installable: Installable, recipe: Debian, machine: Machine, observe: Observe, output: Observe
+) -> None:
+    names = " ".join(recipe.packages)
+    by_hand = f"as root, run: apt-get install --no-install-recommends {names}"
+    if not shutil.which("apt-get", path=machine.path):
+        raise _Refused("apt-get is missing", f"install {installable.title} with the package manager of your system")
+    root_prefix = machine.root_prefix
+    if root_prefix is None:
+        raise _Refused(f"Debian packages are missing and only root can install them: {names}", by_hand)
+    home(installable).mkdir(exist_ok=True)
+    log = home(installable) / LOG_NAME
+    observe(f"{installable.name}: installing Debian packages: {names}")
+    command = ["apt-get", *APT_OPTIONS, "install", "-y", "--no-install-recommends", *recipe.packages]
+    status, last_lines = _run([*root_prefix, "env", "DEBIAN_FRONTEND=noninteractive", *command], {}, log, output)
+    if status != 0:
+        raise _Refused(f"apt-get {how_ended(status)}: {last_lines[-1]}", f"see {log}; then {by_hand}")
+    if recipe.services and SYSTEMD.is_dir():
+        _run(
+            [*root_prefix, "systemctl", "disable", "--now", *recipe.services], {}, log.with_name("services.log"), output
+        )
+    _require_programs(installable, machine.path, log)
+
+
+def _compile(installable: Installable, machine: Machine, observe: Observe, output: Observe) -> None:
+    with fresh(installable) as prefix:
+        command, environment = compile_command(installable, prefix, machine)
+        title = f"{installable.title} {installable.recipe_version}"
+        observe(f"{installable.name}: downloading and compiling {title}; this takes minutes")
+        kept_log = home(installable) / LOG_NAME
+        refusal = prefix / "refusal"
+        environment = environment | {REFUSAL: str(refusal)}
+        status, last_lines = _run(command, environment, prefix / LOG_NAME, output)
+        if status != 0 and refusal.exists():
+            problem, fix = refusal.read_text().splitlines()
+            raise _Refused(problem, fix)
+        if status != 0:
+            reason = f"{Path(command[0]).name} {how_ended(status)}: {last_lines[-1]}"
+            raise _Refused(reason, f"see {kept_log}; then {how_to_install(installable)}")
+        shutil.rmtree(prefix / "target", ignore_errors=True)
+        _require_programs(installable, str(prefix / "bin"), kept_log)
+
+
+def _require_programs(installable: Installable, path: str, log: Path) -> None:
+    if missing := [name for name in installable.programs if not shutil.which(name, path=path)]:
+        raise _Refused(f"the installation has not created its programs: {', '.join(missing)}", f"see {log}")
+
+
+def _run(command: list[str], environment: dict[str, str], log: Path, output: Observe) -> tuple[int, list[str]]:
+    """Run a command to its end and log its output. Returns the exit status and the last two non-empty lines."""
+    last_lines = deque(["no output"], maxlen=2)
+    with log.open("w") as log_file:
+        log_file.write(f"$ {' '.join(command)}\n")
+        try:
+            process = subprocess.Popen(
+                command,
+                env=os.environ | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
+        except OSError as problem:
+            return 127, [f"{command[0]}: {problem.strerror}"]
+        with process:
+            try:
+                for line in process.stdout or ():
+                    log_file.write(line)
+                    if text := line.strip():
+                        last_lines.append(text)
+                        output(text)
+            except BaseException:
+                process.terminate()
+                raise
+    return process.returncode, list(last_lines)
+
+
+def _root_prefix() -> list[str] | None:
+    """The words before a command that make root run it: none if this is root; None if there is no way."""
+    if os.geteuid() == 0:
+        return []
+    sudo = os.environ.get("SUDO") or shutil.which("sudo")
+    return sudo.split() if sudo else None

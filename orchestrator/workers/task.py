@@ -1,0 +1,94 @@
+"""A worker's task: a file in its directory with all that it needs to perform its batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from agents.contract.implementation import Implementation
+from orchestrator.own_version import own_version
+from orchestrator.planning.plan import Batch, Channel, Plan, Run
+from orchestrator.planning.sweep import Sweep
+from orchestrator.provenance.provenance import UNKNOWN_MACHINE, Provenance
+from orchestrator.results.certificates import Certified
+
+TASK_NAME = "batch.json"
+
+
+class Task(BaseModel):
+    """One batch, with the parts of the plan that it refers to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sweep: Sweep
+    implementations: dict[str, Implementation]
+    channels: dict[str, Channel]
+    certify: list[str]
+    certificates: dict[str, Certified]
+    runs: list[Run]
+    owlt: str
+    """Its version."""
+    kernel_hz: int | None
+    is_survey: bool = False
+    """The worker only writes the versions of all implementations."""
+    versions: dict[str, str] | None = None
+    """The versions of the implementations, by name; None: the worker asks the programs."""
+    provenance: dict[str, dict[str, str]] = {}
+    """What the records of each implementation have of the machine's provenance, by name."""
+
+
+def write_task(
+    plan: Plan,
+    batch: Batch,
+    directory: Path,
+    kernel_hz: int | None,
+    certificates: dict[str, Certified],
+    versions: dict[str, str] | None = None,
+    provenance: Provenance = UNKNOWN_MACHINE,
+) -> None:
+    """Write the task of a batch into its worker's directory; `certificates` are those of its runs' channels.
+
+    The task has only what its runs need, so that a run does not depend on what else the plan has.
+    """
+    keys = channel_keys(batch)
+    names = {run.permutation.implementation for run in batch.runs}
+    task = Task(
+        sweep=plan.sweep,
+        implementations={name: each for name, each in plan.implementations.items() if name in names},
+        channels={key: channel for key, channel in plan.channels.items() if key in keys},
+        certify=batch.certify,
+        certificates=certificates,
+        runs=batch.runs,
+        owlt=own_version(),
+        kernel_hz=kernel_hz,
+        versions=versions,
+        provenance={name: provenance.digests(name) for name in sorted(names)},
+    )
+    (directory / TASK_NAME).write_text(task.model_dump_json())
+
+
+def write_survey(plan: Plan, directory: Path) -> None:
+    """Write the task of writing the versions of all implementations."""
+    task = Task(
+        sweep=plan.sweep,
+        implementations=plan.implementations,
+        channels={},
+        certify=[],
+        certificates={},
+        runs=[],
+        owlt=own_version(),
+        kernel_hz=None,
+        is_survey=True,
+    )
+    (directory / TASK_NAME).write_text(task.model_dump_json())
+
+
+def read_task(directory: Path) -> Task:
+    """The task that was written into a directory."""
+    return Task.model_validate_json((directory / TASK_NAME).read_text())
+
+
+def channel_keys(batch: Batch) -> set[str]:
+    """The keys of all channels that a batch certifies or runs on."""
+    return {*batch.certify, *(run.channel_key for run in batch.runs)}

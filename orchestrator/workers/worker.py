@@ -1,0 +1,189 @@
+"""Performs the runs of one batch on a rig raised for it.
+
+It works in the batch's directory, which holds its task; each run leaves `runs/<run-id>/` there. Events are reported on
+standard output, a line each, because on a virtual clock only the supervisor can time them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from emulator.faults import EmulatorError
+from emulator.service.lease import LONGEST_LEASE_S
+from orchestrator.errors import OwltError
+from orchestrator.hosts.host import HostError
+from orchestrator.planning.plan import Run
+from orchestrator.results.certificates import DIRECTORY_NAME
+from orchestrator.rigs import namespaces
+from orchestrator.rigs.guest import START_NS, mount_task, power_off
+from orchestrator.rigs.rig import Rig
+from orchestrator.rigs.template import become_template
+from orchestrator.run.perform import perform
+from orchestrator.run.setting import Setting
+from orchestrator.third_party.places import third_party_directory
+from orchestrator.workers.certification import certify
+from orchestrator.workers.events import (
+    BatchEnded,
+    CertificationStarted,
+    ChannelCertified,
+    Heartbeat,
+    PhaseStarted,
+    RigFailed,
+    RigStarting,
+    RunEnded,
+    RunStarted,
+    WorkerEvent,
+    worker_line,
+)
+from orchestrator.workers.task import Task, read_task
+from orchestrator.workers.versions import implementation_versions, own_versions, write_versions
+
+CERTIFYING_S = {"exact": 7 * 24 * 3600.0, "skip": 7 * 24 * 3600.0, "real": 3600.0}
+"""Longer than certifying a channel takes, by the rig's clock."""
+BESIDE_THE_SESSION_S = 600.0
+HEARTBEATS = 200
+"""In the time limit of a run, but none more often than every few seconds of the rig's clock."""
+SHORTEST_BEAT_S = 5.0
+
+
+RIG_FAULTS = (OwltError, HostError, EmulatorError, OSError)
+TASK_STARTS_NS = START_NS + 60 * 10**9
+"""On a copy's clock; raising the rig takes a few seconds of it."""
+
+
+def report(event: WorkerEvent) -> None:
+    """Report an event to the supervisor."""
+    print(worker_line(event), flush=True)
+
+
+def lease_s(run: Run, task: Task) -> float:
+    """How long a run's lease of the emulator lasts: it clears the channel if the worker is silent for so long."""
+    deadline_s = run.deadline_s(task.implementations[run.permutation.implementation])
+    return min(2 * deadline_s + BESIDE_THE_SESSION_S, LONGEST_LEASE_S)
+
+
+@contextmanager
+def _heartbeats(deadline_s: float) -> Iterator[None]:
+    """Report now and then that time passes, so that a slow run does not count as hung."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(max(deadline_s / HEARTBEATS, SHORTEST_BEAT_S)):
+            report(Heartbeat())
+
+    beating = threading.Thread(target=beat, daemon=True)
+    beating.start()
+    try:
+        yield
+    finally:
+        over.set()
+        beating.join()
+
+
+RaiseRig = Callable[[Path, Path, Path], AbstractContextManager[Rig]]
+"""Gets a directory for the rig, one for its logs and that of third-party implementations; takes the rig down again."""
+
+
+def work(directory: Path, rig_directory: Path, raise_rig: RaiseRig = namespaces.raised) -> None:
+    """Raise the rig, do the task of the directory, take the rig down."""
+    report(RigStarting())
+    with raise_rig(rig_directory, directory, third_party_directory()) as rig:
+        do_task(directory, rig)
+    report(BatchEnded())
+
+
+def work_as_copies(rig_directory: Path) -> NoReturn:
+    """Raise the rig, and do the task of each copy of this guest, which then powers off.
+
+    A task begins at the same time of the exact clock, however long the rig took.
+    """
+    logs = rig_directory / "logs"
+    logs.mkdir()
+    with namespaces.raised(rig_directory, logs, third_party_directory()) as rig:
+        become_template()
+        report(RigStarting())
+        mount_task()
+        shutil.copytree(logs, Path.cwd(), dirs_exist_ok=True)
+        try:
+            time.sleep(max(0.0, TASK_STARTS_NS / 1e9 - time.time()))
+            do_task(Path.cwd(), rig)
+            report(BatchEnded())
+        except RIG_FAULTS as problem:
+            report(RigFailed(reason=str(problem)))
+        power_off()
+
+
+def do_task(directory: Path, rig: Rig) -> None:
+    """Certify the task's channels and perform its runs, or write the versions of its implementations."""
+    task = read_task(directory)
+    versions = task.versions
+    if versions is None:
+        versions = implementation_versions(task.implementations, rig)
+    if task.is_survey:
+        write_versions(directory, versions)
+        return
+    setting = _setting(task, rig, versions)
+    rig.channel.lease(f"owlt, sweep {task.sweep.name}", BESIDE_THE_SESSION_S)
+    for key in task.certify:
+        _certify(key, task, setting, directory)
+    for run in task.runs:
+        _perform(run, task, setting, directory)
+
+
+def _setting(task: Task, rig: Rig, versions: dict[str, str]) -> Setting:
+    return Setting(
+        sweep=task.sweep,
+        implementations=task.implementations,
+        channels=task.channels,
+        certificates=task.certificates,
+        rig=rig,
+        versions=own_versions(task.owlt) | dict(rig.versions),
+        implementation_versions=versions,
+        provenance=task.provenance,
+        kernel_hz=task.kernel_hz,
+        netem_takes_seeds=bool(rig.channel.capabilities()["seed"]["available"]),
+    )
+
+
+def _certify(key: str, task: Task, setting: Setting, directory: Path) -> None:
+    report(CertificationStarted(channel=key))
+    clock, rig = task.sweep.clock, setting.rig
+    rig.channel.renew(CERTIFYING_S[clock])
+    certificates = directory / DIRECTORY_NAME
+    verdict = certify(task.channels[key], key, rig, clock, setting.netem_takes_seeds, certificates)
+    report(ChannelCertified(channel=key, verdict=verdict))
+
+
+def _perform(run: Run, task: Task, setting: Setting, directory: Path) -> None:
+    def enter(phase: str) -> None:
+        report(PhaseStarted(run_id=run.run_id, phase=phase))
+
+    report(RunStarted(run_id=run.run_id))
+    setting.rig.channel.renew(lease_s(run, task))
+    with _heartbeats(run.deadline_s(setting.implementation_of(run))):
+        record = perform(run, setting, directory / "runs" / run.run_id, enter)
+    report(RunEnded(run_id=run.run_id, outcome=record.outcome, reason=record.reason))
+
+
+def main(rig_directory: str, as_template: bool, raise_rig: RaiseRig = namespaces.raised) -> int:
+    """Do the task in the current directory, or in each copy of this guest its own.
+
+    Exit status 1: the rig failed, and the last event has the reason.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        if as_template:
+            work_as_copies(Path(rig_directory))
+        work(Path.cwd(), Path(rig_directory), raise_rig)
+    except RIG_FAULTS as problem:
+        report(RigFailed(reason=str(problem)))
+        return 1
+    return 0

@@ -1,0 +1,150 @@
+"""Regions: cells side by side in the grid for which the same implementation is to be taken.
+
+Of several leaders of a cell, one that delivered every file of the sweep is to be taken, and of these the one that leads
+most cells, so that regions are large and few.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+from reports.answer.verdicts import Verdict
+from reports.comparison.cells import Point
+from reports.style.units import delay_text, duration_text, listed, probability_text, rate_text, size_text
+
+RANGE = 3
+"""From so many neighbouring values on, a region names the first and the last."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A dimension of the grid with its values in order, and how a value is written."""
+
+    field: str
+    head: str
+    values: tuple[Any, ...]
+    text: Callable[[Any], str]
+
+    def of(self, point: Point) -> Any:
+        """The value of a point."""
+        return getattr(point, self.field)
+
+    def phrase(self, values: Sequence[Any]) -> str:
+        """Some of the values in words: "25 ms", "PER 0 to 0.01"."""
+        places = [self.values.index(value) for value in values]
+        texts = [self.text(value) for value in values]
+        is_range = (
+            len(texts) >= RANGE and places == list(range(places[0], places[-1] + 1)) and self.field != "channel_name"
+        )
+        words = f"{texts[0]} to {texts[-1]}" if is_range else listed(texts)
+        return f"PER {words}" if self.field == "packet_error_rate" else words
+
+
+@dataclass(frozen=True)
+class Region:
+    """A box of the grid, or all of it."""
+
+    phrase: str
+    """Its place in the grid in words; "" if it is all of the grid."""
+    take: str | None
+    """The implementation to take; None if no implementation delivered more than half of its files."""
+    verdicts: tuple[Verdict, ...]
+
+
+def dimensions_of(points: Sequence[Point]) -> tuple[Dimension, ...]:
+    """The dimensions with more than one value: those that named channels decide are in the channel's name."""
+
+    def is_decided(field: str) -> bool:
+        by_channel: dict[str, set[Any]] = {}
+        for point in points:
+            by_channel.setdefault(point.channel_name, set()).add(getattr(point, field))
+        return bool(points[0].channel_name) and all(len(values) == 1 for values in by_channel.values())
+
+    texts: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+        ("channel_name", "channel", str),
+        ("rate_bps", "rate", rate_text),
+        ("delay_ns", "delay", delay_text),
+        ("packet_error_rate", "PER", probability_text),
+        ("file_size_bytes", "file", size_text),
+        ("duration_ns", "duration", duration_text),
+    )
+    dimensions = []
+    for field, head, text in texts:
+        values = list(dict.fromkeys(getattr(point, field) for point in points))
+        if field != "channel_name":
+            values.sort(key=lambda value: float("inf") if value is None else value)
+        if len(values) > 1 and not (field in ("rate_bps", "delay_ns", "packet_error_rate") and is_decided(field)):
+            dimensions.append(Dimension(field, head, tuple(values), text))
+    return tuple(dimensions)
+
+
+def regions_of(verdicts: Sequence[Verdict]) -> list[Region]:
+    """The regions of a grid, in its order. Two boxes merge if they differ in neighbouring values of one dimension."""
+    dimensions = dimensions_of([verdict.point for verdict in verdicts])
+    led = Counter(name for verdict in verdicts for name in verdict.leaders)
+    fails = {each.name for verdict in verdicts for each in verdict.standings if each.delivered < each.tried}
+    boxes = [_Box(tuple((each.of(v.point),) for each in dimensions), _take(v, led, fails), (v,)) for v in verdicts]
+    boxes = min((_merged_in(order, boxes, dimensions) for order in permutations(range(len(dimensions)))), key=len)
+    boxes.sort(key=lambda box: [each.values.index(own[0]) for each, own in zip(dimensions, box.values, strict=True)])
+    return [Region(_phrase(box, dimensions), box.take, box.verdicts) for box in boxes]
+
+
+@dataclass(frozen=True)
+class _Box:
+    values: tuple[tuple[Any, ...], ...]
+    """Of each dimension."""
+    take: str | None
+    verdicts: tuple[Verdict, ...]
+
+
+def _take(verdict: Verdict, led: Counter[str], fails: Container[str]) -> str | None:
+    first = {name: -place for place, name in enumerate(led)}  # the same of several with equal numbers, in all cells
+    return max(verdict.leaders, key=lambda name: (name not in fails, led[name], first[name]), default=None)
+
+
+def _merged_in(order: Sequence[int], boxes: list[_Box], dimensions: Sequence[Dimension]) -> list[_Box]:
+    """The boxes after merging along one dimension after the other, until none merges any more."""
+    before = len(boxes) + 1
+    while len(boxes) < before:
+        before = len(boxes)
+        for place in order:
+            boxes = _merged(boxes, place, dimensions[place])
+    return boxes
+
+
+def _merged(boxes: list[_Box], place: int, dimension: Dimension) -> list[_Box]:
+    """The boxes after merging neighbours along a dimension."""
+    merged: dict[tuple[Any, ...], list[_Box]] = {}
+    for box in boxes:
+        others = (box.values[:place], box.values[place + 1 :], box.take)
+        group = merged.setdefault(others, [])
+        if group and _are_neighbours(group[-1], box, place, dimension):
+            last = group.pop()
+            values = (*box.values[:place], last.values[place] + box.values[place], *box.values[place + 1 :])
+            group.append(_Box(values, box.take, last.verdicts + box.verdicts))
+        else:
+            group.append(box)
+    return [box for group in merged.values() for box in group]
+
+
+def _are_neighbours(one: _Box, other: _Box, place: int, dimension: Dimension) -> bool:
+    if dimension.field == "channel_name":
+        return True
+    return dimension.values.index(one.values[place][-1]) + 1 == dimension.values.index(other.values[place][0])
+
+
+def place_text(point: Point, dimensions: Sequence[Dimension]) -> str:
+    """The place of a cell in words; "the only cell" if no dimension varies."""
+    return ", ".join(dimension.phrase([dimension.of(point)]) for dimension in dimensions) or "the only cell"
+
+
+def _phrase(box: _Box, dimensions: Sequence[Dimension]) -> str:
+    return ", ".join(
+        dimension.phrase(values)
+        for dimension, values in zip(dimensions, box.values, strict=True)
+        if len(values) < len(dimension.values)
+    )

@@ -1,0 +1,129 @@
+"""The verdict on a cell by a criterion: how each implementation stands to the best one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from statistics import median
+from typing import Literal
+
+from reports.comparison.cells import Cell, Point, Sample
+from reports.comparison.criteria import Criterion
+from reports.comparison.differences import Comparison, Ratio, compare, ratio
+from reports.comparison.estimates import Interval, median_interval
+
+EQUAL_WITHIN = 0.01
+"""A difference of at most this share does not matter in practice, significant or not."""
+SIMILAR_WITHIN = 0.05
+"""Of equal implementations, the interval of the ratio is within this; of similar ones, the ratio itself."""
+
+Relation = Literal["best", "equal", "similar", "worse", "unclear", "undelivered", "not run"]
+"""equal: shown to be equal in practice. similar: close to the best, without a significant difference. worse:
+significantly. unclear: not close, without a significant difference. undelivered: half of its files or more were not
+delivered. not run: no run has a result."""
+LEADING: tuple[Relation, ...] = ("best", "equal", "similar")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One implementation in a cell. `median` is of the delivered files, in the unit of the criterion's metric."""
+
+    name: str
+    relation: Relation
+    planned: int
+    tried: int
+    delivered: int
+    suspect: int
+    n: int
+    """The runs that have a value."""
+    median: float | None
+    interval: Interval | None
+    """Of the median."""
+    ratio: Ratio | None
+    """Its values over those of the best implementation; None for the best one, and if either has no value or a zero."""
+    p_holm: float | None
+    """Of the difference from the best implementation."""
+    repetitions_needed: int | None
+    """The runs of each that would show the difference from the best; None: there is none, or it is shown."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A cell by one criterion."""
+
+    point: Point
+    best: str | None
+    """None if no implementation delivered more than half of its files."""
+    kruskal_p: float | None
+    standings: tuple[Standing, ...]
+    """The best first, then by their median; in the order of the report where these are equal."""
+
+    @property
+    def leaders(self) -> tuple[str, ...]:
+        """The best implementation, and those that are equal or similar to it, in the order of the standings."""
+        return tuple(each.name for each in self.standings if each.relation in LEADING)
+
+    def standing(self, name: str) -> Standing | None:
+        """The standing of an implementation; None if it is not planned in the cell."""
+        return next((each for each in self.standings if each.name == name), None)
+
+
+def verdicts(cells: Sequence[Cell], criterion: Criterion) -> list[Verdict]:
+    """The verdict on each cell."""
+    scores = [criterion.scores(cell) for cell in cells]
+    return [
+        _verdict(cell, of_cell, comparison, criterion)
+        for cell, of_cell, comparison in zip(cells, scores, compare(scores), strict=True)
+    ]
+
+
+def _verdict(cell: Cell, scores: dict[str, list[float]], comparison: Comparison, criterion: Criterion) -> Verdict:
+    middles = {name: median(of_name) if of_name else -inf for name, of_name in scores.items()}
+    ranked = sorted(middles, key=lambda name: -middles[name])
+    best = ranked[0] if middles[ranked[0]] > -inf else None
+    standings = [_standing(name, cell.samples, comparison, criterion, best, middles[name]) for name in ranked]
+    return Verdict(cell.point, best, comparison.p, tuple(standings))
+
+
+def _standing(
+    name: str, samples: dict[str, Sample], comparison: Comparison, criterion: Criterion, best: str | None, score: float
+) -> Standing:
+    sample = samples[name]
+    values = sample.values(criterion.metric)
+    pair = comparison.pair(best, name) if best and name != best else None
+    size = ratio(values, samples[best].values(criterion.metric)) if best and pair else None
+    differs = pair is not None and pair.differs
+    return Standing(
+        name=name,
+        relation=_relation(name, sample, best, score, size, differs),
+        planned=len(sample.rows),
+        tried=len(sample.tried),
+        delivered=sample.delivered,
+        suspect=sample.suspect,
+        n=len(values),
+        median=median(values) if values else None,
+        interval=median_interval(values),
+        ratio=size,
+        p_holm=pair.p_holm if pair else None,
+        repetitions_needed=pair.repetitions_needed(len(comparison.pairs)) if pair and not differs else None,
+    )
+
+
+def _relation(name: str, sample: Sample, best: str | None, score: float, size: Ratio | None, differs: bool) -> Relation:
+    if not sample.tried:
+        return "not run"
+    if score == -inf:
+        return "undelivered"
+    if name == best:
+        return "best"
+    if size and not sample.undelivered:
+        if _is_within(EQUAL_WITHIN, size.value) and _is_within(SIMILAR_WITHIN, size.low, size.high):
+            return "equal"
+        if _is_within(SIMILAR_WITHIN, size.value) and not differs:
+            return "similar"
+    return "worse" if differs else "unclear"
+
+
+def _is_within(share: float, *ratios: float) -> bool:
+    return all(abs(each - 1) <= share for each in ratios)

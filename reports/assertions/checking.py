@@ -1,0 +1,197 @@
+"""Assertions checked: a finding for each permutation that one is about.
+
+The number is the statistic of all runs that have a result of the implementation. A run that did not deliver its file
+has the worst value: 0 where a least value is asserted, no bound on it where a greatest is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Literal
+
+import numpy as np
+
+from reports.assertions.assertion import Assertion, assertion_of
+from reports.comparison.cells import Cell, Point, Sample
+from reports.comparison.estimates import Interval, median_interval
+from reports.style.units import delay_text, duration_text, probability_text, rate_text, size_text
+from reports.table.rows import Row
+from reports.theory import capacity
+
+BITS = 8
+Verdict = Literal["not met", "no result", "met"]
+VERDICTS: tuple[Verdict, ...] = ("not met", "no result", "met")
+"""Of a list: what needs attention first. no result: no run has one, or the reference has none."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An assertion in one permutation. Values are in base units."""
+
+    assertion: Assertion
+    point: Point
+    implementation: str
+    verdict: Verdict
+    value: float | None
+    """None without a run; inf: not delivered, where a greatest value is asserted."""
+    bound: float | None
+    """What the value is compared with; None if the reference has no value."""
+    n: int
+    """The runs that the value is of."""
+    undelivered: int
+    interval: Interval | None
+    """Of a median of delivered files."""
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it is met."""
+        return self.verdict == "met"
+
+    @property
+    def text(self) -> str:
+        """The finding in one line."""
+        runs = f"n = {self.n}" + (f", {self.undelivered} not delivered" if self.undelivered else "")
+        where = f"{self.implementation}, {point_text(self.point)}"
+        sign = "at least" if self.assertion.is_least else "at most"
+        expected = f"expected {sign} {self.bound_text} ({runs})"
+        return f"{self.verdict}: {self.assertion.what}: {where}: {self.value_text}, {expected}"
+
+    @property
+    def value_text(self) -> str:
+        """The value, and its share of the reference: "8.31 Mbit/s (0.85 of it)"; "–" without one."""
+        if self.value is None:
+            return "–"
+        text = self.assertion.measured.text(self.value)
+        if not self.assertion.reference or not self.bound or self.value == inf:
+            return text
+        return (
+            f"{text} ({self.value / (self.bound / self.assertion.bound):.3g} of it)" if self.assertion.bound else text
+        )
+
+    @property
+    def bound_text(self) -> str:
+        """The bound: "9.1 Mbit/s"; "–" if the reference has no value."""
+        return "–" if self.bound is None else self.assertion.measured.text(self.bound)
+
+    @property
+    def interval_text(self) -> str:
+        """The interval of the median: "8.1 to 8.4 Mbit/s"; "–" if there is none."""
+        if self.interval is None:
+            return "–"
+        low, high = (self.assertion.measured.text(bound) for bound in (self.interval.low, self.interval.high))
+        number, _, unit = low.rpartition(" ")
+        return f"{number if number and high.endswith(f' {unit}') else low} to {high}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Its values, for JSON output."""
+        return {
+            "assertion": self.assertion.what,
+            "where": self.assertion.where,
+            **self.point._asdict(),
+            "implementation": self.implementation,
+            "verdict": self.verdict,
+            "value": self.value,
+            "bound": self.bound,
+            "n": self.n,
+            "undelivered": self.undelivered,
+            "interval": self.interval,
+        }
+
+
+def point_text(point: Point) -> str:
+    """A cell in words, with all its dimensions."""
+    channel = point.channel_name or f"{rate_text(point.rate_bps)}, {delay_text(point.delay_ns)}"
+    load = (
+        size_text(point.file_size_bytes) if point.file_size_bytes is not None else duration_text(point.duration_ns or 0)
+    )
+    return f"{channel}, PER {probability_text(point.packet_error_rate)}, {load}"
+
+
+def findings_of(written: Sequence[Mapping[str, Any]], cells: Sequence[Cell]) -> list[Finding]:
+    """All findings for the assertions of a plan; those that are not met first."""
+    findings = [finding for each in written for finding in _findings(assertion_of(each), cells)]
+    return sorted(findings, key=lambda finding: VERDICTS.index(finding.verdict))
+
+
+def _findings(assertion: Assertion, cells: Sequence[Cell]) -> Iterator[Finding]:
+    for cell in cells:
+        for name, sample in cell.samples.items():
+            if assertion.is_about(cell.point, name):
+                yield _finding(assertion, cell, name, sample)
+
+
+def _finding(assertion: Assertion, cell: Cell, name: str, sample: Sample) -> Finding:
+    values = _values(assertion, sample)
+    value = _statistic(assertion, values)
+    bound = _bound(assertion, cell, sample)
+    delivered = [each for each in values if 0 < each < inf]
+    has_interval = assertion.measured.metric is not None and assertion.statistic == "median"
+    return Finding(
+        assertion=assertion,
+        point=cell.point,
+        implementation=name,
+        verdict=_verdict(assertion, value, bound),
+        value=value,
+        bound=bound,
+        n=len(values),
+        undelivered=sample.undelivered,
+        interval=median_interval(delivered) if has_interval else None,
+    )
+
+
+def _verdict(assertion: Assertion, value: float | None, bound: float | None) -> Verdict:
+    if value is None or bound is None:
+        return "no result"
+    return "met" if (value >= bound if assertion.is_least else value <= bound) else "not met"
+
+
+def _values(assertion: Assertion, sample: Sample) -> list[float]:
+    """The values of all runs with a result, in base units; of delivered files: 1 or 0 for each."""
+    metric = assertion.measured.metric
+    if metric is None:
+        return [1.0] * (len(sample.tried) - sample.undelivered) + [0.0] * sample.undelivered
+    worst = 0.0 if assertion.is_least else inf
+    return [metric.per_unit * value for value in sample.values(metric)] + [worst] * sample.undelivered
+
+
+def _statistic(assertion: Assertion, values: Sequence[float]) -> float | None:
+    if not values:
+        return None
+    if assertion.measured.metric is None:
+        return float(np.mean(values))
+    match assertion.statistic:
+        case "median":
+            return float(np.median(values))
+        case "mean":
+            return float(np.mean(values))
+        case "minimum":
+            return min(values)
+        case "maximum":
+            return max(values)
+
+
+def _bound(assertion: Assertion, cell: Cell, sample: Sample) -> float | None:
+    """The bound in base units: a share of what the assertion refers to, if it does."""
+    reference = assertion.reference
+    if reference is None:
+        return assertion.bound
+    if reference in ("capacity", "rate"):
+        greatest = _greatest_bps(sample.rows[0], reference)
+        return None if greatest is None else assertion.bound * greatest
+    other = cell.samples.get(reference)
+    value = _statistic(assertion, _values(assertion, other)) if other else None
+    return None if value is None else assertion.bound * value
+
+
+def _greatest_bps(row: Row, reference: str) -> float | None:
+    """The rate of the forward channel; or its capacity for the file: the goodput of a transfer that takes the time of
+    the file's bits at that rate and the one-way delay. None of a channel that changes or has no limit."""
+    rate_bps: float | None = row["forward_rate_bps"]
+    if row["timeline"]:
+        return None
+    if reference == "rate" or row["file_size_bytes"] is None:
+        return rate_bps
+    least_s = capacity.least_time_s(row["file_size_bytes"], rate_bps, row["forward_delay_ns"] / 1e9)
+    return BITS * row["file_size_bytes"] / least_s if least_s else None

@@ -1,0 +1,128 @@
+"""Estimates from one sample with their uncertainty: median, mean, share of failures.
+
+The interval of a median is, at a confidence of at least CONFIDENCE if the sample allows it:
+
+- 2 to 5 values: the range of the sample. Its confidence 1 - 2^(1-n) is lower, and is part of the interval.
+- 6 to 19 values: between two order statistics; exact for any continuous distribution.
+- 20 or more: BCa bootstrap (Efron 1987), with a fixed seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isnan, sqrt
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+
+CONFIDENCE = 0.95
+LEAST_EXACT = 6
+"""With fewer values, no interval between order statistics has a confidence of CONFIDENCE."""
+LEAST_BOOTSTRAP = 20
+RESAMPLES = 4999
+SEED = 2012
+
+Method = Literal["range", "order statistics", "BCa"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The bounds of an interval, its confidence, and how it was computed."""
+
+    low: float
+    high: float
+    confidence: float
+    method: Method
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A sample in numbers, in the sample's unit. Its quartiles are those of `reports.comparison.statistics`."""
+
+    n: int
+    median: float
+    interval: Interval | None
+    """Of the median; None for a single value."""
+    mean: float
+    sem: float | None
+    """Standard error of the mean; None for a single value."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A number of events out of n, with the interval of Wilson (1927) at CONFIDENCE."""
+
+    count: int
+    n: int
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float:
+        """The share: 0.1 is 10 %."""
+        return self.count / self.n
+
+
+def estimate(values: Sequence[float]) -> Estimate | None:
+    """The numbers of a sample; None if it is empty."""
+    if not values:
+        return None
+    return Estimate(
+        n=len(values),
+        median=float(np.median(values)),
+        interval=median_interval(values),
+        mean=float(np.mean(values)),
+        sem=float(np.std(values, ddof=1)) / sqrt(len(values)) if len(values) > 1 else None,
+    )
+
+
+def median_interval(values: Sequence[float]) -> Interval | None:
+    """The interval of the median, by the method for the number of values; None for fewer than two."""
+    if len(values) < 2:
+        return None
+    if len(values) >= LEAST_BOOTSTRAP and (bounds := _bootstrap(values)):
+        return Interval(*bounds, CONFIDENCE, "BCa")
+    place, confidence = _order_statistic(len(values))
+    ordered = sorted(values)
+    method: Method = "order statistics" if len(values) >= LEAST_EXACT else "range"
+    return Interval(ordered[place - 1], ordered[-place], confidence, method)
+
+
+@lru_cache(maxsize=4096)
+def share(count: int, n: int) -> Share | None:
+    """A share with its interval; None if n is 0."""
+    if not n:
+        return None
+    bounds = stats.binomtest(count, n).proportion_ci(CONFIDENCE, method="wilson")
+    return Share(count, n, float(bounds.low), float(bounds.high))
+
+
+@lru_cache(maxsize=64)
+def _order_statistic(n: int) -> tuple[int, float]:
+    """The greatest place k so that the kth least and the kth greatest value bound the median, and the confidence.
+
+    For small samples the place is 1, with a confidence below CONFIDENCE.
+    """
+    places = range(1, n // 2 + 1)
+    enough = [place for place in places if 1 - 2 * stats.binom.cdf(place - 1, n, 0.5) >= CONFIDENCE]
+    place = max(enough, default=1)
+    return place, float(1 - 2 * stats.binom.cdf(place - 1, n, 0.5))
+
+
+def _bootstrap(values: Sequence[float]) -> tuple[float, float] | None:
+    """The bounds of the BCa interval; None if the values do not vary enough for one."""
+    if len(set(values)) < 3:
+        return None
+    result = stats.bootstrap(
+        (np.asarray(values),),
+        np.median,
+        confidence_level=CONFIDENCE,
+        n_resamples=RESAMPLES,
+        method="BCa",
+        rng=np.random.default_rng(SEED),
+    )
+    low, high = map(float, result.confidence_interval)
+    return None if isnan(low) or isnan(high) else (low, high)

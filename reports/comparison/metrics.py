@@ -1,0 +1,196 @@
+"""What is compared: numbers of a run, each with its unit and its definition in words.
+
+Four are shown everywhere (METRICS), two more have folded figures (FURTHER), and all measures of captures are in a table
+(MEASURES).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from captures.summary.summary import CaptureSummary
+from reports.results.load import Results, Run
+from reports.style.units import measured_text, number_text
+
+MetricKind = Literal["rate", "count", "amount"]
+"""Counts and amounts grow with the file; counts are whole numbers."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number of a run. `per_unit` is the shown unit in units of the summary (bit/s, packets, bytes)."""
+
+    key: str
+    """Its field in CaptureSummary."""
+    slug: str
+    name: str
+    unit: str
+    per_unit: float
+    kind: MetricKind
+    meaning: str
+    formula: str = ""
+    needs_file: bool = False
+    """Whether it is not defined for a run that sends for a duration."""
+
+    @property
+    def label(self) -> str:
+        """Name and unit, for an axis or a table head."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+    @property
+    def grows_with_file(self) -> bool:
+        """Whether values of files of different sizes must not be compared."""
+        return self.kind != "rate"
+
+    def text(self, value: float) -> str:
+        """A value, or a statistic of values, as tables show it."""
+        return number_text(value) if self.kind == "count" else measured_text(value)
+
+    def of_summary(self, summary: CaptureSummary) -> float | None:
+        """The number in its unit; None if the captures have no such number."""
+        value: float | None = getattr(summary, self.key)
+        return None if value is None else value / self.per_unit
+
+    def of(self, run: Run) -> float | None:
+        """The number of a completed run whose captures have a summary; None of any other."""
+        return self.of_summary(run.summary) if run.completed and run.summary else None
+
+
+METRICS = (
+    Metric(
+        key="goodput_bps",
+        slug="goodput",
+        name="Goodput",
+        unit="Mbit/s",
+        per_unit=1e6,
+        kind="rate",
+        meaning="The bits of the file divided by the time from the first to the last packet of the session, from "
+        "either host, at the emulator's port towards the sender. Headers and retransmissions do not count as bits of "
+        "the file; the time to open and close the session counts. If data is sent for a duration: the bits that the "
+        "receiver received in that time, divided by it.",
+        formula="8 × file bytes / (last packet − first packet)",
+    ),
+    Metric(
+        key="goodput_to_delivery_bps",
+        slug="goodput-to-delivery",
+        name="Goodput to delivery",
+        unit="Mbit/s",
+        per_unit=1e6,
+        kind="rate",
+        needs_file=True,
+        meaning="The bits of the file divided by the time from the first packet until the receiver's file is "
+        "delivered: the time of later packets does not count. It is lower than the goodput if the file is delivered "
+        "after the session's last packet was captured at the sender's port.",
+        formula="8 × file bytes / (file delivered − first packet)",
+    ),
+    Metric(
+        key="str_sent",
+        slug="str",
+        name="STR",
+        unit="packets",
+        per_unit=1,
+        kind="count",
+        meaning="Sender to receiver: the packets of the session that the sender sent, counted before they enter the "
+        "channel, retransmissions included.",
+    ),
+    Metric(
+        key="rts_sent",
+        slug="rts",
+        name="RTS",
+        unit="packets",
+        per_unit=1,
+        kind="count",
+        meaning="Receiver to sender: the packets of the session that the receiver sent, counted in the same way. "
+        "On an asymmetric link this is the load on the slow return channel.",
+    ),
+)
+
+FURTHER = (
+    Metric(
+        key="total_data_bytes",
+        slug="total-data",
+        name="Total data",
+        unit="MB",
+        per_unit=1e6,
+        kind="amount",
+        meaning="All bytes of the Ethernet frames that the sender sent in the session: headers, control messages and "
+        "retransmissions included.",
+    ),
+    Metric(
+        key="normalized_goodput_bps",
+        slug="normalized-goodput",
+        name="Normalized goodput",
+        unit="Mbit/s",
+        per_unit=1e6,
+        kind="rate",
+        needs_file=True,
+        meaning="The goodput times the ratio of file bytes to total data: of two implementations with the same "
+        "goodput, the one that sends less has the higher value. This definition is owlt's own.",
+        formula="goodput × file bytes / total data",
+    ),
+)
+
+MEASURES = (
+    Metric(
+        key="throughput_forward_bps",
+        slug="throughput-forward",
+        name="Throughput →",
+        unit="Mbit/s",
+        per_unit=1e6,
+        kind="rate",
+        meaning="All bits of the session's frames that left the channel, divided by the duration of the session: → "
+        "those of the sender, ← those of the receiver.",
+        formula="8 × bytes as delivered / (last packet − first packet)",
+    ),
+    Metric(
+        key="throughput_reverse_bps",
+        slug="throughput-reverse",
+        name="Throughput ←",
+        unit="kbit/s",
+        per_unit=1e3,
+        kind="rate",
+        meaning="",
+    ),
+    FURTHER[0],
+    Metric(
+        key="data_ratio",
+        slug="data-ratio",
+        name="Data ratio",
+        unit="",
+        per_unit=1,
+        kind="rate",
+        needs_file=True,
+        meaning="Bytes sent for each byte of the file; a protocol without headers, retransmissions and control "
+        "messages would have a ratio of 1.",
+        formula="total data / file bytes",
+    ),
+    FURTHER[1],
+    Metric(
+        key="efficiency",
+        slug="efficiency",
+        name="Efficiency",
+        unit="%",
+        per_unit=0.01,
+        kind="rate",
+        meaning="The share of the forward channel's capacity during the session that carried bits of the file. Not "
+        "available if its rate is unlimited or changes.",
+        formula="goodput / rate",
+    ),
+    Metric(
+        key="utilisation",
+        slug="utilisation",
+        name="Utilisation",
+        unit="%",
+        per_unit=0.01,
+        kind="rate",
+        meaning="The share of the forward channel's capacity that carried any of the session's bits.",
+        formula="throughput → / rate",
+    ),
+)
+
+
+def defined_in(results: Results, metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    """Those of the metrics that are defined for what the sweep sends: a file, or data for a duration."""
+    has_files = any(point.duration_ns is None for point in results.planned)
+    return tuple(metric for metric in metrics if has_files or not metric.needs_file)

@@ -1,0 +1,204 @@
+"""The figures of a report, and the boxes in each of their panels. Drawing belongs to `reports.figures`.
+
+Comparisons have the implementations side by side, one figure a metric; portraits have one implementation and
+all metrics. Both against packet error rate and against file size, or the duration for which data is sent. If the sweep
+names its channels, each is a row; else each rate has a figure of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, product
+from typing import Literal
+
+from reports.comparison.grid import ERROR_RATE, Axis, Grid, Place
+from reports.comparison.metrics import FURTHER, METRICS, Metric, defined_in
+from reports.comparison.statistics import Box, box_of
+from reports.results.load import Results
+from reports.style.looks import SERIES, named_or_counted
+
+BOXES_ACROSS = 30
+"""The most boxes side by side that are legible on a page; a figure with more is split."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: for each category the boxes of the implementations, in their order.
+
+    `heading` is that of the whole row: the first panel of a row may have one.
+    """
+
+    title: str
+    metric: Metric
+    categories: tuple[str, ...]
+    boxes: tuple[tuple[Box, ...], ...]
+    heading: str = ""
+
+    @property
+    def values(self) -> list[float]:
+        """Every value in the panel."""
+        return [value for boxes in self.boxes for box in boxes for _, value in box.values]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A grid of panels. `share` says which of them have the same scale, because they are to be compared."""
+
+    name: str
+    """The name of its files, and its anchor in the page."""
+    caption: str
+    axis: Axis
+    implementations: dict[str, str]
+    """The titles of the implementations in it, by name."""
+    panels: tuple[tuple[Panel, ...], ...]
+    share: Literal["row", "column", "all", "none"]
+    lying: bool = False
+    """Whether each implementation has a line, with its name at the left; else they stand side by side."""
+
+    @property
+    def boxes(self) -> list[Box]:
+        """Every box in the figure."""
+        return [box for panel in chain(*self.panels) for box in chain(*panel.boxes)]
+
+
+def comparisons(results: Results) -> Iterator[Figure]:
+    """One figure a metric, axis and group of places, its rows; columns are the dimension that is not the axis."""
+    grid = Grid.of(results)
+    names = tuple(results.implementations)
+    whose = named_or_counted(list(results.implementations.values()))
+    for group, metric, axis in product(grid.groups, defined_in(results, METRICS + FURTHER), grid.axes):
+        for part in _parts(grid, axis, names):
+            yield Figure(
+                name=file_text(f"{metric.slug}-against-{axis.slug}-{group.file_text}{part.suffix}"),
+                caption=f"{metric.name} against {axis.label}, {whose}: {group.text}{part.text}.",
+                axis=axis,
+                implementations=results.implementations,
+                panels=_panels(results, names, part, [_Row(metric, place) for place in group.places]),
+                share="column" if metric.grows_with_file and axis == ERROR_RATE else "row",
+            )
+
+
+def portraits(results: Results) -> Iterator[Figure]:
+    """One figure an implementation, axis and place: rows are metrics, columns the other dimension.
+
+    For many implementations only along axes with more than one value: tables show single boxes better.
+    """
+    grid = Grid.of(results)
+    places = [place for group in grid.groups for place in group.places]
+    is_many = len(results.implementations) > len(SERIES)
+    axes = [axis for axis in grid.axes if len(grid.along(axis)) > 1 or not is_many]
+    for name, place, axis in product(results.implementations, places, axes):
+        for part in _parts(grid, axis, (name,)):
+            yield Figure(
+                name=file_text(f"{name}-against-{axis.slug}-{place.file_text}{part.suffix}"),
+                caption=f"{results.implementations[name]} against {axis.label}: {place.caption}{part.text}.",
+                axis=axis,
+                implementations={name: results.implementations[name]},
+                panels=_panels(
+                    results, (name,), part, [_Row(metric, place) for metric in defined_in(results, METRICS)]
+                ),
+                share="none" if axis == ERROR_RATE else "row",
+            )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some of the columns of a figure against an axis: those of one figure.
+
+    A column is None if the other dimension has only the channels' own values.
+    """
+
+    axis: Axis
+    other: Axis
+    """The axis of the columns."""
+    columns: tuple[float | None, ...]
+    whole: bool
+
+    @property
+    def text(self) -> str:
+        """The columns in words, to end a caption: "; columns: files of 100 kB and 1 MB"."""
+        values = [value for value in self.columns if value is not None]
+        if not values:
+            return "; errors and losses as each channel specifies"
+        return f"; columns: {self.other.listed(values)}"
+
+    @property
+    def suffix(self) -> str:
+        """The end of a file's name that distinguishes parts; "" if there is one part."""
+        if self.whole:
+            return ""
+        prefix = "per" if self.other == ERROR_RATE else ""
+        return "".join(f"-{prefix}{self.other.file_text(value)}" for value in self.columns if value is not None)
+
+
+def _parts(grid: Grid, axis: Axis, names: tuple[str, ...]) -> list[_Part]:
+    """The columns against an axis, in as many figures as keep each of them legible."""
+    other = grid.other(axis)
+    columns: tuple[float | None, ...] = grid.along(other) or (None,)
+    most = max(1, BOXES_ACROSS // (len(grid.along(axis)) * len(names)))
+    starts = range(0, len(columns), most)
+    return [_Part(axis, other, columns[start : start + most], len(starts) == 1) for start in starts]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What the panels of a row have in common."""
+
+    metric: Metric
+    place: Place
+
+
+def _panels(results: Results, names: tuple[str, ...], part: _Part, rows: list[_Row]) -> tuple[tuple[Panel, ...], ...]:
+    """The panels of each row; a row of the same place as the row above has no titles."""
+    titled = [index == 0 or rows[index].place != rows[index - 1].place for index in range(len(rows))]
+    return tuple(
+        tuple(
+            _panel(
+                results, names, part.axis, row, other, _Titles.of(row.place, part, column) if is_titled else _Titles()
+            )
+            for column, other in enumerate(part.columns)
+        )
+        for row, is_titled in zip(rows, titled, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class _Titles:
+    """The title of a panel, and the heading of the row that begins with it."""
+
+    title: str = ""
+    heading: str = ""
+
+    @classmethod
+    def of(cls, place: Place, part: _Part, column: int) -> _Titles:
+        """The titles of a column; the name of a channel is too long for each panel and is the heading of the row."""
+        other, value = part.other, part.columns[column]
+        text = "" if value is None else f"PER {other.text(value)}" if other == ERROR_RATE else other.text(value)
+        if not place.channel_name:
+            return cls(f"{place.text} · {text}")
+        return cls(text, "" if column else place.text)
+
+
+def _panel(
+    results: Results, names: tuple[str, ...], axis: Axis, row: _Row, other: float | None, titles: _Titles
+) -> Panel:
+    place = row.place
+
+    def box(name: str, value: float) -> Box:
+        error_rate, load = (value, other) if axis == ERROR_RATE else (other, value)
+        return box_of(results, place.point(name, error_rate, load), row.metric)
+
+    values = Grid.of(results).along(axis)
+    return Panel(
+        title=titles.title,
+        metric=row.metric,
+        categories=tuple(axis.text(value) for value in values),
+        boxes=tuple(tuple(box(name, value) for name in names) for value in values),
+        heading=titles.heading,
+    )
+
+
+def file_text(text: str) -> str:
+    """Text with quantities as a file name: 10 Mbit/s is 10Mbps."""
+    return text.replace("bit/s", "bps").replace(" ", "").replace("µ", "u")

@@ -1,0 +1,144 @@
+"""The boxes and points of one implementation, upright in categories or horizontal on lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from reports.comparison.panels import Figure
+from reports.comparison.statistics import FEW, Box
+from reports.results.records import Permutation
+from reports.style.looks import ALARM, INK, MUTED, PAPER, RULE, Looks
+
+RUN_LINK = "../index.html#run-"
+"""The link of a point: the run's row in the page. Followed by the run id."""
+
+Placed = list[tuple[float, Box]]
+"""Boxes, each with its position on the axis of categories or lines."""
+Bounds = Mapping[Permutation, tuple[float, float]]
+"""What theory expects of a permutation, in the unit of THEORY_METRIC; the lower bound is 0 if there is none."""
+THEORY_METRIC = "goodput-to-delivery"
+THEORY_LABEL = "theory (line: upper bound)"
+
+
+def draw_boxes(axes: Axes, placed: Placed, step: float, looks: Looks, lying: bool = False) -> None:
+    """Draw the boxes of one implementation in a panel; a single run has only its point."""
+    drawn = [(at, numbers) for at, box in placed if box.n > 1 and (numbers := box.numbers)]
+    thin = {"color": looks.colour, "linewidth": 0.8}
+    axes.bxp(
+        [
+            {
+                "med": numbers.median,
+                "q1": numbers.q1,
+                "q3": numbers.q3,
+                "whislo": numbers.whisker_low,
+                "whishi": numbers.whisker_high,
+            }
+            for _, numbers in drawn
+        ],
+        positions=[at for at, _ in drawn],
+        orientation="horizontal" if lying else "vertical",
+        widths=0.72 * step,
+        capwidths=0.36 * step,
+        showfliers=False,
+        patch_artist=True,
+        manage_ticks=False,
+        boxprops={"facecolor": (looks.colour, 0.16), "edgecolor": looks.colour, "linewidth": 0.8},
+        medianprops={"color": INK, "linewidth": 1.5, "solid_capstyle": "butt"},
+        whiskerprops=thin,
+        capprops=thin,
+    )
+
+
+def draw_points(axes: Axes, placed: Placed, spread: float, looks: Looks, lying: bool = False) -> None:
+    """Draw points side by side in the order of repetitions, each a link to its run; suspect runs are hollow."""
+    points = [
+        (at + spread * ((run.record.repetition - 0.5) / box.planned - 0.5), value, run)
+        for at, box in placed
+        for run, value in box.values
+    ]
+    most = max(box.planned for _, box in placed)
+    size, edge = (26, 0.5) if most <= 1 else (18, 0.5) if most <= FEW and not lying else (9, 0.25)
+    for hollow in (False, True):
+        shown = [point for point in points if bool(point[2].suspect) == hollow]
+        places, values = [at for at, _, _ in shown], [value for _, value, _ in shown]
+        axes.scatter(
+            values if lying else places,
+            places if lying else values,
+            s=size,
+            marker=looks.marker,
+            facecolors=PAPER if hollow else looks.colour,
+            edgecolors=looks.colour if hollow else PAPER,
+            linewidths=1.0 if hollow else edge,
+            urls=[RUN_LINK + run.record.run_id for _, _, run in shown],
+            zorder=4,
+            clip_on=False,
+        )
+
+
+def draw_theory(axes: Axes, placed: Placed, step: float, bounds: Bounds, lying: bool = False) -> None:
+    """Draw what theory expects behind each box: a range, or a line for an upper bound alone."""
+    for at, box in placed:
+        low, high = bounds_of(box, bounds) or (None, None)
+        if low is None or high is None:
+            continue
+        across = (at - 0.47 * step, at + 0.47 * step)
+        if low:
+            corner, size = (across[0], low), (0.94 * step, high - low)
+            axes.add_patch(
+                Rectangle(
+                    corner[::-1] if lying else corner,
+                    *(size[::-1] if lying else size),
+                    facecolor=(MUTED, 0.2),
+                    edgecolor=MUTED,
+                    linewidth=0.5,
+                    zorder=1.5,
+                )
+            )
+        else:
+            ends = (high, high)
+            axes.plot(*((ends, across) if lying else (across, ends)), color=INK, linewidth=1.0, zorder=1.5)
+
+
+def bounds_of(box: Box, bounds: Bounds) -> tuple[float, float] | None:
+    """What theory expects of a box; None if there is no theory of its metric, permutation or channel."""
+    return bounds.get(box.permutation) if box.metric.slug == THEORY_METRIC else None
+
+
+def theory_handles(figure: Figure, bounds: Bounds) -> list[Line2D]:
+    """The entry of a legend that explains theory, if any is drawn."""
+    if not any(bounds_of(box, bounds) for box in figure.boxes):
+        return []
+    handle = _handle(THEORY_LABEL, "s", MUTED, RULE)
+    return [handle]
+
+
+def n_colour(box: Box) -> str:
+    """The colour of a box's n: red if a file was not delivered, dark if runs are missing."""
+    if box.undelivered:
+        return ALARM
+    return MUTED if box.n == box.planned else INK
+
+
+def implementation_handles(figure: Figure, series: dict[str, int]) -> list[Line2D]:
+    """The entries of a legend that name the implementations."""
+    return [
+        _handle(title, looks.marker, looks.colour, looks.colour)
+        for name, title in figure.implementations.items()
+        for looks in [Looks(series[name])]
+    ]
+
+
+def suspect_handles(figure: Figure) -> list[Line2D]:
+    """The entry of a legend that explains hollow points, if there are any."""
+    values = [value for box in figure.boxes for value in box.values]
+    return [_handle("hollow: suspect run", "o", MUTED, PAPER)] if any(run.suspect for run, _ in values) else []
+
+
+def _handle(label: str, marker: str, colour: str, fill: str) -> Line2D:
+    kind: dict[str, Any] = {"linestyle": "", "marker": marker, "markersize": 5}
+    return Line2D([], [], color=colour, markerfacecolor=fill, label=label, **kind)

@@ -1,0 +1,83 @@
+"""Figures that are taken over from an earlier report because they were drawn from the same values by the same code.
+
+The report notes beside its figures what each was drawn from, so that a build after one more run draws few of them, and
+leaves the same bytes as a build from nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+from captures.summary.derived_files import digest_of_code, digest_of_modules, digest_of_values
+
+KEYS_NAME = "drawn-from.json"
+"""Beside the figures: for each drawing the digest of what it was drawn from, and the digests of its files."""
+
+
+@dataclass
+class KeptFigures:
+    """The drawings of an earlier report in `earlier`, and those of the one that is being built in `figures`.
+
+    A drawing has one or more files with the same stem, of which those with one of the `suffixes` are made.
+    """
+
+    earlier: Path
+    figures: Path
+    suffixes: Collection[str]
+    _noted: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            entries = json.loads((self.earlier / KEYS_NAME).read_bytes())
+        except (OSError, ValueError):
+            entries = {}
+        self._entries: dict[str, Any] = entries if isinstance(entries, dict) else {}
+
+    def take(self, name: str, drawn_from: str, also: Collection[str] = ()) -> Any:
+        """Take the files of a drawing over, with the suffixes `also` too. Returns what was noted with it; None if it
+        has to be drawn.
+
+        Files that were changed since are not taken.
+        """
+        suffixes = {*self.suffixes, *also}
+        try:
+            entry = self._entries[name]
+            files = {file: digest for file, digest in entry["files"].items() if Path(file).suffix in suffixes}
+            made = {Path(file).suffix for file in files}
+            if entry["drawn_from"] != drawn_from or (files and made != suffixes):
+                return None
+            contents = {file: (self.earlier / file).read_bytes() for file in files}
+        except (OSError, LookupError, TypeError, AttributeError):
+            return None
+        if any(_digest(content) != files[file] for file, content in contents.items()):
+            return None
+        for file, content in contents.items():
+            (self.figures / file).write_bytes(content)
+        self._noted[name] = entry | {"files": files}
+        return entry["note"]
+
+    def note(self, name: str, drawn_from: str, files: Collection[str], note: Any) -> None:
+        """Note what a drawing was drawn from, its files, and what else is to be known of it, in values of JSON."""
+        digests = {file: _digest((self.figures / file).read_bytes()) for file in sorted(files)}
+        self._noted[name] = {"drawn_from": drawn_from, "files": digests, "note": note}
+
+    def write(self) -> None:
+        """Write the notes beside the figures. Raises OSError."""
+        (self.figures / KEYS_NAME).write_text(json.dumps(self._noted, indent=1, sort_keys=True) + "\n")
+
+
+def digest_of_drawing(values: object) -> str:
+    """The digest of the values (of JSON) that a figure is drawn from, and of the code that draws it, in hex."""
+    code = [digest_of_code(), digest_of_modules(Path(__file__).parents[1]), matplotlib.__version__]
+    return digest_of_values([values, code])
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,4 @@
+"""The report: its page, CSV tables and files, built from a results directory.
+
+Computing numbers belongs to `reports.comparison`.
+"""

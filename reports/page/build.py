@@ -1,0 +1,71 @@
+"""A results directory becomes a report: `report/index.html`, figures and tables as CSV beside it.
+
+The report depends on the results alone: built twice, it is the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from reports.comparison.cells import cells_of
+from reports.comparison.stopping import load_due_results
+from reports.comparison.tables import COMPARISONS_NAME, STATISTICS_NAME, comparisons_csv, statistics_csv
+from reports.cores import shared
+from reports.figures.kept import KeptFigures
+from reports.page.contents import Contents
+from reports.page.figure_files import draw_figures
+from reports.page.page import render_page
+from reports.page.parts import Parts
+from reports.replacing import replaced_directory
+from reports.results.load import Results
+from reports.results.records import ReportError
+from reports.sessions.session_figures import draw_sessions
+from reports.table.files import FILES, write_table
+from reports.table.rows import run_rows
+from reports.theory.expectations import comparisons_of
+
+__all__ = ["ReportError", "build_report"]
+
+PAGE_NAME = "index.html"
+FIGURES, PARTS = "figures", "parts"
+WRITTEN = (PAGE_NAME, STATISTICS_NAME, COMPARISONS_NAME, *FILES, FIGURES, PARTS, "tcp.csv")
+"""The entries of a report that a new one replaces; those of older versions too."""
+
+
+def build_report(results_dir: Path, warn: Callable[[str], None] = lambda warning: None, with_pdf: bool = False) -> Path:
+    """Build the report of a results directory, and replace an earlier one. Returns its page.
+
+    Figures that are drawn from the same values as those of the earlier report are taken over from it; `with_pdf` adds a
+    PDF to each.
+
+    The earlier report stays until this one is complete. `warn` is called with a sentence for each file that
+    is damaged or unexpected. Raises ReportError if there is no record, if a required file is invalid, or if the runs
+    have different clocks; OSError.
+    """
+    results = load_due_results(results_dir)
+    for warning in results.warnings:
+        warn(warning)
+    report = results_dir / "report"
+    with replaced_directory(report, WRITTEN) as draft:
+        (draft / FIGURES).mkdir()
+        suffixes = (".svg", ".pdf") if with_pdf else (".svg",)
+        _build(results, draft, KeptFigures(report / FIGURES, draft / FIGURES, suffixes))
+    return report / PAGE_NAME
+
+
+def _build(results: Results, report: Path, kept: KeptFigures) -> None:
+    contents = Contents.of(results)
+    over_sweep = (*contents.compared, *contents.portrayed)
+    rows = run_rows(results)
+    cells = cells_of(rows)
+    with shared(len(over_sweep) + len(contents.shown_runs)) as share:
+        sessions = draw_sessions(results, contents.shown_runs, kept, share)
+        draw_figures(results, over_sweep, comparisons_of(cells), kept, share)
+    kept.write()
+    write_table(rows, report)
+    (report / STATISTICS_NAME).write_text(statistics_csv(cells))
+    (report / COMPARISONS_NAME).write_text(comparisons_csv(cells))
+    parts = Parts(report / PARTS)
+    (report / PAGE_NAME).write_text(render_page(results, contents, sessions, kept, parts))
+    parts.write()

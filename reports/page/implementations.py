@@ -1,0 +1,163 @@
+"""Facts about each implementation beside its numbers: version, parameters, limits, special conditions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+from textwrap import shorten
+
+from reports.results.advertised import advertised_delays, advertised_rates
+from reports.results.load import Results
+from reports.results.records import KnownLimit, Limits, Profile, Record, Side
+from reports.style.units import delay_text, number_text, probability_text, rate_text, size_text
+
+VERSION_LETTERS = 60
+"""The most letters of a version that are shown; some programs append a list of features."""
+MOST_NOTES = 4
+"""The most notes of a kind that are shown."""
+
+
+@dataclass(frozen=True)
+class ImplementationRow:
+    """An implementation of the sweep, in words."""
+
+    name: str
+    title: str
+    description: str
+    protocol: str
+    versions: tuple[str, ...]
+    notes: tuple[str, ...]
+    """Advertised values that differ from the channel's, pacing by a network card, processes left running, limits and
+    known failures."""
+    chosen: dict[str, str]
+    """The parameters that the sweep sets; a variant is named after them."""
+    parameters: dict[str, str]
+    """All parameters, with those from the profile."""
+
+    @property
+    def versions_text(self) -> str:
+        """The beginning of each version, in a line."""
+        return " and ".join(shorten(version, VERSION_LETTERS, placeholder=" …") for version in self.versions)
+
+
+def implementation_rows(results: Results) -> list[ImplementationRow]:
+    """Every implementation, in the order of the sweep."""
+    records: dict[str, list[Record]] = {name: [] for name in results.implementations}
+    for run in results.runs:
+        records[run.record.implementation].append(run.record)
+    return [
+        _row(name, title, results.profiles[name], records[name], results.sweep.parameters.get(_base_name(name), {}))
+        for name, title in results.implementations.items()
+    ]
+
+
+def _base_name(name: str) -> str:
+    """The implementation of a variant: "norm" for "norm+parity_segments=8"."""
+    return name.partition("+")[0]
+
+
+def _row(name: str, title: str, profile: Profile, records: list[Record], chosen: Iterable[str]) -> ImplementationRow:
+    parameters: dict[str, list[str]] = {}
+    for record in records:
+        for key, value in record.parameters.items():
+            parameters.setdefault(key, []).append(_value_text(key, value))
+    texts = {key: " and ".join(dict.fromkeys(values)) for key, values in parameters.items()}
+    versions = (record.versions.get("implementation", record.versions.get(name)) for record in records)
+    return ImplementationRow(
+        name=name,
+        title=title,
+        description=profile.description,
+        protocol=", ".join(dict.fromkeys(record.protocol for record in records)),
+        versions=tuple(sorted({version for version in versions if version})),
+        notes=(
+            *_advertised_notes(records),
+            *_paced_notes(records),
+            *_left_notes(records),
+            *(f"not started for {bound}" for bound in _bounds(profile.limits)),
+            *_repeating_notes(profile, records),
+            *map(_known_note, profile.known_limits),
+        ),
+        chosen={key: texts[key] for key in chosen if key in texts},
+        parameters=texts,
+    )
+
+
+def _value_text(parameter: str, value: str | float) -> str:
+    """The value of a parameter. A port is a name, not an amount: it has no thousands separator."""
+    if isinstance(value, str):
+        return value
+    return f"{value:g}" if "port" in parameter.split("_") else number_text(value)
+
+
+def _advertised_notes(records: list[Record]) -> list[str]:
+    """Advertised rates and delays that differ from the channel's."""
+    rates = [f"advertised {rate} on a channel of {channel}" for rate, channel in advertised_rates(records)]
+    delays = [f"advertised {delay} one way on a channel of {channel}" for delay, channel in advertised_delays(records)]
+    return _most([*rates, *delays])
+
+
+def _paced_notes(records: list[Record]) -> list[str]:
+    rates = dict.fromkeys((who, side.card_rate_bps) for record in records for who, side in _sides(record))
+    return _most(f"the {who}’s network card paces it at {rate_text(rate)}" for who, rate in rates if rate is not None)
+
+
+def _left_notes(records: list[Record]) -> list[str]:
+    left = Counter(
+        (who, _without_directory(command))
+        for record in records
+        for who, side in _sides(record)
+        for command in dict.fromkeys(side.left_running)
+    )
+    return _most(
+        f"in {'1 run' if count == 1 else f'{count} runs'} the {who} left a process running, which was killed: {command}"
+        for (who, command), count in left.items()
+    )
+
+
+def _repeating_notes(profile: Profile, records: list[Record]) -> list[str]:
+    """A note only for the clock exact, where a reader expects runs to be repeatable."""
+    if not profile.not_repeatable or all(record.clock != "exact" for record in records):
+        return []
+    return [f"the same seed does not reproduce the same packets: {profile.not_repeatable}"]
+
+
+def _sides(record: Record) -> tuple[tuple[str, Side], ...]:
+    return ("sender", record.sender), ("receiver", record.receiver)
+
+
+def _without_directory(command: str) -> str:
+    """A command with the name of its program instead of the path, which depends on the host."""
+    program, space, arguments = command.partition(" ")
+    return PurePath(program).name + space + arguments
+
+
+def _most(notes: Iterable[str]) -> list[str]:
+    """The first notes, and the number of others."""
+    shown = list(notes)
+    more = len(shown) - MOST_NOTES
+    return [*shown[:MOST_NOTES], f"and {more} more"] if more > 0 else shown
+
+
+def _bounds(limits: Limits) -> list[str]:
+    size, rate, delay_s = limits.largest_file_bytes, limits.slowest_rate_bps, limits.longest_one_way_delay_s
+    return [
+        *([] if size is None else [f"files over {size_text(size)}"]),
+        *([] if rate is None else [f"rates below {rate_text(rate)}"]),
+        *([] if delay_s is None else [_longer_than(delay_s)]),
+    ]
+
+
+def _known_note(limit: KnownLimit) -> str:
+    size, delay_s, error_rate = limit.file_bytes_above, limit.one_way_delay_s_above, limit.packet_error_rate_above
+    where = [
+        *([] if size is None else [f"files over {size_text(int(size))}"]),
+        *([] if delay_s is None else [_longer_than(delay_s)]),
+        *([] if error_rate is None else [f"a packet error rate above {probability_text(error_rate)}"]),
+    ]
+    return " ".join(["known to fail", *(["with", " and ".join(where)] if where else [])]) + f": {limit.why}"
+
+
+def _longer_than(delay_s: float) -> str:
+    return f"more than {delay_text(round(delay_s * 1e9))} one way"

@@ -1,0 +1,310 @@
+"""The page of a report: what each section of it shows, in the order a reader asks.
+
+Computing numbers belongs to `reports.comparison`, looks to report.css.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from reports.answer.answer import answer_of
+from reports.answer.map import map_of
+from reports.answer.regions import dimensions_of, place_text
+from reports.answer.sentences import next_text, percent_text, value_text
+from reports.assertions.checking import findings_of
+from reports.comparison.cells import Cell, cells_of
+from reports.comparison.drift import GOODPUT, drift_of
+from reports.comparison.glance import glance_rows, glance_tables
+from reports.comparison.grid import Grid
+from reports.comparison.listings import needs_listings
+from reports.comparison.metrics import FURTHER, MEASURES, METRICS, defined_in
+from reports.comparison.statistics import FEW, box_of, boxes_of
+from reports.comparison.stopping import REASONS, stops_of
+from reports.figures.kept import KeptFigures
+from reports.page.certificates import certificate_address, check_words, limits, verdict_words
+from reports.page.contents import Contents
+from reports.page.drawings import drawings, image, marks
+from reports.page.implementations import ImplementationRow, implementation_rows
+from reports.page.ledgers import COLUMNS, corrupted_unseen, ledger_rows, shown_columns, unexplained
+from reports.page.outcomes import OUTCOMES, outcome_counts
+from reports.page.outcomes import shown_columns as shown_outcomes
+from reports.page.parts import Parts
+from reports.page.provenance import provenance_of
+from reports.page.tcp_table import CAPTION, HEADS, TEXT_HEADS, tcp_cells, tcp_problems
+from reports.rendering import new_environment
+from reports.results.channels import channel_head, link_words, step_rows, timeline_words
+from reports.results.host_baselines import host_baselines_of
+from reports.results.load import Results, Run
+from reports.sessions.protocols import PHASES
+from reports.sessions.session_figures import Drawn
+from reports.style.looks import NAMED, SERIES
+from reports.style.units import delay_text, listed, number_text, probability_text, rate_text, size_text
+from reports.table.rows import run_rows
+from reports.theory.expectations import agreements, comparisons_of
+
+MOST_REGIONS = 12
+"""The most regions of an answer in words; the map has all of them."""
+FEW_FINDINGS = 12
+"""Of more assertions that are met, the table is folded."""
+MANY_ROWS = 48
+"""A table with a row for each permutation is folded if it has more rows."""
+MANY_RUNS, RUNS_AT_ONCE = 600, 200
+"""Of more runs, the rows are loaded when they come into view, so many together."""
+CLOCKS = {
+    "exact": "computation is free, idle time is skipped",
+    "skip": "computation takes real time, idle time is skipped",
+    "real": "wall clock",
+}
+FILES = {
+    "record": ("record.json",),
+    "summary": ("summary.json",),
+    "protocol": ("protocol.json",),
+    "sender": ("sender.out", "sender.err", "sender.pcap", "tcp-sender.csv"),
+    "receiver": ("receiver.out", "receiver.err", "receiver.pcap"),
+}
+"""The files of a run that the page links if they exist, by the name of the group."""
+_FILTERS = {
+    "delay": delay_text,
+    "rate": rate_text,
+    "size": size_text,
+    "probability": probability_text,
+    "number": number_text,
+    "listed": listed,
+    "head": channel_head,
+    "link": link_words,
+    "timeline": timeline_words,
+    "steps": step_rows,
+    "check": check_words,
+    "certificate_address": certificate_address,
+    "limits": limits,
+}
+_Section = dict[str, Any]
+"""The values that the template of a section names."""
+
+
+def render_page(
+    results: Results, contents: Contents, sessions: Mapping[str, Drawn], kept: KeptFigures, parts: Parts
+) -> str:
+    """The page as HTML that needs nothing from another site.
+
+    `sessions` are the drawn figures of `contents.shown_runs`, by implementation; `kept` has the files of the figures
+    in `contents`; `parts` gets what is too large for the page.
+    """
+    environment = new_environment()
+    environment.filters |= _FILTERS
+    environment.globals |= {"later": parts.later, "later_rows": parts.later_rows}
+    rows = implementation_rows(results)
+    cells = cells_of(run_rows(results))
+    return environment.get_template("index.html").render(
+        implementations=rows,
+        **_common(results),
+        **_headline(results, rows),
+        **_answer(cells),
+        **_assertions(results, cells),
+        **_theory(cells),
+        **_medians(results),
+        **_outcomes(results),
+        **_channels(results),
+        **_figures(results, contents, kept),
+        **_packets(results),
+        **_protocols(results, contents, sessions),
+        **_tcp(results),
+        provenance=provenance_of(results),
+        **_runs(results),
+    )
+
+
+def _common(results: Results) -> _Section:
+    """What several sections need."""
+    most_runs = max(results.planned.values())
+    return {
+        "results": results,
+        "grid": Grid.of(results),
+        "metrics": defined_in(results, METRICS),
+        "further": defined_in(results, FURTHER),
+        "measures": defined_in(results, MEASURES),
+        "marks": marks(results),
+        "stops": stops_of(results),
+        "stop_reasons": REASONS,
+        "rule": results.sweep.repetitions,
+        "most_runs": most_runs,
+        "few": most_runs <= FEW,
+        "many_rows": MANY_ROWS,
+        "is_many": len(results.implementations) > NAMED,
+        "lying": needs_listings(results),
+        "first_name": next(iter(results.implementations)),
+    }
+
+
+def _headline(results: Results, rows: list[ImplementationRow]) -> _Section:
+    versions = _versions(results)
+    of_implementations = {row.name: list(row.versions) for row in rows}
+    return {
+        "clock_meaning": CLOCKS.get(results.clock, ""),
+        "performed": tuple(map(_date, results.performed)) if results.performed else None,
+        "virtual_time": _virtual_time(results),
+        "drift": drift_of(results),
+        "host_baselines": host_baselines_of(results.directory),
+        "goodput_of": GOODPUT.of,
+        "versions": versions,
+        "mixed_versions": {name: each for name, each in (versions | of_implementations).items() if len(each) > 1},
+        "undelivered": {name: each for name, each in results.deliveries.items() if not each.all_of_them},
+    }
+
+
+def _answer(cells: list[Cell]) -> _Section:
+    answer = answer_of(cells)
+    maps = (
+        {each.criterion.slug: map_of(each.verdicts, answer.dimensions) for each in answer.by_criterion}
+        if answer
+        else {}
+    )
+    return {
+        "answer": answer,
+        "maps": maps,
+        "cell_value": value_text,
+        "cell_next": next_text,
+        "percent": percent_text,
+        "most_regions": MOST_REGIONS,
+        "series": len(SERIES),
+    }
+
+
+def _assertions(results: Results, cells: list[Cell]) -> _Section:
+    findings = findings_of(results.sweep.assertions, cells)
+    dimensions = dimensions_of([cell.point for cell in cells])
+    verdicts = [finding.verdict for finding in findings]
+    return {
+        "findings": findings,
+        "not_met": verdicts.count("not met"),
+        "without_result": verdicts.count("no result"),
+        "few_findings": FEW_FINDINGS,
+        "finding_place": partial(place_text, dimensions=dimensions),
+    }
+
+
+def _theory(cells: list[Cell]) -> _Section:
+    dimensions = dimensions_of([cell.point for cell in cells])
+    return {
+        "agreements": agreements(comparisons_of(cells)),
+        "theory_place": partial(place_text, dimensions=dimensions),
+    }
+
+
+def _medians(results: Results) -> _Section:
+    return {
+        "glance": glance_rows(results),
+        "glance_tables": glance_tables(results),
+        "measured": {
+            point: [box_of(results, point, metric) for metric in defined_in(results, MEASURES)]
+            for point in results.planned
+        },
+        "boxes": {metric.slug: boxes_of(results, metric) for metric in defined_in(results, METRICS)},
+    }
+
+
+def _outcomes(results: Results) -> _Section:
+    counts = outcome_counts(results)
+    return {
+        "outcomes": counts,
+        "outcome_columns": shown_outcomes(counts),
+        "outcome_names": OUTCOMES,
+        "without_tcp": tcp_problems(results),
+    }
+
+
+def _channels(results: Results) -> _Section:
+    return {
+        "verdicts": [(channel, verdict_words(channel, results.sweep.certify)) for channel in results.distinct_channels]
+    }
+
+
+def _figures(results: Results, contents: Contents, kept: KeptFigures) -> _Section:
+    by_metric = {metric.slug: metric for metric in defined_in(results, METRICS + FURTHER)}
+    return {
+        "drawing": drawings(results, (*contents.compared, *contents.portrayed), kept.figures),
+        "image": image,
+        "with_pdf": ".pdf" in kept.suffixes,
+        "compared": {
+            slug: [figure for figure in contents.compared if figure.panels[0][0].metric == metric]
+            for slug, metric in by_metric.items()
+        },
+        "portrayed": {
+            name: [figure for figure in contents.portrayed if list(figure.implementations) == [name]]
+            for name in results.implementations
+        },
+    }
+
+
+def _packets(results: Results) -> _Section:
+    ledgers = ledger_rows(results)
+    return {
+        "ledgers": ledgers,
+        "ledger_columns": shown_columns(ledgers),
+        "all_ledger_columns": len(COLUMNS),
+        "unexplained": unexplained(results),
+        "unseen": corrupted_unseen(results),
+        "cut_runs": sum(run.summary is not None and run.summary.headers_only for run in results.runs),
+    }
+
+
+def _protocols(results: Results, contents: Contents, sessions: Mapping[str, Drawn]) -> _Section:
+    names = {shown.name for shown in contents.shown_runs}
+    return {
+        "shown_runs": contents.shown_runs,
+        "not_shown": [name for name in results.implementations if name not in names],
+        "phases": PHASES,
+        "sessions": sessions,
+    }
+
+
+def _tcp(results: Results) -> _Section:
+    return {"tcp_rows": tcp_cells(results), "tcp_heads": HEADS, "tcp_texts": TEXT_HEADS, "tcp_caption": CAPTION}
+
+
+def _runs(results: Results) -> _Section:
+    groups = [results.runs] if len(results.runs) <= MANY_RUNS else _groups(results.runs)
+    return {
+        "files": {run.record.run_id: _files(run) for run in results.runs},
+        "run_groups": {f"runs-{number}": runs for number, runs in enumerate(groups)},
+    }
+
+
+def _groups(runs: Sequence[Run]) -> list[Sequence[Run]]:
+    return [runs[first : first + RUNS_AT_ONCE] for first in range(0, len(runs), RUNS_AT_ONCE)]
+
+
+def _virtual_time(results: Results) -> tuple[str, str] | None:
+    """The begin of the first run and the end of the last, on the rig's clock; None if no run began."""
+    began = [run.record.started_at_ns for run in results.runs if run.record.started_at_ns is not None]
+    ended = [run.record.ended_at_ns for run in results.runs if run.record.ended_at_ns is not None]
+    return (_date(min(began) / 1e9), _date(max(ended) / 1e9)) if began and ended else None
+
+
+def _date(time_s: float) -> str:
+    return f"{datetime.fromtimestamp(int(time_s), UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _versions(results: Results) -> dict[str, list[str]]:
+    """Every version of what all runs share; more than one of a kind is worth a warning."""
+    versions = {
+        name: sorted({run.record.versions[name] for run in results.runs if name in run.record.versions})
+        for name in ("owlt", "kernel", "python")
+    }
+    return {name: each for name, each in versions.items() if each}
+
+
+def _files(run: Run) -> dict[str, list[tuple[str, str]]]:
+    """The files of a run that exist, by group: address from the page, short name."""
+    return {
+        group: [
+            (quote(f"../runs/{run.directory.name}/{name}"), name.removeprefix(f"{group}."))
+            for name in names
+            if (run.directory / name).exists()
+        ]
+        for group, names in FILES.items()
+    }

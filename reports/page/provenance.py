@@ -1,0 +1,116 @@
+"""Where results come from: versions, seeds, kernel, and the digests of what the packets depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from captures.summary.derived_files import digest_of_values
+from reports.results.load import Channel, Results, Run
+from reports.results.records import DIGEST_LENGTH, Record
+
+GROUPS = {
+    "kernel": "kernel",
+    "owlt": "files of owlt",
+    "python": "Python and its standard library",
+    "packages": "Python packages",
+    "system": "system programs and libraries",
+}
+"""What every run uses of its machine, and the words for it."""
+OF_AN_IMPLEMENTATION = "implementation"
+NO_FILES = digest_of_values({})[:DIGEST_LENGTH]
+"""Of an implementation without programs of its own."""
+MACHINES = "machines"
+"""The directory beside the runs that has the digest of each file, by machine."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A line of a list: what it is, and all its values; more than one if runs differ."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ImplementationProvenance:
+    """One implementation: its profile in the plan, its versions, and the digests of its programs."""
+
+    name: str
+    versions: tuple[str, ...]
+    profile: str
+    programs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """All of it, for the page."""
+
+    facts: tuple[Fact, ...]
+    digests: tuple[Fact, ...]
+    implementations: tuple[ImplementationProvenance, ...]
+    channels: tuple[Channel, ...]
+    machines: tuple[str, ...]
+    """The names of files in MACHINES."""
+    seeds: int
+    """The number of different seeds of runs."""
+
+
+def provenance_of(results: Results) -> Provenance:
+    """The provenance of a results directory."""
+    records = [run.record for run in results.runs]
+    return Provenance(
+        facts=tuple(_facts(results, records)),
+        digests=tuple(
+            Fact(words, values)
+            for group, words in GROUPS.items()
+            if (values := _values(records, lambda record, group=group: record.provenance.get(group)))  # type: ignore[misc]
+        ),
+        implementations=tuple(_implementation(name, results) for name in results.implementations),
+        channels=results.distinct_channels,
+        machines=tuple(sorted(path.name for path in (results.directory / MACHINES).glob("*.json"))),
+        seeds=len({record.seed for record in records}),
+    )
+
+
+def _facts(results: Results, records: list[Record]) -> list[Fact]:
+    facts = [
+        Fact("owlt", _values(records, lambda record: record.versions.get("owlt"))),
+        Fact("kernel", _values(records, _kernel)),
+        Fact("Python", _values(records, lambda record: record.versions.get("python"))),
+        Fact("rig", _values(records, lambda record: record.rig)),
+        Fact("clock", _values(records, lambda record: record.clock)),
+        Fact("machine", _values(records, lambda record: record.machine)),
+    ]
+    if not results.sources:
+        facts.append(Fact("seed of the sweep", (str(results.sweep.seed),)))
+    return [fact for fact in facts if fact.values]
+
+
+def _kernel(record: Record) -> str | None:
+    version = record.versions.get("kernel")
+    return f"{version}, {record.kernel_hz} Hz" if version and record.kernel_hz else version
+
+
+def _implementation(name: str, results: Results) -> ImplementationProvenance:
+    records = [run.record for run in results.runs if _is_of(run, name)]
+    return ImplementationProvenance(
+        name=name,
+        versions=_values(records, lambda record: record.versions.get("implementation")),
+        profile=results.profiles[name].digest,
+        programs=_values(records, _programs),
+    )
+
+
+def _programs(record: Record) -> str | None:
+    digest = record.provenance.get(OF_AN_IMPLEMENTATION)
+    return "no programs of its own" if digest == NO_FILES else digest
+
+
+def _is_of(run: Run, name: str) -> bool:
+    return run.record.implementation == name
+
+
+def _values(records: Iterable[Record], value: Callable[[Record], str | None]) -> tuple[str, ...]:
+    """Each value once, in the order of the runs; empty ones are none."""
+    return tuple(dict.fromkeys(each for record in records if (each := value(record))))

@@ -1,0 +1,163 @@
+"""A paper's claims as data: `claims.yaml` of a reproduction.
+
+A claim has what the paper states, where, and its value if it has one; our value is an SQL query over the table of runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from agents.inputs.mistake import Invalid, Mistake, Place, got, unexpected
+from agents.inputs.reader import read_yaml
+from agents.inputs.validation import mistakes_in
+
+NAME = "claims.yaml"
+
+
+class ClaimsError(Invalid):
+    """A file of claims that cannot be used, with every mistake in it."""
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class Paper(_Value):
+    """The paper that is reproduced."""
+
+    authors: str
+    title: str
+    year: int
+    published_in: str
+
+
+class Accept(_Value):
+    """Which values of ours confirm a claim."""
+
+    within: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Largest deviation from the paper's value, as a share of it."""
+    least: float | None = None
+    most: float | None = None
+
+    @model_validator(mode="after")
+    def _check_one_kind(self) -> Self:
+        if (self.within is None) == (self.least is None and self.most is None):
+            raise unexpected("within, or least and most (one of them or both)")
+        return self
+
+
+class Claim(_Value):
+    """One statement of the paper."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
+    states: str
+    """What the paper states, in our words."""
+    place: str
+    """Section, table or figure of the paper."""
+    paper: float | None = None
+    """The paper's value, if it has one."""
+    unit: str = ""
+    ours: str = ""
+    """An SQL query with one number as result."""
+    accept: Accept | None = None
+    undecidable: str = ""
+    """Why nothing decides the claim here; instead of `ours`."""
+    remark: str = ""
+    """Why our value differs; stated if the claim is not confirmed."""
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        if bool(self.undecidable) == bool(self.ours and self.accept):
+            raise unexpected("ours and accept, or undecidable with the reason")
+        if self.accept and self.accept.within is not None and not self.paper:
+            raise unexpected("the paper's value, from which accept.within counts")
+        return self
+
+
+class FigureAxis(_Value):
+    """One axis of a figure."""
+
+    label: str
+    log: bool = False
+    from_zero: bool = True
+    """Whether a linear axis of y begins at 0."""
+
+
+class PanelOf(_Value):
+    """One panel of a figure; its query has the columns series, x and y, and may have a fourth, the facet.
+
+    Each facet is a panel of its own.
+    """
+
+    title: str
+    x: FigureAxis
+    y: FigureAxis
+    points: str
+    kind: Literal["line", "points", "box", "bar"] = "line"
+    """Lines through the medians; each point on its own; boxes with every point; or means with standard errors."""
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether values of x are categories."""
+        return self.kind in ("box", "bar")
+
+
+class FigureOf(_Value):
+    """A figure of our results."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
+    panels: Annotated[tuple[PanelOf, ...], Field(min_length=1)]
+    across: Annotated[int, Field(ge=1, le=3)] = 2
+    """Panels beside each other."""
+
+
+class TableOf(_Value):
+    """A table of our results: the result of a query, whose column names are the headings."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
+    rows: str
+
+
+class Reproduction(_Value):
+    """All that `claims.yaml` has."""
+
+    paper: Paper
+    sweep: str = "sweep.yaml"
+    """The file of the whole grid; its quick form is quick.yaml."""
+    also: tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")], ...] = ()
+    """Further sweeps, such as other settings: NAME.yaml."""
+    views: dict[str, str] = {}
+    """Names for SQL queries that the others use, in their order."""
+    packets_of: str = ""
+    """An SQL condition on the table of runs: the runs whose packets the table `packets` has."""
+    claims: Annotated[tuple[Claim, ...], Field(min_length=1)]
+    figures: tuple[FigureOf, ...] = ()
+    series: tuple[str, ...] = ()
+    """Series of figures whose looks are the same in each."""
+    tables: tuple[TableOf, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_ids(self) -> Self:
+        ids = [claim.id for claim in self.claims]
+        if len(set(ids)) < len(ids):
+            raise unexpected("a different id for each claim")
+        return self
+
+
+def load_claims(directory: Path) -> Reproduction:
+    """Read the claims of a reproduction. Raises ClaimsError with every mistake."""
+    path = directory / NAME
+    try:
+        document = read_yaml(path)
+    except Invalid as error:
+        raise ClaimsError(*error.mistakes) from error
+    value: Any = document.value
+    if not isinstance(value, dict):
+        raise ClaimsError(Mistake(got(value), "keys such as paper and claims", where=Place(str(path))))
+    try:
+        return Reproduction.model_validate(value)
+    except ValidationError as error:
+        raise ClaimsError(*map(document.positions.located, mistakes_in(error, Reproduction))) from error

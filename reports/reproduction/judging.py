@@ -1,0 +1,177 @@
+"""Our numbers beside a paper's: the table of runs and packets in a database, and a verdict for each claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
+
+from agents.inputs.mistake import Mistake, Place
+from captures.files.blocks import NotACapture
+from captures.frames.columns import Columns, read_columns
+from captures.session.session import Session, sent_by
+from reports.reproduction.claims import Claim, Reproduction, TableOf
+from reports.results.load import Results, Run
+from reports.results.records import ReportError
+from reports.table.files import PARQUET_NAME, write_table
+from reports.table.rows import run_rows
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Verdict = Literal["confirmed", "not confirmed", "undecidable"]
+Point = tuple[str, float, float, str]
+"""A series, x, y, and the facet of the panel: "" if it has none."""
+CAPTURES = {"packets": "sender.pcap", "packets_at_receiver": "receiver.pcap"}
+"""The capture of each table of packets."""
+NO_RUNS = "no completed run has this value"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim, our value, and whether it confirms the claim."""
+
+    claim: Claim
+    verdict: Verdict
+    ours: float | None = None
+    reason: str = ""
+    """Why a claim is undecidable."""
+
+
+class BadQuery(Exception):
+    """A query that the database refuses. The text names the claim or figure."""
+
+
+@contextmanager
+def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator[DuckDBPyConnection]:
+    """A database with the tables `runs` (every planned run of all results), `good` (completed ones without doubts),
+    `packets`, `packets_at_receiver`, and the views. Raises BadQuery, and ReportError if a capture that `packets` needs
+    cannot be read.
+
+    `packets` has the frames at the sender's port of the runs that `packets_of` selects: `sweep`, `run_id`,
+    `from_sender`, `at_s` from the session's first frame there, `bytes`, and `frame`, its number in the capture.
+    `packets_at_receiver` has those at the receiver's port.
+    """
+    import duckdb
+
+    with duckdb.connect(config={"threads": 1}) as connection, TemporaryDirectory() as directory:
+        write_table([row for each in results for row in run_rows(each)], Path(directory))
+        connection.execute(f"CREATE TABLE runs AS FROM read_parquet('{Path(directory) / PARQUET_NAME}')")
+        connection.execute("CREATE VIEW good AS FROM runs WHERE outcome = 'completed' AND suspect IS NULL")
+        for name in CAPTURES:
+            connection.execute(
+                f"CREATE TABLE {name} (sweep VARCHAR, run_id VARCHAR, from_sender BOOLEAN, at_s DOUBLE, bytes BIGINT, "
+                "frame BIGINT)"
+            )
+        try:
+            for each in results:
+                _add_packets(connection, each, reproduction.packets_of)
+            for name, query in reproduction.views.items():
+                connection.execute(f'CREATE VIEW "{name}" AS {query}')
+        except duckdb.Error as problem:
+            raise BadQuery(f"packets_of or views: {problem}") from problem
+        yield connection
+
+
+def judged(connection: DuckDBPyConnection, claims: tuple[Claim, ...]) -> list[Judged]:
+    """Each claim with its verdict. Raises BadQuery."""
+    return [_judged(connection, claim) for claim in claims]
+
+
+def points(connection: DuckDBPyConnection, query: str) -> list[Point]:
+    """The rows of a panel's query: series, x, y and facet; "" if it has no fourth column. Raises BadQuery."""
+    return [
+        (str(series), float(x), float(y), str(facet[0]) if facet else "")
+        for series, x, y, *facet in _rows(connection, "a figure", query)[1]
+        if x is not None and y is not None
+    ]
+
+
+def table(connection: DuckDBPyConnection, query: TableOf) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The headings and the rows of a table. Raises BadQuery."""
+    headings, rows = _rows(connection, f"table {query.name}", query.rows)
+    return headings, [tuple(float(value) if isinstance(value, Decimal) else value for value in row) for row in rows]
+
+
+def _rows(connection: DuckDBPyConnection, name: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    import duckdb
+
+    try:
+        found = connection.execute(query)
+        return [column[0] for column in found.description or ()], found.fetchall()
+    except duckdb.Error as problem:
+        raise BadQuery(f"{name}: {problem}") from problem
+
+
+def verdict_of(claim: Claim, ours: float) -> Verdict:
+    """Whether a value confirms a claim."""
+    accept = claim.accept
+    assert accept is not None
+    if accept.within is not None:
+        assert claim.paper is not None
+        met = abs(ours - claim.paper) <= accept.within * abs(claim.paper)
+    else:
+        met = (accept.least is None or ours >= accept.least) and (accept.most is None or ours <= accept.most)
+    return "confirmed" if met else "not confirmed"
+
+
+def _judged(connection: DuckDBPyConnection, claim: Claim) -> Judged:
+    import duckdb
+
+    if claim.undecidable:
+        return Judged(claim, "undecidable", reason=claim.undecidable)
+    try:
+        row = connection.execute(claim.ours).fetchone()
+    except duckdb.Error as problem:
+        raise BadQuery(f"claim {claim.id}: {problem}") from problem
+    if row is None or row[0] is None:
+        return Judged(claim, "undecidable", reason=NO_RUNS)
+    return Judged(claim, verdict_of(claim, float(row[0])), float(row[0]))
+
+
+def _add_packets(connection: DuckDBPyConnection, results: Results, condition: str) -> None:
+    if not condition:
+        return
+    query = f"SELECT run_id FROM good WHERE sweep = ? AND ({condition})"
+    selected = {row[0] for row in connection.execute(query, [results.sweep.name]).fetchall()}
+    for run in results.runs:
+        if run.record.run_id in selected:
+            for name, file in CAPTURES.items():
+                _add_packets_of(connection, name, results.sweep.name, run, file)
+
+
+def _add_packets_of(connection: DuckDBPyConnection, name: str, sweep: str, run: Run, file: str) -> None:
+    columns = _frames(run, file)
+    session = Session.model_validate(run.record.session)
+    sending, receiving = sent_by(columns, session, "sender"), sent_by(columns, session, "receiver")
+    first_ns = columns.time_ns[sending | receiving].min(initial=columns.time_ns.max(initial=0))
+    frames = {  # duckdb reads the arrays by this name
+        "from_sender": sending[sending | receiving],
+        "at_s": (columns.time_ns[sending | receiving] - first_ns) / 1e9,
+        "bytes": columns.wire_bytes[sending | receiving].astype("int64"),
+        "frame": (sending | receiving).nonzero()[0] + 1,
+    }
+    connection.register("frames", frames)
+    connection.execute(f"INSERT INTO {name} SELECT ?, ?, * FROM frames", [sweep, run.record.run_id])
+    connection.unregister("frames")
+
+
+def _frames(run: Run, file: str) -> Columns:
+    """A capture of a run. Raises ReportError."""
+    path = run.directory / file
+    try:
+        return read_columns(path)
+    except (NotACapture, OSError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise ReportError(
+            Mistake(
+                f"cannot be read: {reason}",
+                "the capture of a completed run",
+                f"perform it again: owlt retry {run.directory.parent.parent} --run {run.record.run_id}",
+                Place(str(path)),
+            )
+        ) from problem

@@ -1,0 +1,140 @@
+"""The specification of a channel in words: in full for a table, in a line for the heading of a row of panels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from reports.results.records import WrittenChannel
+from reports.style.units import delay_text, moment_text, probability_text, rate_text, written_delay_ns, written_rate_bps
+
+MOST_STEPS = 20
+QUEUE = "1000 packets"
+"""The default queue of a link with a rate."""
+
+Words = tuple[str, ...]
+
+
+def channel_head(channel: WrittenChannel) -> str:
+    """A channel at the beginning, in a line: "2 Mbit/s → / 8 kbit/s ← · 10 min one way"."""
+    if channel.bypass:
+        return "a transparent bridge (bypass)"
+    delay = _both_ways(channel, _delay)
+    return " · ".join((rates_text(channel), f"{delay} one way", *(["changes over time"] if channel.timeline else [])))
+
+
+def rates_text(channel: WrittenChannel) -> str:
+    """The rates at the beginning: "10 Mbit/s", "2 Mbit/s → / 8 kbit/s ←"."""
+    return _both_ways(channel, _rate)
+
+
+def link_words(link: Mapping[str, Any]) -> Words:
+    """The specification of a link: a phrase for each of its values."""
+    phrases = {name: _PHRASES[name](value) for name, value in link.items() if name in _PHRASES}
+    erring = {"packet_error_rate", "bit_error_rate", "pattern"} & set(phrases)
+    queue = f"queue {link.get('queue', QUEUE)}"
+    first = [f"delay {_delay(link)}", _rate(link), *([queue] if "rate" in link else [])]
+    rest = [phrase for name, phrase in phrases.items() if name not in ("delay", "rate", "queue", "error_effect")]
+    effect = [_EFFECTS[link.get("error_effect", "flip")]] if erring else []
+    nothing = [] if erring or {"loss", "coding"} & set(phrases) else ["no errors, no losses"]
+    return tuple(first + rest + effect + nothing)
+
+
+def timeline_words(channel: WrittenChannel) -> str:
+    """How a channel changes, in a sentence; "" if it does not."""
+    if channel.timeline is None:
+        return ""
+    steps, loop = channel.timeline.steps, channel.timeline.loop_after
+    number = f"{len(steps)} steps" if len(steps) > 1 else "1 step"
+    end = f"and repeats after {_moment(loop)}" if loop else "and keeps the last step’s values"
+    return f"Changes over time: {number}, the last at {_moment(steps[-1].at)}, {end}."
+
+
+def step_rows(channel: WrittenChannel) -> list[Words]:
+    """When, and what changes forward and reverse: the first steps, and how many more there are."""
+    steps = channel.timeline.steps if channel.timeline else ()
+    rows: list[Words] = [
+        (_moment(step.at), _changes(step.forward), _changes(step.reverse)) for step in steps[:MOST_STEPS]
+    ]
+    return [*rows, ("…", f"{len(steps) - MOST_STEPS} more steps", "")] if len(steps) > MOST_STEPS else rows
+
+
+def _both_ways(channel: WrittenChannel, text: Callable[[Mapping[str, Any]], str]) -> str:
+    forward, reverse = text(channel.forward), text(channel.reverse)
+    return forward if forward == reverse else f"{forward} → / {reverse} ←"
+
+
+def _changes(link: Mapping[str, Any]) -> str:
+    return ", ".join(_PHRASES[name](value) for name, value in link.items() if name in _PHRASES) or "unchanged"
+
+
+def _rate(link: Mapping[str, Any]) -> str:
+    written = link.get("rate", "unlimited")
+    return rate_text(None if written in ("unlimited", "none") else written_rate_bps(written))
+
+
+def _delay(link: Mapping[str, Any]) -> str:
+    return _written_delay(link.get("delay", "0 s"))
+
+
+def _written_delay(text: str) -> str:
+    return delay_text(written_delay_ns(text))
+
+
+def _moment(text: str) -> str:
+    return moment_text(written_delay_ns(text))
+
+
+def _jitter(jitter: Mapping[str, Any]) -> str:
+    distribution = jitter.get("distribution", "normal")
+    meaning = {"uniform": "at most", "table": "times the table,"}.get(distribution, "standard deviation")
+    return f"{distribution} jitter, {meaning} {_written_delay(jitter['amount'])}"
+
+
+def _loss(loss: Mapping[str, Any]) -> str:
+    if loss["model"] == "gilbert_elliott":
+        return f"{probability_text(loss['mean_rate'])} lost, in bursts of {loss['burst_packets']:g} packets on average"
+    chances = ", ".join(f"{name} {value:g}" for name, value in loss.items() if name != "model")
+    return f"4-state loss model ({chances})"
+
+
+def _pattern(pattern: Mapping[str, Any]) -> str:
+    kind = "bits" if pattern.get("bits") else "packets"
+    return f"{len(pattern[kind])} listed {kind} with errors"
+
+
+def _reordering(late: Mapping[str, Any]) -> str:
+    return f"{probability_text(late['rate'])} of packets delayed by a further {_written_delay(late['by'])}"
+
+
+def _or_none(name: str, phrase: Callable[[Any], str]) -> Callable[[Any], str]:
+    """A phrase for a step that turns an impairment off."""
+    return lambda value: f"no {name}" if value == "none" else phrase(value)
+
+
+def _coding(value: Mapping[str, Any]) -> str:
+    rate = probability_text(value["frame_error_rate"])
+    return f"coded frames of {value['frame_bytes']} B, frame error rate {rate}"
+
+
+_EFFECTS = {"flip": "an error flips one bit", "drop": "an error drops the frame"}
+_PHRASES: dict[str, Callable[[Any], str]] = {
+    "delay": lambda value: f"delay {_written_delay(value)}",
+    "jitter": _or_none("jitter", _jitter),
+    "keeps_order": lambda keeps: "packets keep their order" if keeps else "packets may be reordered",
+    "rate": lambda value: _rate({"rate": value}),
+    "overhead": lambda value: f"{value} overhead per frame",
+    "queue": lambda value: f"queue {value}",
+    "mtu": _or_none("MTU", lambda value: f"MTU {value}"),
+    "packet_error_rate": lambda value: f"packet error rate {probability_text(value)}",
+    "bit_error_rate": lambda value: f"bit error rate {probability_text(value)}",
+    "coding": _or_none("coded frames", _coding),
+    "error_effect": lambda value: _EFFECTS[value],
+    "pattern": _or_none("listed errors", _pattern),
+    "loss": _or_none("burst losses", _loss),
+    "duplication_rate": lambda value: f"{probability_text(value)} of packets duplicated",
+    "reordering": _or_none("reordering", _reordering),
+    "up": lambda up: "up" if up else "down",
+    "while_down": lambda value: f"packets {'wait' if value == 'hold' else 'are dropped'} during outages",
+}
+"""A phrase for each key of a link, from its written value."""

@@ -1,0 +1,121 @@
+"""The files beside the page of a run: analysis.json and tables, and how an analysis replaces an earlier one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.accounting.packets import Table, write_table
+from captures.inspection.inspection import Case, Inspection
+from captures.inspection.one_side import OneSide
+from captures.protocols.messages import Message, message_counts
+from captures.traces.tables import trace_rows
+from captures.traces.tracing import Traces
+from reports.replacing import replaced_files
+
+_WRITTEN = ("index.html", "analysis.json", "traces.svg", "ladder.svg")
+_TABLES = ("packets", "messages", "trace-*")
+
+
+@contextmanager
+def replaced_pages(directory: Path) -> Iterator[tuple[Path, bool]]:
+    """An empty directory for an analysis that replaces an earlier one when the block ends; and whether there is one.
+
+    Raises OSError.
+    """
+    earlier = _earlier(directory)
+    with replaced_files(directory) as draft:
+        yield draft, bool(earlier)
+        written = {path.name for path in draft.iterdir()}
+    for path in earlier:
+        if path.name not in written:
+            path.unlink(missing_ok=True)
+
+
+def _earlier(directory: Path) -> list[Path]:
+    """The files that an earlier analysis wrote into the directory."""
+    if not (directory / "analysis.json").is_file():
+        return []
+    patterns = [*_WRITTEN, *(f"{name}.{ending}" for name in _TABLES for ending in ("csv", "parquet"))]
+    return [path for pattern in patterns for path in directory.glob(pattern)]
+
+
+def write_json(analysis: Mapping[str, object], directory: Path) -> Path:
+    """Write analysis.json into the directory, which is created if it is missing. Raises OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "analysis.json"
+    path.write_text(json.dumps(analysis, indent=2) + "\n")
+    return path
+
+
+def run_json(title: str, inspection: Inspection, case: Case, suspect: list[str]) -> dict[str, object]:
+    """The contents of analysis.json for two captures."""
+    return {
+        "title": title,
+        "outcome": case.outcome or None,
+        "reason": case.reason or None,
+        "session": case.session.model_dump(mode="json"),
+        "file_size_bytes": case.file_size_bytes,
+        "file_delivered_at_ns": case.file_delivered_at_ns,
+        "goodput_missing_reason": inspection.left_out or None,
+        "summary": inspection.summary.model_dump(mode="json", exclude={"source"}),
+        "protocol": inspection.view.model_dump(mode="json", exclude={"source"}) if inspection.view else None,
+        "clocks": inspection.clocks.model_dump(mode="json") if inspection.clocks else None,
+        "notes": inspection.notes,
+        "suspect": suspect,
+    }
+
+
+def write_tables(tables: Mapping[str, Table], directory: Path, ending: str) -> list[str]:
+    """Write each table to NAME.csv or NAME.parquet; returns the names of the files. Raises OSError."""
+    return [write_table(table, directory / f"{name}.{ending}").name for name, table in tables.items()]
+
+
+def run_tables(inspection: Inspection) -> dict[str, Table]:
+    """The tables of a run by their names: packets, messages, traces."""
+    tables = {"packets": inspection.packets}
+    if inspection.exchange is not None:
+        tables["messages"] = message_table(inspection.exchange.sent)
+    return tables | (trace_tables(inspection.traces) if inspection.summary.session_s else {})
+
+
+def trace_tables(traces: Traces) -> dict[str, Table]:
+    """The tables of the traces by their names: trace-data, trace-queue-forward, ..."""
+    return {f"trace-{name.replace('_', '-')}": table for name, table in trace_rows(traces).items()}
+
+
+def message_table(sent: list[Message]) -> Table:
+    """A row for each message, a column for each field."""
+    rows = [asdict(message) for message in sent]
+    return {name: _column([row[name] for row in rows]) for name in Message.__dataclass_fields__}
+
+
+def _column(values: list[Any]) -> NDArray[np.generic]:
+    """A column of values; None is masked, in columns of numbers."""
+    missing = [value is None for value in values]
+    if not any(missing):
+        return np.array(values)
+    return np.ma.array([0 if value is None else value for value in values], mask=missing)
+
+
+def one_side_json(
+    title: str, side: OneSide, case: Case, messages: list[Message], endings: list[str]
+) -> dict[str, object]:
+    """The contents of analysis.json for a single capture."""
+    return {
+        "title": title,
+        "session": case.session.model_dump(mode="json"),
+        "file_size_bytes": case.file_size_bytes,
+        "one_side": side.model_dump(mode="json"),
+        "messages": message_counts(messages),
+        "termination": endings,
+        "notes": side.notes,
+        "suspect": side.suspect,
+    }

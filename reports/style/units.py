@@ -1,0 +1,121 @@
+"""Quantities as the field writes them: 25 ms, 10 Mbit/s, 100 kB (decimal), packet error rate 10⁻⁴."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+Units = tuple[tuple[str, float, float], ...]
+"""The largest first: a unit, its size in the base unit, and the least value in the base unit that is written in it."""
+
+_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+_BYTES = {"B": 1, "kB": 10**3, "MB": 10**6}
+_BPS = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9, "Tbit/s": 10**12}
+
+
+def written_delay_ns(text: str) -> int:
+    """A delay as written in files, "1.25 s", in ns."""
+    number, unit = text.split()
+    return int(Decimal(number) * _NS[unit])
+
+
+def written_rate_bps(text: str) -> float:
+    """A rate as written in files, "10 Mbit/s", in bit/s."""
+    number, unit = text.split()
+    return float(Decimal(number) * _BPS[unit])
+
+
+def written_size_bytes(text: str) -> int:
+    """A size as written in files, "24 B", in bytes."""
+    number, unit = text.split()
+    return int(Decimal(number) * _BYTES[unit])
+
+
+def unit_for(units: Units, value: float) -> tuple[str, float]:
+    """The unit in which a value is written, and its size in the base unit. The last unit's least value must be 0."""
+    return next((unit, size) for unit, size, least in units if value >= least)
+
+
+def delay_text(delay_ns: int) -> str:
+    """A delay in ns, us or ms up to ten seconds, in s, min or h beyond: 1.25 s is "1250 ms"."""
+    for unit, factor, least in (
+        ("h", 3_600 * 10**9, 3_600 * 10**9),
+        ("min", 60 * 10**9, 120 * 10**9),
+        ("s", 10**9, 10 * 10**9),
+        ("ms", 10**6, 10**5),
+        ("µs", 10**3, 10**3),
+    ):
+        if delay_ns >= least:
+            return f"{delay_ns / factor:.6g} {unit}"
+    return f"{delay_ns} ns" if delay_ns else "0 ms"
+
+
+def duration_text(duration_ns: int) -> str:
+    """A duration for which data is sent, in s: ten minutes are "600 s"."""
+    return f"{duration_ns / 10**9:.6g} s"
+
+
+def moment_text(time_ns: int) -> str:
+    """A time since a beginning: 11,760 s are "3 h 16 min", half a second is "500 ms"."""
+    seconds, rest_ns = divmod(time_ns, 10**9)
+    if rest_ns:
+        return delay_text(time_ns)
+    minutes, seconds = divmod(seconds, 60)
+    parts = ((minutes // 60, "h"), (minutes % 60, "min"), (seconds, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+
+
+def rate_text(rate_bps: float | None) -> str:
+    """A rate in bit/s with its decimal prefix; None is no limit."""
+    if rate_bps is None:
+        return "unlimited rate"
+    for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if rate_bps >= factor:
+            return f"{rate_bps / factor:.6g} {prefix}bit/s"
+    return f"{rate_bps:g} bit/s"
+
+
+def size_text(size_bytes: int) -> str:
+    """A size in decimal units: 100,000 bytes are 100 kB."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.6g} {unit}"
+    return f"{size_bytes} B"
+
+
+def probability_text(probability: float) -> str:
+    """A probability: 0, 0.01, and as a power of ten below a thousandth."""
+    return _small_text(probability) if 0 < probability < 1e-3 else f"{probability:g}"
+
+
+def _small_text(value: float) -> str:
+    """A number as a power of ten: 10⁻⁴, 2.5·10⁻⁵."""
+    mantissa, exponent = f"{value:.3e}".split("e")
+    power = "10" + str(int(exponent)).translate(_SUPERSCRIPT)
+    factor = f"{float(mantissa):g}"
+    return power if factor == "1" else f"{factor}·{power}"
+
+
+def number_text(value: float) -> str:
+    """A number without trailing zeros: 0.01, 10, 1 019.5."""
+    text = f"{value:,.9f}".rstrip("0").rstrip(".")
+    return text.replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def measured_text(value: float) -> str:
+    """A measured number to four significant digits, zeros included: 4.950; 3.281·10⁻⁵ below a thousandth."""
+    if 0 < value < 1e-3:
+        mantissa, exponent = f"{value:.3e}".split("e")
+        return f"{mantissa}·10{str(int(exponent)).translate(_SUPERSCRIPT)}"
+    return f"{value:#.4g}".rstrip(".")
+
+
+def tick_text(value: float) -> str:
+    """A number on an axis, short: 0.01, 1 000, and as a power of ten below a thousandth."""
+    return _small_text(value) if 0 < value < 0.9995e-3 else number_text(value)
+
+
+def listed(texts: list[str], between: str = ", ") -> str:
+    """Words joined for a sentence: "a, b and c"."""
+    return texts[0] if len(texts) == 1 else between.join(texts[:-1]) + " and " + texts[-1]

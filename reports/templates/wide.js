@@ -1,0 +1,25 @@
+"use strict";
+// What is wider or higher than its place scrolls by itself, says so, and takes the focus.
+function markWideTables() {
+  for (const wide of document.querySelectorAll(".wide:not([role]), .lines:not([role])")) {
+    const isText = wide.matches(".lines");
+    if (wide.scrollWidth <= wide.clientWidth && !(isText && wide.scrollHeight > wide.clientHeight)) continue;
+    const label = `${isText ? "Lines" : "Table, wider than the page"}: ${headingOf(wide)}`;
+    const same = [...document.querySelectorAll("[data-label]")].filter((each) => each.dataset.label === label);
+    wide.dataset.label = label;
+    wide.setAttribute("role", "region");
+    wide.setAttribute("aria-label", same.length ? `${label}, ${same.length + 1}` : label);
+    wide.tabIndex = 0;
+  }
+}
+
+function headingOf(place) {
+  const caption = place.querySelector("caption");
+  if (caption) return caption.textContent.trim();
+  const section = place.closest("section");
+  return section ? section.querySelector("h2, h3").textContent.trim() : "";
+}
+
+document.addEventListener("DOMContentLoaded", markWideTables);
+addEventListener("resize", markWideTables);
+document.addEventListener("toggle", markWideTables, true);

@@ -1,0 +1,50 @@
+"""The import graph of the project, read from the source files without importing them."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[1]
+PACKAGES = ("orchestrator", "reports", "captures", "emulator", "agents")
+"""Every package that ships, importers before the packages that they import."""
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
+    """The full names of the modules that a file imports; a name imported from a module is appended to it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(names)
+
+
+def folder_of(name: str, package: str, root: Path = PROJECT) -> str:
+    """The folder of a module within its package, "kernel.bpf" for "emulator.kernel.bpf.loading.X"."""
+    parts = name.split(".")[1:]
+    while parts and not (root / package / Path(*parts)).is_dir():
+        parts = parts[:-1]
+    return ".".join(parts)
+
+
+def module_files(package: str, root: Path = PROJECT) -> list[Path]:
+    """The source files of a package, without the `__main__` that nothing imports."""
+    files = sorted((root / package).rglob("*.py"))
+    return [path for path in files if path != root / package / "__main__.py"]
+
+
+@cache
+def folder_imports(root: Path = PROJECT) -> dict[tuple[str, str], set[tuple[str, str]]]:
+    """For each folder of the project, as (package, folder), the other folders that its modules import."""
+    graph: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for package in PACKAGES:
+        for path in module_files(package, root):
+            folder = (package, ".".join(path.relative_to(root / package).parts[:-1]))
+            owners = {name: name.partition(".")[0] for name in imported(path)}
+            targets = {(owner, folder_of(name, owner, root)) for name, owner in owners.items() if owner in PACKAGES}
+            graph.setdefault(folder, set()).update(targets - {folder})
+    return graph

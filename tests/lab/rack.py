@@ -1,0 +1,452 @@
+"""Three machines in a rack, as namespaces: each with its own file system (an overlay), users, sshd and sudo.
+
+Nothing of this machine is changed: what a host writes to /etc is in its overlay. A host has its own PID namespace, so
+ending its first process is pulling its plug.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchestrator.rigs.lab.session import OWLT_HOST, SOURCE, SUDO_RULE
+
+PROJECT = Path(__file__).parents[2]
+ROLES = ("sender", "emulator", "receiver")
+BRIDGE = "owlt-rack"
+ORCHESTRATOR = "10.79.0.254"
+ADDRESSES = {"sender": "10.79.0.1", "emulator": "10.79.0.2", "receiver": "10.79.0.3"}
+TEST_ADDRESSES = {"sender": "10.77.0.1/24", "receiver": "10.77.0.2/24"}
+PORT_MACS = {"sender": "02:4f:57:4c:54:01", "receiver": "02:4f:57:4c:54:02"}
+"""Of the emulator's ports towards these hosts."""
+SERVICE_PORT = 8765
+STARTING_S = 90.0
+SSHD_CONFIG = """HostKey /etc/ssh/rack_host_key
+PidFile none
+UsePAM no
+PasswordAuthentication no
+PermitRootLogin prohibit-password
+MaxStartups 100
+Subsystem sftp internal-sftp
+"""
+SYSCTLS = {"net.core.rmem_max": 16777216, "net.core.wmem_max": 16777216}
+
+
+def namespace(role: str) -> str:
+    return f"owlt-rack-{role}"
+
+
+def cgroup_of(role: str) -> Path:
+    """The control group of a bare host, in the unified hierarchy."""
+    unified = Path("/sys/fs/cgroup/unified")
+    return (unified if unified.is_dir() else Path("/sys/fs/cgroup")) / namespace(role)
+
+
+@dataclass
+class Rack:
+    """The rack; `inventory` is the file that owlt reads, and everything else is below `directory`."""
+
+    directory: Path
+    bare: bool = False
+    """Its hosts have systemd as their first process, and only root can log in: nothing is installed."""
+    inits: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    emulator: subprocess.Popen[bytes] | None = None
+
+    @property
+    def inventory(self) -> Path:
+        return self.directory / "inventory.yaml"
+
+    def run(self, role: str, *command: str) -> subprocess.CompletedProcess[str]:
+        """A command as root on a host."""
+        enter = [
+            "nsenter",
+            "--target",
+            str(self._init(role)),
+            "--mount",
+            "--pid",
+            "--uts",
+            "--ipc",
+            "--cgroup",
+            "--net",
+            "--",
+        ]
+        return subprocess.run([*enter, *command], capture_output=True, text=True, check=False)
+
+    def check(self, role: str, *command: str) -> str:
+        done = self.run(role, *command)
+        assert done.returncode == 0, (role, command, done.stdout, done.stderr)
+        return done.stdout
+
+    def _init(self, role: str) -> int:
+        """The first process of a host, which unshare started."""
+        unshare = self.inits[role].pid
+        (child,) = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
+        return int(child)
+
+    def start(self, role: str) -> None:
+        """Start a host, with its sshd, on the file system that it had."""
+        inside = [
+            "unshare",
+            "--mount",
+            "--pid",
+            "--uts",
+            "--ipc",
+            "--cgroup",
+            "--fork",
+            "--kill-child=KILL",
+            "sh",
+            "-c",
+            BOOT,
+            "sh",
+        ]
+        place = str(self.directory / "hosts" / role)
+        first = "systemd" if self.bare else "sshd"
+        command = ["ip", "netns", "exec", namespace(role), *inside, place, role, ADDRESSES[role], first, sys.prefix]
+        if self.bare:
+            # in a control group of its own, which systemd takes for the root of all
+            cgroup = cgroup_of(role)
+            cgroup.mkdir()
+            command = ["sh", "-ec", 'echo 0 >"$1/cgroup.procs"; shift; exec "$@"', "sh", str(cgroup), *command]
+        with (self.directory / f"{role}.log").open("ab") as log:
+            self.inits[role] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_until(lambda: connects(ADDRESSES[role], 22), f"sshd of the {role}")
+
+    def cut(self, role: str) -> None:
+        """Pull a host's plug."""
+        self.inits[role].kill()
+        self.inits[role].wait()
+
+    def restore(self, role: str) -> None:
+        """Start a host again whose plug was pulled during a session, which took the test interface along."""
+        wait_until(lambda: f"to-{role}" not in self._links("emulator"), f"the end of the {role}'s session", 60)
+        _ip("-batch", "-", text=_test_link(role))
+        self.check("emulator", "sh", "-ec", ADD_PORT, "sh", f"to-{role}")
+        self.start(role)
+
+    def _links(self, role: str) -> str:
+        return subprocess.run(
+            ["ip", "-n", namespace(role), "-brief", "link"], capture_output=True, text=True, check=True
+        ).stdout
+
+    def start_emulator(self) -> None:
+        """Start the emulator's service on the emulator, with its certificate and token."""
+        port = str(SERVICE_PORT)
+        service = [sys.executable, "-m", "emulator", "--listen", f"{ADDRESSES['emulator']}:{port}"]
+        service += ["--sender-port", "to-sender", "--receiver-port", "to-receiver"]
+        service += ["--token-file", "/etc/owlt/token"]
+        service += ["--tls-certificate", "/etc/owlt/certificate.pem", "--tls-key", "/etc/owlt/key.pem"]
+        enter = ["nsenter", "--target", str(self._init("emulator")), "--mount", "--net", "--pid", "--"]
+        with (self.directory / "service.log").open("ab") as log:
+            self.emulator = subprocess.Popen([*enter, *service], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_until(lambda: connects(ADDRESSES["emulator"], SERVICE_PORT), "the emulator's service")
+
+    def stop_emulator(self, kind: signal.Signals) -> None:
+        """End the service with a signal."""
+        if self.emulator is not None:
+            # nsenter has forked: the service is its child
+            children = Path(f"/proc/{self.emulator.pid}/task/{self.emulator.pid}/children").read_text().split()
+            for child in children:
+                os.kill(int(child), kind)
+            self.emulator.wait(20)
+            self.emulator = None
+
+    def cut_ssh(self, role: str) -> int:
+        """Kill the servers of all SSH connections to a host, not the one that listens. Returns their number."""
+        listed = self.check(role, "sh", "-c", "grep -l '^sshd: ' /proc/[0-9]*/cmdline || :").split()
+        pids = [path.split("/")[2] for path in listed]
+        listening = {"1"} | {pid for pid in pids if "listener" in self.run(role, "cat", f"/proc/{pid}/cmdline").stdout}
+        cut = [pid for pid in pids if pid not in listening]
+        self.run(role, "kill", "-KILL", *cut)
+        return len(cut)
+
+
+BOOT = r"""set -e
+place=$1 role=$2 address=$3 first=$4
+mount --make-rprivate /
+mount -t overlay -o "lowerdir=/,upperdir=$place/upper,workdir=$place/work" owlt-rack "$place/root"
+cd "$place/root"
+mkdir -p proc sys dev run tmp var/tmp
+if [ -d "$place/owlt" ]; then
+  mkdir -p opt/owlt
+  mount -t overlay -o "lowerdir=$5,upperdir=$place/owlt/upper,workdir=$place/owlt/work" owlt-rack opt/owlt
+fi
+mount -t proc proc proc
+mount -t sysfs -o ro sysfs sys
+mount --bind proc/sys proc/sys
+mount -o remount,bind,ro proc/sys
+[ $first = sshd ] || mount -t cgroup2 cgroup2 sys/fs/cgroup
+mount -t tmpfs -o mode=755 tmpfs dev
+for node in null:3 zero:5 full:7 random:8 urandom:9; do mknod -m 666 "dev/${node%:*}" c 1 "${node#*:}"; done
+mknod -m 666 dev/tty c 5 0
+mknod -m 600 dev/kmsg c 1 11
+mkdir dev/pts dev/shm
+mount -t devpts -o newinstance,ptmxmode=666,mode=620 devpts dev/pts
+ln -s pts/ptmx dev/ptmx
+ln -s /proc/self/fd dev/fd
+mount -t tmpfs -o mode=755 tmpfs run
+mount -t tmpfs -o mode=1777 tmpfs tmp
+mount -t tmpfs -o mode=1777 tmpfs var/tmp
+mkdir -p .rack-old
+pivot_root . .rack-old
+cd /
+umount -l /.rack-old
+hostname "rack-$role"
+if [ $first = systemd ]; then
+  for unit in /etc/systemd/system/*.wants/*; do rm -f "$unit"; done
+  mkdir -p /etc/systemd/system/multi-user.target.wants
+  ln -s /etc/systemd/system/rack-sshd.service /etc/systemd/system/multi-user.target.wants
+  for unit in console-getty systemd-logind; do ln -sf /dev/null /etc/systemd/system/$unit.service; done
+  mount --make-rshared /
+  export container=owlt-rack
+  exec /lib/systemd/systemd --system --unit=multi-user.target --log-target=journal --show-status=0 3>&-
+fi
+mkdir -p /run/sshd
+exec /usr/sbin/sshd -D -e -f /etc/ssh/rack_sshd_config -o ListenAddress="$address"
+"""
+
+
+@contextmanager
+def rack(directory: Path, bare: bool = False) -> Iterator[Rack]:
+    """A rack that is wired and provisioned by hand, or a bare one: as `owlt rig provision` finds it."""
+    made = Rack(directory, bare)
+    with ExitStack() as down:
+        down.callback(clear)
+        _wire()
+        _make_keys(directory)
+        # upper and work directories of an overlay cannot lie on an overlay or on what it covers
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2g", "owlt-rack", str(directory / "hosts")], check=True)
+        down.callback(subprocess.run, ["umount", "-l", str(directory / "hosts")], check=False)
+        for role in ROLES:
+            place = directory / "hosts" / role
+            for name in ("upper", "work", "root"):
+                (place / name).mkdir(parents=True)
+            if bare and role == "emulator":
+                # what `owlt rig provision` installs from the package index is there, so that no network is needed
+                for name in ("upper", "work"):
+                    (place / "owlt" / name).mkdir(parents=True)
+            _write_login(directory, role)
+            if not bare:
+                _write_files(directory, role)
+            down.callback(_end, made, role)
+            made.start(role)
+        _write_inventory(directory, bare)
+        if not bare:
+            made.check("emulator", "sh", "-ec", EMULATOR_BRIDGE, "sh", "to-sender", "to-receiver")
+            down.callback(made.stop_emulator, signal.SIGTERM)
+            made.start_emulator()
+        yield made
+
+
+ADD_PORT = """for port; do
+  ethtool -K $port tx off rx off tso off gso off gro off >/dev/null
+  ip link set $port master channel up
+done
+"""
+EMULATOR_BRIDGE = f"""ip link add channel type bridge stp_state 0 mcast_snooping 0
+ip link set channel up
+{ADD_PORT}"""
+
+
+def _test_link(role: str) -> str:
+    here = f"link add test0 netns {namespace(role)} type veth"
+    return f"{here} peer name to-{role} address {PORT_MACS[role]} netns {namespace('emulator')}"
+
+
+def _wire() -> None:
+    lines = [f"netns add {namespace(role)}" for role in ROLES]
+    lines += [
+        f"link add {BRIDGE} type bridge stp_state 0 mcast_snooping 0",
+        f"addr add {ORCHESTRATOR}/24 dev {BRIDGE}",
+        f"link set {BRIDGE} up",
+    ]
+    for role in ROLES:
+        lines += [
+            f"link add owlt-rk-{role[:6]} type veth peer name mgmt0 netns {namespace(role)}",
+            f"link set owlt-rk-{role[:6]} master {BRIDGE} up",
+        ]
+    for role in ("sender", "receiver"):
+        lines.append(_test_link(role))
+    _ip("-batch", "-", text="\n".join(lines))
+    for role in ROLES:
+        inside = [f"addr add {ADDRESSES[role]}/24 dev mgmt0", "link set mgmt0 up", "link set lo up"]
+        _ip("-n", namespace(role), "-batch", "-", text="\n".join(inside))
+
+
+def _make_keys(directory: Path) -> None:
+    (directory / "hosts").mkdir()
+    for name in ("user_key", "root_key", *(f"host_key_{role}" for role in ROLES)):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", directory / name], check=True)
+    address = f"subjectAltName=IP:{ADDRESSES['emulator']}"
+    make = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=rack",
+    ]
+    files = ["-keyout", directory / "key.pem", "-out", directory / "certificate.pem"]
+    subprocess.run([*make, "-addext", address, *files], check=True, capture_output=True)
+    token = directory / "token"
+    token.touch(mode=0o600)
+    token.write_text("0123456789abcdef" * 4)
+
+
+def _write_login(directory: Path, role: str) -> None:
+    """What a new machine has: an sshd with its key, and root's key."""
+    upper = directory / "hosts" / role / "upper"
+    for place in (upper / "etc" / "ssh", upper / "etc" / "systemd" / "system", upper / "root" / ".ssh"):
+        place.mkdir(parents=True, exist_ok=True)
+    upper.chmod(0o755)
+    (upper / "root").chmod(0o700)
+    (upper / "root" / ".ssh").chmod(0o700)
+    (upper / "etc" / "ssh" / "rack_sshd_config").write_text(SSHD_CONFIG)
+    host_key = upper / "etc" / "ssh" / "rack_host_key"
+    host_key.touch(mode=0o600)
+    host_key.write_bytes((directory / f"host_key_{role}").read_bytes())
+    (upper / "root" / ".ssh" / "authorized_keys").write_bytes((directory / "root_key.pub").read_bytes())
+    unit = upper / "etc" / "systemd" / "system" / "rack-sshd.service"
+    unit.write_text(SSHD_UNIT.format(address=ADDRESSES[role]))
+    (upper / "etc" / "hosts").write_text(f"127.0.0.1 localhost rack-{role}\n")
+    (upper / "etc" / "hostname").write_text(f"rack-{role}\n")
+    # root of a container may be unable to raise a limit that sudo has lowered (sudo.conf(5), sudoers(5))
+    (upper / "etc" / "sudo.conf").write_text("Set disable_coredump false\n")
+    rule = upper / "etc" / "sudoers.d" / "rack"
+    rule.parent.mkdir()
+    rule.write_text("Defaults:owlt rlimit_core=default\n")
+    rule.chmod(0o440)
+
+
+SSHD_UNIT = """[Service]
+RuntimeDirectory=sshd
+ExecStart=/usr/sbin/sshd -D -e -f /etc/ssh/rack_sshd_config -o ListenAddress={address}
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def _write_files(directory: Path, role: str) -> None:
+    """What an administrator has installed on a host: the user, its key, sudo's rule, owlt-host."""
+    upper = directory / "hosts" / role / "upper"
+    etc, home = upper / "etc", upper / "home" / "owlt"
+    for place in (etc / "ssh", etc / "sudoers.d", home / ".ssh", upper / OWLT_HOST[1:]):
+        (place if place.name != "owlt-host" else place.parent).mkdir(parents=True, exist_ok=True)
+    for name, line in (
+        ("passwd", "owlt:x:990:990::/home/owlt:/bin/sh"),
+        ("group", "owlt:x:990:"),
+        ("shadow", "owlt:*:20000:0:99999:7:::"),
+    ):
+        (etc / name).write_text(Path("/etc", name).read_text() + line + "\n")
+        (etc / name).chmod(0o600 if name == "shadow" else 0o644)
+    (home / ".ssh" / "authorized_keys").write_bytes((directory / "user_key.pub").read_bytes())
+    for path in (home, home / ".ssh", home / ".ssh" / "authorized_keys"):
+        os.chown(path, 990, 990)
+    (home / ".ssh").chmod(0o700)
+    (etc / "sudoers.d" / "owlt").write_text(SUDO_RULE.format(user="owlt") + "\n")
+    (etc / "sudoers.d" / "owlt").chmod(0o440)
+    program = upper / OWLT_HOST[1:]
+    program.write_bytes(SOURCE.read_bytes())
+    program.chmod(0o755)
+    if role == "emulator":
+        (etc / "owlt").mkdir(mode=0o700)
+        for name in ("token", "certificate.pem", "key.pem"):
+            place = etc / "owlt" / name
+            place.touch(mode=0o600)
+            place.write_bytes((directory / name).read_bytes())
+
+
+def _write_inventory(directory: Path, bare: bool) -> None:
+    hosts: dict[str, dict[str, object]] = {}
+    for role in ROLES:
+        kind, key = (directory / f"host_key_{role}.pub").read_text().split()[:2]
+        hosts[f"rack-{role}"] = {"owlt_role": role, "ansible_host": ADDRESSES[role], "owlt_host_key": f"{kind} {key}"}
+        hosts[f"rack-{role}"] |= {"owlt_python": sys.executable, "ansible_python_interpreter": "/usr/bin/python3"}
+        hosts[f"rack-{role}"] |= {"owlt_install_chrony": False}
+        if role in TEST_ADDRESSES:
+            hosts[f"rack-{role}"] |= {
+                "owlt_test_interface": "test0",
+                "owlt_test_address": TEST_ADDRESSES[role],
+                "owlt_third_party": str(Path.home() / ".cache/owlt/third-party"),
+            }
+    hosts["rack-emulator"] |= {
+        "owlt_sender_port": PORT_MACS["sender"],
+        "owlt_receiver_port": "to-receiver",
+        "owlt_service": f"https://{ADDRESSES['emulator']}:{SERVICE_PORT}",
+        "owlt_admitted": f"{ORCHESTRATOR}/32",
+        "owlt_service_ca": "certificate.pem",
+        "owlt_service_token_file": "token",
+    }
+    if bare:
+        del hosts["rack-emulator"]["owlt_python"]  # the playbooks install it
+    variables = {"ansible_user": "owlt", "ansible_ssh_private_key_file": "user_key"}
+    inventory = {"all": {"vars": variables, "children": {"rack": {"hosts": hosts}}}}
+    (directory / "inventory.yaml").write_text(json.dumps(inventory, indent=2))
+
+
+def leftovers() -> list[str]:
+    """What stands of a rack."""
+    spaces = [namespace(role) for role in ROLES if Path("/run/netns", namespace(role)).exists()]
+    return spaces + [BRIDGE] * Path("/sys/class/net", BRIDGE).exists()
+
+
+def clear() -> None:
+    """Remove the rack's namespaces and its bridge."""
+    for name in (*(f"owlt-rk-{role[:6]}" for role in ROLES), BRIDGE):
+        subprocess.run(["ip", "link", "del", name], check=False, capture_output=True)
+    for role in ROLES:
+        subprocess.run(["ip", "netns", "del", namespace(role)], check=False, capture_output=True)
+
+
+def _end(made: Rack, role: str) -> None:
+    if role in made.inits:
+        made.cut(role)
+    if made.bare:
+        wait_until(lambda: _is_removed(cgroup_of(role)), f"the end of the {role}'s control group")
+
+
+def _is_removed(cgroup: Path) -> bool:
+    """Remove a control group and those in it; False while processes are left in one."""
+    for directory in sorted(cgroup.rglob("*"), reverse=True):
+        if directory.is_dir():
+            with suppress(OSError):
+                directory.rmdir()
+    with suppress(OSError):
+        cgroup.rmdir()
+    return not cgroup.exists()
+
+
+def _ip(*words: str, text: str) -> None:
+    done = subprocess.run(["ip", *words], input=text, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, (shlex.join(words), text, done.stderr)
+
+
+def connects(address: str, port: int) -> bool:
+    import socket
+
+    try:
+        socket.create_connection((address, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def wait_until(condition: object, awaited: str, limit_s: float = STARTING_S) -> None:
+    end_s = time.monotonic() + limit_s
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end_s, f"{awaited}: not there after {limit_s:g} s"
+        time.sleep(0.02)

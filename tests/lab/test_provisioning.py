@@ -1,0 +1,221 @@
+"""Three bare machines with systemd become a rig with one command, run a sweep, and are given back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from emulator.service.client import EmulatorClient
+from tests.conftest import require, require_command
+from tests.lab.rack import ADDRESSES, PORT_MACS, SERVICE_PORT, Rack, leftovers, rack, wait_until
+from tests.system.sweeps import owlt, records, sweep_file
+
+pytestmark = pytest.mark.timeout(900)
+PROTOCOLS = ["cfdp", "ltp", "norm", "tcp"]
+RECAP = re.compile(r"^(rack-\w+) +: ok=\d+ +changed=(\d+) +unreachable=0 +failed=0", re.MULTILINE)
+PROVISION_S = 400
+
+
+@dataclass(frozen=True)
+class Provisioned:
+    """A rack, what check mode said of it before, and what provisioning it said."""
+
+    rack: Rack
+    check: subprocess.CompletedProcess[str]
+    accounts_after_check: str
+    first: subprocess.CompletedProcess[str]
+
+
+def play(the_rack: Rack, verb: str, *words: object) -> subprocess.CompletedProcess[str]:
+    key = the_rack.directory / "root_key"
+    return owlt("rig", verb, the_rack.inventory, *words, "--admin-key", key, timeout_s=PROVISION_S)
+
+
+def changes(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    """How many tasks changed each host."""
+    return {host: int(count) for host, count in RECAP.findall(done.stdout)}
+
+
+@pytest.fixture(scope="module")
+def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisioned]:
+    require(os.geteuid() == 0, "root, to make network namespaces")
+    for command in ("sshd", "sudo", "openssl", "systemctl"):
+        require_command(command)
+    require(Path("/lib/systemd/systemd").exists(), "systemd")
+    require((Path(sys.executable).parent / "ansible-playbook").exists(), "ansible-core, owlt's extra 'lab'")
+    require(not leftovers(), "a machine on which no rack stands")
+    with rack(tmp_path_factory.mktemp("bare"), bare=True) as made:
+        (made.directory / "token").unlink()
+        check = play(made, "provision", "--check")
+        accounts = made.check("emulator", "cat", "/etc/passwd")
+        yield Provisioned(made, check, accounts, play(made, "provision"))
+
+
+def test_check_mode_lists_changes_and_makes_none(provisioned: Provisioned) -> None:
+    counted = changes(provisioned.check)
+
+    assert provisioned.check.returncode == 0, provisioned.check.stdout[-3000:]
+    assert len(counted) == 3
+    assert min(counted.values()) > 3
+    assert "owlt:" not in provisioned.accounts_after_check
+
+
+def test_bare_machines_become_a_rig_with_one_command(provisioned: Provisioned) -> None:
+    assert provisioned.first.returncode == 0, provisioned.first.stdout[-3000:]
+
+    done = owlt("doctor", "--rig", provisioned.rack.inventory, "--json")
+    missing = [each["name"] for each in json.loads(done.stdout) if not each["found"]]
+    assert not [name for name in missing if "kernel:" not in name and "socket buffers" not in name], done.stdout
+
+
+def test_systemd_networkd_is_kept_from_a_port_by_name_and_from_one_by_address(provisioned: Provisioned) -> None:
+    shown = provisioned.rack.check("emulator", "sh", "-c", "cat /etc/systemd/network/10-owlt-*.network")
+
+    assert "Name=to-receiver" in shown.splitlines()
+    assert f"MACAddress={PORT_MACS['sender']}" in shown.splitlines()
+
+
+def test_a_second_run_changes_nothing(provisioned: Provisioned) -> None:
+    again = play(provisioned.rack, "provision")
+
+    assert changes(again) == dict.fromkeys(("rack-sender", "rack-emulator", "rack-receiver"), 0), again.stdout[-3000:]
+
+
+def test_a_provisioned_rig_performs_a_sweep_of_four_protocols(provisioned: Provisioned, tmp_path: Path) -> None:
+    sweep = sweep_file(
+        tmp_path, implementations=PROTOCOLS, file_size="1 MB", rate="unlimited", delay="0 s", certify=False
+    )
+    done = owlt("run", sweep, "--rig", provisioned.rack.inventory, "--results", tmp_path / "results", "--no-report")
+
+    found = {each["implementation"]: each["outcome"] for each in records(tmp_path / "results").values()}
+    assert (done.returncode, found) == (0, dict.fromkeys(PROTOCOLS, "completed")), done.stderr
+
+
+def test_the_emulator_is_started_again_when_it_was_killed(provisioned: Provisioned) -> None:
+    before = provisioned.rack.check("emulator", "systemctl", "show", "--value", "-p", "MainPID", "owlt-emulator")
+    provisioned.rack.check("emulator", "systemctl", "kill", "--signal=KILL", "owlt-emulator")
+
+    def is_back() -> bool:
+        shown = owlt("rig", "status", provisioned.rack.inventory, "--json")
+        return "problem" not in json.loads(shown.stdout)["lease"]
+
+    wait_until(is_back, "the emulator's service", 60)
+    after = provisioned.rack.check("emulator", "systemctl", "show", "--value", "-p", "MainPID", "owlt-emulator")
+    assert before != after
+
+
+MAKE_OLDER = """cd /opt/owlt
+echo older >installed.tar
+echo "raise SystemExit(1)" >source/agents/removed_since.py
+printf '#!/bin/sh\nexit 1\n' >bin/uv.failing
+chmod +x bin/uv.failing
+mv bin/uv bin/uv.real
+mv bin/uv.failing bin/uv
+"""
+"""A host with an older owlt, on which installing fails."""
+
+
+def main_pid(the_rack: Rack) -> str:
+    return the_rack.check("emulator", "systemctl", "show", "--value", "-p", "MainPID", "owlt-emulator")
+
+
+def test_an_update_that_failed_is_repeated_removes_old_modules_and_restarts_the_service(
+    provisioned: Provisioned,
+) -> None:
+    before = main_pid(provisioned.rack)
+    provisioned.rack.check("emulator", "sh", "-ec", MAKE_OLDER)
+    failed = play(provisioned.rack, "update")
+    after_failure = main_pid(provisioned.rack)
+    provisioned.rack.check("emulator", "mv", "/opt/owlt/bin/uv.real", "/opt/owlt/bin/uv")
+    repeated = play(provisioned.rack, "update")
+
+    assert (failed.returncode != 0, after_failure) == (True, before), failed.stdout[-3000:]
+    assert repeated.returncode == 0, repeated.stdout[-3000:] + repeated.stderr
+    assert main_pid(provisioned.rack) != before
+    assert provisioned.rack.run("emulator", "test", "-e", "/opt/owlt/source/agents/removed_since.py").returncode == 1
+    provisioned.rack.check("emulator", "cmp", "/opt/owlt/source.tar", "/opt/owlt/installed.tar")
+
+
+def test_an_update_is_refused_while_somebody_else_has_the_rig(provisioned: Provisioned) -> None:
+    token = (provisioned.rack.directory / "token").read_text().strip()
+    url = f"https://{ADDRESSES['emulator']}:{SERVICE_PORT}"
+    other = EmulatorClient(url, token=token, ca_file=provisioned.rack.directory / "certificate.pem")
+    other.lease("ada@bench: owlt, sweep night", 60)
+    try:
+        done = play(provisioned.rack, "update")
+    finally:
+        other.release()
+
+    assert done.returncode == 2
+    assert "rack cannot be updated: lease: ada@bench: owlt, sweep night holds it" in done.stderr
+
+
+def test_a_rig_is_verified_and_what_differs_is_named(provisioned: Provisioned, tmp_path: Path) -> None:
+    provisioned.rack.check("receiver", "sh", "-c", "echo >>/etc/sysctl.d/90-owlt.conf")
+    provisioned.rack.check("emulator", "ethtool", "-K", "to-sender", "gso", "on")
+    done = play(provisioned.rack, "verify", "--results", tmp_path, "--json")
+    provisioned.rack.check("emulator", "ethtool", "-K", "to-sender", "gso", "off")
+
+    found = {each["name"]: each for each in json.loads(done.stdout)}
+    missing = {name for name, each in found.items() if not each["found"]}
+    differing = {name for name in missing if ": kernel:" not in name and "socket buffers" not in name}
+    impaired = "certificate: terrestrial"
+    assert done.returncode == 1
+    assert differing - {impaired} == {"rack-receiver: settings", "cable of the sender: offloads"}, done.stdout
+    assert found["rack-receiver: settings"]["detail"] == "differs: Allow large socket buffers"
+    assert "at the emulator: ethtool -K to-sender gso off" in found["cable of the sender: offloads"]["fix"]
+    assert (tmp_path / "certificates" / "clean-link.json").exists()
+    if not found[impaired]["found"]:
+        assert "does not have netem" in found[impaired]["detail"]
+
+
+def test_the_token_is_the_services_alone(provisioned: Provisioned) -> None:
+    paths = provisioned.rack.check(
+        "emulator", "sh", "-c", "ls /etc/owlt/token /run/credentials/owlt-emulator.service/token"
+    )
+    for path in paths.split():
+        done = provisioned.rack.run("emulator", "setpriv", "--reuid=owlt", "--clear-groups", "cat", path)
+        assert "Permission denied" in done.stderr, path
+    token = provisioned.rack.check("emulator", "cat", "/etc/owlt/token").strip()
+    assert len(token) == 64
+    assert token not in provisioned.first.stdout + provisioned.first.stderr
+    assert token not in provisioned.rack.check("emulator", "sh", "-c", "cat /proc/[0-9]*/cmdline 2>/dev/null || :")
+
+
+def test_the_service_is_hardened(provisioned: Provisioned) -> None:
+    shown = provisioned.rack.check("emulator", "systemd-analyze", "security", "--no-pager", "owlt-emulator")
+
+    exposure = re.search(r"Overall exposure level for owlt-emulator.service: ([\d.]+)", shown)
+    assert exposure is not None, shown
+    assert float(exposure[1]) <= 5.0
+
+
+def test_the_state_of_the_hosts_is_collected(provisioned: Provisioned, tmp_path: Path) -> None:
+    done = play(provisioned.rack, "collect", tmp_path / "collected")
+
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "listening on" in (tmp_path / "collected" / "rack-emulator" / "emulator.txt").read_text()
+    for role in ADDRESSES:
+        assert "mgmt0" in (tmp_path / "collected" / f"rack-{role}" / "addresses.txt").read_text()
+
+
+def test_the_rig_can_be_removed(provisioned: Provisioned) -> None:
+    """The last test of this rack."""
+    provisioned.rack.check("emulator", "umount", "-l", "/opt/owlt")
+    done = play(provisioned.rack, "remove")
+
+    assert done.returncode == 0, done.stdout[-3000:]
+    for role in ADDRESSES:
+        assert "owlt:" not in provisioned.rack.check(role, "cat", "/etc/passwd")
+        left = ["/etc/sudoers.d/owlt", "/usr/local/sbin/owlt-host", "/etc/sysctl.d/90-owlt.conf", "/etc/owlt"]
+        assert provisioned.rack.check(role, "sh", "-c", 'for f; do [ ! -e "$f" ] || echo $f; done', "sh", *left) == ""
+    assert provisioned.rack.run("emulator", "systemctl", "list-unit-files", "owlt-*", "--no-legend").stdout == ""
+    assert "owlt-channel" not in provisioned.rack.check("emulator", "ip", "link")

@@ -1,0 +1,44 @@
+"""Processes that share work end with the one that started them, and yield to others if their priority is low."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from captures.pool import processes
+
+PARENT = """\
+import os, time
+from captures.pool import processes
+if __name__ == "__main__":
+    with processes(1) as pool:
+        print(pool.submit(os.getpid).result(), flush=True)
+        pool.submit(time.sleep, 600).result()
+"""
+
+
+def test_they_end_when_it_is_killed(tmp_path: Path) -> None:
+    program = tmp_path / "parent.py"
+    program.write_text(PARENT)
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    parent = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True, env=env)
+    assert parent.stdout is not None
+    worker = Path("/proc", parent.stdout.readline().strip())
+    assert worker.exists()
+
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+
+    end = time.monotonic() + 60
+    while worker.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not worker.exists()
+
+
+def test_a_process_of_low_priority_yields_to_others() -> None:
+    with processes(1, "low") as pool:
+        assert pool.submit(os.getpriority, os.PRIO_PROCESS, 0).result() >= os.getpriority(os.PRIO_PROCESS, 0) + 10

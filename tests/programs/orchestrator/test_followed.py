@@ -1,0 +1,103 @@
+"""A program whose output is followed in files: its end and its output arrive, also when a connection is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from io import BufferedReader
+from pathlib import Path
+from typing import cast
+
+import paramiko
+import pytest
+
+from orchestrator.rigs.lab.followed import FollowedSession
+
+LIMIT_S = 20
+
+
+class LocalChannel:
+    """A shell line on this machine, as paramiko's channel shows one. One that is `lost` runs; no answer arrives."""
+
+    def __init__(self, line: str, lost: bool = False) -> None:
+        self._process = subprocess.Popen(
+            ["sh", "-c", line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        self.exit_status = -1
+        self.status_event = threading.Event()
+        self._lost = lost
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def _wait(self) -> None:
+        status = self._process.wait()
+        self.exit_status = -1 if self._lost else status
+        self.status_event.set()
+
+    def recv(self, nbytes: int) -> bytes:
+        assert self._process.stdout is not None
+        data: bytes = cast(BufferedReader, self._process.stdout).read1(nbytes)
+        return b"" if self._lost else data
+
+    def recv_stderr(self, nbytes: int) -> bytes:
+        assert self._process.stderr is not None
+        return cast(BufferedReader, self._process.stderr).read1(nbytes)
+
+    def makefile(self) -> LocalChannel:
+        return self
+
+    def read(self) -> bytes:
+        data = b""
+        while chunk := self.recv(65536):
+            data += chunk
+        self.status_event.wait(LIMIT_S)
+        return data
+
+    def settimeout(self, timeout: float | None) -> None:
+        """It ends soon."""
+
+    def exit_status_ready(self) -> bool:
+        return self.status_event.is_set()
+
+    def close(self) -> None:
+        """It ends by itself."""
+
+    def end(self) -> None:
+        """Wait for its end."""
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self.status_event.wait(LIMIT_S)
+        self._process.stdout.close()
+        self._process.stderr.close()
+
+
+class Network:
+    """Opens channels; the `losses` first of those that read how a program ended are lost."""
+
+    def __init__(self, losses: int) -> None:
+        self._losses = losses
+        self.channels: list[LocalChannel] = []
+
+    def open(self, line: str) -> paramiko.Channel:
+        is_lost = "/status" in line and "setsid" not in line and self._losses > 0
+        self._losses -= is_lost
+        self.channels.append(LocalChannel(line, is_lost))
+        return cast(paramiko.Channel, self.channels[-1])
+
+
+@pytest.mark.parametrize("losses", [0, 1, 3])
+def test_the_end_of_a_program_arrives_although_connections_are_lost_while_it_is_read(
+    losses: int, tmp_path: Path
+) -> None:
+    logs = tmp_path / "logs"
+    network = Network(losses)
+    session = FollowedSession(network.open, str(logs), "/", ["sh", "-c", "echo sent; exit 7"])
+    output = b""
+    while chunk := session.recv(65536):
+        output += chunk
+    while session.recv_stderr(65536):
+        pass
+
+    assert session.status_event.wait(LIMIT_S)
+    assert (session.exit_status, output.splitlines()[-1]) == (7, b"sent")
+    for channel in network.channels:
+        channel.end()

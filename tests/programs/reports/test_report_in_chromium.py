@@ -1,0 +1,141 @@
+"""A report in chromium, opened from its folder: what is loaded when it comes into view, and nothing on the console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reports.changes.outcome import compare_nights, compare_two
+from reports.changes.page import changes_page
+from reports.changes.sources import load_sources
+from reports.comparison.criteria import GOODPUT
+from reports.page import drawings, page, parts
+from reports.page.build import build_report
+from reports.table.rows import Row
+from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, Page, browser
+from tests.unit.reports.conftest import few, write_results
+
+LAST_RUN = "cfdp_1MB_10Mbps_25ms_per0.01_r3"
+ASSERTIONS = [{"measure": "delivered", "at_least": 1}, {"measure": "goodput", "at_least": 0.5, "of": "capacity"}]
+LOOKS = [(DESKTOP, False), (DESKTOP, True), (PHONE, False)]
+"""Sizes of the screen, and whether the theme is dark."""
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a report whose limits are so low that all that can be is loaded later."""
+    directory = write_results(tmp_path_factory.mktemp("results"), few(assertions=ASSERTIONS))
+    with pytest.MonkeyPatch.context() as limits:
+        limits.setattr(drawings, "MOST_INLINE_BYTES", 0)
+        limits.setattr(parts, "LATER_LETTERS", 0)
+        limits.setattr(page, "MANY_RUNS", 0)
+        limits.setattr(page, "RUNS_AT_ONCE", 4)
+        return build_report(directory).as_uri()
+
+
+@pytest.fixture
+def tab(tmp_path: Path) -> Iterator[Page]:
+    with browser(tmp_path / "profile") as new:
+        opened = new()
+        opened.look(DESKTOP)
+        yield opened
+
+
+def test_a_figure_that_comes_into_view_gets_points_that_lead_to_their_runs(report: str, tab: Page) -> None:
+    tab.open(report)
+    assert tab.evaluate("document.querySelectorAll('figure a[href^=\"#run-\"]').length") == 0
+
+    tab.evaluate("document.querySelector('#compared figure').scrollIntoView()")
+
+    tab.wait_for("document.querySelector('#compared figure svg a[href^=\"#run-\"]')")
+    assert tab.messages == []
+
+
+def test_a_table_that_comes_into_view_is_loaded(report: str, tab: Page) -> None:
+    tab.open(report)
+
+    tab.evaluate("document.getElementById('statistics').scrollIntoView()")
+
+    tab.wait_for("document.querySelector('#statistics table')")
+    assert tab.messages == []
+
+
+def test_a_link_to_a_run_leads_to_its_row_though_it_was_not_loaded(report: str, tab: Page) -> None:
+    tab.open(f"{report}#run-{LAST_RUN}")
+
+    tab.wait_for(f"document.getElementById('run-{LAST_RUN}')?.classList.contains('target')")
+    top = f"document.getElementById('run-{LAST_RUN}').getBoundingClientRect().top"
+    tab.wait_for(f"0 <= {top} && {top} <= {DESKTOP[1]}")
+    assert tab.messages == []
+
+
+def test_everything_is_there_before_it_is_printed(report: str, tab: Page) -> None:
+    tab.open(report)
+    tab.evaluate("window.print = () => { window.printed = true }; document.getElementById('print').click()")
+
+    tab.wait_for("window.printed")
+    assert tab.evaluate("document.querySelectorAll('details:not([open]), .later').length") == 0
+    assert tab.evaluate("document.querySelectorAll('#runs tbody tr').length") == 12
+    assert tab.messages == []
+
+
+def test_on_a_phone_a_wide_table_says_that_it_scrolls_and_takes_the_focus(report: str, tab: Page) -> None:
+    tab.look(PHONE)
+    tab.open(report)
+
+    assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+    assert tab.evaluate("document.querySelectorAll('.wide[role=region][tabindex]').length") > 0
+
+
+def test_axe_finds_no_violation_in_a_report_with_everything_loaded_and_unfolded(report: str, tab: Page) -> None:
+    tab.open(report)
+    tab.evaluate("window.print = () => { window.printed = true }; document.getElementById('print').click()")
+    tab.wait_for("window.printed")
+
+    for size, dark in LOOKS:
+        tab.look(size, dark)
+        assert tab.violations() == []
+    assert tab.messages == []
+
+
+def test_axe_finds_a_violation_where_there_is_one(report: str, tab: Page) -> None:
+    tab.open(report)
+    tab.evaluate("document.querySelector('h1').style.color = '#cccccc'")
+
+    assert [each.partition(":")[0] for each in tab.violations()] == ["color-contrast"]
+
+
+@pytest.fixture(scope="module")
+def changes(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The addresses of pages of comparisons: of two directories, and of three."""
+    here = tmp_path_factory.mktemp("compared")
+    for number in range(3):
+        write_results(here / f"night-{number}", few(seed=number, repetitions=4))
+    sources = load_sources(sorted(here.iterdir()))
+    slower = replace(sources[2], rows=tuple(_slower(row) for row in sources[2].rows))
+    pages = {
+        "two.html": changes_page(compare_two(sources[0], slower, GOODPUT, 0.01)),
+        "nights.html": changes_page(compare_nights([*sources[:2], slower, slower], GOODPUT, 0.01)),
+    }
+    for name, text in pages.items():
+        (here / name).write_text(text)
+    return [(here / name).as_uri() for name in pages]
+
+
+def _slower(row: Row) -> Row:
+    return row | {"goodput_bps": row["goodput_bps"] and 0.5 * row["goodput_bps"]}
+
+
+def test_axe_finds_no_violation_in_pages_of_comparisons(changes: list[str], tab: Page) -> None:
+    for address in changes:
+        tab.open(address)
+        assert tab.evaluate("document.querySelectorAll('figure svg').length") == 1
+        for size, dark in LOOKS:
+            tab.look(size, dark)
+            assert tab.evaluate("document.documentElement.scrollWidth") <= size[0]
+            assert tab.violations() == []
+    assert tab.messages == []

@@ -1,0 +1,340 @@
+"""`owlt dashboard` in chromium: pages that follow a sweep, keyboard, phone, and nothing on the console."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from flask import Flask, request
+from werkzeug.serving import make_server
+
+from emulator.service.memory_emulator import MemoryEmulator, memory_client
+from orchestrator.dashboard.pages.app import new_app
+from orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
+from orchestrator.dashboard.pages.packet_views import AnalysisProcesses, PacketViews
+from orchestrator.dashboard.pages.protection import Token
+from orchestrator.dashboard.pages.snapshots import TAG
+from orchestrator.dashboard.sweeps.directories import Directories
+from reports.page.build import build_report
+from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, Page, browser
+from tests.conftest import require
+from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL
+from tests.unit.reports.conftest import few, plan_of, write_results, write_run
+
+PAGES = ("", "sweeps/small/", "sweeps/small/conditions/1MB_10Mbps_25ms_per0", f"sweeps/small/runs/{COMPLETED}/")
+SLOW_S = 0.3
+"""How long a slow script takes: much longer than htmx takes to start."""
+OWLT = Path(sys.executable).with_name("owlt")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def chromium() -> None:
+    """CI promises it: there a missing one fails."""
+    require(CHROMIUM, MISSING)
+
+
+@pytest.fixture(scope="module")
+def new_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Page]]:
+    with browser(tmp_path_factory.mktemp("chromium")) as new:
+        yield new
+
+
+@pytest.fixture
+def page(new_page: Callable[[], Page]) -> Iterator[Page]:
+    page = new_page()
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A sweep whose first repetitions are recorded."""
+    return write_results(tmp_path / "small", SMALL, skip=lambda run: run.repetition > 1)
+
+
+@pytest.fixture
+def url(addresses: tuple[str, str]) -> str:
+    """The address of a dashboard that shows these results."""
+    return addresses[0]
+
+
+@pytest.fixture
+def addresses(results: Path) -> Iterator[tuple[str, str]]:
+    """Two addresses of a dashboard that shows these results; the second has the token."""
+    command = [str(OWLT), "dashboard", str(results), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        matches = [re.search(r"http://\S+", program.stdout.readline()) for _ in range(2)]
+        assert matches[0] and matches[1]
+        yield matches[0][0], matches[1][0]
+        program.terminate()
+
+
+def record(results: Path, repetition: int) -> None:
+    """Publish one more run of a cell, by a rename as a sweep does."""
+    run = next(run for run in plan_of(SMALL).runs if run.run_id == COMPLETED.replace("_r1", f"_r{repetition}"))
+    write_run(results / "draft", run, SMALL)
+    (results / "draft").rename(results / "runs" / run.run_id)
+
+
+def test_the_matrix_follows_the_sweep_without_being_loaded_again(page: Page, url: str, results: Path) -> None:
+    page.open(f"{url}sweeps/small/")
+    page.evaluate("window.loadedOnce = true")
+    record(results, 2)
+
+    page.wait_for("document.querySelector('#c0').textContent.includes('2/3')")
+
+    assert "5 of 12 runs recorded" in page.evaluate("document.querySelector('#live').textContent")
+    assert page.evaluate("window.loadedOnce")
+    assert page.messages == []
+
+
+def test_a_box_plot_fills_as_runs_end(page: Page, url: str, results: Path) -> None:
+    page.open(f"{url}{PAGES[2]}")
+    dots = "document.querySelectorAll('svg .dot').length"
+    before = page.evaluate(dots)
+    record(results, 2)
+    record(results, 3)
+
+    page.wait_for(f"{dots} === {before + 2}")
+
+    assert page.evaluate("document.querySelectorAll('svg .box').length") == 1
+    assert page.messages == []
+
+
+def test_a_cell_that_has_the_focus_keeps_it_when_it_changes(page: Page, url: str, results: Path) -> None:
+    page.open(f"{url}sweeps/small/")
+    page.evaluate("document.querySelector('#c0 a').focus()")
+    record(results, 2)
+
+    page.wait_for("document.querySelector('#c0').textContent.includes('2/3')")
+
+    assert page.evaluate("document.activeElement.closest('td').id") == "c0"
+
+
+def test_the_keyboard_reaches_the_content_at_once_and_opens_a_cell(page: Page, url: str) -> None:
+    page.open(f"{url}sweeps/small/")
+    page.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.press("Enter")
+    page.evaluate("document.querySelector('.matrix-frame').focus()")
+    page.press("Tab")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+    page.press("Enter")
+
+    page.wait_for("location.pathname.includes('/conditions/')")
+
+
+def test_the_captures_of_a_run_are_analysed_from_its_page(page: Page, addresses: tuple[str, str]) -> None:
+    """These captures are empty, and the analysis says why it cannot use them."""
+    url, with_token = addresses
+    page.call("Page.navigate", url=with_token)
+    page.wait_for("location.search === '' && document.readyState === 'complete'")
+    page.open(f"{url}{PAGES[3]}")
+    page.evaluate("document.querySelector('#packets button').click()")
+
+    page.wait_for("document.querySelector('#packets .caution')", deadline_s=60)
+
+    assert "cannot be analysed" in page.evaluate("document.querySelector('#packets .caution').textContent")
+    assert page.messages == []
+
+
+def test_repetitions_can_be_added_on_the_page_of_a_sweep_with_the_token_only(
+    page: Page, addresses: tuple[str, str]
+) -> None:
+    url, with_token = addresses
+    page.open(f"{url}sweeps/small/")
+    buttons = "[...document.querySelectorAll('button')].map(each => each.textContent)"
+    assert "Add five repetitions" not in page.evaluate(buttons)
+    page.call("Page.navigate", url=with_token)
+    page.wait_for("location.search === '' && document.readyState === 'complete'")
+    page.open(f"{url}sweeps/small/")
+
+    assert "Add five repetitions" in page.evaluate(buttons)
+    assert page.messages == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_pages_fit_the_screen_and_the_console_stays_empty(
+    page: Page, url: str, size: tuple[int, int, int], dark: bool
+) -> None:
+    page.look(size, dark)
+    widths = []
+    for path in PAGES:
+        page.open(f"{url}{path}")
+        widths.append(page.evaluate("document.documentElement.scrollWidth"))
+
+    assert max(widths) <= size[0]
+    assert page.messages == []
+
+
+def test_a_table_that_fits_the_page_does_not_say_that_it_scrolls(page: Page, url: str) -> None:
+    page.look(DESKTOP)
+    page.open(f"{url}{PAGES[3]}")
+
+    hints = page.evaluate(
+        "[...document.querySelectorAll('.wide')].filter(each => each.scrollWidth <= each.clientWidth)"
+        ".map(each => getComputedStyle(each, '::before').content)"
+    )
+
+    assert set(hints) == {"none"}
+
+
+@pytest.fixture(scope="module")
+def report_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a report in a dashboard; somebody has added scripts to its page and to its directory."""
+    directory = tmp_path_factory.mktemp("reported")
+    results = write_results(directory / "small", few(repetitions=1))
+    page = build_report(results)
+    (page.parent / "figures" / "foreign.js").write_text("document.title = 'foreign file'")
+    foreign = '<script>document.title = "foreign"</script><script src="figures/foreign.js"></script>'
+    page.write_text(page.read_text().replace("</main>", f'{foreign}<img src="x" onerror="document.title = 1"></main>'))
+    with served(new_app(Directories([results]), PacketViews(directory))) as url:
+        yield f"{url}sweeps/small/report/index.html"
+
+
+def test_a_report_in_the_dashboard_loads_its_figures(page: Page, report_url: str) -> None:
+    page.open(report_url)
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    missing = "document.querySelector('img[data-script]')"
+
+    page.wait_for(f"({missing}?.scrollIntoView(), {missing} === null)")
+
+    assert page.evaluate("document.querySelectorAll('main svg').length") > 0
+    assert page.evaluate("document.querySelector('#print').hidden") is False
+
+
+def test_scripts_that_somebody_added_to_a_report_do_not_run_in_the_dashboard(page: Page, report_url: str) -> None:
+    page.open(report_url)
+    page.wait_for("document.querySelector('#print').hidden === false")
+
+    assert "foreign" not in page.evaluate("document.title")
+    assert sum("violates the following Content Security Policy" in message for message in page.messages) == 2
+
+
+@pytest.fixture
+def emulator() -> MemoryEmulator:
+    emulator = MemoryEmulator()
+    emulator.configure({"both": {"delay": "25 ms", "rate": "10 Mbit/s"}})
+    return emulator
+
+
+@contextmanager
+def served(app: Flask) -> Iterator[str]:
+    """The address of an application, on a port of its own."""
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_the_first_request_for_changes_has_the_page_s_tag_even_if_a_script_is_slow(
+    page: Page, results: Path, tmp_path: Path
+) -> None:
+    app = new_app(Directories([results]), PacketViews(tmp_path))
+    app.jinja_env.globals["poll_s"] = 0.1
+    tags: list[str | None] = []
+
+    @app.before_request
+    def note() -> None:
+        if request.path.endswith("/hx-ptag.min.js"):
+            time.sleep(SLOW_S)
+        if request.path.endswith("/changes"):
+            tags.append(request.headers.get(TAG))
+
+    with served(app) as url:
+        page.open(f"{url}sweeps/small/")
+        page.evaluate("window.loadedOnce = true")
+        record(results, 2)
+        page.wait_for("document.querySelector('#c0').textContent.includes('2/3')")
+
+        assert None not in tags
+        assert page.evaluate("window.loadedOnce")
+
+
+@pytest.fixture
+def panel(emulator: MemoryEmulator, tmp_path: Path) -> Iterator[str]:
+    """The address of the panel of an emulator in memory, with the token."""
+    watch = EmulatorWatch(memory_client(emulator))
+    app = new_app(Directories([], tmp_path), PacketViews(tmp_path), (), watch, Token("t"))
+    with served(app) as url:
+        yield f"{url}emulator/"
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_panel_draws_what_the_emulator_counts(
+    page: Page, panel: str, emulator: MemoryEmulator, size: tuple[int, int, int]
+) -> None:
+    page.look(size)
+    page.open(panel)
+    emulator.count("forward", "pipe", packets=500)
+
+    page.wait_for("document.querySelectorAll('.chart canvas').length === 3")
+    page.wait_for("document.querySelector('#emulator').textContent.includes('500')")
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    assert page.messages == []
+
+
+def test_the_channel_is_changed_on_the_panel_with_the_token(page: Page, panel: str) -> None:
+    page.call("Page.navigate", url=f"{panel}?token=t")
+    page.wait_for("document.querySelector('form')")
+    page.evaluate("document.querySelector('[name=delay]').value = '300 ms'")
+    page.evaluate("document.querySelector('form button').click()")
+
+    page.wait_for("document.querySelector('#emulator')?.textContent.includes('delay 300 ms')")
+
+    assert page.evaluate("location.search") == ""
+    assert page.messages == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_server_which_leaves_no_temporary_files(
+    results: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    command = [str(OWLT), "dashboard", str(results), "--port", "0"]
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        assert [path.name[:15] for path in temporary.iterdir()] == ["owlt-dashboard-"]
+        program.send_signal(number)
+
+        try:
+            assert program.wait(timeout=60) == 0
+        finally:
+            program.kill()
+    assert list(temporary.iterdir()) == []
+
+
+def test_an_analysis_ends_with_the_dashboard(tmp_path: Path) -> None:
+    program = "import pathlib, sys, time\npathlib.Path(sys.argv[1]).mkdir()\ntime.sleep(600)"
+    processes = AnalysisProcesses(lambda run, out: [sys.executable, "-c", program, str(out)])
+    view = PacketViews(tmp_path, processes).request(tmp_path)
+    end_s = time.monotonic() + 60
+    while not view.directory.exists():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+
+    processes.close()
+
+    assert view.ending.result(60) == "exit status -9"
+    assert processes(tmp_path, tmp_path) == "the dashboard has ended"

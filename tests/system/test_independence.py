@@ -1,0 +1,127 @@
+"""A run on the exact clock is a function of its own seed: the same captures alone and among other runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from orchestrator.profiles.catalogue import PROFILES
+from tests.system.sweeps import owlt, perform, sweep_file
+
+IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "saratoga", "bp-acs", "tcp"]
+GRID = {
+    "file_size": "100 kB",
+    "packet_error_rate": [0, 0.02],
+    "keep_captures": "full",
+    "certify": False,
+}
+
+
+def captures_of(results: Path) -> dict[str, str]:
+    """The digest of each capture, by run and port."""
+    return {
+        f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in results.glob("runs/*/*.pcap")
+    }
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
+    """The results of all runs, performed on two guests side by side."""
+    directory = tmp_path_factory.mktemp("together")
+    done = perform(directory, directory / "results", implementations=IMPLEMENTATIONS, repetitions=2, **GRID)
+    assert done.returncode == 0, done.stderr
+    return directory / "results"
+
+
+def test_a_run_alone_is_the_same_as_among_others(tmp_path: Path, together: Path) -> None:
+    for name in IMPLEMENTATIONS:
+        results = tmp_path / name
+        assert (
+            perform(tmp_path, results, implementations=[name], **(GRID | {"packet_error_rate": 0.02})).returncode == 0
+        )
+
+        alone = captures_of(results)
+
+        assert len(alone) == 2
+        assert alone.items() <= captures_of(together).items()
+
+
+def test_a_clone_in_another_directory_gives_the_same_captures(tmp_path: Path, together: Path) -> None:
+    clone = tmp_path / "a clone" / "elsewhere"
+    project = Path(__file__).parents[2]
+    clone.mkdir(parents=True)
+    for package in ("agents", "captures", "emulator", "orchestrator", "profiles", "reports", ".venv"):
+        shutil.copytree(project / package, clone / package, symlinks=True)
+    sweep = {"implementations": ["ltp", "tcp"]} | GRID | {"packet_error_rate": 0.02}
+    results = tmp_path / "results"
+
+    arguments = ["run", sweep_file(tmp_path, **sweep), "--results", results, "--no-report"]
+    program = "from orchestrator.commands.cli import main; main()"
+    for place in clone.glob(".venv/lib/*/site-packages/*owlt*.pth"):
+        place.write_text(str(clone))
+    command = [clone / ".venv" / "bin" / "python", "-c", program, *arguments]
+    done = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    elsewhere = captures_of(results)
+    assert len(elsewhere) == 4
+    assert elsewhere.items() <= captures_of(together).items()
+
+
+def test_what_the_guest_did_before_the_launch_makes_no_difference(tmp_path: Path, together: Path) -> None:
+    """Setting these runs programs, which read the clock and start at addresses drawn at random."""
+    profile = YAML(typ="safe").load(PROFILES / "implementations" / "cfdp.yaml")
+    for role in ("sender", "receiver"):
+        profile[role]["sysctls"] = {"net.ipv4.tcp_retries1": "4", "net.ipv4.tcp_retries2": "14"}
+    (tmp_path / "cfdp.yaml").write_text(json.dumps(profile))
+    results = tmp_path / "results"
+    sweep = {"implementations": [str(tmp_path / "cfdp.yaml")]} | GRID | {"packet_error_rate": 0.02}
+
+    done = perform(tmp_path, results, **sweep)
+
+    assert done.returncode == 0, done.stderr
+    busy = captures_of(results)
+    assert len(busy) == 2
+    assert set(busy.values()) <= set(captures_of(together).values())
+
+
+def test_a_recorded_run_is_replayed_frame_by_frame(tmp_path: Path, together: Path) -> None:
+    run = next(together.glob("runs/ltp_*per0.02_r2"))
+
+    done = owlt("replay", run, "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["captures"] == {"sender.pcap": "", "receiver.pcap": ""}
+
+
+def test_a_replay_names_the_first_frame_that_differs(tmp_path: Path, together: Path) -> None:
+    changed = tmp_path / "changed"
+    run = next(together.glob("runs/ltp_*per0.02_r2"))
+    shutil.copytree(together, changed, ignore=lambda at, names: [*names] if at.endswith("/runs") else [])
+    shutil.copytree(run, changed / "runs" / run.name)
+    capture = changed / "runs" / run.name / "sender.pcap"
+    content = bytearray(capture.read_bytes())
+    content[-1] ^= 1
+    capture.write_bytes(content)
+
+    done = owlt("replay", changed / "runs" / run.name, "--json")
+
+    assert done.returncode == 1, done.stderr
+    differences = json.loads(done.stdout)["captures"]
+    assert "other octets" in differences["sender.pcap"]
+    assert differences["receiver.pcap"] == ""
+
+
+def test_another_seed_gives_other_captures(tmp_path: Path, together: Path) -> None:
+    results = tmp_path / "results"
+    sweep = {"implementations": ["ltp", "tcp"]} | GRID | {"packet_error_rate": 0.02, "seed": 77}
+    assert perform(tmp_path, results, **sweep).returncode == 0
+
+    assert not set(captures_of(results).values()) & set(captures_of(together).values())

@@ -1,0 +1,66 @@
+"""Texts that are not YAML: the line, and what was written there, in plain words."""
+
+from pathlib import Path
+
+import pytest
+
+from agents.inputs.reader import NotYaml, parse_yaml, read_yaml
+
+
+def refusal(text: str) -> str:
+    """Why a text is refused."""
+    with pytest.raises(NotYaml) as refused:
+        parse_yaml(text, "a.yaml")
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 1\n\tb: 2\n", "a.yaml:2: not valid YAML: has a tab; write spaces"),
+        ("a: 1\nb: a file: over UDP\n", "a.yaml:2: not valid YAML: a colon with a space after it begins a value; "),
+        ("a:\n  b: {x: 1\nc: 3\n", "a.yaml:2: not valid YAML: the { here is not closed: there is no } up to line 3"),
+        ("a: [x, y\nb: 3\n", "a.yaml:1: not valid YAML: the [ here is not closed: there is no ] up to line 2"),
+        ('a: [x, "y" z]\n', "a.yaml:1: not valid YAML: between [ and ] a comma is missing, or the ] itself"),
+        ("a: 1\nb: [", "a.yaml:2: not valid YAML: a bracket is not closed before the end"),
+        ("a: [1]]\n", "a.yaml:1: not valid YAML: closes a bracket that is not open"),
+        ("a: }\n", "a.yaml:1: not valid YAML: has } where a value is expected; put quotes around"),
+        ('a: "x\nb: 3\nc: 4\n', "a.yaml:1: not valid YAML: the quotes that open here are not closed"),
+        (
+            "a: {run_dir}/x\n",
+            "a.yaml:1: not valid YAML: text goes on after a closing quote or brace; put quotes",
+        ),
+        ("a: {{ x }}\n", 'a.yaml:1: not valid YAML: braces need quotes; write "{name}"'),
+        ("a:\n  b: 1\n c: 2\n", "a.yaml:3: not valid YAML: is further to the left or right"),
+        ("a: 1\nhello\nb: 2\n", "a.yaml:2: not valid YAML: has no colon, expected KEY: VALUE"),
+        ("a: %x\n", "a.yaml:1: not valid YAML: a string may not begin with %; put quotes around the whole text"),
+        ("a: *x\n", "a.yaml:1: not valid YAML: a string that begins with * names an anchor; put quotes"),
+        ("a: !x y\n", "a.yaml:1: not valid YAML: a string that begins with ! is a tag; put quotes"),
+        ("a: - x\n", "a.yaml:1: not valid YAML: a string may not begin with a dash and a space; put quotes"),
+        ("a: >x\n", "a.yaml:1: not valid YAML: after > or | a string begins on the next line"),
+        ('a: "\\d"\n', "a.yaml:1: not valid YAML: in double quotes \\ begins an escape"),
+        ("a: 1\n---\nb: 2\n", "a.yaml:2: not valid YAML: has a second document after ---; remove it"),
+        ("a: 1\nb: \x07\n", "a.yaml:2: not valid YAML: has a character that is not text; remove it"),
+        ("a: 1\nb: 2\na: {}\n", "a.yaml:3: a: appears twice, first on line 1; remove one"),
+        ("x:\n  - a: 1\n    a: 1\n", "a.yaml:3: a: appears twice, first on line 2; remove one"),
+        ("x: &loop [*loop]\na: 1\na: 2\n", "a.yaml:3: a: appears twice, first on line 2; remove one"),
+        ("x: 2001-99-99\n", "a.yaml: not valid YAML: a value in it cannot be read"),
+    ],
+)
+def test_a_syntax_error_is_explained_with_its_line(text: str, said: str) -> None:
+    assert refusal(text).startswith(said)
+
+
+def test_bytes_that_are_not_text_are_reported_with_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes(b"a: 1\nb: \xff\n")
+
+    with pytest.raises(NotYaml, match=r"a\.yaml:2: not UTF-8 text: has the byte 0xff; save it as UTF-8"):
+        read_yaml(path)
+
+
+def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes(b"a: |\r\n  x\r\n  y\r\nb: 1\r\n")
+
+    assert read_yaml(path).value == {"a": "x\ny\n", "b": 1}

@@ -1,0 +1,444 @@
+"""The pages of the dashboard: what they show, what they send again, and what they refuse."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from orchestrator.dashboard.pages import app
+from orchestrator.dashboard.pages.app import new_app
+from orchestrator.dashboard.pages.packet_views import PacketViews
+from orchestrator.dashboard.sweeps.directories import Directories
+from orchestrator.dashboard.sweeps.index import LOOK_EVERY_S
+from orchestrator.errors import OwltError
+from reports.page.parts import page_script, script
+from reports.rendering import TEMPLATES
+from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL, TOKEN, Clock, Shown
+from tests.unit.reports.conftest import FAILED, FAILURE, plan_of, write_results, write_run
+
+SWEEP = "/sweeps/small/"
+CONDITION = f"{SWEEP}conditions/1MB_10Mbps_25ms_per0"
+RUN = f"{SWEEP}runs/{COMPLETED}/"
+HERE = {"Origin": "http://localhost"}
+STATIC = Path(app.__file__).with_name("static")
+
+
+class Elements(HTMLParser):
+    """The elements of a page: names, attributes, and the text within scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.all: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.all.append((tag, dict(attrs)))
+
+
+@pytest.fixture
+def client(results: Path, shown: Shown) -> FlaskClient:
+    return shown(results)
+
+
+def tag_of(client: FlaskClient) -> str:
+    match = re.search(r'hx-ptag="([^"]+)"', client.get(SWEEP).text)
+    assert match
+    return match[1]
+
+
+def test_the_first_page_lists_the_sweeps_with_their_state(client: FlaskClient) -> None:
+    page = client.get("/").text
+
+    assert f'href="{SWEEP}"' in page
+    assert "4 of 12 runs recorded" in page
+
+
+def test_results_that_cannot_be_read_are_listed_with_the_reason(tmp_path: Path, shown: Shown) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "plan.json").write_text("{")
+
+    assert "broken/plan.json: damaged" in shown(tmp_path / "broken").get("/").text
+
+
+def test_a_directory_that_holds_results_shows_all_of_them(tmp_path: Path, results: Path, shown: Shown) -> None:
+    write_results(tmp_path / "other", SMALL, skip=lambda run: True)
+
+    page = shown(tmp_path).get("/").text
+
+    assert [name for name in ("small", "other") if f"/sweeps/{name}/" in page] == ["small", "other"]
+
+
+def test_two_directories_of_one_name_have_different_addresses(tmp_path: Path, results: Path, shown: Shown) -> None:
+    other = write_results(tmp_path / "other" / "small", SMALL, skip=lambda run: True)
+
+    page = shown(results, other).get("/").text
+
+    assert ('href="/sweeps/small/"' in page, 'href="/sweeps/small-2/"' in page) == (True, True)
+
+
+def test_a_directory_that_is_missing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OwltError, match="nowhere: is missing"):
+        Directories([tmp_path / "nowhere"])
+
+
+def test_sweeps_appear_while_the_dashboard_runs(tmp_path: Path) -> None:
+    directories = Directories([], tmp_path)
+    before = list(directories.indexes())
+    write_results(tmp_path / "later", SMALL, skip=lambda run: True)
+
+    assert (before, list(directories.indexes())) == ([], ["later"])
+
+
+def test_the_matrix_has_a_link_for_each_cell_and_real_headers(client: FlaskClient) -> None:
+    elements = Elements(client.get(SWEEP).text).all
+
+    cells = [
+        attributes["href"] for tag, attributes in elements if tag == "a" and "cell" in (attributes.get("class") or "")
+    ]
+    headers = [attributes.get("scope") for tag, attributes in elements if tag == "th"]
+    assert len(cells) == 4
+    assert f"{CONDITION}#cfdp" in cells
+    assert set(headers) == {"row", "col"}
+
+
+def test_filters_of_the_address_select_cells(client: FlaskClient) -> None:
+    page = client.get(f"{SWEEP}?implementation=norm&per=0.01").text
+
+    assert len(re.findall(r'<td id="c\d+">', page)) == 1
+    assert "<option selected>norm</option>" in page
+
+
+def test_filters_that_match_nothing_offer_all_cells(client: FlaskClient) -> None:
+    assert "No cell matches" in client.get(f"{SWEEP}?file=3+MB").text
+
+
+def test_a_page_that_is_up_to_date_is_sent_nothing(client: FlaskClient) -> None:
+    first = client.get(f"{SWEEP}changes", headers={"HX-Request": "true", "HX-PTag": tag_of(client)})
+
+    again = client.get(f"{SWEEP}changes", headers={"HX-Request": "true", "HX-PTag": first.headers["HX-PTag"]})
+
+    assert (first.status_code, again.status_code, again.data) == (200, 304, b"")
+
+
+def test_a_page_is_sent_only_the_cells_that_have_changed(results: Path, clock: Clock, shown: Shown) -> None:
+    client = shown(results)
+    tag = tag_of(client)
+    run = next(run for run in plan_of(SMALL).runs if run.run_id == COMPLETED.replace("_r1", "_r2"))
+    write_run(results / "runs" / run.run_id, run, SMALL)
+    clock.now_s += 100 * LOOK_EVERY_S
+
+    answer = client.get(f"{SWEEP}changes", headers={"HX-PTag": tag}).text
+
+    assert "5 of 12 runs recorded" in answer
+    assert re.findall(r"hx-target=\"(#c\d+)\"", answer) == ["#c0"]
+    assert "<i>2/3</i>" in answer
+
+
+@pytest.mark.parametrize("tag", ["", "none", "0000.1.1.0", "a.b"])
+def test_a_page_of_another_server_or_plan_is_loaded_again(client: FlaskClient, tag: str) -> None:
+    answer = client.get(f"{SWEEP}changes", headers={"HX-PTag": tag})
+
+    assert answer.headers["HX-Refresh"] == "true"
+
+
+def test_a_condition_has_a_box_plot_and_a_link_to_every_run(client: FlaskClient) -> None:
+    page = client.get(CONDITION).text
+
+    runs = [f"{name}_1MB_10Mbps_25ms_per0_r{number}" for name in ("cfdp", "norm") for number in (1, 2, 3)]
+    assert page.count('<circle class="dot') == 1  # the other recorded run has no summary
+    assert [run for run in runs if f"/runs/{run}/" not in page] == []
+
+
+def test_a_condition_that_has_not_changed_is_sent_nothing(client: FlaskClient) -> None:
+    first = client.get(CONDITION, headers={"HX-Request": "true"})
+
+    again = client.get(CONDITION, headers={"HX-Request": "true", "HX-PTag": first.headers["HX-PTag"]})
+
+    assert again.status_code == 304
+
+
+def test_the_measure_of_a_condition_is_in_its_address(client: FlaskClient) -> None:
+    assert "<h2>STR (packets)</h2>" in client.get(f"{CONDITION}?metric=str").text
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("/sweeps/none/", "there are no results of this name"),
+        (f"{SWEEP}conditions/none", "the sweep has none of this name"),
+        (f"{CONDITION}?metric=speed", "expected goodput"),
+        (f"{SWEEP}runs/none/", "the sweep has none of this name"),
+        (f"{RUN}files/none.txt", "there is no such file"),
+        (f"{RUN}packets/packets.csv", "this run is not analysed"),
+    ],
+)
+def test_an_address_that_names_nothing_says_what_is_missing(client: FlaskClient, address: str, problem: str) -> None:
+    answer = client.get(address)
+
+    assert (answer.status_code, problem in answer.text) == (404, True)
+
+
+def test_the_page_of_a_run_has_its_record_measures_and_ledger(client: FlaskClient) -> None:
+    page = client.get(RUN).text
+
+    for text in (
+        "CFDP class 2 (cfdp-py)",
+        "Goodput to delivery",
+        "What happened to the packets",
+        "session end",
+        "sender.pcap",
+    ):
+        assert text in page
+
+
+def test_the_page_of_a_failed_run_says_why_and_opens_its_logs(tmp_path: Path, shown: Shown) -> None:
+    results = write_results(tmp_path / "small", SMALL)
+    (results / "runs" / FAILED / "sender.err").write_text("NAK limit <b>reached</b>\n")
+
+    page = shown(results).get(f"{SWEEP}runs/{FAILED}/").text
+
+    assert FAILURE.replace("'", "&#39;").replace("<", "&lt;").replace(">", "&gt;") in page
+    assert "NAK limit &lt;b&gt;reached&lt;/b&gt;" in page
+    assert "<details open>" in page
+
+
+def test_the_page_of_a_run_without_a_record_says_so(client: FlaskClient) -> None:
+    assert "has no record yet" in client.get(RUN.replace("_r1", "_r2")).text
+
+
+def test_the_certificate_of_the_channel_is_on_the_page_of_a_run(results: Path, shown: Shown) -> None:
+    from emulator.certification.certificate import Check
+    from tests.unit.reports.conftest import write_certificates
+
+    write_certificates(results, SMALL, Check("forward", "delay, ns", "ok", 25e6, 25e6, 24e6, 26e6, 900))
+
+    assert "Certificate of the channel" in shown(results).get(RUN).text
+
+
+def test_files_are_text_or_downloads_in_which_no_script_runs(client: FlaskClient, results: Path) -> None:
+    (results / "runs" / COMPLETED / "sender.out").write_text("<script>alert(1)</script>")
+
+    text, capture = client.get(f"{RUN}files/sender.out"), client.get(f"{RUN}files/sender.pcap")
+
+    assert text.mimetype == "text/plain"
+    assert "attachment" in capture.headers["Content-Disposition"]
+    assert all("sandbox" in answer.headers["Content-Security-Policy"] for answer in (text, capture))
+
+
+@pytest.mark.parametrize("name", ["..%2F..%2Fplan.json", "..%2f..%2f..%2fsecret", "link", "%2Fetc%2Fpasswd"])
+def test_files_outside_of_a_run_are_refused(client: FlaskClient, results: Path, name: str) -> None:
+    (results.parent / "secret").write_text("secret")
+    (results / "runs" / COMPLETED / "link").symlink_to(results.parent / "secret")
+
+    answer = client.get(f"{RUN}files/{name}")
+
+    assert (answer.status_code, "secret" in answer.text and "small" not in answer.text) == (404, False)
+
+
+def test_the_report_is_linked_once_it_is_made(client: FlaskClient, results: Path) -> None:
+    before = client.get(SWEEP).text
+    (results / "report").mkdir()
+    (results / "report" / "index.html").write_text("<h1>Report</h1>")
+
+    assert (">report</a>" in before, ">report</a>" in client.get(SWEEP).text) == (False, True)
+    assert client.get(f"{SWEEP}report/index.html").text == "<h1>Report</h1>"
+
+
+def reported(results: Path, name: str, text: str) -> None:
+    """A file of a report."""
+    path = results / "report" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_of_the_scripts_in_the_page_of_a_report_only_that_of_owlt_is_allowed(
+    client: FlaskClient, results: Path
+) -> None:
+    reported(results, "index.html", "<script>alert(1)</script>")
+
+    policy = client.get(f"{SWEEP}report/index.html").headers["Content-Security-Policy"]
+
+    digest = base64.b64encode(hashlib.sha256(page_script().encode()).digest()).decode()
+    assert f"script-src 'self' 'sha256-{digest}';" in policy
+    assert "form-action 'none'" in policy
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (script("drawing", "goodput", '<svg aria-label="a \\ \u2028 b"></svg>'), 200),
+        (script("part", "runs", "<p></p>") + "alert(1)\n", 404),
+        ('owlt.part("runs", alert(1))\n', 404),
+        ('owlt.part("runs", "a", alert(1))\n', 404),
+        ("alert(1)", 404),
+        ("", 404),
+    ],
+)
+def test_a_script_of_a_report_is_served_if_it_can_only_add_a_part(
+    client: FlaskClient, results: Path, text: str, status: int
+) -> None:
+    reported(results, "figures/goodput.js", text)
+
+    answer = client.get(f"{SWEEP}report/figures/goodput.js")
+
+    assert (answer.status_code, answer.mimetype == "text/javascript") == (status, status == 200)
+
+
+def test_the_links_of_a_report_to_files_of_runs_and_to_certificates_are_served(
+    client: FlaskClient, results: Path
+) -> None:
+    (results / "certificates").mkdir()
+    (results / "certificates" / "key.json").write_text("{}")
+
+    addresses = [f"{SWEEP}runs/{COMPLETED}/record.json", f"{SWEEP}certificates/key.json"]
+
+    assert [client.get(address).status_code for address in addresses] == [200, 200]
+    assert all("sandbox" in client.get(each).headers["Content-Security-Policy"] for each in addresses)
+
+
+def test_the_packets_of_a_run_are_analysed_on_request_and_the_lost_one_is_named(client: FlaskClient) -> None:
+    client.get(f"/?token={TOKEN}")
+    before = client.get(f"{RUN}packets").text
+
+    client.post(f"{RUN}packets", headers=HERE)
+
+    for _ in range(1000):
+        after = client.get(f"{RUN}packets").text
+        if "Analysing" not in after:
+            break
+    assert "Analyse the captures" in before
+    assert "1 packets did not arrive" in after
+    assert '<td class="number">0.002000</td><td>sender</td><td class="number">2</td>' in after
+
+
+def test_the_packets_of_a_run_without_captures_cannot_be_shown(client: FlaskClient, results: Path) -> None:
+    (results / "runs" / COMPLETED / "sender.pcap").unlink()
+
+    assert "The captures of this run were not kept" in client.get(RUN).text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {**HERE, "Sec-Fetch-Site": "same-site"}],
+)
+def test_another_site_cannot_start_an_analysis(client: FlaskClient, headers: dict[str, str]) -> None:
+    client.get(f"/?token={TOKEN}")
+
+    assert client.post(f"{RUN}packets", headers=headers).status_code == 403
+
+
+def test_no_address_takes_a_request_that_changes_something_without_the_token(client: FlaskClient) -> None:
+    values = {"name": "small", "run_id": COMPLETED, "key": "any", "file": "any"}
+    rules = [rule for rule in client.application.url_map.iter_rules() if "POST" in (rule.methods or ())]
+    addresses = [rule.build({name: values[name] for name in rule.arguments}) for rule in rules]
+
+    statuses = [client.post(address[1], headers=HERE).status_code for address in addresses if address]
+
+    assert len(statuses) == len(rules) >= 2
+    assert set(statuses) == {403}
+
+
+def test_without_the_token_there_is_no_button_that_starts_an_analysis(client: FlaskClient) -> None:
+    page = client.get(f"{RUN}packets").text
+
+    assert "<form" not in page
+    assert "open the address with the token" in page
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8780", "localhost.evil.example", ""])
+def test_a_request_to_another_name_is_refused(client: FlaskClient, host: str) -> None:
+    assert client.get("/", headers={"Host": host}).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["localhost:8780", "127.0.0.1:8780", "[::1]:8780", "lab.example:80", "LAB.example"])
+def test_requests_to_its_addresses_and_names_are_answered(results: Path, tmp_path: Path, host: str) -> None:
+    client = new_app(Directories([results]), PacketViews(tmp_path), ["lab.example"]).test_client()
+
+    assert client.get("/", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("address", ["/", SWEEP, CONDITION, RUN, "/none", "/static/dashboard.css"])
+def test_every_answer_confines_scripts_and_styles_to_the_server(client: FlaskClient, address: str) -> None:
+    headers = client.get(address).headers
+
+    policy = headers["Content-Security-Policy"]
+    assert "script-src 'self';" in policy
+    assert "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("address", ["/", SWEEP, CONDITION, RUN])
+def test_no_page_has_inline_scripts_or_styles_or_asks_another_server(client: FlaskClient, address: str) -> None:
+    page = client.get(address).text
+
+    for tag, attributes in Elements(page).all:
+        assert tag != "style"
+        assert "style" not in attributes
+        assert not [name for name in attributes if name.startswith("on")]
+        assert not (attributes.get("src") or attributes.get("href") or "").startswith(("http:", "https:", "//"))
+    assert re.findall(r"<script[^>]*>(?!</script>)", page) == []
+
+
+@pytest.mark.parametrize("address", ["/", SWEEP, CONDITION, RUN])
+def test_no_page_has_two_elements_of_one_id(client: FlaskClient, address: str) -> None:
+    ids = [attributes["id"] for _, attributes in Elements(client.get(address).text).all if "id" in attributes]
+
+    assert len(ids) == len(set(ids))
+
+
+def test_everything_that_a_page_loads_is_served(client: FlaskClient) -> None:
+    loaded = [
+        attributes.get("src") or attributes.get("href")
+        for tag, attributes in Elements(client.get(SWEEP).text).all
+        if tag in ("script", "link") and attributes.get("rel") != "icon"
+    ]
+
+    assert [client.get(str(address)).status_code for address in loaded] == [200] * 4
+
+
+def theme(text: str, dark: bool) -> dict[str, str]:
+    """The colours of a style sheet by name, in one of its themes."""
+    blocks = re.findall(r":root \{(.*?)\}", text, re.DOTALL)
+    pairs = [pair for block in blocks[: 1 + dark] for pair in re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)]
+    return dict(pairs)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours as WCAG 2.1 defines it."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+PLAIN_TEXT = ("ink", "muted", "link", "alarm", "failed", "suspect", "running")
+TEXT_ON_GROUND = [
+    *(("on-cell", f"g{level}") for level in range(8)),
+    *((text, ground) for text in PLAIN_TEXT for ground in ("paper", "shade")),
+    ("ink", "caution"),
+    ("paper", "link"),
+]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(("text", "ground"), TEXT_ON_GROUND)
+def test_text_has_a_contrast_of_4_5_in_both_themes(text: str, ground: str, dark: bool) -> None:
+    sheets = ((TEMPLATES / "report.css").read_text(), (STATIC / "dashboard.css").read_text())
+    colours = {name: colour for sheet in sheets for name, colour in theme(sheet, dark).items()}
+
+    assert contrast(colours[text], colours[ground]) >= 4.5
+
+
+@pytest.mark.parametrize(("name", "licence"), [("htmx", "Zero-Clause BSD"), ("uPlot", "The MIT License")])
+def test_the_licences_of_served_scripts_are_beside_them(name: str, licence: str) -> None:
+    assert licence in (STATIC / "vendor" / f"{name}.LICENSE").read_text()

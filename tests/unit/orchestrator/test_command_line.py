@@ -1,0 +1,190 @@
+"""All commands have one style: help pages, usage errors, versions, verbosity, JSON and completion."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.core import TyperGroup
+from typer.testing import CliRunner, Result
+
+from orchestrator.commands.cli import app, main
+from orchestrator.own_version import own_version
+from orchestrator.profiles import catalogue, channels
+from orchestrator.terminal import completion
+from orchestrator.terminal.output import Printer, verbosity
+from orchestrator.terminal.usage import UsageError
+
+
+def every_command(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        yield (*words, name)
+        if isinstance(command, TyperGroup):
+            yield from every_command(command, (*words, name))
+
+
+COMMANDS = [words for words in every_command(typer.main.get_command(app)) if words != ("emulator", "serve")]
+each_command = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+
+
+def owlt(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments, prog_name="owlt")
+
+
+@pytest.fixture(autouse=True)
+def normal_verbosity() -> Iterator[None]:
+    yield
+    verbosity.quiet = verbosity.verbose = False
+
+
+@each_command
+def test_h_is_short_for_help(words: tuple[str, ...]) -> None:
+    assert owlt(*words, "-h").output == owlt(*words, "--help").output
+
+
+@each_command
+def test_the_summary_of_a_command_is_one_line_that_is_not_cut_off(words: tuple[str, ...]) -> None:
+    page = owlt(*words[:-1], "--help").output
+
+    (line,) = [line for line in page.splitlines() if line.startswith(f"  {words[-1]} ")]
+    assert line.endswith(".")
+    assert not line.endswith("...")
+    assert len(line) <= 80
+
+
+@each_command
+def test_every_argument_and_option_has_a_help_text(words: tuple[str, ...]) -> None:
+    command: Any = typer.main.get_command(app)
+    for name in words:
+        command = command.commands[name]
+
+    assert [parameter.name for parameter in command.params if not parameter.help] == []
+
+
+def test_a_group_without_a_command_prints_its_help_page() -> None:
+    bare = owlt("channel")
+
+    assert bare.exit_code == 0
+    assert bare.output == owlt("channel", "--help").output
+
+
+def test_the_version_is_printed_with_the_commit() -> None:
+    assert owlt("--version").output == f"owlt {own_version()}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["plam"], "unknown command 'plam'; did you mean plan?"),
+        (["channel", "shw"], "channel: unknown command 'shw'; did you mean show?"),
+        (["kernel", "x"], "kernel: unknown command 'x'; known: show, build"),
+        (
+            ["implementations", "shape"],
+            "implementations: unknown command 'shape'; known: list, show, check, table",
+        ),
+        (["plan", "demo", "--bogus"], "plan: unknown option --bogus; see: owlt plan --help"),
+        (["run", "demo", "--guest", "3"], "run: unknown option --guest; did you mean --guests?"),
+        (["plan", "demo", "--zzz"], "plan: unknown option --zzz; see: owlt plan --help"),
+        (["run"], "run: SWEEP is missing; see: owlt run --help"),
+        (["plan", "demo", "extra"], "plan: got unexpected extra argument(s) (extra); see: owlt plan --help"),
+        (
+            ["channel", "show", "--out"],
+            "channel show: option '--out' requires an argument; see: owlt channel show --help",
+        ),
+        (["-q", "doctor", "-v"], "got --quiet and --verbose, expected one of them; leave one out"),
+    ],
+)
+def test_a_usage_error_names_the_command_and_the_fix(arguments: list[str], text: str) -> None:
+    error = owlt(*arguments).exception
+
+    assert isinstance(error, UsageError)
+    assert str(error) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [("many", "got 'many', expected a whole number"), ("0", "got 0, expected a number of at least 1")],
+)
+def test_a_wrong_value_is_named_with_its_option_and_what_was_expected(value: str, problem: str) -> None:
+    error = str(owlt("run", "demo", "--guests", value).exception)
+
+    assert error == f"run: --guests: {problem}; see: owlt run --help"
+
+
+PLANETS = "mercury, venus, jupiter, saturn, uranus, neptune"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("channel", "planet", "pluto"), f"NAME: got 'pluto', expected one of {PLANETS}"),
+        (("channel", "mars", "--outside", "x"), "--outside: got 'x', expected one of drop, hold"),
+        (("channel", "mars", "--hours", "x"), "--hours: got 'x', expected a number"),
+        (("dashboard", "--port", "99999"), "--port: got 99999, expected a number of at most 65535"),
+    ],
+)
+def test_a_value_that_is_refused_is_named_in_the_words_of_owlt(words: tuple[str, ...], problem: str) -> None:
+    command = " ".join(words).partition(" --")[0].removesuffix(" pluto")
+
+    assert str(owlt(*words).exception) == f"{command}: {problem}; see: owlt {command} --help"
+
+
+@pytest.mark.parametrize("position", ["before", "behind"])
+def test_the_traceback_of_an_error_is_printed_with_v_alone(
+    position: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["channel", "check", "venus"]
+    monkeypatch.setattr("sys.argv", ["owlt", *(["-v", *words] if position == "before" else [*words, "-v"])])
+    with pytest.raises(SystemExit):
+        main()
+    assert "Traceback" in capsys.readouterr().err
+
+    monkeypatch.setattr("sys.argv", ["owlt", *words])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err.startswith("owlt: channel 'venus': not found")
+
+
+def test_quiet_suppresses_notes_but_not_results(capsys: pytest.CaptureFixture[str]) -> None:
+    verbosity.quiet = True
+
+    Printer().note("figure: x.svg")
+    Printer().text("a result")
+
+    assert capsys.readouterr() == ("a result\n", "")
+
+
+def test_with_json_notes_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer(as_json=True)
+
+    printer.note("figure: x.svg")
+    printer.text("a result")
+    printer.json({"path": Path("x.svg"), "rate_bps": float("nan"), "names": ("a",)})
+
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"path": "x.svg", "rate_bps": None, "names": ["a"]}
+    assert err == "figure: x.svg\n"
+
+
+def test_one_thing_is_printed_as_its_keys_and_values(capsys: pytest.CaptureFixture[str]) -> None:
+    Printer().keys({"name": "a", "ready": True, "clocks": ["exact", "real"], "queue": None, "limits": {"delay_s": 1}})
+
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["key value", "name a", "ready yes", "clocks exact, real", "queue none", 'limits {"delay_s": 1}']
+
+
+@pytest.mark.parametrize("group", ["sweeps", "implementations", "channel", "third-party"])
+def test_an_empty_list_is_valid_json(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (catalogue, channels, importlib.import_module("orchestrator.third_party.load")):
+        monkeypatch.setattr(module, "PROFILES", tmp_path)
+
+    assert owlt(group, "list", "--json").stdout == "[]\n"
+
+
+def test_completion_without_profiles_offers_nothing(tmp_path: Path) -> None:
+    assert completion.profile_names("sweeps", "", tmp_path / "gone") == []

@@ -1,0 +1,175 @@
+"""What a lab rig computes without its hosts: clocks, leases, the doctor's words, a sweep without an inventory."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from emulator.faults import EmulatorUnreachable
+from emulator.service.client import EmulatorClient
+from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
+from orchestrator.checks.lab_doctor import examine_lab
+from orchestrator.checks.preconditions import missing_for_plan
+from orchestrator.commands.rigs.leases import release
+from orchestrator.commands.run import as_typed
+from orchestrator.errors import Missing, OwltError
+from orchestrator.hosts.host import HostError
+from orchestrator.profiles.inventory import LabHostEntry, lab_rig
+from orchestrator.rigs.lab.clocks import Offset
+from orchestrator.rigs.lab.emulator import LabEmulator
+from orchestrator.rigs.lab.management import ManagementHost
+from orchestrator.rigs.lab.reservations import Reservation, forget_reservation, read_reservation, write_reservation
+from orchestrator.sweeping.resolving import resolve
+from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, rack1, with_host
+
+SERVICE = "https://192.0.2.12:8765"
+DEMO = EXAMPLE.parents[1] / "sweeps" / "demo.yaml"
+
+
+def test_clocks_agree_if_the_difference_may_be_the_error_of_the_measurement() -> None:
+    assert Offset(5_000_000, 3_000_000).beyond(Offset(1_000_000, 2_000_000)) == 0
+
+
+def test_a_difference_beyond_the_error_is_the_offset() -> None:
+    assert Offset(-9_000_000, 3_000_000).beyond(Offset(1_000_000, 2_000_000)) == -10_000_000
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_a_reservation_is_found_again_until_it_is_over(cache: Path) -> None:
+    write_reservation(Reservation(SERVICE, "secret", time.time() + 60))
+    write_reservation(Reservation("https://other:1", "old", time.time() - 1))
+
+    found = read_reservation(SERVICE)
+    assert found is not None
+    assert (found.lease, 50 < found.seconds_left <= 60) == ("secret", True)
+    assert read_reservation("https://other:1") is None
+
+
+def test_a_reservation_can_be_read_by_its_user_only(cache: Path) -> None:
+    old = os.umask(0)
+    try:
+        write_reservation(Reservation(SERVICE, "secret", time.time() + 60))
+    finally:
+        os.umask(old)
+
+    (path,) = [each for each in cache.rglob("*") if each.is_file()]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_reservation_can_be_forgotten(cache: Path) -> None:
+    write_reservation(Reservation(SERVICE, "secret", time.time() + 60))
+    forget_reservation(SERVICE)
+
+    assert read_reservation(SERVICE) is None
+
+
+def test_a_sweep_on_a_lab_rig_has_the_real_clock_whatever_its_file_says() -> None:
+    sweep = resolve(DEMO, in_lab=True).sweep
+
+    assert (sweep.rig, sweep.clock) == ("lab", "real")
+
+
+def test_a_lab_sweep_without_an_inventory_is_reported_the_option() -> None:
+    (mistake,) = missing_for_plan(resolve(DEMO, in_lab=True))
+
+    assert "a lab rig needs an inventory" in str(mistake)
+    assert "--rig INVENTORY" in mistake.fix
+
+
+def test_the_command_that_resumes_a_sweep_names_its_rig() -> None:
+    assert as_typed("demo", None, None, True, rig="rack.yaml:one") == "owlt run demo --rig rack.yaml:one"
+
+
+def test_hosts_that_cannot_be_reached_are_all_listed_with_the_reason() -> None:
+    def connect(entry: LabHostEntry) -> ManagementHost:
+        raise HostError(f"{entry.name} does not answer")
+
+    requirements = examine_lab(lab_rig(f"{EXAMPLE}:rack1")[1], connect=connect)
+
+    logins = [each for each in requirements if each.name.endswith(": login")]
+    assert [each.detail for each in logins] == [
+        f"rack1-{role} does not answer" for role in ("sender", "emulator", "receiver")
+    ]
+    assert not any(each.found for each in requirements)
+
+
+def test_a_client_goes_on_with_a_lease_that_another_took() -> None:
+    transport = MemoryTransport(MemoryEmulator())
+    first, second = (EmulatorClient("http://memory", transport=transport) for _ in range(2))
+    lease = first.lease("ada", 60)
+    second.adopt(lease)
+    second.renew(90)
+
+    assert 60 < second.lease_status()["seconds_left"] <= 90
+
+
+@pytest.fixture
+def reserved(cache: Path) -> LabEmulator:
+    """The emulator of a rig that this user has reserved for an hour."""
+    rig = rack1(cache, with_host(EMULATOR, owlt_service_token_file="token"))
+    (cache / "token").write_text("a" * 64)
+    (cache / "token").chmod(0o600)
+    transport = MemoryTransport(MemoryEmulator())
+    LabEmulator(rig.emulator, transport).reserve(3600)
+    return LabEmulator(rig.emulator, transport)
+
+
+def test_a_sweep_does_not_shorten_a_reserved_lease(reserved: LabEmulator) -> None:
+    reserved.lease("sweep", 60)
+    reserved.renew(90)
+
+    assert reserved.lease_status()["seconds_left"] > 3500
+
+
+def test_a_sweep_may_be_longer_than_the_reserved_lease(reserved: LabEmulator) -> None:
+    reserved.lease("sweep", 7200)
+
+    assert reserved.lease_status()["seconds_left"] > 7100
+
+
+def test_a_user_may_shorten_the_reserved_lease(reserved: LabEmulator) -> None:
+    reserved.reserve(60)
+
+    assert reserved.lease_status()["seconds_left"] <= 60
+
+
+class UnreachableEmulator(EmulatorClient):
+    """A client whose emulator is switched off."""
+
+    def release(self) -> None:
+        raise EmulatorUnreachable("http://memory does not answer")
+
+
+def test_a_release_without_the_emulator_is_refused_and_keeps_the_reservation(
+    cache: Path,
+) -> None:
+    service = lab_rig(f"{EXAMPLE}:rack1")[1].emulator.service
+    write_reservation(Reservation(service, "secret", time.time() + 60))
+    client = UnreachableEmulator("http://memory", transport=MemoryTransport(MemoryEmulator()))
+
+    with pytest.raises(OwltError, match="rack1 cannot be released: http://memory does not answer"):
+        release(lab_rig(f"{EXAMPLE}:rack1")[1], lambda _rig: client)
+
+    assert read_reservation(service) is not None
+
+
+@pytest.mark.parametrize("text", [None, "no certificate"])
+def test_a_certificate_that_cannot_be_read_is_named(text: str | None, cache: Path) -> None:
+    files = {"owlt_service_token_file": "token", "owlt_service_ca": "ca.pem"}
+    rig = rack1(cache, with_host(EMULATOR, **files))
+    (cache / "token").write_text("a" * 64)
+    (cache / "token").chmod(0o600)
+    if text is not None:
+        (cache / "ca.pem").write_text(text)
+
+    with pytest.raises(Missing, match=f"owlt_service_ca: {cache / 'ca.pem'}: "):
+        LabEmulator(rig.emulator)

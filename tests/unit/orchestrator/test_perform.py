@@ -1,0 +1,802 @@
+"""A whole run on a rig in memory: every outcome, with its reason, and what stays behind."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.channel.spec import ChannelSpec
+from emulator.faults import ChannelRefused
+from emulator.service.memory_emulator import MemoryEmulator
+from orchestrator.hosts.confinement import CANNOT_CONFINE, LEFT, NOT_CONFINED
+from orchestrator.memory.commands import failed
+from orchestrator.memory.files import Entry
+from orchestrator.memory.process import Process, printing
+from orchestrator.memory.rig import MemoryRig
+from orchestrator.results.certificates import Certified
+from orchestrator.results.reason_codes import ReasonCode
+from orchestrator.results.record import Outcome, read_record
+from orchestrator.rigs.rig import RECEIVER_ADDRESS, HostConditions
+from orchestrator.run.staging import file_content
+from tests.unit.orchestrator.performing import COPY, PORT, Stage, send, take
+
+SIZE_BYTES = 100_000
+AT_ONCE = {"rtts": 0, "file_times": 0, "extra_s": 0.09}
+"""The time limit of a run that can only time out: little more than its file takes at the line rate."""
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path / "run")
+
+
+def side(name: str, **changes: Any) -> dict[str, Any]:
+    """The implementation with a side changed."""
+    return {name: COPY[name] | changes}
+
+
+def taking(change: Callable[[bytes], bytes]) -> Callable[[Process], int]:
+    """A receiver that writes something else than it received."""
+
+    def script(process: Process) -> int:
+        process.print("ready")
+        process.write_file(process.arguments[0], change(process.receive(RECEIVER_ADDRESS, PORT)))
+        return 0
+
+    return script
+
+
+def test_a_run_whose_file_arrives_is_completed(stage: Stage) -> None:
+    done = stage.perform()
+
+    assert (done.record.outcome, done.record.reason, done.record.suspect) == (Outcome.COMPLETED, "", [])
+    assert done.record.file_sha256 == done.record.received_sha256
+    assert done.phases == ["stage", "configure", "capture", "launch", "transfer", "stop", "fetch"]
+
+
+def test_a_record_is_kept_beside_the_captures_and_the_logs(stage: Stage) -> None:
+    done = stage.perform()
+
+    assert read_record(done.directory) == done.record
+    assert {path.name for path in done.directory.iterdir()} == {
+        "record.json",
+        *(f"{role}.{suffix}" for role in ("sender", "receiver") for suffix in ("out", "err", "pcap")),
+        *(f"capture-{role}.{suffix}" for role in ("sender", "receiver") for suffix in ("out", "err")),
+        *(f"watch.{suffix}" for suffix in ("out", "err")),
+    }
+    assert (done.directory / "sender.out").read_text() == "sent\n"
+
+
+def test_the_time_of_delivery_is_that_of_the_last_change_of_the_file(stage: Stage) -> None:
+    record = stage.perform().record
+
+    assert record.started_at_ns is not None and record.file_delivered_at_ns is not None
+    assert record.started_at_ns <= record.file_delivered_at_ns
+
+
+def test_nothing_of_a_run_stays_on_its_hosts_but_the_test_file(stage: Stage) -> None:
+    stage.perform()
+
+    assert stage.rig.sender.files.below("/owlt") == [f"/owlt/file-{SIZE_BYTES}.bin"]
+    assert stage.rig.receiver.files.below("/owlt") == []
+    assert stage.rig.middle.files.below("/owlt") == []
+
+
+def test_the_channel_of_a_run_is_applied_with_its_seeds(stage: Stage) -> None:
+    stage.sweep = {"packet_error_rate": 0.01}
+    channel = ChannelSpec.from_wire(stage.perform().record.channel)
+
+    assert (channel.forward.delay_ns, channel.forward.rate_bps) == (25_000_000, 1e7)
+    assert channel.forward.seed is not None
+    assert stage.rig.rig.channel.describe() == channel
+
+
+def test_what_the_stages_counted_before_the_captures_is_taken_off(stage: Stage) -> None:
+    def count(phase: str) -> None:
+        if phase == "capture":
+            stage.rig.emulator.count("forward", "pipe", packets=7)
+        if phase == "transfer":
+            stage.rig.emulator.count("forward", "pipe", packets=70)
+
+    done = stage.perform(count)
+
+    assert done.record.emulator_statistics["forward"]["pipe"]["packets"] == 70
+
+
+def test_a_file_with_a_wrong_byte_is_corrupt(stage: Stage) -> None:
+    stage.receiver = taking(lambda content: content[:500] + bytes([content[500] ^ 1]) + content[501:])
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.CORRUPT, ReasonCode.WRONG_FILE)
+    assert "it has 100,000 bytes of 100,000, and the first wrong one is at 500" in record.reason
+    assert record.received_sha256 not in ("", record.file_sha256)
+
+
+def test_a_file_that_is_too_long_is_corrupt(stage: Stage) -> None:
+    stage.receiver = taking(lambda content: content + b"more")
+
+    assert stage.perform().record.outcome is Outcome.CORRUPT
+
+
+def test_a_part_of_the_file_is_incomplete(stage: Stage) -> None:
+    stage.receiver = taking(lambda content: content[:60_000])
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.INCOMPLETE, ReasonCode.PART_OF_FILE)
+    assert "the receiver has the first 60,000 of 100,000 bytes" in record.reason
+
+
+def test_a_side_that_gives_up_with_a_part_of_the_file_is_incomplete(stage: Stage) -> None:
+    def give_up(process: Process) -> int:
+        taking(lambda content: content[:10_000])(process)
+        return 3
+
+    stage.receiver = give_up
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.INCOMPLETE, ReasonCode.PART_OF_FILE)
+    assert "the receiver exited with status 3" in record.reason
+
+
+def test_a_session_that_ends_well_without_a_file_has_failed_and_names_what_is_there(stage: Stage) -> None:
+    def forget(process: Process) -> int:
+        process.print("ready")
+        process.receive(RECEIVER_ADDRESS, PORT)
+        process.write_file("other.bin", b"12345")
+        return 0
+
+    stage.receiver = forget
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.FAILED, ReasonCode.NO_FILE)
+    assert "the receiver has no file: expected received.bin; in its run directory: other.bin (5 bytes)" in record.reason
+
+
+def test_an_empty_file_has_failed(stage: Stage) -> None:
+    stage.receiver = taking(lambda content: b"")
+    record = stage.perform().record
+
+    assert (record.outcome, "none of 100,000 bytes" in record.reason) == (Outcome.FAILED, True)
+
+
+def test_a_link_in_place_of_the_file_has_failed_and_is_not_followed(stage: Stage) -> None:
+    def link(process: Process) -> int:
+        process.print("ready")
+        process.receive(RECEIVER_ADDRESS, PORT)
+        process.host.files.link(process.arguments[0], "/etc/passwd")
+        return 0
+
+    stage.receiver = link
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.FAILED, ReasonCode.UNUSABLE_FILE)
+    assert "is a symbolic link, not a regular file" in record.reason
+
+
+def test_a_sparse_file_larger_than_the_run_directory_has_failed(stage: Stage) -> None:
+    def allocate(process: Process) -> int:
+        process.print("ready")
+        process.receive(RECEIVER_ADDRESS, PORT)
+        process.host.files.place(process.arguments[0], Entry(stat.S_IFREG | 0o644, size_bytes=10**12))
+        return 0
+
+    stage.receiver = allocate
+    record = stage.perform().record
+
+    assert (record.outcome, "is a sparse file of 1000000000000 bytes" in record.reason) == (Outcome.FAILED, True)
+
+
+def test_a_side_that_exits_badly_before_anything_came_has_failed_with_its_last_line(stage: Stage) -> None:
+    def crash(process: Process) -> int:
+        process.complain("no route to Mars")
+        return 2
+
+    stage.sender = stage.receiver = crash
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.FAILED, ReasonCode.EXITED)
+    assert "exited with status 2; its last line: 'no route to Mars'" in record.reason
+
+
+def test_a_side_that_prints_its_failed_line_has_failed_with_that_line(stage: Stage) -> None:
+    stage.implementation = side("sender", failed_line="^put failed") | {"time_limit": AT_ONCE}
+    stage.sender = printing("put failed: no room", forever=True)
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.FAILED, ReasonCode.REPORTED_FAILURE)
+    assert "the sender says that it failed: 'put failed: no room'" in record.reason
+
+
+def test_a_side_that_prints_its_done_line_has_ended(stage: Stage) -> None:
+    def stay(process: Process) -> int | None:
+        send(process)
+        process.wait_for_signal()
+
+    stage.implementation = side("sender", done_line="^sent$")
+    stage.sender = stay
+    record = stage.perform().record
+
+    assert record.outcome is Outcome.COMPLETED
+    assert record.sender is not None and record.sender.stopped
+
+
+def test_a_run_is_over_with_the_delivery_of_its_file_where_the_implementation_says_so(stage: Stage) -> None:
+    def stay(process: Process) -> int | None:
+        take(process)
+        process.wait_for_signal()
+
+    stage.implementation = {"done": "file_delivered"}
+    stage.receiver = stay
+    record = stage.perform().record
+
+    assert record.outcome is Outcome.COMPLETED
+    assert record.receiver is not None and record.receiver.stopped
+
+
+def test_a_run_past_its_time_limit_has_timed_out_and_names_the_side_that_is_late(stage: Stage) -> None:
+    stage.implementation = {"time_limit": AT_ONCE}
+    stage.sender = printing("resending", forever=True)
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.TIMED_OUT, ReasonCode.TIME_LIMIT)
+    assert "the sender had not ended 0.09 s after the launch" in record.reason
+    assert "'resending'" in record.reason
+
+
+def test_a_run_that_timed_out_says_what_had_come(stage: Stage) -> None:
+    def stall(process: Process) -> int | None:
+        taking(lambda content: content[:10_000])(process)
+        process.wait_for_signal()
+
+    stage.implementation = {"time_limit": AT_ONCE}
+    stage.receiver = stall
+    record = stage.perform().record
+
+    assert record.outcome is Outcome.TIMED_OUT
+    assert "the receiver has the first 10,000 of 100,000 bytes" in record.reason
+
+
+def test_a_process_that_a_signal_has_stopped_is_named_when_a_run_times_out(stage: Stage) -> None:
+    stage.implementation = {"time_limit": AT_ONCE}
+    stage.sender = printing(forever=True)
+    stage.rig.sender.stopped = ["send"]
+
+    assert "stopped by a signal: send" in stage.perform().record.reason
+
+
+def test_a_side_that_is_not_ready_in_time_has_failed(stage: Stage) -> None:
+    stage.implementation = side("receiver", ready={"line": "^ready$", "within_s": 0.05})
+    stage.receiver = printing("warming up", forever=True)
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.FAILED, ReasonCode.NOT_READY)
+    assert "the receiver was not ready after 0.05 s: waited for a line that matches '^ready$'" in record.reason
+
+
+@pytest.mark.parametrize("kind", ["udp", "tcp"])
+def test_a_side_is_ready_when_its_port_is_bound(stage: Stage, kind: str) -> None:
+    def bind(process: Process) -> int:
+        process.host.bound.add((kind, PORT))
+        return take(process)
+
+    stage.implementation = side("receiver", ready={f"{kind}_port": PORT})
+    stage.receiver = bind
+
+    assert stage.perform().record.outcome is Outcome.COMPLETED
+
+
+def test_a_port_that_is_never_bound_is_awaited_no_longer_than_that(stage: Stage) -> None:
+    stage.implementation = side("receiver", ready={"udp_port": PORT, "within_s": 0.05})
+    record = stage.perform().record
+
+    assert (record.outcome, f"UDP port {PORT} to be bound" in record.reason) == (Outcome.FAILED, True)
+
+
+def test_a_side_is_ready_when_its_file_exists(stage: Stage) -> None:
+    def touch(process: Process) -> int:
+        process.write_file("up", b"")
+        return take(process)
+
+    stage.implementation = side("receiver", ready={"file": "up"})
+    stage.receiver = touch
+
+    assert stage.perform().record.outcome is Outcome.COMPLETED
+
+
+def test_a_side_is_typed_to(stage: Stage) -> None:
+    def ask(process: Process) -> int:
+        process.write(b"file> ")
+        assert process.read_line() == "go"
+        return send(process)
+
+    stage.implementation = side("sender", dialogue=[{"expect": "file> ", "send": "go"}])
+    stage.sender = ask
+
+    assert stage.perform().record.outcome is Outcome.COMPLETED
+
+
+def test_a_side_that_does_not_answer_in_its_dialogue_has_failed(stage: Stage) -> None:
+    stage.implementation = side("sender", dialogue=[{"expect": "file> ", "within_s": 0.05}])
+    stage.sender = printing("hello", forever=True)
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.FAILED, ReasonCode.NOT_READY)
+    assert "the sender did not print 'file> ' within 0.05 s of its dialogue" in record.reason
+
+
+def test_a_side_is_stopped_with_the_line_that_its_profile_gives(stage: Stage) -> None:
+    def stay(process: Process) -> int:
+        process.write(b"> ")
+        send(process)
+        assert process.read_line() == "quit"
+        return 0
+
+    stop = {"dialogue": [{"expect": "> "}], "stop": {"send": "quit"}, "done_line": "sent"}
+    stage.implementation = side("sender", **stop)
+    stage.sender = stay
+    record = stage.perform().record
+
+    assert record.outcome is Outcome.COMPLETED
+    assert record.sender is not None
+    assert (record.sender.exit_status, record.sender.stopped) == (0, True)
+
+
+def test_a_file_beyond_the_limits_of_an_implementation_is_unsupported_and_nothing_is_launched(stage: Stage) -> None:
+    stage.implementation = {"limits": {"largest_file_bytes": 1000}}
+    done = stage.perform()
+
+    assert (done.record.outcome, done.record.reason_code) == (Outcome.UNSUPPORTED, ReasonCode.BEYOND_LIMITS)
+    assert "largest_file_bytes is 1000" in done.record.reason
+    assert done.phases == ["stage"]
+    assert stage.rig.sender.processes == {}
+
+
+def test_a_side_that_ends_with_the_status_for_it_is_unsupported(stage: Stage) -> None:
+    stage.implementation = {"unsupported_exit_status": 77, "time_limit": AT_ONCE}
+    stage.sender = printing("no such rate", exit_status=77)
+    record = stage.perform().record
+
+    assert (record.outcome, "'no such rate'" in record.reason) == (Outcome.UNSUPPORTED, True)
+
+
+def test_a_setting_that_the_kernel_does_not_have_is_unsupported(stage: Stage) -> None:
+    stage.implementation = side("sender", sysctls={"net.ipv4.tcp_warp": "1"})
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.UNSUPPORTED, ReasonCode.PREPARATION)
+    assert "cannot stat /proc/sys/net/ipv4/tcp_warp" in record.reason
+
+
+def test_settings_routes_and_cards_are_those_of_the_profile_and_are_put_back(stage: Stage) -> None:
+    during = dict[str, Any]()
+
+    def look(process: Process) -> int:
+        host = process.host
+        during.update(sysctls=dict(host.sysctls), routes=list(host.routes), card=host.qdiscs["test0"])
+        return send(process)
+
+    settings = {
+        "sysctls": {"net.ipv4.tcp_sack": "0", "net.core.rmem_max": ""},
+        "route": {"initcwnd": "40", "mtu": ""},
+        "card_rate_bps": 5e6,
+    }
+    stage.implementation = side("sender", **settings)
+    stage.sender = look
+    stage.rig.sender.sysctls["net.ipv4.tcp_sack"] = "1"
+    record = stage.perform().record
+
+    assert record.outcome is Outcome.COMPLETED
+    assert during["sysctls"] == {"net.ipv4.tcp_sack": "0"}
+    assert during["routes"] == ["10.77.0.2/32 dev test0 src 10.77.0.1 initcwnd 40"]
+    assert during["card"].startswith("tbf rate 5000000bit")
+    assert stage.rig.sender.sysctls == {"net.ipv4.tcp_sack": "1"}
+    assert stage.rig.sender.routes == []
+    assert stage.rig.sender.qdiscs["test0"].startswith("tbf rate 1000000000bit")
+
+
+def test_files_of_a_side_are_there_before_its_commands_and_these_before_its_program(stage: Stage) -> None:
+    def prepare(process: Process) -> int:
+        process.write_file("ready", process.read_file("conf/settings") + b" read")
+        return 0
+
+    def look(process: Process) -> int:
+        assert process.read_file("ready") == b"rate 10000000 read"
+        return send(process)
+
+    stage.implementation = side("sender", files={"conf/settings": "rate {{ rate_bps }}"}, prepare=[["prepare"]])
+    stage.sender = look
+    stage.rig.sender.install("/usr/bin/prepare", prepare)
+
+    assert stage.perform().record.outcome is Outcome.COMPLETED
+
+
+def test_a_command_before_the_launch_that_fails_is_reported_with_its_last_line(stage: Stage) -> None:
+    def prepare(process: Process) -> int:
+        process.complain("no key")
+        return 4
+
+    stage.implementation = side("sender", prepare=[["prepare", "keys"]])
+    stage.rig.sender.install("/usr/bin/prepare", prepare)
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.FAILED, ReasonCode.PREPARATION)
+    assert "the sender's host: prepare keys exited with status 4: no key" in record.reason
+
+
+def test_a_command_before_the_launch_that_never_ends_is_reported_as_such(stage: Stage) -> None:
+    stage.implementation = side("sender", prepare=[["prepare"]])
+    stage.rig.sender.install("/usr/bin/prepare", printing("waiting", forever=True))
+
+    assert "prepare did not finish within 600 s: waiting" in stage.perform().record.reason
+
+
+def test_a_profile_that_cannot_be_filled_is_aborted(stage: Stage) -> None:
+    stage.implementation = side("receiver", ready={"udp_port": "{rate_bps}"})
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.ABORTED, ReasonCode.PROFILE)
+    assert "profile cannot be filled for this run: " in record.reason
+
+
+def test_a_program_that_a_host_has_not_is_aborted_with_what_to_do(stage: Stage) -> None:
+    stage.implementation = {
+        "binary": COPY["binary"] | {"proxy": {"search": ["proxy"], "fix": "apt install proxy"}},
+        "sender": {"command": ["{proxy}", "{send}", "{file}"]},
+    }
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.ABORTED, ReasonCode.NOT_INSTALLED)
+    assert "proxy is missing on the sender (searched: proxy)" in record.reason
+    assert "apt install proxy" in record.reason
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["send: error while loading shared libraries: libion.so: cannot open", "sh: 1: bpsendfile: not found"],
+    ids=["by the loader", "by a shell"],
+)
+def test_a_program_that_cannot_be_loaded_is_aborted(stage: Stage, message: str) -> None:
+    def unloadable(process: Process) -> int:
+        process.complain(message)
+        return 127
+
+    stage.sender = unloadable
+    stage.implementation = {"time_limit": AT_ONCE}
+
+    assert stage.perform().record.outcome is Outcome.ABORTED
+
+
+def test_a_host_that_cannot_confine_a_program_is_aborted(stage: Stage) -> None:
+    def unconfined(process: Process) -> int:
+        process.complain(f"{CANNOT_CONFINE}: its shared memory")
+        return NOT_CONFINED
+
+    stage.sender = unconfined
+    stage.implementation = {"time_limit": AT_ONCE}
+    record = stage.perform().record
+
+    assert (record.outcome, "the sender was not started" in record.reason) == (Outcome.ABORTED, True)
+
+
+def test_a_channel_that_the_emulator_refuses_is_aborted(stage: Stage) -> None:
+    stage.rig.emulator.refusals.append(ChannelRefused("no room for a qdisc"))
+    done = stage.perform()
+
+    assert (done.record.outcome, done.record.reason_code) == (Outcome.ABORTED, ReasonCode.CHANNEL_REFUSED)
+    assert done.record.reason == "the emulator refused the channel: no room for a qdisc"
+    assert done.phases == ["stage", "configure"]
+
+
+def test_a_channel_that_the_kernel_cannot_make_is_aborted(tmp_path: Path) -> None:
+    stage = Stage(tmp_path / "run", rig=MemoryRig(MemoryEmulator(missing={"netem": "no module"})))
+    record = stage.perform().record
+
+    assert (record.outcome, "netem (no module)" in record.reason) == (Outcome.ABORTED, True)
+
+
+def test_a_host_that_is_lost_is_aborted(stage: Stage) -> None:
+    def lose(phase: str) -> None:
+        if phase == "transfer":
+            stage.rig.receiver.lose()
+
+    record = stage.perform(lose).record
+
+    assert (record.outcome, record.reason_code) == (Outcome.ABORTED, ReasonCode.HOST)
+    assert record.reason.startswith("the rig failed: receiver: the connection was lost before")
+
+
+def test_an_emulator_that_is_lost_is_aborted(stage: Stage) -> None:
+    def lose(phase: str) -> None:
+        if phase == "transfer":
+            stage.rig.transport.lost = ConnectionResetError("reset by peer")
+
+    record = stage.perform(lose).record
+
+    assert (record.outcome, "reset by peer" in record.reason) == (Outcome.ABORTED, True)
+
+
+def test_a_capture_that_does_not_start_is_aborted(stage: Stage) -> None:
+    def refused(process: Process) -> int:
+        process.complain("tcpdump: to-sender: No such device exists")
+        return 1
+
+    stage.rig.middle.install("/usr/bin/tcpdump", refused)
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.ABORTED, ReasonCode.CAPTURE)
+    assert record.reason == (
+        "the capture at the sender's port did not start: tcpdump: to-sender: No such device exists"
+    )
+
+
+def test_a_capture_that_lost_packets_makes_a_run_suspect(stage: Stage) -> None:
+    def drop(process: Process) -> int | None:
+        def count() -> None:
+            for number, text in ((9, "captured"), (10, "received by filter"), (1, "dropped by kernel")):
+                process.complain(f"{number} packets {text}")
+
+        def end() -> None:
+            count()
+            process.exit(0)
+
+        process.on("USR1", count)
+        process.on("INT", end)
+        process.write_file(process.arguments[-1], b"")
+        process.complain("tcpdump: listening on x, link-type EN10MB (Ethernet)")
+        process.wait_for_signal()
+
+    stage.rig.middle.install("/usr/bin/tcpdump", drop)
+    record = stage.perform().record
+
+    assert record.outcome is Outcome.COMPLETED
+    assert [sentence.partition(":")[0] for sentence in record.suspect] == [
+        f"the capture at the {role}'s port is not complete" for role in ("sender", "receiver")
+    ]
+
+
+def test_a_capture_that_dies_makes_a_run_suspect(stage: Stage) -> None:
+    def die(phase: str) -> None:
+        if phase == "stop":
+            for process in stage.rig.middle.processes.values():
+                process.end(139)
+
+    record = stage.perform(die).record
+
+    assert record.outcome is Outcome.COMPLETED
+    assert "no line with packets captured" in record.suspect[0]
+
+
+class SetClock(HostConditions):
+    """Machines of which one has set its clock."""
+
+    def begin(self) -> None:
+        """Its clock is right."""
+
+    def doubts(self) -> list[str]:
+        return ["the clock of the receiver was set"]
+
+
+@pytest.fixture
+def machines(stage: Stage) -> Stage:
+    """A rig of machines of their own. The emulator's disk has 1 GB of free space."""
+    stage.rig.rig = replace(stage.rig.rig, conditions=SetClock())
+    stage.rig.middle.install("/usr/bin/df", printing("Avail\n1000000000"))
+    return stage
+
+
+def test_what_makes_times_on_the_hosts_doubtful_makes_a_run_suspect(machines: Stage) -> None:
+    record = machines.perform().record
+
+    assert (record.outcome, record.suspect) == (Outcome.COMPLETED, ["the clock of the receiver was set"])
+
+
+def test_a_run_after_which_the_emulators_disk_is_full_is_aborted(machines: Stage) -> None:
+    machines.rig.middle.install("/usr/bin/df", printing("Avail\n4096"))
+    record = machines.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.ABORTED, ReasonCode.CAPTURE)
+    assert record.reason.startswith("the disk of the emulator is full (4096 bytes free at /owlt/captures/")
+
+
+def test_a_file_that_cannot_be_watched_is_aborted(stage: Stage) -> None:
+    def refuse(process: Process) -> int:
+        process.complain("cannot watch: No space left on device")
+        return 1
+
+    stage.rig.modules[stage.rig.rig.watch] = refuse
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.ABORTED, ReasonCode.HOST)
+    assert "the receiver's file cannot be watched; its last line: 'cannot watch" in record.reason
+
+
+def test_a_delivery_that_was_not_seen_makes_a_run_suspect(stage: Stage) -> None:
+    stage.rig.modules[stage.rig.rig.watch] = printing("watching", forever=True)
+    record = stage.perform().record
+
+    assert (record.outcome, record.file_delivered_at_ns) == (Outcome.COMPLETED, None)
+    assert len(record.suspect) == 1
+
+
+def test_a_channel_that_is_another_at_the_end_makes_a_run_suspect(stage: Stage) -> None:
+    def change(phase: str) -> None:
+        if phase == "transfer":
+            stage.rig.rig.channel.change("forward", delay="7 ms")
+
+    assert "the channel was another at the end of the run" in stage.perform(change).record.suspect[0]
+
+
+def test_what_a_certificate_suspects_a_run_on_its_channel_is_reported(stage: Stage) -> None:
+    stage.certificates = {"": Certified(verdict="failed", suspicion=["forward: delay (ms) is 27"])}
+    record = stage.perform().record
+
+    assert record.certificate == "failed"
+    assert record.suspect == ["the channel's certificate: forward: delay (ms) is 27"]
+
+
+def test_a_test_file_that_another_run_changed_is_replaced_and_makes_a_run_suspect(stage: Stage) -> None:
+    path = f"/owlt/file-{SIZE_BYTES}.bin"
+    stage.rig.sender.write_file(path, b"changed")
+    record = stage.perform().record
+
+    assert record.outcome is Outcome.COMPLETED
+    assert len(record.suspect) == 1 and "test file" in record.suspect[0]
+    assert stage.rig.sender.files.read(path) == file_content(1, SIZE_BYTES)
+
+
+def test_what_was_ended_by_something_else_makes_a_completed_run_suspect(stage: Stage) -> None:
+    def end(phase: str) -> None:
+        if phase == "transfer":
+            stage.rig.killed_programs.sentences.append("the kernel killed x because memory ran out")
+
+    assert stage.perform(end).record.suspect == ["the kernel killed x because memory ran out"]
+
+
+def test_a_run_that_times_out_because_something_else_ended_it_has_failed_with_that_first(stage: Stage) -> None:
+    def end(phase: str) -> None:
+        if phase == "transfer":
+            stage.rig.killed_programs.sentences.append("the kernel killed x because memory ran out")
+
+    stage.implementation = {"time_limit": AT_ONCE}
+    stage.sender = printing(forever=True)
+    record = stage.perform(end).record
+
+    assert (record.outcome, record.reason_code) == (Outcome.FAILED, ReasonCode.KILLED)
+    assert record.reason.startswith("the kernel killed x because memory ran out; ")
+
+
+def test_what_was_ended_before_a_run_is_not_its_own(stage: Stage) -> None:
+    stage.rig.killed_programs.sentences.append("the kernel killed x because memory ran out")
+
+    assert stage.perform().record.suspect == []
+
+
+def test_what_a_program_left_running_is_in_the_record(stage: Stage) -> None:
+    def leave(process: Process) -> int:
+        send(process)
+        process.complain(f"{LEFT}daemon -d")
+        return 0
+
+    stage.sender = leave
+    record = stage.perform().record
+
+    assert record.sender is not None and record.sender.left_running == ["daemon -d"]
+
+
+def test_a_run_directory_without_room_is_named_when_a_run_fails(stage: Stage) -> None:
+    def fill(process: Process) -> int:
+        process.host.files.fill(process.directory)
+        return 1
+
+    stage.implementation = {"time_limit": AT_ONCE}
+    stage.receiver = stage.sender = fill
+    record = stage.perform().record
+
+    assert "the receiver's run directory is full" in record.reason
+
+
+def test_files_that_a_profile_keeps_stay_beside_the_record_of_a_run_that_failed(stage: Stage) -> None:
+    def log(process: Process) -> int:
+        process.write_file("ion.log", b"out of memory\n")
+        return 1
+
+    stage.implementation = {"keep": ["ion.log", "other.log"], "time_limit": AT_ONCE}
+    stage.receiver = stage.sender = log
+    done = stage.perform()
+
+    kept = done.directory / "kept"
+    assert {str(path.relative_to(kept)) for path in kept.rglob("*.log")} == {"receiver/ion.log"}
+    assert (kept / "receiver" / "ion.log").read_bytes() == b"out of memory\n"
+
+
+def test_files_that_a_profile_keeps_are_not_kept_of_a_run_that_completed(stage: Stage) -> None:
+    stage.implementation = {"keep": ["received.bin"]}
+
+    assert not (stage.perform().directory / "kept").exists()
+
+
+def test_tcp_is_sampled_where_a_session_has_tcp_ports(stage: Stage) -> None:
+    stage.implementation = {"session": {"tcp_ports": [PORT]}}
+    record = stage.perform().record
+
+    assert set(record.tcp) == {"sender", "receiver"}
+    assert record.tcp["sender"].period_ns == 12_500_000
+    assert record.tcp["receiver"].period_ns == 0
+    assert record.tcp["sender"].problem == ""
+
+
+def test_a_sampler_that_cannot_look_is_a_problem_of_its_own(stage: Stage) -> None:
+    def refuse(process: Process) -> int:
+        process.complain("no socket diagnostics")
+        return 1
+
+    stage.implementation = {"session": {"tcp_ports": [PORT]}}
+    stage.rig.modules["agents.probes.tcp_samples"] = refuse
+    record = stage.perform().record
+
+    assert record.outcome is Outcome.COMPLETED
+    assert record.tcp["sender"].problem == "the sampler exited with status 1; its last line: 'no socket diagnostics'"
+
+
+def test_a_run_directory_that_cannot_be_made_is_aborted(stage: Stage) -> None:
+    stage.rig.receiver.commands["sh"] = lambda host, arguments: failed("mount: permission denied", 32)
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.ABORTED, ReasonCode.HOST)
+    assert "receiver: " in record.reason and record.reason.endswith("mount: permission denied")
+
+
+def test_what_ends_the_process_is_not_caught(stage: Stage) -> None:
+    def end(phase: str) -> None:
+        if phase == "transfer":
+            raise SystemExit(1)
+
+    with pytest.raises(SystemExit):
+        stage.perform(end)
+    assert all(process.is_over for process in stage.rig.receiver.processes.values())
+
+
+def test_two_runs_of_the_same_seeds_have_the_same_facts(tmp_path: Path) -> None:
+    first, second = (Stage(tmp_path / name, rig=MemoryRig()).perform().record for name in ("a", "b"))
+    times = {"started_at_ns": 0, "ended_at_ns": 0, "file_delivered_at_ns": 0}
+
+    assert first.model_copy(update=times) == second.model_copy(update=times)
+
+
+def test_a_message_that_is_lost_leaves_the_receiver_waiting(stage: Stage) -> None:
+    stage.rig.network.carry = lambda content: None
+    stage.implementation = {"time_limit": AT_ONCE}
+    record = stage.perform().record
+
+    assert record.outcome is Outcome.TIMED_OUT
+    assert "the receiver had not ended" in record.reason
+
+
+def test_a_program_that_floods_its_output_has_failed(stage: Stage) -> None:
+    def flood(process: Process) -> int | None:
+        process.write(b"x" * 33_000_000)
+        process.wait_for_signal()
+
+    stage.sender = flood
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.FAILED, ReasonCode.FLOODED)
+    assert "wrote more than 32 MB of output" in record.reason
+
+
+def test_a_rig_in_memory_is_a_rig(stage: Stage) -> None:
+    assert replace(stage.rig.rig, watch="x").watch == "x"
+
+
+def test_a_run_that_cannot_complete_in_its_time_limit_is_unsupported_with_both_times(stage: Stage) -> None:
+    stage.implementation = {"time_limit": {"rtts": 0, "file_times": 0, "extra_s": 0.07}}
+
+    done = stage.perform()
+
+    assert done.record.outcome is Outcome.UNSUPPORTED
+    assert done.record.reason == "not launched: the time limit is 0.07 s, and 100 kB take 0.08 s at the line rate"

@@ -1,0 +1,83 @@
+"""`owlt reproduce`: the list, names, and the sweeps of both forms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from orchestrator.commands import cli
+from orchestrator.commands.reproduce import reproduction_directory, reproductions, sweep_files
+from orchestrator.errors import NotFound, OwltError
+from orchestrator.sweeping.resolving import resolve
+from tests.unit.reports.conftest import few, write_results
+
+
+def test_the_list_has_every_reproduction_with_its_claims_and_runs() -> None:
+    listed = json.loads(CliRunner().invoke(cli.app, ["reproduce", "--list", "--json"]).stdout)
+
+    assert [each["name"] for each in listed] == [path.name for path in reproductions()]
+    assert all(each["claims"] > 0 and each["runs"] > each["quick_runs"] > 0 for each in listed)
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(NotFound, match=r"'acs-asymetric-2022': not found; did you mean acs-asymmetric-2022\?"):
+        reproduction_directory("acs-asymetric-2022")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "NAME is missing; name a reproduction"),
+        (("tcp-deepspace-2002", "--list"), "--list: got tcp-deepspace-2002"),
+    ],
+)
+def test_a_name_or_the_list_is_required(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(OwltError) as error:
+        CliRunner().invoke(cli.app, ["reproduce", *words], catch_exceptions=False)
+
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("directory", reproductions(), ids=lambda path: path.name)
+def test_the_quick_form_is_a_part_of_the_grid(directory: Path) -> None:
+    quick, whole = ([resolve(path) for _, path in sweep_files(directory, form)] for form in (True, False))
+    cells = [{run.permutation for plan in plans for run in plan.runs} for plans in (quick, whole)]
+
+    assert cells[0] < cells[1]
+    assert [plan.sweep.name for plan in quick] == [f"{whole[0].sweep.name}-quick"]
+
+
+@pytest.mark.parametrize("directory", reproductions(), ids=lambda path: path.name)
+def test_the_results_of_further_sweeps_have_the_name_of_the_first_in_theirs(directory: Path) -> None:
+    names = [(ending, resolve(path).sweep.name) for ending, path in sweep_files(directory, False)]
+
+    assert names == [(ending, f"{directory.name}{ending}") for ending, _ in names]
+
+
+def test_results_that_exist_are_judged_without_a_run(tmp_path: Path) -> None:
+    results = write_results(tmp_path / "results", few())
+    before = sorted(results.rglob("record.json"))
+    done = CliRunner().invoke(cli.app, ["reproduce", "tcp-deepspace-2002", "--judge", str(results), "--json"])
+
+    judged = json.loads(done.stdout)
+    assert (done.exit_code, sorted(results.rglob("record.json"))) == (0, before)
+    assert {each["id"]: each["verdict"] for each in judged["claims"]}["model"] == "confirmed"
+    assert Path(judged["page"]) == results / "reproduction" / "tcp-deepspace-2002.md"
+
+
+@pytest.mark.parametrize("words", [("--quick",), ("--results", "x"), ("--guests", "1")])
+def test_results_that_exist_are_judged_as_they_are(words: tuple[str, ...], tmp_path: Path) -> None:
+    with pytest.raises(OwltError, match=rf"--judge: got {words[0]} too.*leave out {words[0]}"):
+        CliRunner().invoke(
+            cli.app, ["reproduce", "tcp-deepspace-2002", "--judge", str(tmp_path), *words], catch_exceptions=False
+        )
+
+
+def test_a_directory_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OwltError, match=r"is not a results directory \(it has no plan\.json\)"):
+        CliRunner().invoke(
+            cli.app, ["reproduce", "tcp-deepspace-2002", "--judge", str(tmp_path)], catch_exceptions=False
+        )

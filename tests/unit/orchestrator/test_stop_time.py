@@ -1,0 +1,169 @@
+"""A sweep that has to end in time: which batches begin, and how balanced it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agents.inputs.mistake import Invalid
+from orchestrator.commands.cli import app
+from orchestrator.planning.estimate import batch_wall_s
+from orchestrator.sweeping.campaign import perform_plan
+from orchestrator.sweeping.stop_time import Deadline, StopTime, parse_until
+from orchestrator.sweeping.supervisor import supervise
+from tests.unit.orchestrator.small_sweep import runs_done, small_plan, small_workers
+
+NOW = datetime(2030, 1, 31, 18, 0, tzinfo=timezone(timedelta(hours=1)))
+
+
+class WallClock:
+    """A clock that goes on by a time at each look."""
+
+    def __init__(self, each_s: float = 0.0) -> None:
+        self.now_s = 1000.0
+        self._each_s = each_s
+
+    def __call__(self) -> float:
+        self.now_s += self._each_s
+        return self.now_s
+
+
+@pytest.mark.parametrize(
+    ("text", "until"),
+    [
+        ("07:00", datetime(2030, 2, 1, 7, 0)),
+        ("7:00", datetime(2030, 2, 1, 7, 0)),
+        ("18:30", datetime(2030, 1, 31, 18, 30)),
+        ("18:00", datetime(2030, 2, 1, 18, 0)),
+        ("2030-02-03 07:00", datetime(2030, 2, 3, 7, 0)),
+    ],
+)
+def test_a_time_is_the_next_moment_at_which_a_clock_shows_it(text: str, until: datetime) -> None:
+    assert parse_until(text, NOW) == until.replace(tzinfo=NOW.tzinfo)
+
+
+@pytest.mark.parametrize("text", ["", "7", "24:00", "tomorrow", "07:60"])
+def test_what_is_no_time_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(Invalid, match="expected a time such as 07:00"):
+        parse_until(text, NOW)
+
+
+@pytest.mark.parametrize("text", ["2030-01-31 17:59", "2029-01-01 07:00", "2035-01-01 07:00"])
+def test_a_moment_that_is_over_or_far_away_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="expected a time after 2030-01-31 18:00, within a year"):
+        parse_until(text, NOW)
+
+
+def deadline_at(at_s: float, clock: WallClock) -> Deadline:
+    return Deadline("exact", StopTime(at_s, clock), clock)
+
+
+def test_without_a_time_every_batch_is_allowed() -> None:
+    assert all(map(Deadline("exact").allows, small_plan().batches))
+
+
+def test_a_batch_that_would_end_too_late_is_not_allowed() -> None:
+    batch = small_plan().batches[0]
+    takes_s = batch_wall_s(batch, "exact")
+
+    assert deadline_at(1001 + takes_s, WallClock()).allows(batch)
+    assert not deadline_at(999 + takes_s, WallClock()).allows(batch)
+
+
+def test_a_slow_batch_makes_the_next_ones_expected_to_be_as_slow() -> None:
+    batch, now = small_plan().batches[0], WallClock()
+    takes_s = batch_wall_s(batch, "exact")
+    deadline = deadline_at(1000 + 5.5 * takes_s, now)
+
+    with deadline.timed(batch):
+        now.now_s += 3 * takes_s
+
+    assert not deadline.allows(batch)
+    assert deadline.is_over
+
+
+def test_a_clock_that_is_set_during_a_batch_does_not_make_the_next_ones_expected_to_be_slow() -> None:
+    batch, wall, steady = small_plan().batches[0], WallClock(), WallClock()
+    deadline = Deadline("exact", StopTime(10_000, wall), steady)
+
+    with deadline.timed(batch):
+        steady.now_s += batch_wall_s(batch, "exact")
+        wall.now_s += 3600
+
+    assert deadline.allows(batch)
+
+
+def test_the_time_of_until_is_that_of_the_machine_s_clock_if_it_is_set() -> None:
+    batch, wall = small_plan().batches[0], WallClock()
+    deadline = Deadline("exact", StopTime(10_000, wall), WallClock())
+    assert deadline.allows(batch)
+
+    wall.now_s += 9_000
+
+    assert not deadline.allows(batch)
+
+
+def test_a_shorter_batch_does_not_begin_after_one_that_was_left() -> None:
+    long, short = small_plan(file_size="10 MB").batches[0], small_plan().batches[0]
+    deadline = deadline_at(1000 + batch_wall_s(short, "exact") + 1, WallClock())
+
+    assert not deadline.allows(long)
+    assert not deadline.allows(short)
+
+
+def observed(_plan: Any, _done: Any) -> Any:
+    return lambda entry: None
+
+
+@pytest.mark.parametrize("allowed_s", [8, 30, 60, 90])
+def test_a_sweep_that_stops_in_time_is_balanced(tmp_path: Path, allowed_s: float) -> None:
+    plan = small_plan(repetitions=20, runs_per_guest=1)
+    deadline = deadline_at(1000 + allowed_s, WallClock(each_s=0.5))
+
+    perform_plan(plan, tmp_path, 1, observed, "again", small_workers(plan), partial(supervise, deadline=deadline))
+
+    done = runs_done(tmp_path)
+    counts = Counter({run.permutation: 0 for run in plan.runs})
+    counts.update(run.permutation for run in plan.runs if run.run_id in done)
+    assert 0 < len(done) < len(plan.runs)
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_a_sweep_that_was_stopped_in_time_is_resumed(tmp_path: Path) -> None:
+    plan = small_plan(repetitions=20, runs_per_guest=1)
+    stopped = partial(supervise, deadline=deadline_at(1010, WallClock(each_s=0.5)))
+    perform_plan(plan, tmp_path, 1, observed, "again", small_workers(plan), stopped)
+
+    done = perform_plan(plan, tmp_path, 1, observed, "again", small_workers(plan))
+
+    assert done.is_complete
+    assert runs_done(tmp_path) == {run.run_id for run in plan.runs}
+
+
+def run_command(tmp_path: Path, *options: str) -> Result:
+    path = tmp_path / "small.yaml"
+    path.write_text(small_plan().sweep.model_dump_json(exclude_none=True))
+    return CliRunner().invoke(app, ["run", str(path), "--results", str(tmp_path / "results"), *options])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--until", "7"), "--until: got '7', expected a time such as 07:00"),
+        (("--for", "8"), "--for: got '8', expected a number with one of the units ns, us"),
+        (("--for", "8h", "--until", "07:00"), "--for: got both --until and --for, expected one of them"),
+    ],
+)
+def test_an_option_without_a_time_is_refused_before_anything_starts(
+    tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    ended = run_command(tmp_path, *options)
+
+    assert message in str(ended.exception)
+    assert not (tmp_path / "results").exists()

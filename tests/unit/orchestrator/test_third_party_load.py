@@ -1,0 +1,103 @@
+"""The files of profiles/third-party/ load, and each mistake in such a file is reported."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import ProfileError
+from orchestrator.third_party import all_installables, find_installables, load_installable
+from orchestrator.third_party.installable import Script
+from orchestrator.third_party.places import PROJECT
+
+WHOLE = """\
+name: mine
+title: my program
+licence: MIT
+required: false
+programs: [mine]
+recipe: {kind: cargo, crate: mine, version: 1.2.3, minimum_rust: "1.85"}
+version_command: ["{bin}/mine", --version]
+"""
+
+
+def complaint(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ProfileError) as caught:
+        load_installable(path)
+    return re.sub(rf"^{re.escape(str(path))}:\d+: ", "", str(caught.value))
+
+
+def test_the_shipped_files_load_with_the_required_implementations_first() -> None:
+    required = [installable.name for installable in all_installables() if installable.required]
+
+    assert required == ["iperf3", "licklider", "ngtcp2", "normcast", "socat", "uftp"]
+    assert [installable.name for installable in all_installables()] == [*required, "dtn7", "quic-go", "srt", "udpcast"]
+
+
+def test_every_script_is_there_and_can_be_run() -> None:
+    scripts = [
+        PROJECT / installable.recipe.script
+        for installable in all_installables()
+        if isinstance(installable.recipe, Script)
+    ]
+
+    assert scripts
+    assert all(script.stat().st_mode & 0o111 for script in scripts)
+
+
+def test_implementations_are_found_by_name_each_once() -> None:
+    assert [installable.name for installable in find_installables(["uftp", "socat", "uftp"])] == ["uftp", "socat"]
+
+
+def test_a_name_that_is_nearly_right_is_corrected() -> None:
+    with pytest.raises(ProfileError, match=r"implementation 'licklide': not found; did you mean licklider\?"):
+        find_installables(["licklide"])
+
+
+def test_an_unknown_name_is_answered_with_the_list() -> None:
+    with pytest.raises(ProfileError, match="known: iperf3, licklider"):
+        find_installables(["ion"])
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    assert complaint(tmp_path, WHOLE.replace("licence: MIT\n", "")) == "licence: is missing; add it (string)"
+
+
+def test_an_unknown_key_is_named(tmp_path: Path) -> None:
+    told = complaint(tmp_path, WHOLE + "homepage: none\n")
+
+    assert told.startswith("homepage: is not a known key; known: licence, name, ")
+
+
+def test_an_unknown_key_of_a_recipe_is_corrected_to_one_of_its_kind(tmp_path: Path) -> None:
+    told = complaint(tmp_path, WHOLE.replace("crate: mine", "crates: mine"))
+
+    assert told == "recipe.crates: is not a known key; did you mean crate?"
+
+
+def test_a_value_of_a_wrong_kind_is_shown_beside_the_expected_one(tmp_path: Path) -> None:
+    told = complaint(tmp_path, WHOLE.replace("required: false", "required: perhaps"))
+
+    assert told.startswith("required: got 'perhaps', expected true or false")
+
+
+def test_a_recipe_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    assert "'debian', 'cargo', 'go', 'script'" in complaint(tmp_path, WHOLE.replace("kind: cargo", "kind: npm"))
+
+
+def test_a_program_is_a_name_without_a_directory(tmp_path: Path) -> None:
+    assert "expected the name of a program" in complaint(tmp_path, WHOLE.replace("programs: [mine]", "programs: [a/b]"))
+
+
+def test_the_name_of_a_file_is_its_key_name(tmp_path: Path) -> None:
+    told = complaint(tmp_path, WHOLE.replace("name: mine", "name: yours"))
+
+    assert told.startswith("name: got 'yours', expected 'mine', the name of the file; ")
+
+
+def test_a_file_that_is_not_a_mapping_is_refused(tmp_path: Path) -> None:
+    assert complaint(tmp_path, "- one\n").startswith("got ['one'], expected ")

@@ -1,0 +1,315 @@
+"""Trial runs: the plans of a check and of the table, the verdict on an implementation, the rows of the table."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.contract.implementation import Implementation
+from agents.contract.limits import KnownLimit
+from agents.contract.side import Stop
+from captures.accounting.delays import DelaySummary
+from captures.summary.summary import CaptureSummary
+from orchestrator.checks import implementations_table
+from orchestrator.checks.implementations_table import Row
+from orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock, check_plan, table_plans
+from orchestrator.checks.verdict import Finding, findings, is_fit, log_tail
+from orchestrator.planning.plan import Run
+from orchestrator.profiles.catalogue import find_implementation
+from orchestrator.results.record import Outcome, RunRecord, Side, write_record
+from tests.unit.captures.making import SESSION
+
+NO_DELAYS = DelaySummary.model_construct()
+
+
+@pytest.fixture
+def cfdp() -> Implementation:
+    return find_implementation("cfdp")
+
+
+def summary(**changes: Any) -> CaptureSummary:
+    """The summary of the captures of a good run, with changes."""
+    numbers = dict.fromkeys(CaptureSummary.model_fields, 0)
+    good = {"str_sent": 1000, "str_sent_bytes": 1_042_000, "rts_sent": 2, "goodput_bps": 8.9e6}
+    rest = {
+        "goodput_to_delivery_bps": 9.1e6,
+        "background_packets": {"IGMP": 2},
+        "suspect": [],
+        "owd_forward": NO_DELAYS,
+    }
+    return CaptureSummary.model_construct(**(numbers | good | rest | {"owd_reverse": NO_DELAYS} | changes))
+
+
+def record(run: Run, **changes: Any) -> RunRecord:
+    """A completed run, with changes."""
+    point = run.permutation.model_dump()
+    known = {
+        "run_id": run.run_id,
+        "sweep": "check",
+        "title": "",
+        "protocol": "",
+        "repetition": 1,
+        "order": 1,
+        "seed": 1,
+    }
+    ran = {"clock": "exact", "rig": "virtual", "outcome": "completed", "versions": {"implementation": "cfdp-py 0.7.0"}}
+    ran |= {"session": SESSION.model_dump(mode="json")}
+    return RunRecord.model_validate(point | known | ran | changes)
+
+
+def checked(
+    implementation: Implementation,
+    directory: Path,
+    packets: CaptureSummary | None = None,
+    **by_channel: dict[str, Any],
+) -> dict[str, Finding]:
+    """The findings of a check by subject: runs completed, failed on the dead channel, with changes by channel."""
+    changes: dict[str, dict[str, Any]] = {DEAD: {"outcome": "failed", "sender": Side(command=["send"], exit_status=1)}}
+    changes |= {name.replace("_", "-"): given for name, given in by_channel.items()}
+    for run in check_plan(implementation).runs:
+        place = directory / "runs" / run.run_id
+        place.mkdir(parents=True)
+        write_record(record(run, **changes.get(run.permutation.channel_name, {})), place)
+    return {finding.subject: finding for finding in findings(implementation, directory, lambda _: packets or summary())}
+
+
+def test_a_check_is_a_clean_a_lossy_and_a_dead_channel(cfdp: Implementation) -> None:
+    runs = check_plan(cfdp).runs
+
+    assert {run.permutation.channel_name for run in runs} == {CLEAN, LOSSY, DEAD}
+    assert {run.permutation.packet_error_rate for run in runs} == {0, 0.01, 1}
+
+
+def test_the_table_tries_three_channels(cfdp: Implementation) -> None:
+    plan = table_plans({"cfdp": cfdp})["exact"]
+
+    points = {(run.permutation.delay_ns // 10**6, run.permutation.packet_error_rate) for run in plan.runs}
+    assert points == {(25, 0), (250, 0.01), (1250, 0.1)}
+
+
+def test_an_implementation_is_tried_on_its_most_repeatable_clock(cfdp: Implementation) -> None:
+    real = cfdp.model_copy(update={"name": "real-only", "clocks": ["real"]})
+
+    assert (best_clock(cfdp), best_clock(real)) == ("exact", "real")
+    plans = table_plans({"cfdp": cfdp, "real-only": real})
+    assert {clock: list(plan.implementations) for clock, plan in plans.items()} == {
+        "exact": ["cfdp"],
+        "real": ["real-only"],
+    }
+
+
+def test_an_implementation_without_a_bad_finding_is_fit(cfdp: Implementation, tmp_path: Path) -> None:
+    results = checked(cfdp, tmp_path)
+
+    assert is_fit(list(results.values()))
+    assert {finding.level for finding in results.values()} == {"ok"}
+
+
+def test_a_failed_transfer_makes_it_unfit_with_the_reason(cfdp: Implementation, tmp_path: Path) -> None:
+    lossy = {"outcome": "timed_out", "reason": "the sender had not ended"}
+    results = checked(cfdp, tmp_path, **{LOSSY: lossy})
+
+    assert not is_fit(list(results.values()))
+    assert results["PER 0.01, 250 ms"] == Finding("PER 0.01, 250 ms", "bad", "timed_out: the sender had not ended")
+
+
+def test_a_failure_that_the_profile_explains_is_a_note(cfdp: Implementation, tmp_path: Path) -> None:
+    implementation = cfdp.model_copy(
+        update={"known_limits": [KnownLimit(why="it never repeats", packet_error_rate_above=0)]}
+    )
+    results = checked(implementation, tmp_path, **{LOSSY: {"outcome": "failed", "reason": "r"}})
+
+    assert results["PER 0.01, 250 ms"].level == "note"
+    assert "it never repeats" in results["PER 0.01, 250 ms"].text
+
+
+def test_a_known_limit_excuses_nothing_below_it(cfdp: Implementation, tmp_path: Path) -> None:
+    implementation = cfdp.model_copy(
+        update={"known_limits": [KnownLimit(why="it never repeats", packet_error_rate_above=0)]}
+    )
+    results = checked(implementation, tmp_path, **{CLEAN: {"outcome": "failed", "reason": "r"}})
+
+    assert results["clean, 25 ms"].level == "bad"
+
+
+def test_a_sender_that_reports_success_over_a_dead_channel_is_noted(cfdp: Implementation, tmp_path: Path) -> None:
+    dead = {"outcome": "failed", "sender": Side(command=["send"], exit_status=0)}
+    results = checked(cfdp, tmp_path, **{DEAD: dead})
+
+    assert results["nothing arrives"].level == "note"
+
+
+def test_a_file_that_arrives_over_a_dead_channel_makes_it_unfit(cfdp: Implementation, tmp_path: Path) -> None:
+    results = checked(cfdp, tmp_path, **{DEAD: {"outcome": "completed"}})
+
+    assert results["nothing arrives"].level == "bad"
+
+
+def test_a_sender_that_was_not_launched_shows_nothing_about_a_dead_channel(
+    cfdp: Implementation, tmp_path: Path
+) -> None:
+    dead = {"outcome": "failed", "reason": "the receiver was not ready after 30 s"}
+    results = checked(cfdp, tmp_path, **{DEAD: dead})
+
+    assert results["nothing arrives"].level == "note"
+    assert (
+        "not tried: the sender was not launched; failed: the receiver was not ready" in results["nothing arrives"].text
+    )
+
+
+def test_a_side_that_had_to_be_killed_is_noted_with_its_grace(cfdp: Implementation, tmp_path: Path) -> None:
+    clean = {"receiver": Side(command=["receive"], exit_status=-1, stopped=True)}
+    results = checked(cfdp, tmp_path, **{CLEAN: clean})
+
+    assert results["end"] == Finding("end", "note", "the receiver did not end within 2 s of TERM and was killed")
+
+
+def test_a_side_that_fails_although_the_file_was_delivered_is_noted(cfdp: Implementation, tmp_path: Path) -> None:
+    results = checked(cfdp, tmp_path, **{CLEAN: {"sender": Side(command=["send"], exit_status=1)}})
+
+    assert results["end"] == Finding("end", "note", "the sender exited with status 1 although the file was delivered")
+
+
+def test_a_run_beyond_the_profiles_limits_makes_nothing_unfit(cfdp: Implementation, tmp_path: Path) -> None:
+    lossy = {"outcome": "unsupported", "reason": "not launched: one-way delay 0.25 s, at most 0.1 s"}
+    results = checked(cfdp, tmp_path, **{LOSSY: lossy})
+
+    assert results["PER 0.01, 250 ms"].level == "note"
+    assert is_fit(list(results.values()))
+
+
+def test_an_implementation_that_could_not_be_tried_is_not_fit(cfdp: Implementation, tmp_path: Path) -> None:
+    beyond = {"outcome": "unsupported", "reason": "not launched: file of 1000000 bytes, at most 500000"}
+    results = checked(cfdp, tmp_path, **dict.fromkeys((CLEAN, LOSSY, DEAD), beyond))
+
+    assert not is_fit(list(results.values()))
+
+
+def test_a_known_limit_excuses_no_fault_of_the_rig(cfdp: Implementation, tmp_path: Path) -> None:
+    implementation = cfdp.model_copy(update={"known_limits": [KnownLimit(why="it crashes")]})
+    results = checked(implementation, tmp_path, **{LOSSY: {"outcome": "aborted", "reason": "the rig failed: no SSH"}})
+
+    assert results["PER 0.01, 250 ms"].level == "bad"
+
+
+def test_a_console_that_had_to_be_killed_is_noted_with_its_stop_command(cfdp: Implementation, tmp_path: Path) -> None:
+    console = cfdp.receiver.model_copy(update={"stop": Stop(send="quit", grace_s=1)})
+    clean = {"receiver": Side(command=["receive"], exit_status=-1, stopped=True)}
+    results = checked(cfdp.model_copy(update={"receiver": console}), tmp_path, **{CLEAN: clean})
+
+    assert results["end"].text == "the receiver did not end within 1 s of 'quit' and was killed"
+
+
+def test_a_version_command_that_fails_is_noted(cfdp: Implementation, tmp_path: Path) -> None:
+    text = "unknown: the version_command exited with status 1: no such option"
+    results = checked(cfdp, tmp_path, **{name: {"versions": {"implementation": text}} for name in (CLEAN, LOSSY)})
+
+    assert results["version"] == Finding("version", "note", text)
+
+
+def test_a_process_that_is_left_running_is_named(cfdp: Implementation, tmp_path: Path) -> None:
+    clean = {"receiver": Side(exit_status=0, left_running=["ltpd --daemon"])}
+    results = checked(cfdp, tmp_path, **{CLEAN: clean})
+
+    assert "'ltpd --daemon'" in results["leftovers"].text
+
+
+@pytest.mark.parametrize(
+    ("packets", "text"),
+    [
+        ({"str_sent": 0}, "none of its packets is on the ports"),
+        ({"background_packets": {"UDP": 7}}, "packets on ports that session does not name: 7 of UDP"),
+    ],
+)
+def test_packets_outside_the_session_make_it_unfit(
+    cfdp: Implementation, tmp_path: Path, packets: dict[str, Any], text: str
+) -> None:
+    results = checked(cfdp, tmp_path, summary(**packets))
+
+    assert results["session"].level == "bad"
+    assert text in results["session"].text
+
+
+def test_a_suspect_run_makes_it_unfit(cfdp: Implementation, tmp_path: Path) -> None:
+    results = checked(cfdp, tmp_path, **{CLEAN: {"suspect": ["the capture lost packets"]}})
+
+    assert "the capture lost packets" in results["suspect"].text
+    assert not is_fit(list(results.values()))
+
+
+def test_an_implementation_that_is_not_repeatable_is_noted(cfdp: Implementation, tmp_path: Path) -> None:
+    implementation = cfdp.model_copy(update={"not_repeatable": "it asks the processor for its numbers"})
+
+    results = checked(implementation, tmp_path)
+
+    assert results["repeats"] == Finding(
+        "repeats", "note", "not on the exact clock: it asks the processor for its numbers"
+    )
+    assert is_fit(list(results.values()))
+
+
+def test_the_tail_of_a_log_shows_bytes_that_are_not_text(tmp_path: Path) -> None:
+    (tmp_path / "sender.err").write_bytes(b"one\n\xff\x1b[31m\n")
+
+    assert list(log_tail(tmp_path)) == ["sender.err: 'one'", "sender.err: '\ufffd\\x1b[31m'"]
+
+
+def rows_of(directory: Path, implementation: Implementation, **changes: Any) -> list[Row]:
+    """The rows of a table with one implementation, whose runs are equal."""
+    plan = table_plans({implementation.name: implementation})["exact"]
+    for run in plan.runs:
+        place = directory / "runs" / run.run_id
+        place.mkdir(parents=True)
+        write_record(record(run, **changes), place)
+    return implementations_table.table_rows(plan, directory, lambda _: summary())
+
+
+def test_a_row_has_the_numbers_of_its_run(cfdp: Implementation, tmp_path: Path) -> None:
+    row = rows_of(tmp_path, cfdp)[0]
+
+    assert (row.channel, row.outcome, row.goodput_bps, row.str_sent, row.bytes_per_packet) == (
+        CLEAN,
+        Outcome.COMPLETED,
+        9.1e6,
+        1000,
+        1042,
+    )
+
+
+def test_the_summary_names_what_is_unexplained(cfdp: Implementation, tmp_path: Path) -> None:
+    results = rows_of(tmp_path, cfdp, outcome="failed", reason="r")
+    text = implementations_table.summary(results, {"dtn7": "make third-party IMPLEMENTATION=dtn7"}, 3)
+
+    assert "1 implementations, 3 of 3 runs: 3 failed" in text
+    assert "3 unexplained or suspect (cfdp at clean-25ms" in text
+    assert "1 not installed (dtn7)" in text
+
+
+def test_a_run_without_a_record_has_no_row(cfdp: Implementation, tmp_path: Path) -> None:
+    rows_of(tmp_path, cfdp)
+    plan = table_plans({"cfdp": cfdp})["exact"]
+    (tmp_path / "runs" / plan.runs[0].run_id / "record.json").unlink()
+
+    assert len(implementations_table.table_rows(plan, tmp_path)) == 2
+
+
+def test_the_table_is_kept_as_a_file_with_every_row(cfdp: Implementation, tmp_path: Path) -> None:
+    path = implementations_table.write_csv(rows_of(tmp_path, cfdp), tmp_path)
+
+    with path.open(newline="") as file:
+        read = list(csv.DictReader(file))
+    assert [(row["implementation"], row["outcome"], row["str_sent"]) for row in read] == [
+        ("cfdp", "completed", "1000")
+    ] * 3
+
+
+def test_the_log_files_that_a_profile_keeps_are_in_the_tail(tmp_path: Path) -> None:
+    (tmp_path / "sender.out").write_text("one\n")
+    log = tmp_path / "kept" / "receiver" / "logs" / "ion.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("two\n")
+
+    assert list(log_tail(tmp_path)) == ["sender.out: 'one'", "kept/receiver/logs/ion.log: 'two'"]

@@ -1,0 +1,100 @@
+"""A worker on a rig in memory: its task, its events, what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.faults import LeaseHeld
+from orchestrator.memory.process import Process, printing
+from orchestrator.results.record import Outcome, read_record
+from orchestrator.rigs.rig import Rig
+from orchestrator.workers.events import event_in
+from orchestrator.workers.task import read_task, write_task
+from orchestrator.workers.worker import lease_s, work
+from tests.unit.orchestrator.performing import Stage, send
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def worked(stage: Stage, capsys: pytest.CaptureFixture[str]) -> list[Any]:
+    """Have a worker do all batches of the plan as one; returns its events."""
+    stage.install()
+    plan = stage.plan
+    (batch,) = plan.batches
+    keys = [key for each in plan.certifications for key in each.certify]
+    write_task(plan, batch.model_copy(update={"certify": keys}), stage.directory, 1000, {})
+
+    @contextmanager
+    def raised(directory: Path, logs: Path, third_party: Path) -> Iterator[Rig]:
+        yield stage.rig.rig
+
+    work(stage.directory, stage.directory / "rig", raised)
+    return [event for line in capsys.readouterr().out.splitlines() if (event := event_in(line)) is not None]
+
+
+def test_a_worker_certifies_performs_and_reports_each_step(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.sweep = {"certify": True}
+    events = worked(stage, capsys)
+
+    phases = ["phase"] * 7
+    assert [each.event for each in events] == ["connect", "certify", "certified", "run", *phases, "done", "end"]
+    run_id = stage.plan.runs[0].run_id
+    assert read_record(stage.directory / "runs" / run_id).outcome is Outcome.COMPLETED
+    assert [path.stem for path in (stage.directory / "certificates").iterdir()] == list(stage.plan.channels)
+
+
+def test_a_worker_has_the_emulator_to_itself(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    worked(stage, capsys)
+
+    with pytest.raises(LeaseHeld, match="owlt, sweep small"):
+        stage.rig.rig.channel.lease("somebody else", 1)
+
+
+def test_a_lease_outlasts_the_run(stage: Stage) -> None:
+    plan = stage.plan
+    write_task(plan, plan.batches[0], stage.directory, None, {})
+
+    assert lease_s(plan.runs[0], read_task(stage.directory)) > 60
+
+
+@pytest.mark.parametrize(
+    ("script", "version"),
+    [
+        (printing("copy 1.2"), "copy 1.2"),
+        (printing("copy 1.2", "with zlib"), "copy 1.2\nwith zlib"),
+        (printing(), "unknown: the version_command exited with status 0: no output"),
+        (printing("no display", exit_status=3), "unknown: the version_command exited with status 3: no display"),
+        (printing(forever=True), "unknown: the version_command did not finish within 20 s"),
+    ],
+)
+def test_a_version_is_what_the_version_command_prints(
+    stage: Stage, capsys: pytest.CaptureFixture[str], script: Any, version: str
+) -> None:
+    stage.implementation = {"version_command": ["{send}", "--version"]}
+
+    def send_or_tell(process: Process) -> int | None:
+        return script(process) if process.arguments == ["--version"] else send(process)
+
+    stage.sender = send_or_tell
+    worked(stage, capsys)
+
+    record = read_record(stage.directory / "runs" / stage.plan.runs[0].run_id)
+    found, _, digests = record.versions["implementation"].rpartition(" (sha256 ")
+    assert found == version
+    assert len(digests.rstrip(")").split(", ")) == 2
+    assert record.versions["implementation"] == record.versions["implementation"]
+
+
+def test_without_a_version_command_the_version_is_unknown(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    worked(stage, capsys)
+
+    record = read_record(stage.directory / "runs" / stage.plan.runs[0].run_id)
+    assert record.versions["implementation"].startswith("unknown (sha256 ")

@@ -1,0 +1,330 @@
+"""The answer held against cells whose answer is known: verdicts, regions, sentences, the map, the page, the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from orchestrator.commands.cli import app
+from orchestrator.errors import OwltError
+from reports.answer.answer import Answer, CriterionAnswer, answer_of
+from reports.answer.map import map_of
+from reports.answer.regions import regions_of
+from reports.answer.sentences import next_text, value_text
+from reports.answer.verdicts import Verdict, verdicts
+from reports.comparison.cells import Cell, Point, Sample
+from reports.comparison.criteria import CRITERIA, GOODPUT
+from reports.table.columns import NOT_RUN
+from tests.unit.reports.conftest import few, page_text, write_results
+from tests.unit.test_documented_commands import JSON_FIELDS
+
+Values = Mapping[str, Sequence[float | None]]
+"""The goodputs of the runs of each implementation, in Mbit/s; None: the file was not delivered."""
+FAST = [1.37, 1.372, 1.368, 1.371, 1.369, 1.37, 1.3705, 1.3695, 1.3715, 1.3685]
+SLOWER = [0.91, 0.93, 0.9, 0.95, 0.92, 0.97, 0.94, 0.89, 0.96, 0.88]
+"""33 % slower."""
+
+
+def scaled(values: Sequence[float], factor: float) -> list[float]:
+    return [factor * value for value in values]
+
+
+def row(goodput: float | None) -> dict[str, Any]:
+    bps = None if goodput is None else goodput * 1e6
+    measures = {"goodput_bps": bps, "goodput_to_delivery_bps": bps, "rts_sent": 10, "total_data_bytes": 1e6}
+    return {"outcome": "failed" if goodput is None else "completed", "suspect": "", **measures}
+
+
+def cell(values: Values, delay_ms: int = 1250, error_rate: float = 0.01, size: int = 1_000_000) -> Cell:
+    samples = {name: Sample(tuple(row(each) for each in of_name)) for name, of_name in values.items()}
+    return Cell(Point("", 1e7, delay_ms * 10**6, size, error_rate), samples)
+
+
+def verdict_of(values: Values) -> Verdict:
+    return verdicts([cell(values)], GOODPUT)[0]
+
+
+def relations(values: Values) -> dict[str, str]:
+    return {each.name: each.relation for each in verdict_of(values).standings}
+
+
+def by_goodput(*cells: Cell) -> CriterionAnswer:
+    answer = answer_of(cells)
+    assert answer is not None
+    (of_goodput,) = [each for each in answer.by_criterion if each.criterion == GOODPUT]
+    return of_goodput
+
+
+def whole(*cells: Cell) -> Answer:
+    answer = answer_of(cells)
+    assert answer is not None
+    return answer
+
+
+# Verdicts
+
+
+def test_one_that_is_clearly_slower_is_worse() -> None:
+    assert relations({"ltp": FAST, "norm": SLOWER}) == {"ltp": "best", "norm": "worse"}
+
+
+def test_one_within_a_percent_is_equal_even_if_the_difference_is_significant() -> None:
+    verdict = verdict_of({"ltp": FAST, "cfdp": scaled(FAST, 0.995)})
+    (standing,) = [each for each in verdict.standings if each.name == "cfdp"]
+
+    assert standing.p_holm is not None
+    assert standing.p_holm < 0.05
+    assert standing.relation == "equal"
+    assert verdict.leaders == ("ltp", "cfdp")
+
+
+def test_one_that_is_close_without_a_significant_difference_is_similar() -> None:
+    assert relations({"ltp": [1.0, 1.3, 1.1, 1.2, 0.9], "cfdp": [1.05, 1.25, 0.95, 1.06, 1.15]})["cfdp"] == "similar"
+
+
+def test_one_that_is_not_close_without_a_significant_difference_is_unclear_and_says_how_many_runs_would_show_it() -> (
+    None
+):
+    verdict = verdict_of({"ltp": [1.0, 2.0, 1.5], "cfdp": [0.5, 1.2, 1.1]})
+    standing = verdict.standing("cfdp")
+
+    assert standing is not None
+    assert (standing.relation, verdict.leaders) == ("unclear", ("ltp",))
+    assert standing.repetitions_needed is not None
+    assert standing.repetitions_needed > 3
+
+
+def test_one_that_delivered_half_of_its_files_is_never_best() -> None:
+    values: Values = {"blast": [9.0, None], "ltp": [1.0, 1.0]}
+
+    assert relations(values) == {"ltp": "best", "blast": "undelivered"}
+
+
+def test_an_undelivered_file_counts_as_the_worst_result() -> None:
+    verdict = verdict_of({"blast": [9.0, 9.0, 9.0, None, None], "ltp": [1.0, 1.0, 1.0, 1.0, 1.0]})
+
+    assert verdict.best == "blast"
+    assert [(each.name, each.n, each.tried) for each in verdict.standings] == [("blast", 3, 5), ("ltp", 5, 5)]
+
+
+def test_nothing_is_best_if_all_runs_failed() -> None:
+    assert verdict_of({"ltp": [None, None], "cfdp": [None]}).best is None
+
+
+def test_single_runs_have_a_best_and_no_significant_difference() -> None:
+    assert relations({"ltp": [2.0], "cfdp": [1.0]}) == {"ltp": "best", "cfdp": "unclear"}
+
+
+def test_of_packets_the_fewest_are_best() -> None:
+    few_packets, many = row(1.0) | {"rts_sent": 2}, row(1.0) | {"rts_sent": 9}
+    samples = {"many": Sample((many,) * 3), "few": Sample((few_packets,) * 3)}
+    (verdict,) = verdicts([Cell(cell({}).point, samples)], CRITERIA[3])
+
+    assert verdict.best == "few"
+
+
+# Regions
+
+
+def test_cells_with_the_same_answer_are_one_region() -> None:
+    cells = [cell({"ltp": FAST, "norm": SLOWER}, delay, rate) for delay in (25, 1250) for rate in (0, 0.001, 0.01)]
+    (region,) = regions_of(verdicts(cells, GOODPUT))
+
+    assert (region.phrase, region.take, len(region.verdicts)) == ("", "ltp", 6)
+
+
+def test_a_region_is_named_by_the_values_that_distinguish_it() -> None:
+    cells = [
+        cell(
+            {"ltp": FAST, "norm": SLOWER} if rate < 0.01 or delay == 25 else {"ltp": SLOWER, "norm": FAST}, delay, rate
+        )
+        for delay in (25, 1250)
+        for rate in (0, 0.001, 0.01)
+    ]
+    regions = regions_of(verdicts(cells, GOODPUT))
+
+    assert {(region.phrase, region.take) for region in regions} in (
+        {("PER 0 and 0.001", "ltp"), ("25 ms, PER 0.01", "ltp"), ("1250 ms, PER 0.01", "norm")},
+        {("25 ms", "ltp"), ("1250 ms, PER 0 and 0.001", "ltp"), ("1250 ms, PER 0.01", "norm")},
+    )
+    assert sum(len(region.verdicts) for region in regions) == len(cells)
+
+
+def test_three_neighbouring_values_are_a_range() -> None:
+    cells = [
+        cell({"ltp": FAST, "norm": SLOWER} if rate else {"ltp": SLOWER, "norm": FAST}, error_rate=rate)
+        for rate in (0, 0.001, 0.01, 0.1)
+    ]
+
+    assert [region.phrase for region in regions_of(verdicts(cells, GOODPUT))] == ["PER 0", "PER 0.001 to 0.1"]
+
+
+def test_of_equal_implementations_one_that_delivered_every_file_is_to_be_taken() -> None:
+    failing = cell({"blast": [None] * 10, "ltp": FAST}, error_rate=0.1)
+    first = by_goodput(cell({"blast": FAST, "ltp": FAST}), failing).regions[0]
+
+    assert first.region.take == "ltp"
+
+
+def test_cells_in_which_all_lead_are_one_region_whichever_is_best() -> None:
+    cells = [
+        cell({"ltp": FAST, "cfdp": scaled(FAST, 1 + 0.001 * number)}, error_rate=rate)
+        for number, rate in zip((-1, 1, -1), (0, 0.001, 0.01), strict=True)
+    ]
+
+    assert [region.phrase for region in regions_of(verdicts(cells, GOODPUT))] == [""]
+
+
+# Sentences
+
+
+def test_a_cell_is_described_with_values_differences_and_their_interval() -> None:
+    (region,) = by_goodput(cell({"saratoga": FAST, "ltp": scaled(FAST, 0.999), "norm": SLOWER})).regions
+
+    first, second = region.sentences
+    assert first == "Take saratoga or ltp (within 0.1 % of each other): 1.370 Mbit/s (n = 10)."
+    assert second == "norm is 32 % slower (31 to 34 %)."
+
+
+def test_a_difference_that_is_not_significant_says_so_and_what_would_show_it() -> None:
+    noisy = [1.0, 1.6, 1.2, 1.5, 0.9, 1.45, 1.1, 1.3, 1.4, 0.8]
+    (region,) = by_goodput(cell({"ltp": noisy, "cfdp": scaled(noisy, 0.9)})).regions
+
+    assert "not significantly (" in region.sentences[1]
+    assert region.sentences[1].endswith("repetitions would show it).")
+
+
+def test_undelivered_files_are_stated() -> None:
+    (region,) = by_goodput(cell({"ltp": [1.0, 1.0, 1.0], "blast": [9.0, None, None]})).regions
+
+    assert region.sentences == ("Take ltp: 1.000 Mbit/s (n = 3).", "blast delivered 1 of 3 files.")
+
+
+def test_the_headline_says_what_to_take_and_where_it_is_behind() -> None:
+    cells = [cell({"ltp": FAST, "norm": SLOWER}, error_rate=rate) for rate in (0, 0.001)]
+    cells.append(cell({"ltp": SLOWER, "norm": FAST}, error_rate=0.01))
+
+    assert by_goodput(*cells).headline == (
+        "Take ltp: it has the highest goodput, or is close to it, in 2 of 3 cells. "
+        "In the other cell it is 32 % slower than the best."
+    )
+
+
+def test_the_headline_of_one_that_failed_states_its_failures() -> None:
+    answer = by_goodput(cell({"ltp": [*FAST, None], "norm": SLOWER}))
+
+    assert answer.headline.endswith("It did not deliver 1 of 11 files.")
+
+
+@pytest.mark.parametrize(
+    ("runs", "part"),
+    [
+        (1, "whether a difference is due to chance cannot be judged"),
+        (3, "too few to show that a difference is not chance"),
+        (5, "Up to 5"),
+    ],
+)
+def test_how_sure_the_answer_is_depends_on_the_number_of_runs(runs: int, part: str) -> None:
+    names = ("ltp", "cfdp", "norm", "saratoga")
+
+    assert part in whole(cell(dict.fromkeys(names, FAST[:runs]))).sureness
+
+
+def test_missing_runs_of_all_implementations_are_one_sentence() -> None:
+    missing = row(1.0) | {"outcome": NOT_RUN}
+    samples = {name: Sample((*(row(each) for each in FAST[:3]), missing)) for name in ("ltp", "cfdp")}
+
+    (region,) = by_goodput(Cell(cell({}).point, samples)).regions
+
+    assert [each for each in region.sentences if "without" in each] == ["Runs without a result yet: 2 of 8."]
+
+
+def test_a_single_implementation_has_no_answer() -> None:
+    assert answer_of([cell({"ltp": FAST})]) is None
+
+
+def test_large_surpluses_are_times() -> None:
+    rows = {"few": 2, "many": 25}
+    samples = {name: Sample((row(1.0) | {"rts_sent": number},) * 3) for name, number in rows.items()}
+    answer = whole(Cell(cell({}).point, samples))
+
+    assert "many returns 12 times as much." in answer.by_criterion[3].regions[0].sentences
+
+
+# The map
+
+
+def test_the_map_has_a_row_for_each_channel_and_a_column_for_each_error_rate_and_size() -> None:
+    cells = [
+        cell({"ltp": FAST, "norm": SLOWER}, delay, rate, size)
+        for delay in (25, 1250)
+        for rate in (0, 0.01)
+        for size in (100_000, 1_000_000)
+        if (delay, rate) != (25, 0.01)
+    ]
+    table = map_of(by_goodput(*cells).verdicts, whole(*cells).dimensions)
+
+    assert table.heads == (
+        ("PER", (("0", 2), ("0.01", 2))),
+        ("file", (("100 kB", 1), ("1 MB", 1), ("100 kB", 1), ("1 MB", 1))),
+    )
+    assert [each.heads for each in table.rows] == [("25 ms",), ("1250 ms",)]
+    assert [each is None for each in table.rows[0].verdicts] == [False, False, True, True]
+
+
+def test_a_cell_of_the_map_has_the_best_value_and_the_next_implementation() -> None:
+    verdict = verdict_of({"ltp": FAST, "norm": SLOWER})
+
+    assert (value_text(verdict, GOODPUT), next_text(verdict, GOODPUT)) == ("1.370", "norm −32 %")
+
+
+def test_a_difference_in_the_map_that_is_not_significant_has_a_question_mark() -> None:
+    assert next_text(verdict_of({"ltp": FAST[:3], "norm": SLOWER[:3]}), GOODPUT) == "norm −34 % ?"
+
+
+# The page and the command
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_results(tmp_path_factory.mktemp("answer") / "results", few())
+
+
+def test_the_page_shows_the_answer_before_anything_else(results: Path) -> None:
+    page = page_text(results)
+
+    assert page.index('id="answer"') < page.index('id="experiment"') < page.index('id="glance"')
+    assert page.count('name="criterion"') == len(CRITERIA)
+    assert page.count(" checked>") == 1
+
+
+def test_the_page_of_a_single_implementation_has_no_answer(tmp_path: Path) -> None:
+    assert 'id="answer"' not in page_text(write_results(tmp_path, few(implementations="cfdp")))
+
+
+def test_the_command_prints_the_headline_and_the_regions(results: Path) -> None:
+    printed = CliRunner().invoke(app, ["answer", str(results)]).stdout
+
+    assert printed.startswith("Take cfdp: it has the highest goodput")
+    assert "best or close in" in printed
+
+
+def test_the_command_prints_json_with_the_documented_fields(results: Path) -> None:
+    printed = CliRunner().invoke(app, ["answer", str(results), "--criterion", "rts", "--json"]).stdout
+    value = json.loads(printed)
+
+    assert set(value) == JSON_FIELDS["owlt answer"]
+    assert value["criterion"] == "rts"
+    assert {each["name"] for each in value["verdicts"][0]["standings"]} == {"cfdp", "norm"}
+
+
+def test_an_unknown_criterion_is_refused_with_those_that_exist(results: Path) -> None:
+    problem = CliRunner().invoke(app, ["answer", str(results), "--criterion", "speed"]).exception
+
+    assert isinstance(problem, OwltError)
+    assert "got 'speed', expected one of goodput, " in str(problem)

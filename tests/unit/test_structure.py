@@ -1,0 +1,148 @@
+"""Which folder may import which: packages, and the folders within each, in one direction only."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.import_graph import PROJECT, folder_of, imported
+
+MAY_IMPORT = {
+    "emulator": {"agents.inputs"},
+    "agents": set(),
+    "captures": set(),
+    "reports": {"captures", "agents.inputs"},
+    "orchestrator": {"emulator", "agents", "captures", "reports"},
+}
+"""The packages that each package imports, or the one folder of a package."""
+FOLDERS = {
+    "emulator": "channel models kernel.bpf kernel certification service",
+    "agents": "inputs contract probes endpoint blast cfdp librecube ltp bundle norm quic saratoga tcp",
+    "captures": "files frames session matches accounting summary protocols.readers protocols traces inspection "
+    "scapy_layers",
+    "reports": "style results table comparison theory answer assertions figures publication sessions page changes "
+    "reproduction",
+    "orchestrator": "hosts planning.language planning planning.stored profiles third_party rigs rigs.lab kernel "
+    "provenance results artifacts repetitions run memory checks allocation workers status shards sweeping cluster "
+    "forecast terminal dashboard.sweeps dashboard.pages dashboard commands.channel commands.cluster commands.analyse "
+    "commands.results commands.rigs commands",
+}
+ORDER = {package: ["", *folders.split()] for package, folders in FOLDERS.items()}
+"""The folders of each package; a folder imports only those before it, and the package's own modules."""
+MOST_MODULES = 13
+"""In a folder, beside its `__init__` and `__main__`: about a dozen."""
+
+
+def backward_imports(package: str, order: list[str], root: Path = PROJECT) -> list[str]:
+    """The imports of a package from a folder into one that comes after it, as sentences."""
+    backward = []
+    for path in sorted((root / package).rglob("*.py")):
+        folder = ".".join(path.relative_to(root / package).parts[:-1])
+        if path.name == "__main__.py" and not folder:
+            continue  # the package's program: nothing imports it
+        targets = {folder_of(name, package, root) for name in imported(path) if name.startswith(f"{package}.")}
+        backward += [
+            f"{path.relative_to(root)} imports {package}.{target}"
+            for target in sorted(targets)
+            if order.index(target) > order.index(folder)
+        ]
+    return backward
+
+
+def module_folders() -> list[Path]:
+    return sorted({path.parent for package in ORDER for path in (PROJECT / package).rglob("*.py")})
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_a_package_imports_only_the_packages_that_it_may(package: str) -> None:
+    names = {name for path in (PROJECT / package).rglob("*.py") for name in imported(path)}
+    foreign = {name for name in names if name.partition(".")[0] in set(MAY_IMPORT) - {package}}
+
+    assert {name for name in foreign if not name.startswith(tuple(f"{each}." for each in MAY_IMPORT[package]))} == set()
+
+
+@pytest.mark.parametrize("package", ORDER)
+def test_folders_import_each_other_in_one_direction(package: str) -> None:
+    assert backward_imports(package, ORDER[package]) == []
+
+
+def test_an_import_in_the_other_direction_is_found(tmp_path: Path) -> None:
+    for folder, text in (("values", "from pack.effects.write import write\n"), ("effects", "")):
+        (tmp_path / "pack" / folder).mkdir(parents=True)
+        (tmp_path / "pack" / folder / "write.py").write_text(text)
+
+    found = backward_imports("pack", ["values", "effects"], tmp_path)
+
+    assert found == ["pack/values/write.py imports pack.effects"]
+
+
+@pytest.mark.parametrize("package", ORDER)
+def test_the_order_names_exactly_the_folders_that_exist(package: str) -> None:
+    folders = {
+        ".".join(folder.relative_to(PROJECT / package).parts)
+        for folder in module_folders()
+        if folder.is_relative_to(PROJECT / package)
+    }
+
+    assert folders == set(ORDER[package])
+
+
+@pytest.mark.parametrize("folder", module_folders(), ids=lambda folder: str(folder.relative_to(PROJECT)))
+def test_a_folder_holds_at_most_about_a_dozen_modules(folder: Path) -> None:
+    modules = [path.name for path in folder.glob("*.py") if path.name not in ("__init__.py", "__main__.py")]
+
+    assert len(modules) <= MOST_MODULES
+
+
+@pytest.mark.parametrize("folder", module_folders(), ids=lambda folder: str(folder.relative_to(PROJECT)))
+def test_the_docstring_of_a_folder_says_what_belongs_there_and_what_does_not(folder: Path) -> None:
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+
+    assert text is not None
+    assert " belong" in text.partition("\n\n")[2], f"{folder.name}: name the folder that the rest belongs to"
+
+
+def test_only_the_dashboard_and_the_report_commands_know_the_reports_beside_the_upgrades_of_older_files() -> None:
+    knowing = {
+        str(path.relative_to(PROJECT / "orchestrator"))
+        for path in (PROJECT / "orchestrator").rglob("*.py")
+        for name in imported(path)
+        if name.startswith("reports.") and not name.startswith("reports.results.upgrades.")
+    }
+
+    assert {name for name in knowing if not name.startswith("dashboard/")} == {
+        "commands/analyse/analysing.py",
+        "commands/analyse/printing.py",
+        "commands/results/answer.py",
+        "commands/results/compare.py",
+        "commands/results/figure.py",
+        "commands/channel/command.py",
+        "commands/reproduce.py",
+        "repetitions/due.py",
+        "sweeping/report.py",
+    }
+
+
+def test_scapy_which_is_gpl_is_imported_by_its_layers_only_and_nothing_imports_these() -> None:
+    """Function by function too: an import that runs later counts like any other."""
+    importing: dict[str, set[str]] = {"scapy": set(), "captures.scapy_layers": set()}
+    for package in MAY_IMPORT:
+        for path in (PROJECT / package).rglob("*.py"):
+            for name in imported(path):
+                for module in importing:
+                    if f"{name}.".startswith(f"{module}."):
+                        importing[module].add(str(path.relative_to(PROJECT)))
+
+    assert importing == {
+        "scapy": {"captures/scapy_layers/bundle.py", "captures/scapy_layers/saratoga.py"},
+        "captures.scapy_layers": set(),
+    }
+
+
+def test_scapy_is_no_requirement_of_owlt() -> None:
+    required = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"]
+
+    assert not [requirement for requirement in required if requirement.startswith("scapy")]
