@@ -73,6 +73,11 @@ class Page:
         )
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=features)
+        self.wait_until_drawn()
+
+    def wait_until_drawn(self) -> None:
+        """Wait until the page has handled what came before, such as another size: its events precede its next frame."""
+        self.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn())))")
 
     def open(self, url: str) -> None:
         """Open an address, and wait until its scripts have run."""
@@ -85,7 +90,7 @@ class Page:
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
-    def wait_for(self, script: str, deadline_s: float = 20.0) -> None:
+    def wait_for(self, script: str, deadline_s: float = 60.0) -> None:
         """Wait until an expression is true. Raises AssertionError at the deadline."""
         end_s = time.monotonic() + deadline_s
         while not self.evaluate(f"!!({script})"):
@@ -94,6 +99,7 @@ class Page:
 
     def violations(self) -> list[str]:
         """The violations of accessibility rules that axe-core finds in the page: rule, place, what is wrong."""
+        self.wait_until_drawn()
         if not self.evaluate("'axe' in window"):
             self.evaluate(f"{AXE.read_text()}; null")
         result = self.evaluate("axe.run(document, {resultTypes: ['violations']})")

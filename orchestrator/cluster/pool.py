@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent import futures
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +33,8 @@ WITHOUT_MACHINE_S = 600.0
 FIRST_MACHINE_S = 120.0
 """Longer than the lease of an `owlt run` that was killed."""
 CLOSING_S = 60.0
+ASKED_AT_ONCE = 100
+"""So many machines compare themselves at the same time."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,12 @@ class Pool:
         self._warn = warn
         self._lock = threading.Lock()
         self._members: dict[str, Member] = {}
-        self._asked: dict[str, tuple[str, Future]] = {}
+        self._asking = futures.ThreadPoolExecutor(ASKED_AT_ONCE)
+        self._asked: dict[str, tuple[str, futures.Future[Opened | None]]] = {}
         """Machines that have yet to answer: name and answer, by address."""
+        self._calls: defaultdict[str, set[Future]] = defaultdict(set)
+        """Calls whose results have yet to arrive, by address. They are cancelled if the machine is lost: Dask would
+        wait for ever for a result that the machine had and did not deliver."""
         self._refusals: dict[str, str] = {}
         """Machines that take no runs, by address."""
         self._ask_again: dict[str, float] = {}
@@ -117,16 +125,10 @@ class Pool:
     def call(self, member: Member, function: Callable[..., Any], *arguments: object) -> Any:
         """Call a function on a machine. Raises HostError if that fails; the machine is then asked anew."""
         try:
-            future = self._submitted(member.address, function, arguments)
-            while not future.done():
-                if self._members.get(member.address) is not member:
-                    future.release()
-                    raise HostError(f"the machine {member.name} was lost")
-                _settled(future, PERIOD_S)
-            return future.result()
-        except HostError:
-            raise
+            return self._result(member.address, function, arguments)
         except Exception as problem:  # Dask passes on any exception of the machine, and has many of its own
+            if self._members.get(member.address) is not member:
+                raise HostError(f"the machine {member.name} was lost") from problem
             self._forget(member, str(problem) or type(problem).__name__)
             raise HostError(f"the machine {member.name} was lost: {problem or type(problem).__name__}") from problem
 
@@ -136,7 +138,20 @@ class Pool:
         self._watch.join()
         ends = [self._submitted(address, calls.close_sweep, (self._user,)) for address in list(self._members)]
         for end in ends:
-            _settled(end, CLOSING_S)
+            with suppress(TimeoutError, CancelledError):
+                end.exception(timeout=CLOSING_S)
+        self._asking.shutdown(wait=False, cancel_futures=True)
+
+    def _result(self, address: str, function: Callable[..., Any], arguments: Sequence[object]) -> Any:
+        """What a function returns on a machine. Raises CancelledError if the machine is lost."""
+        future = self._submitted(address, function, arguments)
+        with self._lock:
+            self._calls[address].add(future)
+        try:
+            return future.result()
+        finally:
+            with self._lock:
+                self._calls[address].discard(future)
 
     def _submitted(self, address: str, function: Callable[..., Any], arguments: Sequence[object]) -> Future:
         return self._client.submit(function, *arguments, workers=[address], allow_other_workers=False, pure=False)
@@ -175,6 +190,7 @@ class Pool:
         for address, member in list(self._members.items()):
             if address not in names:
                 self._forget(member, "it is no longer connected to the scheduler")
+        self._cancel_calls_except(names)
         with self._lock:
             for known in (self._refusals, self._ask_again):
                 for address in set(known) - set(names):
@@ -183,14 +199,15 @@ class Pool:
         for address, name in names.items():
             is_known = address in self._members or address in self._asked or address in self._refusals
             if not is_known and self._ask_again.get(address, 0.0) <= now_s:
-                self._asked[address] = name, self._submitted(address, calls.open_sweep, (self._user, *self._texts))
+                self._asked[address] = name, self._asking.submit(self._opened, address)
                 self._ask_again.pop(address, None)
 
     def _take_answers(self) -> None:
         for address, (name, answer) in list(self._asked.items()):
             if answer.done():
                 del self._asked[address]
-                self._take_answer(address, name, _opened(answer))
+                if opened := answer.result():
+                    self._take_answer(address, name, opened)
 
     def _take_answer(self, address: str, name: str, opened: Opened) -> None:
         if opened.slots:
@@ -208,6 +225,23 @@ class Pool:
         else:
             self._refusals[address] = f"{name}: {opened.refusal}"
 
+    def _opened(self, address: str) -> Opened | None:
+        """A machine's answer; an exception is a refusal, such as that of a worker without owlt. None if it was lost."""
+        try:
+            opened: Opened = self._result(address, calls.open_sweep, (self._user, *self._texts))
+        except CancelledError:
+            return None
+        except Exception as problem:
+            return Opened(refusal=f"it does not answer as 'owlt worker' does ({type(problem).__name__}: {problem})")
+        return opened
+
+    def _cancel_calls_except(self, connected: Collection[str]) -> None:
+        """Cancel the calls of all other machines."""
+        with self._lock:
+            lost = [call for address, calls in self._calls.items() if address not in connected for call in calls]
+        for call in lost:
+            call.cancel()
+
     def _forget(self, member: Member, reason: str) -> None:
         with self._lock:
             if self._members.get(member.address) is not member:
@@ -220,21 +254,6 @@ class Pool:
         refused = f" ({'; '.join(self._refusals.values())})" if self._refusals else ""
         fix = "start 'owlt worker' on each machine, from the same commit; see docs/many-machines.md"
         return OwltError(Mistake(f"{problem}{refused}", fix=fix))
-
-
-def _settled(future: Future, limit_s: float) -> None:
-    """Wait for the end of a call, but no longer than a time."""
-    with suppress(TimeoutError, CancelledError):
-        future.exception(timeout=limit_s)
-
-
-def _opened(answer: Future) -> Opened:
-    """A machine's answer; its exception is a refusal, such as that of a worker without owlt."""
-    try:
-        opened: Opened = answer.result()
-    except Exception as problem:
-        return Opened(refusal=f"it does not answer as 'owlt worker' does ({type(problem).__name__}: {problem})")
-    return opened
 
 
 def _ignore(_: Future) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -34,6 +36,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of its event lo
 HERE = Provenance(groups={"kernel": {"guest": "1"}, "owlt": own_files()})
 OTHER = HERE.model_copy(update={"groups": HERE.groups | {"kernel": {"guest": "2"}}})
 PATIENCE_S = 120.0
+PROJECT = Path(__file__).parents[3]
 
 
 class Loopback:
@@ -181,6 +184,25 @@ def test_the_run_of_a_lost_machine_is_attempted_on_another(loopback: Loopback, t
     lost = [entry.event.reason for entry in entries if isinstance(entry.event, WorkerLost | RunRepeated)]
     assert lost == ["the machine one was lost"]
     assert "the machine one was lost: it is no longer connected to the scheduler" in loopback.warnings
+
+
+def test_a_machine_that_is_lost_while_its_reports_are_fetched_does_not_stop_the_sweep(
+    loopback: Loopback, tmp_path: Path
+) -> None:
+    plan = small_plan("exact")
+    command = [sys.executable, "-m", "tests.programs.orchestrator.vanishing_machine", loopback.address, "vanishing"]
+    vanishing = subprocess.Popen(command, cwd=PROJECT, stderr=subprocess.DEVNULL)
+    try:
+        with ThreadPoolExecutor(1) as executor:
+            performing = executor.submit(loopback.perform, plan, tmp_path)
+            assert vanishing.wait(PATIENCE_S) == 1
+            loopback.add("other", small_workers(plan))
+            entries = performing.result(PATIENCE_S)
+    finally:
+        vanishing.kill()
+
+    assert published(entries) == Counter({run.run_id: 1 for run in plan.runs})
+    assert any("the machine vanishing was lost" in text for text in loopback.warnings), loopback.warnings
 
 
 def test_only_machines_with_the_same_files_take_runs(loopback: Loopback, tmp_path: Path) -> None:
