@@ -31,6 +31,10 @@ DESKTOP, PHONE = (1400, 1000, 1), (390, 844, 2)
 """Width, height and pixels for each."""
 
 
+class Refused(Exception):
+    """Chromium did not do what it was asked for; the text is its message."""
+
+
 class Page:
     """One tab. `messages` are what its console has shown, errors and warnings only."""
 
@@ -46,7 +50,7 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Call a method of the protocol, and return its result."""
+        """Call a method of the protocol, and return its result. Raises Refused."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session:
@@ -55,7 +59,8 @@ class Page:
         while True:
             answer = self._read()
             if answer.get("id") == self._number:
-                assert "error" not in answer, answer
+                if "error" in answer:
+                    raise Refused(f"{method}: {answer['error']['message']}")
                 return dict(answer["result"])
             if answer.get("sessionId") == self._session:
                 self._note(answer)
@@ -91,11 +96,20 @@ class Page:
         return result["result"].get("value")
 
     def wait_for(self, script: str, deadline_s: float = 60.0) -> None:
-        """Wait until an expression is true. Raises AssertionError at the deadline."""
+        """Wait until an expression is true, also in a page that is loaded meanwhile. Raises AssertionError at the
+        deadline."""
         end_s = time.monotonic() + deadline_s
-        while not self.evaluate(f"!!({script})"):
+        while not self._is_true(script):
             assert time.monotonic() < end_s, f"not true after {deadline_s:g} s: {script}"
             time.sleep(0.05)
+
+    def _is_true(self, script: str) -> bool:
+        try:
+            return bool(self.evaluate(f"!!({script})"))
+        except Refused as problem:
+            if "navigated" in str(problem) or "context" in str(problem):
+                return False
+            raise
 
     def violations(self) -> list[str]:
         """The violations of accessibility rules that axe-core finds in the page: rule, place, what is wrong."""
@@ -167,6 +181,9 @@ def browser(profile: Path) -> Iterator[Callable[[], Page]]:
         yield lambda: Page(requests, answers)
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
         os.close(requests)
         os.close(answers)
