@@ -129,7 +129,7 @@ def test_a_signal_lets_the_program_end_in_its_own_time(tmp_path: Path, name: str
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
         os.killpg(program.pid, signal.Signals[f"SIG{name}"])
-        said, _ = program.communicate(timeout=30)
+        said, _ = program.communicate(timeout=120)
 
     assert (said, program.returncode) == ("handled\n", 0)
 

@@ -359,7 +359,7 @@ def test_what_cannot_be_done_ends_with_one_line(start: Start, arguments: list[ob
     usual = ["--file", "/dev/null", "--local", "127.0.0.1:25010", "--peer", "127.0.0.1:9"]
 
     program = start("agents.cfdp", "send", *usual, "--rate-bps", 0, "--rtt-s", 0, *arguments)
-    _, error = program.communicate(timeout=20)
+    _, error = program.communicate(timeout=120)
 
     assert program.returncode == status
     assert said in error.splitlines()[-1]
@@ -371,7 +371,7 @@ def test_a_file_beyond_32_bit_offsets_is_not_supported(start: Start, tmp_path: P
 
     usual = ["--local", "127.0.0.1:25011", "--peer", "127.0.0.1:9", "--rate-bps", 0, "--rtt-s", 0]
     program = start("agents.cfdp", "send", "--file", tmp_path / "huge", *usual)
-    _, error = program.communicate(timeout=20)
+    _, error = program.communicate(timeout=120)
 
     assert program.returncode == 127
     assert "unsupported: a file of 4294967296 bytes; offsets of 32 bits reach 4294967295" in error

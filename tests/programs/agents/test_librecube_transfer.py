@@ -174,7 +174,7 @@ def test_both_sides_end_with_a_reason_when_the_other_vanishes(transfer: Transfer
 def test_a_receiver_that_nobody_calls_ends_with_a_reason(start: Start, tmp_path: Path) -> None:
     usual = ["--local", "127.0.0.1:25030", "--peer", "127.0.0.1:9", "--rate-bps", 0, "--rtt-s", 0]
     program = start(LIBRECUBE, "receive", "--output", tmp_path / "out", *usual, "--idle-limit-s", 0.3)
-    _, error = program.communicate(timeout=20)
+    _, error = program.communicate(timeout=120)
 
     assert program.returncode == 1
     assert "failed: the sender was silent for 0.3" in error
@@ -186,7 +186,7 @@ def test_a_file_beyond_the_engines_limit_is_not_supported(start: Start, tmp_path
 
     usual = ["--local", "127.0.0.1:25031", "--peer", "127.0.0.1:9", "--rate-bps", 0, "--rtt-s", 0]
     program = start(LIBRECUBE, "send", "--file", tmp_path / "large", *usual)
-    _, error = program.communicate(timeout=20)
+    _, error = program.communicate(timeout=120)
 
     assert program.returncode == 127
     assert f"unsupported: a file of {LARGEST_FILE_BYTES + 1} bytes" in error
@@ -207,7 +207,7 @@ def test_what_cannot_be_done_ends_with_one_line(start: Start, arguments: list[ob
     usual = ["--file", "/dev/null", "--local", "127.0.0.1:25032", "--peer", "127.0.0.1:9"]
 
     program = start(LIBRECUBE, "send", *usual, "--rate-bps", 0, "--rtt-s", 0, *arguments)
-    _, error = program.communicate(timeout=20)
+    _, error = program.communicate(timeout=120)
 
     assert program.returncode == status
     assert said in error.splitlines()[-1]
@@ -224,7 +224,7 @@ def test_the_library_with_its_own_threads_and_socket_takes_the_file(start: Start
     try:
         usual = ["--local", "127.0.0.1:25033", "--peer", "127.0.0.1:25034", "--rate-bps", 20e6, "--rtt-s", 0.01]
         program = start(LIBRECUBE, "send", "--file", tmp_path / "file", *usual)
-        said, error = program.communicate(timeout=20)
+        said, error = program.communicate(timeout=120)
     finally:
         transport.unbind()
         library.shutdown()

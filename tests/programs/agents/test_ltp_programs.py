@@ -37,7 +37,7 @@ def test_a_file_goes_from_program_to_program(
     assert receiver.stdout.readline() == f"listening on {far}\n"
     sender = start("agents.ltp", "send", "--file", file, "--local", near, "--peer", far, *common, *told_to_the_sender)
     for side in (sender, receiver):
-        said, complained = side.communicate(timeout=20)
+        said, complained = side.communicate(timeout=120)
         assert side.returncode == 0, complained
         assert said.splitlines()[-1].startswith("complete ")
     assert output.read_bytes() == file.read_bytes()
@@ -57,7 +57,7 @@ def test_what_cannot_be_is_answered_at_once(
     (tmp_path / "file").write_bytes(b"content")
     near, far = free_ports()
     sender = start("agents.ltp", "send", "--file", tmp_path / "file", "--local", near, "--peer", far, *COMMON, *told)
-    _, complained = sender.communicate(timeout=20)
+    _, complained = sender.communicate(timeout=120)
 
     assert (sender.returncode, said in complained) == (status, True), complained
 
@@ -66,6 +66,6 @@ def test_a_receiver_of_several_blocks_must_be_given_the_size(start: Start, tmp_p
     near, far = free_ports()
     told = ["--output", tmp_path / "output", "--local", far, "--peer", near, *COMMON, "--block-bytes", 1000]
     receiver = start("agents.ltp", "receive", *told)
-    _, complained = receiver.communicate(timeout=20)
+    _, complained = receiver.communicate(timeout=120)
 
     assert (receiver.returncode, "give --file-bytes too" in complained) == (2, True), complained

@@ -88,7 +88,7 @@ def test_a_file_arrives_and_both_sides_end(
 ) -> None:
     listener = receiver(*options)
     sender = start("agents.norm", "send", "--file", file, "--tx-port", 0, *common, *options)
-    said = [program.communicate(timeout=30) for program in (sender, listener)]
+    said = [program.communicate(timeout=120) for program in (sender, listener)]
 
     assert (sender.returncode, listener.returncode) == (0, 0), said
     assert (file.parent / "output").read_bytes() == file.read_bytes()
@@ -100,7 +100,7 @@ def test_a_sender_keeps_to_its_rate(
 ) -> None:
     receiver("--rate-bps", 2e6)
     sender = start("agents.norm", "send", "--file", file, "--tx-port", 0, *common, "--rate-bps", 2e6)
-    output, error = sender.communicate(timeout=30)
+    output, error = sender.communicate(timeout=120)
 
     duration = re.search(r"duration_s=([0-9.]+)", output)
     least_s = 100 * 8 * frame_bytes(1032) / 2e6
@@ -114,7 +114,7 @@ def test_congestion_control_keeps_to_its_greatest_rate(
     options = ["--congestion-control", "cc", "--least-rate-bps", 2e6, "--greatest-rate-bps", 2e6]
     receiver(*options)
     sender = start("agents.norm", "send", "--file", file, "--tx-port", 0, *common, *options)
-    output, error = sender.communicate(timeout=30)
+    output, error = sender.communicate(timeout=120)
 
     said = re.search(r"message_rate_bps=([0-9]+) duration_s=([0-9.]+)", output)
     assert said, error
@@ -128,7 +128,7 @@ def test_a_receiver_of_its_own_port_shares_it_with_nobody(
     receiver(*UNICAST)
     output = ["--output", tmp_path / "other", "--file-bytes", 100_000, "--tx-port", 0]
     second = start("agents.norm", "receive", *output, *common, *UNICAST)
-    _, error = second.communicate(timeout=30)
+    _, error = second.communicate(timeout=120)
 
     assert second.returncode == 1
     assert "is the interface up, the port free?" in error
@@ -137,7 +137,7 @@ def test_a_receiver_of_its_own_port_shares_it_with_nobody(
 def test_a_sender_without_a_receiver_fails_and_says_so(start: Start, common: list[object], file: Path) -> None:
     options = ["--tx-port", 0, "--robust-factor", 3]
     sender = start("agents.norm", "send", "--file", file, *common, *options)
-    _, error = sender.communicate(timeout=30)
+    _, error = sender.communicate(timeout=120)
 
     assert sender.returncode == 1
     assert error == "failed: the receiver did not acknowledge 3 flushes\n"
@@ -148,7 +148,7 @@ def test_a_sender_without_a_receiver_ends_well_when_it_only_flushes(
 ) -> None:
     options = ["--tx-port", 0, "--robust-factor", 3, "--end", "flushed"]
     sender = start("agents.norm", "send", "--file", file, *common, *options)
-    sender.communicate(timeout=30)
+    sender.communicate(timeout=120)
 
     assert sender.returncode == 0
 
@@ -156,7 +156,7 @@ def test_a_sender_without_a_receiver_ends_well_when_it_only_flushes(
 def test_a_receiver_without_a_sender_ends_with_a_reason(receiver: Callable[..., "Popen[str]"]) -> None:
     begin_s = time.monotonic()
     listener = receiver("--idle-limit-s", 0.5)
-    _, error = listener.communicate(timeout=30)
+    _, error = listener.communicate(timeout=120)
 
     assert listener.returncode == 1
     assert error == "failed: no progress for 0.5 s\n"
@@ -185,7 +185,7 @@ def test_what_cannot_be_done_ends_with_one_line(
     start: Start, common: list[object], file: Path, arguments: list[object], status: int, said: str
 ) -> None:
     program = start("agents.norm", "send", "--file", file, "--tx-port", 0, *common, *arguments)
-    _, error = program.communicate(timeout=20)
+    _, error = program.communicate(timeout=120)
 
     assert program.returncode == status
     assert said in error.splitlines()[-1]

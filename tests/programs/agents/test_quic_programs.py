@@ -34,7 +34,7 @@ def test_a_file_arrives_complete_and_both_programs_say_so(
     assert receiver.stdout is not None
     assert receiver.stdout.readline().startswith("listening on 127.0.0.1:")
     sender = start("agents.quic", "send", "--file", file, *usual["send"], *logs)
-    (sender_said, _), (receiver_said, _) = (side.communicate(timeout=20) for side in (sender, receiver))
+    (sender_said, _), (receiver_said, _) = (side.communicate(timeout=120) for side in (sender, receiver))
 
     assert (sender.returncode, receiver.returncode) == (0, 0)
     assert output.read_bytes() == file.read_bytes()
@@ -54,7 +54,7 @@ def test_the_secrets_may_go_to_standard_output_before_the_last_line(
     assert receiver.stdout is not None
     receiver.stdout.readline()
     sender = start("agents.quic", "send", "--file", tmp_path / "file", *usual["send"], "--secrets-log", "-")
-    lines = sender.communicate(timeout=20)[0].splitlines()
+    lines = sender.communicate(timeout=120)[0].splitlines()
 
     assert [line.partition(" ")[0] for line in lines[-2:]] == ["CLIENT_TRAFFIC_SECRET_0", "complete"]
 
@@ -73,7 +73,7 @@ def test_what_goes_wrong_is_said_in_one_line(
 ) -> None:
     (tmp_path / "file").write_bytes(b"x")
     program = start("agents.quic", "send", "--file", tmp_path / "file", *usual["send"], *arguments)
-    _, error = program.communicate(timeout=20)
+    _, error = program.communicate(timeout=120)
 
     assert program.returncode == status
     assert said in error.splitlines()[-1]

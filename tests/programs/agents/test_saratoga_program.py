@@ -47,7 +47,7 @@ def test_two_programs_carry_a_file(start: Start, tmp_path: Path, way: list[objec
         assert running[-1][1].stdout is not None
         assert running[-1][1].stdout.readline().startswith("listening on 127.0.0.1:")
     for side, program in running:
-        said[side], _ = program.communicate(timeout=20)
+        said[side], _ = program.communicate(timeout=120)
         assert program.returncode == 0
 
     assert (tmp_path / "output").read_bytes() == content
@@ -83,7 +83,7 @@ def test_what_cannot_be_done_ends_with_one_line(start: Start, arguments: list[ob
     usual = ["--local", one, "--peer", other, "--transfer", "put", *COMMON]
 
     program = start("agents.saratoga", arguments[0], *usual, *arguments[1:])
-    _, error = program.communicate(timeout=20)
+    _, error = program.communicate(timeout=120)
 
     assert program.returncode == status
     assert said in error.splitlines()[-1]
@@ -96,7 +96,7 @@ def test_a_file_beyond_the_offsets_of_version_0_is_not_supported(start: Start, t
 
     usual = ["--local", one, "--peer", other, "--transfer", "get", "--version", 0, *COMMON]
     program = start("agents.saratoga", "send", "--file", tmp_path / "huge", *usual)
-    _, error = program.communicate(timeout=20)
+    _, error = program.communicate(timeout=120)
 
     assert program.returncode == 127
     assert "unsupported: a file of 4294967296 bytes; offsets of 32 bits reach 4294967295" in error

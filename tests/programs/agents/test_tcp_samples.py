@@ -49,7 +49,7 @@ class Sampler:
     def end(self) -> tuple[dict[str, Any], list[dict[str, str]]]:
         """What it tells: the counts, and the samples."""
         self.process.terminate()
-        told, problems = self.process.communicate(timeout=30)
+        told, problems = self.process.communicate(timeout=120)
         assert self.process.returncode == 0, problems
         counts, _, samples = told.partition("\n")
         return json.loads(counts), list(csv.DictReader(io.StringIO(samples)))

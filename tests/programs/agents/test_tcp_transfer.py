@@ -53,7 +53,7 @@ def send(start: Start, place: str, file: Path) -> Callable[..., "Popen[str]"]:
 def test_a_file_arrives_complete_and_both_sides_end(listen: Listen, send: Listen, file: Path, size_bytes: int) -> None:
     file.write_bytes(file.read_bytes()[:size_bytes])
     receiver, sender = listen(file_bytes=size_bytes), send()
-    said = [program.communicate(timeout=20) for program in (sender, receiver)]
+    said = [program.communicate(timeout=120) for program in (sender, receiver)]
 
     assert (sender.returncode, receiver.returncode) == (0, 0), said
     assert (file.parent / "output").read_bytes() == file.read_bytes()
@@ -62,7 +62,7 @@ def test_a_file_arrives_complete_and_both_sides_end(listen: Listen, send: Listen
 
 def test_a_segment_has_the_data_that_was_asked_for(listen: Listen, send: Listen) -> None:
     listen("--buffers", "kernel")
-    told, error = send("--segment-bytes", 500, "--buffers", "kernel").communicate(timeout=20)
+    told, error = send("--segment-bytes", 500, "--buffers", "kernel").communicate(timeout=120)
 
     segments = re.search(r"data_segments=(\d+)", told)
     assert segments, error
@@ -72,14 +72,14 @@ def test_a_segment_has_the_data_that_was_asked_for(listen: Listen, send: Listen)
 
 def test_the_congestion_control_is_the_one_that_was_asked_for(listen: Listen, send: Listen) -> None:
     listen()
-    told, error = send("--congestion-control", "reno").communicate(timeout=20)
+    told, error = send("--congestion-control", "reno").communicate(timeout=120)
 
     assert "congestion_control=reno " in told, error
 
 
 def test_a_congestion_control_that_the_kernel_has_not_got_is_unsupported_with_those_that_it_has(send: Listen) -> None:
     sender = send("--congestion-control", "nosuch")
-    _, error = sender.communicate(timeout=20)
+    _, error = sender.communicate(timeout=120)
 
     assert sender.returncode == 127
     assert error.startswith("unsupported: congestion control 'nosuch' is not in this kernel; it has: ")
@@ -88,7 +88,7 @@ def test_a_congestion_control_that_the_kernel_has_not_got_is_unsupported_with_th
 
 def test_a_sender_without_a_receiver_fails_and_says_so(send: Listen, place: str) -> None:
     sender = send()
-    _, error = sender.communicate(timeout=20)
+    _, error = sender.communicate(timeout=120)
 
     assert sender.returncode == 1
     assert error == f"failed: no program listens on {place}\n"
@@ -96,7 +96,7 @@ def test_a_sender_without_a_receiver_fails_and_says_so(send: Listen, place: str)
 
 def test_a_receiver_without_a_sender_ends_with_a_reason(listen: Listen) -> None:
     receiver = listen("--idle-limit-s", 0.2)
-    _, error = receiver.communicate(timeout=20)
+    _, error = receiver.communicate(timeout=120)
 
     assert receiver.returncode == 1
     assert error == "failed: no connection for 0.2 s\n"
@@ -109,8 +109,8 @@ def test_more_or_less_than_the_file_fails_on_both_sides(
     listen: Listen, send: Listen, file: Path, size_bytes: int, said: str
 ) -> None:
     receiver, sender = listen(file_bytes=size_bytes), send()
-    _, receiver_error = receiver.communicate(timeout=20)
-    _, sender_error = sender.communicate(timeout=20)
+    _, receiver_error = receiver.communicate(timeout=120)
+    _, sender_error = sender.communicate(timeout=120)
 
     assert (receiver.returncode, sender.returncode) == (1, 1)
     assert said in receiver_error
@@ -126,7 +126,7 @@ def test_a_receiver_that_falls_silent_ends_the_sender(send: Listen, place: str) 
         sender = send("--idle-limit-s", 0.3, "--buffers", "kernel")
         taken, _ = server.accept()
         with taken:
-            _, error = sender.communicate(timeout=20)
+            _, error = sender.communicate(timeout=120)
 
     assert sender.returncode == 1
     assert "failed: the receiver was silent for 0.3 s" in error
@@ -140,7 +140,7 @@ def test_a_receiver_that_never_closes_ends_the_sender(send: Listen, place: str) 
         with taken:
             while taken.recv(65536):
                 pass
-            _, error = sender.communicate(timeout=20)
+            _, error = sender.communicate(timeout=120)
 
     assert sender.returncode == 1
     assert "failed: the receiver was silent for 0.3 s" in error
@@ -151,7 +151,7 @@ def test_a_sender_that_falls_silent_ends_the_receiver(listen: Listen, place: str
     host, port = place.split(":")
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(bytes(10))
-        _, error = receiver.communicate(timeout=20)
+        _, error = receiver.communicate(timeout=120)
 
     assert receiver.returncode == 1
     assert error == "failed: the sender was silent for 0.3 s; 10 of 1000000 bytes came\n"
@@ -173,7 +173,7 @@ def test_a_sender_that_gives_up_ends_the_receiver(listen: Listen, place: str) ->
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(bytes(10))
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    _, error = receiver.communicate(timeout=20)
+    _, error = receiver.communicate(timeout=120)
 
     assert receiver.returncode == 1
     assert error.startswith("failed: the sender gave up; ")
@@ -189,7 +189,7 @@ def test_a_sender_that_gives_up_ends_the_receiver(listen: Listen, place: str) ->
 )
 def test_a_wrong_option_is_refused_with_what_was_wanted(send: Listen, options: list[str], said: str) -> None:
     sender = send(*options)
-    _, error = sender.communicate(timeout=20)
+    _, error = sender.communicate(timeout=120)
 
     assert sender.returncode == 2
     assert said in error
@@ -198,7 +198,7 @@ def test_a_wrong_option_is_refused_with_what_was_wanted(send: Listen, options: l
 def test_an_address_of_another_host_is_refused(start: Start, tmp_path: Path) -> None:
     given = ["--output", tmp_path / "output", "--file-bytes", 1, "--local", "192.0.2.1:5001", *CHANNEL]
     receiver = start("agents.tcp", "receive", *given)
-    _, error = receiver.communicate(timeout=20)
+    _, error = receiver.communicate(timeout=120)
 
     assert receiver.returncode == 1
     assert error.startswith("failed: cannot listen on 192.0.2.1:5001: ")
@@ -209,7 +209,7 @@ def test_data_for_a_time_is_counted_and_not_stored(start: Start, place: str, tmp
     assert receiver.stdout is not None
     receiver.stdout.readline()
     sender = start("agents.tcp", "send", "--duration-s", 0.5, "--peer", place, *CHANNEL)
-    (of_sender, _), (of_receiver, _) = sender.communicate(timeout=20), receiver.communicate(timeout=20)
+    (of_sender, _), (of_receiver, _) = sender.communicate(timeout=120), receiver.communicate(timeout=120)
 
     assert (sender.returncode, receiver.returncode) == (0, 0)
     counted = re.search(r"^complete received_bytes=([0-9]+) late_bytes=([0-9]+) ", of_receiver, re.MULTILINE)
@@ -222,7 +222,7 @@ def test_data_for_a_time_is_counted_and_not_stored(start: Start, place: str, tmp
 
 def test_a_receiver_of_a_file_needs_its_size(start: Start, place: str, tmp_path: Path) -> None:
     receiver = start("agents.tcp", "receive", "--output", tmp_path / "output", "--local", place, *CHANNEL)
-    _, complaint = receiver.communicate(timeout=20)
+    _, complaint = receiver.communicate(timeout=120)
 
     assert receiver.returncode == 2
     assert "--output needs --file-bytes" in complaint

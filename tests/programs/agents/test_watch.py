@@ -39,7 +39,7 @@ class Watch:
     def end(self) -> str:
         """What it says last."""
         self.process.send_signal(signal.SIGTERM)
-        said, _ = self.process.communicate(timeout=20)
+        said, _ = self.process.communicate(timeout=120)
         assert self.process.returncode == 0
         return said.strip().splitlines()[-1]
 

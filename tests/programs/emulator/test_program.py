@@ -17,7 +17,7 @@ NO_PORTS = ("--sender-port", "no-such0", "--receiver-port", "no-such1")
 
 def emulator(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "emulator", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def written(path: Path, content: str, mode: int = 0o600) -> Path:

@@ -185,7 +185,7 @@ def test_what_is_no_xml_rpc_over_http_is_an_http_error(
 
 
 def test_a_body_of_unknown_length_is_an_http_error(address: str) -> None:
-    connection = http.client.HTTPConnection(address, timeout=5)
+    connection = http.client.HTTPConnection(address, timeout=60)
     connection.request("POST", "/RPC2", iter([b"<methodCall/>"]), {"Content-Type": "text/xml"}, encode_chunked=True)
 
     assert connection.getresponse().status == 411
@@ -199,7 +199,7 @@ def test_a_request_as_large_as_may_be_is_answered(address: str) -> None:
 
 
 def test_a_browsers_get_is_an_http_error(address: str) -> None:
-    connection = http.client.HTTPConnection(address, timeout=5)
+    connection = http.client.HTTPConnection(address, timeout=60)
     connection.request("GET", "/")
 
     assert connection.getresponse().status == 501
@@ -393,7 +393,7 @@ def test_what_xml_cannot_carry_is_not_sent_back(address: str) -> None:
 
 
 def test_a_connection_serves_many_requests(address: str) -> None:
-    connection = http.client.HTTPConnection(address, timeout=5)
+    connection = http.client.HTTPConnection(address, timeout=60)
     answers = []
     for body in (dumps((), "describe"), "<html/>", dumps((), "describe")):
         connection.request("POST", "/", body, {"Content-Type": "text/xml"})
@@ -409,7 +409,7 @@ def test_requests_beyond_the_rate_are_asked_to_come_again(emulator: RememberingE
     with served(emulator, limits=Limits(requests_per_s=0.5, burst=2)) as address:
         call = dumps((), "describe").encode()
         assert [post(address, call)[0] for _ in range(2)] == [200, 200]
-        connection = http.client.HTTPConnection(address, timeout=5)
+        connection = http.client.HTTPConnection(address, timeout=60)
         connection.request("POST", "/", call, {"Content-Type": "text/xml"})
         answer = connection.getresponse()
 
@@ -429,7 +429,7 @@ def test_a_request_that_finds_no_place_is_asked_to_come_again(emulator: Remember
     with served(emulator, limits=Limits(at_a_time=1, request_s=0.2)) as address:
         certifying = Thread(target=post, args=(address, dumps(CHANGES["certify"], "certify").encode()))
         certifying.start()
-        emulator.certifying.wait(5)
+        emulator.certifying.wait(60)
 
         assert post(address, dumps((), "version").encode())[0] == 503
         emulator.certified.set()
@@ -441,28 +441,28 @@ def test_a_request_that_finds_no_place_is_asked_to_come_again(emulator: Remember
 def test_one_who_sends_too_slowly_is_cut_off(emulator: RememberingEmulator, piece: bytes) -> None:
     with served(emulator, limits=Limits(request_s=0.3)) as address:
         host, port = address.split(":")
-        with socket.create_connection((host, int(port)), timeout=5) as slow:
-            began_s = time.monotonic()
+        with socket.create_connection((host, int(port)), timeout=60) as slow:
             slow.sendall(piece)
-            while time.monotonic() - began_s < 0.25:
-                time.sleep(0.05)
-                slow.sendall(b"x")
-
-            assert slow.recv(100) == b""
-            assert time.monotonic() - began_s < 2
+            for _ in range(600):
+                time.sleep(0.1)
+                try:
+                    slow.sendall(b"x")
+                except OSError:  # cut off
+                    return
+    pytest.fail("a request of one octet each 0.1 s was still read after a minute")
 
 
 def test_connections_beyond_the_limit_are_turned_away(emulator: RememberingEmulator) -> None:
     with served(emulator, limits=Limits(connections=1)) as address:
         host, port = address.split(":")
-        with socket.create_connection((host, int(port)), timeout=5) as first:
+        with socket.create_connection((host, int(port)), timeout=60) as first:
             first.sendall(b"POST")
-            with socket.create_connection((host, int(port)), timeout=5) as second:
+            with socket.create_connection((host, int(port)), timeout=60) as second:
                 assert second.recv(100) == b""
 
 
 def test_a_wrong_path_is_an_http_error(address: str) -> None:
-    connection = http.client.HTTPConnection(address, timeout=5)
+    connection = http.client.HTTPConnection(address, timeout=60)
     connection.request("POST", "/elsewhere", dumps((), "clear"), {"Content-Type": "text/xml"})
 
     assert connection.getresponse().status == 404

@@ -82,7 +82,7 @@ def test_tls_1_2_is_the_oldest_spoken(certified: Certified) -> None:
 
 def test_one_who_does_not_shake_hands_keeps_nobody_waiting_and_is_cut_off(address: str, certified: Certified) -> None:
     host, port = address.split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as silent:
+    with socket.create_connection((host, int(port)), timeout=60) as silent:
         client = EmulatorClient(f"https://{address}", timeout_s=0.9, ca_file=certified.certificate)
 
         assert client.describe() == CHANNEL
