@@ -200,8 +200,7 @@ def perform_and_conclude(
         if with_baselines and not performed.interrupted:
             perform_baselines("after")
         page, checked = conclude(performed, printer, report, bool(plan.sweep.assertions))
-        if status in (0, SOME_FAILED_STATUS):
-            status = _status_with(checked, status)
+        status = exit_status(performed, checked.failed)
     except typer.Exit as end:
         status = end.exit_code
         raise
@@ -237,12 +236,14 @@ def _stop_time(until: str | None, duration: str | None) -> StopTime | None:
     return None
 
 
-def exit_status(performed: Performed) -> int:
-    """The exit status of a start of a sweep."""
+def exit_status(performed: Performed, checks_failed: int = 0) -> int:
+    """The exit status of a start of a sweep, and of so many checks of its assertions that are not met."""
     if performed.interrupted:
         return 130
     if not performed.is_complete:
         return 1
+    if checks_failed:
+        return ASSERTION_STATUS
     return SOME_FAILED_STATUS if performed.failed else 0
 
 
@@ -277,11 +278,6 @@ def conclude(
         printer.json(_as_json(performed, page, checked))
     _print_assertions(checked, printer)
     return page, checked
-
-
-def _status_with(checked: CheckedAssertions, status: int) -> int:
-    """The exit status, or ASSERTION_STATUS if an assertion is not met."""
-    return ASSERTION_STATUS if checked.failed else status
 
 
 def _print_assertions(checked: CheckedAssertions, printer: Printer) -> None:
@@ -396,7 +392,7 @@ def report(
     checked = check_assertions(directory)
     _print_assertions(checked, printer)
     printer.json({"report": page, "sources": sources, "assertions": checked.values})
-    raise typer.Exit(_status_with(checked, 0))
+    raise typer.Exit(ASSERTION_STATUS if checked.failed else 0)
 
 
 def _combined(results: list[Path], out: Path | None) -> tuple[Path, list[Source]]:

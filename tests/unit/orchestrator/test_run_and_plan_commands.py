@@ -248,6 +248,21 @@ def test_the_exit_status_says_how_a_run_ended(tmp_path: Path, changes: dict[str,
     assert exit_status(performed(tmp_path, **changes)) == status
 
 
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, 130),
+        ({"interrupted": False, "is_complete": False}, 1),
+        ({"interrupted": False, "failed": 1}, 4),
+        ({"interrupted": False}, 4),
+    ],
+)
+def test_assertions_that_are_not_met_are_the_exit_status_of_a_complete_sweep(
+    tmp_path: Path, changes: dict[str, bool], status: int
+) -> None:
+    assert exit_status(performed(tmp_path, **changes), checks_failed=1) == status
+
+
 def test_a_sweep_that_comes_with_owlt_is_found_by_its_name() -> None:
     assert sweep_path("demo") == PROFILES / "sweeps" / "demo.yaml"
 
