@@ -118,7 +118,9 @@ def perform_until(
     deadline = Deadline(plan.sweep.clock, stop)
     perform = partial(supervise, deadline=deadline)
     performed = perform_plan(plan, directory, guests, observe, again, machine, perform, selection)
-    return replace(performed, stopped=_balance(plan, directory)) if deadline.is_over else performed
+    if not deadline.is_over:
+        return performed
+    return replace(performed, stopped=f"{_balance(plan, directory)}; {deadline.left}")
 
 
 def _balance(plan: Plan, results: Path) -> str:

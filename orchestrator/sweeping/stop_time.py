@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from agents.inputs.mistake import Invalid, Mistake, got
 from orchestrator.planning.clock import Clock
-from orchestrator.planning.estimate import batch_wall_s
+from orchestrator.planning.estimate import batch_wall_s, duration_text
 from orchestrator.planning.plan import Batch
 from orchestrator.steady_clock import steady_s
 
@@ -45,6 +45,8 @@ class Deadline:
         self._lock = threading.Lock()
         self.is_over = False
         """Whether a batch was left to a later start."""
+        self.left = ""
+        """The first such batch, in words: its runs and the time that they are expected to take."""
 
     def allows(self, batch: Batch) -> bool:
         """Whether a batch is expected to end in time; once one is not, no other is either."""
@@ -52,7 +54,11 @@ class Deadline:
             return True
         with self._lock:
             expected_s = self._slowness * batch_wall_s(batch, self._clock)
-            self.is_over = self.is_over or self._stop.now_s() + expected_s > self._stop.at_s
+            if not self.is_over and self._stop.now_s() + expected_s > self._stop.at_s:
+                self.is_over = True
+                count = len(batch.runs)
+                runs = f"{count} run{'s' if count > 1 else ''}" if count else "certificates"
+                self.left = f"the next {runs} would take about {duration_text(expected_s)}"
             return not self.is_over
 
     @contextmanager

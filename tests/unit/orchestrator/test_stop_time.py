@@ -76,6 +76,16 @@ def test_a_batch_that_would_end_too_late_is_not_allowed() -> None:
     assert not deadline_at(999 + takes_s, WallClock()).allows(batch)
 
 
+def test_what_was_left_is_the_first_batch_that_was_not_allowed() -> None:
+    deadline, batches = deadline_at(0, WallClock()), small_plan().batches
+    assert deadline.left == ""
+
+    for batch in batches:
+        deadline.allows(batch)
+
+    assert deadline.left == f"the next {len(batches[0].runs)} runs would take about 3 s"
+
+
 def test_a_slow_batch_makes_the_next_ones_expected_to_be_as_slow() -> None:
     batch, now = small_plan().batches[0], WallClock()
     takes_s = batch_wall_s(batch, "exact")
