@@ -16,19 +16,21 @@ from orchestrator.commands.analyse.dissect import dissect
 from orchestrator.commands.channel.command import channel_app
 from orchestrator.commands.cluster.worker import worker
 from orchestrator.commands.dashboard import dashboard
-from orchestrator.commands.extend import extend
 from orchestrator.commands.implementations import implementations_app
 from orchestrator.commands.machine import doctor, emulator_app, kernel_app, rigs_app
 from orchestrator.commands.merge import merge
+from orchestrator.commands.performing.extend import extend
+from orchestrator.commands.performing.plan import plan
+from orchestrator.commands.performing.retry import retry
+from orchestrator.commands.performing.run import run
 from orchestrator.commands.reproduce import reproduce
 from orchestrator.commands.results.answer import answer
 from orchestrator.commands.results.compare import compare
 from orchestrator.commands.results.figure import figure
 from orchestrator.commands.results.replay import replay
-from orchestrator.commands.retry import retry
+from orchestrator.commands.results.report import report
 from orchestrator.commands.rigs.command import rig_app
 from orchestrator.commands.rigs.up import raise_local_rig
-from orchestrator.commands.run import plan, report, run
 from orchestrator.commands.status import status
 from orchestrator.commands.sweeps import schema, sweeps_app
 from orchestrator.commands.third_party import third_party_app

@@ -168,7 +168,7 @@ def _perform_all(
 
 def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
     """Perform what is missing. Returns the exit status of the sweep, and its results."""
-    from orchestrator.commands.run import as_typed, perform_and_conclude
+    from orchestrator.commands.performing.perform import as_typed, perform_and_conclude
     from orchestrator.sweeping.resolving import resolve
 
     plan = resolve(sweep)

@@ -28,7 +28,7 @@ FOLDERS = {
     "orchestrator": "hosts planning.language planning planning.stored profiles third_party rigs rigs.lab kernel "
     "provenance results artifacts repetitions run memory checks allocation workers status shards sweeping cluster "
     "forecast terminal dashboard.sweeps dashboard.pages dashboard commands.channel commands.cluster commands.analyse "
-    "commands.results commands.rigs commands",
+    "commands.performing commands.results commands.rigs commands",
 }
 ORDER = {package: ["", *folders.split()] for package, folders in FOLDERS.items()}
 """The folders of each package; a folder imports only those before it, and the package's own modules."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.commands.run import announce
+from orchestrator.commands.performing.perform import announce
 from orchestrator.planning.stored.plan_file import write_plan
 from orchestrator.status.announcing import Ending, counts_of, run_hook
 from tests.unit.orchestrator.small_sweep import go, small_plan, small_workers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.commands.host_baselines import file_baseline, iperf3_baseline
+from orchestrator.commands.performing.host_baselines import file_baseline, iperf3_baseline
 from orchestrator.planning.plan import Plan
 from orchestrator.profiles.catalogue import find_implementation
 from orchestrator.sweeping.resolving import resolve

@@ -14,8 +14,8 @@ from emulator.service.client import EmulatorClient
 from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
 from orchestrator.checks.lab_doctor import examine_lab
 from orchestrator.checks.preconditions import missing_for_plan
+from orchestrator.commands.performing.perform import as_typed
 from orchestrator.commands.rigs.leases import release
-from orchestrator.commands.run import as_typed
 from orchestrator.errors import Missing, OwltError
 from orchestrator.hosts.host import HostError
 from orchestrator.profiles.inventory import LabHostEntry, lab_rig

@@ -20,7 +20,8 @@ from orchestrator.checks.doctor import Requirement, examine
 from orchestrator.checks.preconditions import missing_for_plan
 from orchestrator.commands import cli
 from orchestrator.commands.machine import print_requirements
-from orchestrator.commands.run import as_typed, conclude, exit_status, report_of
+from orchestrator.commands.performing.concluding import conclude, exit_status, report_of
+from orchestrator.commands.performing.perform import as_typed
 from orchestrator.errors import Missing, OwltError, ResultsConflict
 from orchestrator.planning.plan import Plan, Run, plan_sweep
 from orchestrator.planning.sweep import Sweep

@@ -12,9 +12,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from orchestrator.commands import cli, extend, retry
-from orchestrator.commands.retry import select, warnings
-from orchestrator.commands.run import performing_options
+from orchestrator.commands import cli
+from orchestrator.commands.performing import extend, retry
+from orchestrator.commands.performing.perform import performing_options
+from orchestrator.commands.performing.retry import select, warnings
 from orchestrator.errors import OwltError
 from orchestrator.planning.plan import Plan, Run
 from orchestrator.planning.selection import Selection, new_seeds, runs_in_cells, runs_named

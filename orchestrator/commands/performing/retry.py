@@ -10,7 +10,7 @@ import typer
 
 from agents.inputs.mistake import Mistake, Place
 from orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
-from orchestrator.commands.run import OnEnd, machine_of, perform_and_conclude, performing_options
+from orchestrator.commands.performing.perform import OnEnd, machine_of, perform_and_conclude, performing_options
 from orchestrator.errors import OwltError
 from orchestrator.terminal.options import Guests, Json, LabRigOption
 from orchestrator.terminal.output import Printer
