@@ -96,10 +96,13 @@ class KilledSweep:
     starts: int = 0
     problems: list[str] = field(default_factory=list)
     _identities: dict[str, Identity] = field(default_factory=dict)
+    _others: set[int] = field(default_factory=set)
+    """Processes below this one that are not the sweep's, such as the resource tracker of an earlier test's pool."""
 
     def perform(self, kills: int, runs: int) -> None:
         """Start the sweep until it is complete, with so many kills while its runs are performed."""
         become_reaper()
+        self._others = {process.pid for process in started()}
         before = interfaces()
         todo = self._plan_of_kills(kills, runs)
         spare = MOST_STARTS_WITHOUT_KILLS
@@ -137,7 +140,7 @@ class KilledSweep:
                 self._kill(todo, sweep)
             time.sleep(PERIOD_S)
         status = sweep.wait()
-        self.problems += [f"left over after start {self.starts}: {each}" for each in processes_left()]
+        self.problems += [f"left over after start {self.starts}: {each}" for each in self._processes_left()]
         return status
 
     def _kill(self, todo: list[tuple[int, str]], sweep: subprocess.Popen[bytes]) -> None:
@@ -145,7 +148,7 @@ class KilledSweep:
         kind = todo[0][1]
         end_s = time.monotonic() + NO_TARGET_S
         while sweep.poll() is None and time.monotonic() < end_s:
-            targets = [process for process in started() if self.kinds[kind](process)]
+            targets = [process for process in self._started() if self.kinds[kind](process)]
             if targets:
                 with suppress(ProcessLookupError):
                     os.kill(self.draw.choice(targets).pid, signal.SIGKILL)
@@ -154,6 +157,19 @@ class KilledSweep:
                 return
             time.sleep(PERIOD_S)
         todo[:] = [(count, later) for (count, _), (_, later) in zip(todo, [*todo[1:], todo[0]], strict=True)]
+
+    def _started(self) -> list[Process]:
+        return [process for process in started() if process.pid not in self._others]
+
+    def _processes_left(self) -> list[str]:
+        """The processes that are still there some time after the sweep has ended; they are killed."""
+        end_s = time.monotonic() + LEFT_S
+        while (left := self._started()) and time.monotonic() < end_s:
+            time.sleep(PERIOD_S)
+        for process in left:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        return [" ".join(process.command) or f"process {process.pid}" for process in left]
 
     def _check(self) -> None:
         """Every record is readable, and none has changed that was final."""
@@ -204,17 +220,6 @@ def _in_turn(kinds: Sequence[str]) -> Iterator[str]:
 def become_reaper() -> None:
     """Have all processes whose parents end become children of this one."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def processes_left(limit_s: float = LEFT_S) -> list[str]:
-    """The processes that are still there some time after the sweep has ended; they are killed."""
-    end_s = time.monotonic() + limit_s
-    while (left := started()) and time.monotonic() < end_s:
-        time.sleep(PERIOD_S)
-    for process in left:
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
-    return [" ".join(process.command) or f"process {process.pid}" for process in left]
 
 
 def started() -> list[Process]:
