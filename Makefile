@@ -8,7 +8,7 @@ PART ?= all
 SECONDS ?= 600
 RESULTS ?= results/demo
 
-.PHONY: help announce setup demo test test-packages unit programs system lab coverage lint bench equality accuracy power third-party implementations-table fuzz clean
+.PHONY: help announce setup demo test test-packages unit programs system lab coverage lint bench equality accuracy power validation third-party implementations-table fuzz clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ test: setup test-packages lint unit programs system lab  ## run all tests, as CI
 
 test-packages:
 	@SUDO="$(SUDO)" .ci/debian-packages --tests
+
+validation: setup  ## validate virtual time against real time and theory: make validation ARGUMENTS="--for '1 h'"
+	$(BIN)/python -m tests.validation $(ARGUMENTS)
 
 third-party: setup  ## install third-party implementations: make third-party IMPLEMENTATION=licklider, or all of them
 	@SUDO="$(SUDO)" $(BIN)/owlt third-party install $(IMPLEMENTATION)

@@ -9,6 +9,7 @@ from io import StringIO
 from math import ceil, sqrt
 from pathlib import Path
 from statistics import fmean, median, stdev
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -29,6 +30,9 @@ ROOM_ABOVE = 1.04
 GROUP = 0.8
 """The width of the boxes or bars at one value of x; 1 is the distance to the next value."""
 
+SMALL_SVG: dict[Any, Any] = {"svg.hashsalt": "owlt", "svg.fonttype": "none"}
+"""Settings for files that are small and the same each time."""
+
 Series = dict[str, dict[float, list[float]]]
 """The values of each series by x."""
 
@@ -48,7 +52,7 @@ def draw(figure: FigureOf, points: Sequence[Sequence[Point]], path: Path, order:
     looks = {name: Looks(names.index(name)) for name in sorted(present, key=names.index)}
     across = min(figure.across, len(panels))
     down = ceil(len(panels) / across)
-    with rc_context({**STYLE, "svg.hashsalt": "owlt", "svg.fonttype": "none"}):
+    with rc_context({**STYLE, **SMALL_SVG}):
         size = (5.6, 3.2) if len(panels) == 1 else (7.2, 2.2 * down + 0.3)
         canvas = Figure(figsize=size, layout="constrained")
         grid = list(canvas.subplots(down, across, squeeze=False).flat)
@@ -63,8 +67,13 @@ def draw(figure: FigureOf, points: Sequence[Sequence[Point]], path: Path, order:
                 for name, each in looks.items()
             ]
             canvas.legend(handles=handles, loc="outside lower center", ncols=min(len(looks), 4), fontsize=7)
-        drawn = StringIO()
-        canvas.savefig(drawn, format="svg", metadata={"Date": None})
+        write_svg(canvas, path)
+
+
+def write_svg(canvas: Figure, path: Path) -> None:
+    """Write a figure without dates and needless digits. Raises OSError."""
+    drawn = StringIO()
+    canvas.savefig(drawn, format="svg", metadata={"Date": None})
     path.write_text(TOO_PRECISE.sub(r"\1", drawn.getvalue()))
 
 

@@ -8,9 +8,18 @@ from __future__ import annotations
 
 from math import expm1, log
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
 MOST_ROUNDS = 10_000
 """More rounds do not end in practice: a loss probability of almost 1."""
 NEGLIGIBLE = 1e-12
+LONGEST = 100
+"""The most rounds in a distribution."""
+
+Distribution = NDArray[np.float64]
+"""The probability of each number of rounds, from 0."""
 
 
 def probability_of_rounds(rounds: int, packets: int, loss: float) -> float:
@@ -31,6 +40,45 @@ def expected_rounds(packets: int, loss: float) -> float:
         if rest < NEGLIGIBLE:
             break
     return total
+
+
+def rounds_distribution(packets: int, loss: float) -> Distribution:
+    """The probability of each number of rounds, from 0 to LONGEST."""
+    _require_loss(loss)
+    return np.diff([probability_of_rounds(rounds, packets, loss) for rounds in range(LONGEST + 1)], prepend=0.0)
+
+
+def polled_distribution(packets: int, loss: float) -> Distribution:
+    """The probability of each number of round trips if the last packet of a round asks for the answer.
+
+    An LTP checkpoint, or Saratoga's request for a status. It is sent again, alone, after a round trip without an
+    answer. Of the n - 1 other packets of the round, each is missing afterwards with the probability p: T(n) = G + T(K)
+    with G geometric and K binomial, T(0) = 0. Derived.
+    """
+    _require_loss(loss)
+    attempts = rounds_distribution(1, loss)
+    rest = np.zeros((packets + 1, LONGEST + 1))
+    rest[0, 0] = 1
+    for sent in range(1, packets + 1):
+        after = stats.binom.pmf(range(sent), sent - 1, loss) @ rest[:sent]
+        rest[sent] = np.convolve(attempts, after)[: LONGEST + 1]
+    of_all: Distribution = rest[packets]
+    return of_all
+
+
+def announced_distribution(packets: int, loss: float) -> Distribution:
+    """The probability of each number of round trips if one packet more ends the first round, sent until it is answered,
+    and the receiver asks for the rest: CFDP's EOF and deferred NAKs.
+
+    The metadata are one packet more that may be missing: M(N + 1) and the attempts of the EOF but the last. Derived.
+    """
+    again = rounds_distribution(1, loss)[1:]
+    return np.convolve(rounds_distribution(packets + 1, loss), again)[: LONGEST + 1]
+
+
+def mean_rounds(distribution: Distribution) -> float:
+    """The mean of a distribution of rounds."""
+    return float(np.arange(len(distribution)) @ distribution)
 
 
 def rounds_quantile(share: float, packets: int, loss: float) -> int:

@@ -24,7 +24,7 @@ def mathis_rate(rtt_s: float, loss: float, segments_per_ack: int = DELAYED_ACK) 
 
 
 def padhye_rate(
-    rtt_s: float, loss: float, timeout_s: float, window: float = inf, segments_per_ack: int = DELAYED_ACK
+    rtt_s: float, loss: float, timeout_s: float, window: float = inf, segments_per_ack: float = DELAYED_ACK
 ) -> float:
     """The rate with timeouts, of a receiver's window W.
 

@@ -24,7 +24,7 @@ FOLDERS = {
     "captures": "files frames session matches accounting summary protocols.readers protocols traces inspection "
     "scapy_layers",
     "reports": "style results table comparison theory answer assertions figures publication sessions page changes "
-    "reproduction",
+    "reproduction validation",
     "orchestrator": "hosts planning.language planning planning.stored profiles third_party rigs rigs.lab kernel "
     "provenance results artifacts repetitions run memory checks allocation workers status shards sweeping cluster "
     "forecast terminal dashboard.sweeps dashboard.pages dashboard commands.channel commands.cluster commands.analyse "

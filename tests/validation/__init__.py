@@ -1,0 +1,1 @@
+"""The instrument's own validation: `make validation` (docs/validation.md)."""
