@@ -67,9 +67,10 @@ class SshHost(Host):
                 undo.callback(_hang_up, transport)
                 self._log_in(transport)
                 undo.pop_all()
-        except (OSError, paramiko.SSHException) as problem:
+        except (OSError, EOFError, paramiko.SSHException) as problem:
+            reason = str(problem) or "the other side ended the connection"
             raise HostError(
-                f"{self.role}: no SSH to {self.login.user}@{self.login.address}:{self.login.port}: {problem}"
+                f"{self.role}: no SSH to {self.login.user}@{self.login.address}:{self.login.port}: {reason}"
             ) from problem
         return transport
 

@@ -37,7 +37,7 @@ class LabHost(ReconnectingHost):
     def _log_in(self, transport: paramiko.Transport) -> None:
         try:
             super()._log_in(transport)
-        except paramiko.SSHException as problem:
+        except (EOFError, paramiko.SSHException) as problem:
             channel = transport.sock
             channel.settimeout(COMMAND_LIMIT_S)
             text = channel.recv_stderr(4096).decode(errors="replace").strip()
