@@ -16,6 +16,9 @@ WHOLE_FRAMES = 2_048
 Not larger, since it is also what each packet takes of the ring if they come one by one: with tcpdump's own 262,144 on a
 port with segmentation offload, libpcap makes room for 64 KiB a packet, and 32 MiB hold 512 packets (measured)."""
 
+_LINK_LAYER_BYTES = WHOLE_FRAMES - 1500
+"""Room for the headers of a frame, in addition to the MTU."""
+
 READY_LINE = re.compile(r"^tcpdump: listening on (?P<interface>\S+), link-type EN10MB\b", re.MULTILINE)
 """The stderr line after which every frame is captured; it does not match on a link that is not Ethernet."""
 
@@ -51,6 +54,11 @@ ONE_BY_ONE = ("--immediate-mode", "-B", "32768")
 """tcpdump is woken for each packet; the large ring (KiB) keeps it from dropping packets when it is not fast enough."""
 IN_BLOCKS = ("-B", "4096")
 """tcpdump is woken when a block of its ring is full, or a second after its first packet."""
+
+
+def snaplen_bytes_of(mtu_bytes: int) -> int:
+    """The snapshot length that leaves the frames of a test path with this MTU complete."""
+    return max(WHOLE_FRAMES, mtu_bytes + _LINK_LAYER_BYTES)
 
 
 def capture_command(

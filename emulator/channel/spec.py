@@ -23,6 +23,8 @@ __all__ = ["DIRECTIONS", "ChannelSpec", "LinkSpec", "Step", "Timeline"]
 
 DIRECTIONS = ("forward", "reverse")
 MOST_STEPS = 100_000
+ETHERNET_MTU_BYTES = 1500
+"""Of Ethernet without jumbo frames, which every test path carries."""
 
 
 class Step(Value):
@@ -80,6 +82,12 @@ class ChannelSpec(Value):
             if last_link is not None and not last_link.up and last_link.while_down == "hold":
                 raise unexpected(f"{direction}: a later step that ends the outage, or 'while_down: drop'")
         return self
+
+    @property
+    def path_mtu_bytes(self) -> int:
+        """The MTU that the interfaces on the test path need: more than that of Ethernet if both links have more."""
+        least = min(link.mtu_bytes or ETHERNET_MTU_BYTES for link in (self.forward, self.reverse))
+        return max(ETHERNET_MTU_BYTES, least)
 
     def refuse_to_begin_held(self) -> None:
         """Raise InvalidChannel if the channel starts with an outage that holds packets: nothing would end it."""

@@ -197,7 +197,10 @@ def sysctl(host: MemoryHost, arguments: Sequence[str]) -> Completed:
 
 
 def ip(host: MemoryHost, arguments: Sequence[str]) -> Completed:
-    """ip route add ROUTE and ip route del ROUTE."""
+    """ip route add ROUTE, ip route del ROUTE and ip link set dev INTERFACE mtu BYTES."""
+    if list(arguments[:3]) == ["link", "set", "dev"] and arguments[4] == "mtu":
+        host.mtus[arguments[3]] = int(arguments[5])
+        return done()
     if list(arguments[:1]) != ["route"] or arguments[1] not in ("add", "del"):
         raise refuse("ip", arguments)
     route = " ".join(arguments[2:])

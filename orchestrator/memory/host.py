@@ -31,8 +31,8 @@ _STATES = {"udp": "07", "tcp": "0A"}
 class MemoryHost(Host):
     """A host without a machine.
 
-    `commands` are those that it has, by name, `scripts` those that `sh -c` runs, by their text. `sysctls`, `routes` and
-    `qdiscs` are what its kernel has. A program is there once it is installed.
+    `commands` are those that it has, by name, `scripts` those that `sh -c` runs, by their text. `sysctls`, `routes`,
+    `qdiscs` and `mtus` are what its kernel has. A program is there once it is installed.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class MemoryHost(Host):
         self.sysctls: dict[str, str] = {}
         self.routes: list[str] = []
         self.qdiscs: dict[str, str] = {}
+        self.mtus: dict[str, int] = {}
         self.processes: dict[int, Process] = {}
         """By their groups, those that have ended too."""
         self.ran: list[list[str]] = []

@@ -39,7 +39,6 @@ from orchestrator.results.recorded_runs import recorded_directories
 from orchestrator.rigs.waits import Waited
 from orchestrator.whole_file import DISK_IS_FULL, write_whole
 
-MTU_BYTES = 1500
 WORTH_A_PROCESS = 20
 """Runs per process; with fewer, starting the process takes longer than it saves."""
 VIEWED_REPETITION = 1
@@ -276,7 +275,7 @@ def expected_of(record: RunRecord) -> Expected:
     return Expected(
         sender_counters=record.captures.get("sender"),
         receiver_counters=record.captures.get("receiver"),
-        mtu_bytes=MTU_BYTES,
+        mtu_bytes=ChannelSpec.from_wire(record.channel or {}).path_mtu_bytes,
         received_bytes=record.received_bytes,
         **{way: direction_counters(stages) for way, stages in record.emulator_statistics.items()},
     )

@@ -12,7 +12,6 @@ from orchestrator.planning.error_rates import equivalent_bit_error_rate
 from orchestrator.planning.plan import Run
 from orchestrator.rigs.rig import Rig
 
-IP_MTU_BYTES = 1500
 ETHERNET_HEADER_BYTES = 14
 
 
@@ -27,7 +26,7 @@ def placeholder_values(
 ) -> dict[str, str]:
     """Return them by name, as text. `file` (None: none is sent), `received_file` and `run_dir` are paths on hosts."""
     point = run.permutation
-    mtu_bytes = min(IP_MTU_BYTES, channel.forward.mtu_bytes or IP_MTU_BYTES)
+    mtu_bytes = min(channel.path_mtu_bytes, channel.forward.mtu_bytes or channel.path_mtu_bytes)
     return RunValues(
         python=rig.python,
         third_party=rig.third_party,

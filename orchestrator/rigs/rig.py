@@ -74,7 +74,9 @@ def card_command(interface: str, rate_bps: float) -> list[str]:
     """The command that gives a host's interface the rate of a card (tc-tbf(8)).
 
     The limit is longer than the default socket buffer (net.core.wmem_default, 212,992 bytes), so that the socket fills
-    and the program blocks, and nothing is dropped; the burst is ten full frames.
+    and the program blocks, and nothing is dropped; the burst is ten full frames, or of a card that is faster than
+    CARD_RATE_BPS as many as it sends in the same time.
     """
-    shape = ["tbf", "rate", f"{rate_bps:.0f}bit", "burst", "15140", "limit", "1000000"]
+    burst_bytes = 15140 * max(rate_bps / CARD_RATE_BPS, 1)
+    shape = ["tbf", "rate", f"{rate_bps:.0f}bit", "burst", f"{burst_bytes:.0f}", "limit", "1000000"]
     return ["tc", "qdisc", "replace", "dev", interface, "root", *shape]

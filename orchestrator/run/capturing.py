@@ -12,10 +12,10 @@ from captures.files.tcpdump_command import (
     IN_BLOCKS,
     ONE_BY_ONE,
     READY_LINE,
-    WHOLE_FRAMES,
     CaptureCounters,
     capture_command,
     parse_counters,
+    snaplen_bytes_of,
 )
 from orchestrator.hosts.program import Program
 from orchestrator.planning.plan import Run
@@ -33,7 +33,9 @@ FULL_BYTES = 1 << 16
 """With less space, a disk is full: a packet of a capture may need as much."""
 
 
-def start_captures(rig: Rig, clock: str, path: str, directory: Path, undo: ExitStack) -> dict[Role, Program]:
+def start_captures(
+    rig: Rig, clock: str, mtu_bytes: int, path: str, directory: Path, undo: ExitStack
+) -> dict[Role, Program]:
     """Start both, and return once every frame is captured. Raises Ended if one does not start.
 
     On the exact clock no packet comes while tcpdump has work to do: it takes them in blocks, which costs less.
@@ -41,7 +43,7 @@ def start_captures(rig: Rig, clock: str, path: str, directory: Path, undo: ExitS
     delivery = IN_BLOCKS if clock == "exact" else ONE_BY_ONE
     captures: dict[Role, Program] = {}
     for role, port in zip(ROLES, (rig.sender_port, rig.receiver_port), strict=True):
-        command = capture_command(port, f"{path}/{role}.pcap", WHOLE_FRAMES, delivery)
+        command = capture_command(port, f"{path}/{role}.pcap", snaplen_bytes_of(mtu_bytes), delivery)
         captures[role] = rig.emulator.start(command, path, directory / f"capture-{role}")
         undo.callback(captures[role].stop, "INT")
     for role, capture in captures.items():

@@ -80,7 +80,8 @@ def _phases(
         observe("configure")
         apply_channel(run, setting, result)
         observe("capture")
-        captures = start_captures(rig, setting.sweep.clock, staged.paths["emulator"], directory, undo)
+        mtu_bytes = setting.channel_of(run).path_mtu_bytes
+        captures = start_captures(rig, setting.sweep.clock, mtu_bytes, staged.paths["emulator"], directory, undo)
         before = rig.channel.statistics()
         observe("launch")
         watch = _start_watch(run, setting, staged, directory, result, sides, undo)

@@ -24,6 +24,7 @@ from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, WrittenSession
 from orchestrator.rigs.placeholder_values import placeholder_values
 from orchestrator.rigs.rig import Rig
+from orchestrator.run.path_mtu import set_mtu
 from orchestrator.run.preparing import make_directory, make_run_directory, prepare, room_of
 from orchestrator.run.result import Ended, RunResult
 from orchestrator.run.setting import Setting
@@ -55,6 +56,8 @@ def stage(run: Run, setting: Setting, result: RunResult, sides: Sides, undo: Exi
     received = implementation.received_at(paths["receiver"], PurePosixPath(file or "").name)
     if (parent := str(PurePosixPath(received).parent)) != paths["receiver"]:
         rig.receiver.host.check(["mkdir", "-p", parent])
+    if setting.sweep.rig != "lab":
+        set_mtu(rig, setting.channel_of(run).path_mtu_bytes, undo)
     result.advertised = advertised_values(run, setting.sweep)
     rendered = _rendered(run, setting, result.advertised, file, received, paths)
     result.session = session_of(rendered["sender"], rig)

@@ -97,7 +97,7 @@ def expectation(rows: Sequence[Row]) -> Expectation | None:
         return None
     rtt_s = row["rtt_ns"] / 1e9
     delay_s, rate_bps, loss = row["forward_delay_ns"] / 1e9, row["forward_rate_bps"], row["forward_packet_error_rate"]
-    if loss >= 1:
+    if loss >= 1 or (rate_bps is None and not rtt_s):  # only computation takes time
         return None
     size = row["file_size_bytes"]
     least_s = capacity.least_time_s(size, rate_bps, delay_s)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from captures.files.tcpdump_command import IN_BLOCKS, READY_LINE, CaptureCounters, capture_command, parse_counters
+from captures.files.tcpdump_command import (
+    IN_BLOCKS,
+    READY_LINE,
+    CaptureCounters,
+    capture_command,
+    parse_counters,
+    snaplen_bytes_of,
+)
 from tests.unit.captures.making import DATA
 
 
@@ -85,3 +92,9 @@ def test_a_capture_in_blocks_does_not_ask_for_every_packet_at_once() -> None:
 def test_a_snapshot_length_of_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="snaplen_bytes for to-sender: expected at least 1, got 0"):
         capture_command("to-sender", "sender.pcap", snaplen_bytes=0)
+
+
+@pytest.mark.parametrize(("mtu_bytes", "least_bytes"), [(1500, 1514), (4500, 4514), (9702, 9716)])
+def test_frames_of_the_path_are_captured_whole(mtu_bytes: int, least_bytes: int) -> None:
+    assert snaplen_bytes_of(mtu_bytes) >= least_bytes
+    assert snaplen_bytes_of(1500) == 2048

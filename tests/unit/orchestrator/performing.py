@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.contract.implementation import Implementation
+from emulator.channel.spec import ChannelSpec
 from orchestrator.memory.process import Process, Script
 from orchestrator.memory.rig import MemoryRig
 from orchestrator.planning.plan import Plan, plan_sweep
@@ -76,6 +77,8 @@ class Stage:
     receiver: Script = take
     implementation: dict[str, Any] = field(default_factory=dict)
     sweep: dict[str, Any] = field(default_factory=dict)
+    channels: dict[str, ChannelSpec] = field(default_factory=dict)
+    """The profiles that the sweep names."""
     certificates: dict[str, Certified] = field(default_factory=dict)
     rig: MemoryRig = field(default_factory=MemoryRig)
 
@@ -83,7 +86,7 @@ class Stage:
     def plan(self) -> Plan:
         """The sweep of one run."""
         copy = Implementation.model_validate(COPY | self.implementation)
-        return plan_sweep(Sweep.model_validate(SWEEP | self.sweep), {"copy": copy})
+        return plan_sweep(Sweep.model_validate(SWEEP | self.sweep), {"copy": copy}, self.channels)
 
     @property
     def run_directory(self) -> str:

@@ -18,6 +18,7 @@ from orchestrator.memory.commands import failed
 from orchestrator.memory.files import Entry
 from orchestrator.memory.process import Process, printing
 from orchestrator.memory.rig import MemoryRig
+from orchestrator.results.analysis import expected_of
 from orchestrator.results.certificates import Certified
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, read_record
@@ -94,6 +95,36 @@ def test_the_channel_of_a_run_is_applied_with_its_seeds(stage: Stage) -> None:
     assert (channel.forward.delay_ns, channel.forward.rate_bps) == (25_000_000, 1e7)
     assert channel.forward.seed is not None
     assert stage.rig.rig.channel.describe() == channel
+
+
+@pytest.mark.parametrize(
+    ("channel", "expected"),
+    [
+        ({"forward": {"mtu": "9000 B"}, "reverse": {"mtu": "9000 B"}}, 9000),
+        ({"forward": {"mtu": "9000 B"}, "reverse": {"mtu": "4500 B"}}, 4500),
+        ({"forward": {"mtu": "9000 B"}}, None),
+        ({"forward": {"mtu": "1280 B"}, "reverse": {"mtu": "9000 B"}}, None),
+    ],
+)
+def test_the_interfaces_have_the_mtu_of_the_channel_during_a_run(
+    stage: Stage, channel: dict[str, Any], expected: int | None
+) -> None:
+    stage.channels = {"jumbo": ChannelSpec.from_wire(channel)}
+    stage.sweep = {"channel": "jumbo", "rate": None, "delay": None, "packet_error_rate": None}
+    interfaces = {"sender": ["test0"], "receiver": ["test0"], "emulator": ["to-sender", "to-receiver"]}
+    hosts = (stage.rig.sender, stage.rig.receiver, stage.rig.middle)
+    during = dict[str, dict[str, int]]()
+
+    def look(phase: str) -> None:
+        if phase == "transfer":
+            during.update({host.role: dict(host.mtus) for host in hosts})
+
+    record = stage.perform(look).record
+
+    assert record.outcome is Outcome.COMPLETED
+    assert during == {role: dict.fromkeys(names, expected) if expected else {} for role, names in interfaces.items()}
+    assert {mtu for host in hosts for mtu in host.mtus.values()} == ({1500} if expected else set())
+    assert expected_of(record).mtu_bytes == (expected or 1500)
 
 
 def test_what_the_stages_counted_before_the_captures_is_taken_off(stage: Stage) -> None:

@@ -175,6 +175,7 @@ def test_tcp_and_others_have_only_a_lower_bound() -> None:
         {"reverse_duplication_rate": 0.01},
         {"forward_overhead_bytes": 24},
         {"reverse_packet_error_rate": 0.02},
+        {"forward_rate_bps": None, "forward_delay_ns": 0, "rtt_ns": 0},
     ],
 )
 def test_a_channel_without_a_theory_is_not_compared(change: dict[str, Any]) -> None:
