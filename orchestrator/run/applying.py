@@ -1,13 +1,16 @@
-"""The channel during a run: applied with the run's seeds, read back, its timeline played, compared at the end."""
+"""The channel during a run: applied with its seeds and MTU, read back, its timeline played, compared at the end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 
+from emulator.channel.spec import ETHERNET_MTU_BYTES
 from emulator.faults import ChannelRefused
 from orchestrator.planning.plan import Run, channel_of
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, Statistics
+from orchestrator.rigs.rig import Rig
 from orchestrator.run.result import Ended, PlayedTimeline, RunResult
 from orchestrator.run.setting import Setting
 
@@ -28,6 +31,24 @@ def apply_channel(run: Run, setting: Setting, result: RunResult) -> None:
         reason = f"the emulator refused the channel: {refusal}"
         raise Ended(Outcome.ABORTED, ReasonCode.CHANNEL_REFUSED, reason) from refusal
     result.channel = applied.to_wire()
+
+
+def set_mtu(rig: Rig, mtu_bytes: int, undo: ExitStack) -> None:
+    """Give the interfaces of the test path, on hosts and emulator, the MTU of a channel, which `undo` takes back.
+
+    Only on a rig that owlt itself makes: the interfaces of a lab rig are its owner's.
+    """
+    if mtu_bytes == ETHERNET_MTU_BYTES:
+        return
+    ends = [(end.host, end.interface) for end in (rig.sender, rig.receiver)]
+    ports = [(rig.emulator, port) for port in (rig.sender_port, rig.receiver_port)]
+    for host, interface in (*ends, *ports):
+        undo.callback(host.run, _mtu_command(interface, ETHERNET_MTU_BYTES))
+        host.check(_mtu_command(interface, mtu_bytes))
+
+
+def _mtu_command(interface: str, mtu_bytes: int) -> list[str]:
+    return ["ip", "link", "set", "dev", interface, "mtu", str(mtu_bytes)]
 
 
 def start_timeline(run: Run, setting: Setting) -> None:

@@ -24,7 +24,7 @@ from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, WrittenSession
 from orchestrator.rigs.placeholder_values import placeholder_values
 from orchestrator.rigs.rig import Rig
-from orchestrator.run.path_mtu import set_mtu
+from orchestrator.run.applying import set_mtu
 from orchestrator.run.preparing import make_directory, make_run_directory, prepare, room_of
 from orchestrator.run.result import Ended, RunResult
 from orchestrator.run.setting import Setting
