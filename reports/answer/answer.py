@@ -67,7 +67,7 @@ def _by_criterion(cells: Sequence[Cell], criterion: Criterion) -> CriterionAnswe
     enough = _can_be_significant(cells)
     return CriterionAnswer(
         criterion=criterion,
-        headline=headline(criterion, summaries, len(cells)),
+        headline=headline(criterion, summaries, of_cells),
         summaries=summaries,
         regions=tuple(
             RegionAnswer(region, tuple(region_sentences(region, criterion, enough))) for region in regions_of(of_cells)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from reports.answer.regions import Region
+from reports.answer.regions import Region, dimensions_of, place_text
 from reports.answer.summaries import Summary, behind
 from reports.answer.verdicts import Standing, Verdict
-from reports.comparison.cells import Cell
+from reports.comparison.cells import Cell, Point
 from reports.comparison.criteria import Criterion
 from reports.comparison.differences import SIGNIFICANCE, least_repetitions
 from reports.comparison.estimates import CONFIDENCE
@@ -24,9 +24,9 @@ MOST_NAMED = 5
 """The most other implementations that a sentence describes."""
 
 
-def headline(criterion: Criterion, summaries: Sequence[Summary], cells: int) -> str:
-    """The answer in one or two sentences."""
-    first = summaries[0]
+def headline(criterion: Criterion, summaries: Sequence[Summary], verdicts: Sequence[Verdict]) -> str:
+    """The answer in one or two sentences. Without a significant difference in any cell, nothing is recommended."""
+    first, cells = summaries[0], len(verdicts)
     if not first.led:
         return "No implementation delivered more than half of its files in any cell."
     undelivered = first.undelivered
@@ -35,15 +35,20 @@ def headline(criterion: Criterion, summaries: Sequence[Summary], cells: int) -> 
         if undelivered and undelivered.count
         else ""
     )
+    everywhere = f"in all {cells} cells" if cells > 1 else "here"
+    if len(summaries) > 1 and summaries[-1].led == cells:
+        return f"Take any of them: each has the {criterion.best}, or is close to it, {everywhere}.{failures}"
+    is_shown = any(verdict.shows_difference for verdict in verdicts)
+    begins = f"Take {first.name}: it" if is_shown else f"Undecided: {first.name}"
+    begins += f" has the {criterion.best}, or is close to it, "
+    ends = failures if is_shown else f" No difference is significant yet.{failures}"
     if first.led == cells:
-        where = f"in all {cells} cells." if cells > 1 else "here."
-        return f"Take {first.name}: it has the {criterion.best}, or is close to it, {where}{failures}"
+        return f"{begins}{everywhere}.{ends}"
     if 2 * first.led >= cells:
+        same = [each.name for each in summaries[1:] if each.led == first.led]
+        also = f" (as many as {listed(same)})" if same else ""
         rest = f"In the other {_cells(cells - first.led)} {_rest(criterion, first, cells - first.led)}"
-        return (
-            f"Take {first.name}: it has the {criterion.best}, or is close to it, in {first.led} of {cells} cells. "
-            f"{rest}{failures}"
-        )
+        return f"{begins}in {first.led} of {cells} cells{also}. {rest}{ends}"
     led = listed([f"{each.name} in {each.led}" for each in summaries[:MOST_NAMED] if each.led])
     return f"No implementation has the {criterion.best} in most of the {cells} cells. Best or close: {led}."
 
@@ -72,9 +77,9 @@ def sureness(cells: Sequence[Cell]) -> str:
         )
     if most < least:
         return (
-            f"At most {most} runs of each in a cell: too few to show that a difference is not chance. For "
-            f"{implementations} implementations at least {least} repetitions are needed. The differences are those of "
-            "the measured runs."
+            f"At most {most} runs of each in a cell: too few to show that a difference is not chance. With fewer than "
+            f"{least} repetitions no difference between {implementations} implementations is significant; {least} are "
+            "enough only if all runs of one are better than all runs of the other."
         )
     return (
         f"Up to {most} runs of each in a cell. A difference is significant if chance alone gives it with a probability "
@@ -89,21 +94,33 @@ def region_sentences(region: Region, criterion: Criterion, can_be_significant: b
         return ["No implementation delivered more than half of its files.", *_failures(region, _names(region))]
     others = [name for name in _names(region) if name != take]
     companions = [name for name in others if all(name in verdict.leaders for verdict in region.verdicts)]
-    values = f"{_values(region, take, criterion)}."
-    first = f"Take {take}: {values}"
-    if companions:
-        apart = _apart(region, [take, *companions], criterion)
-        within = f"within {percent_text(apart)} of each other" if apart >= NO_DIFFERENCE else "the same"
-        either = "Take any of them" if len(companions) == len(others) else f"Take {_either([take, *companions])}"
-        first = f"{either} ({within}): {values}"
+    leaders = [take, *companions]
     rest = [name for name in others if name not in companions]
+    is_undecided = bool(rest) and not any(verdict.shows_difference for verdict in region.verdicts)
+    first = f"{_choice(leaders, rest, criterion, is_undecided)}{_within(region, leaders, criterion)}: "
+    first += f"{_values(region, leaders, criterion)}."
     described = [
         phrase
         for name in rest[:MOST_NAMED]
         if (phrase := _difference(region, take, name, criterion, can_be_significant))
     ]
     more = [f"{len(rest) - MOST_NAMED} more are in the table"] if described and len(rest) > MOST_NAMED else []
-    return [first, *_sentence(described + more), *_failures(region, [take, *companions, *rest])]
+    doubt = ["No difference is significant."] if is_undecided and described and not can_be_significant else []
+    return [first, *_sentence(described + more), *doubt, *_failures(region, [*leaders, *rest])]
+
+
+def _choice(leaders: list[str], rest: list[str], criterion: Criterion, is_undecided: bool) -> str:
+    if is_undecided:
+        return f"Undecided: {listed(leaders)} {'have' if len(leaders) > 1 else 'has'} the {criterion.best}"
+    return f"Take {_either(leaders) if rest else 'any of them'}" if len(leaders) > 1 else f"Take {leaders[0]}"
+
+
+def _within(region: Region, leaders: list[str], criterion: Criterion) -> str:
+    """How close several leaders are to each other."""
+    if len(leaders) == 1:
+        return ""
+    apart = _apart(region, leaders, criterion)
+    return f" (within {percent_text(apart)} of each other)" if apart >= NO_DIFFERENCE else " (the same)"
 
 
 def _sentence(phrases: list[str]) -> list[str]:
@@ -122,9 +139,9 @@ def _standings(region: Region, name: str) -> list[Standing]:
     return [standing for verdict in region.verdicts if (standing := verdict.standing(name)) is not None]
 
 
-def _values(region: Region, name: str, criterion: Criterion) -> str:
-    """The medians of an implementation, and the number of its runs."""
-    standings = _standings(region, name)
+def _values(region: Region, names: Sequence[str], criterion: Criterion) -> str:
+    """The medians of implementations, and the number of runs of each."""
+    standings = [each for name in names for each in _standings(region, name)]
     medians = [each.median for each in standings if each.median is not None]
     metric = criterion.metric
     texts = list(dict.fromkeys(metric.text(value) for value in (min(medians), max(medians))))
@@ -148,19 +165,28 @@ def _apart(region: Region, names: list[str], criterion: Criterion) -> float:
 def _difference(region: Region, take: str, name: str, criterion: Criterion, can_be_significant: bool) -> str:
     """How an implementation stands to the one to take; "" if it delivered too little for a comparison."""
     pairs = [
-        (share, own)
+        (share, own, verdict.point)
         for verdict in region.verdicts
         if (own := verdict.standing(name)) and own.relation not in ("undelivered", "not run")
         if (share := behind(verdict, take, name, criterion)) is not None
     ]
     if not pairs:
         return ""
-    shares = [share for share, _ in pairs]
+    shares = [share for share, _, _ in pairs]
     amount = _range(min(shares), max(shares), criterion)
     if not amount:
         return f"{name} differs by less than {percent_text(WITHOUT_DIFFERENCE)}"
-    phrase = f"{name} {criterion.verb} {amount}"
-    return phrase + (_significance(region, take, [own for _, own in pairs]) if can_be_significant else "")
+    phrase = f"{name} {criterion.verb} {amount}{_farthest_place(pairs)}"
+    return phrase + (_significance(region, take, [own for _, own, _ in pairs]) if can_be_significant else "")
+
+
+def _farthest_place(pairs: Sequence[tuple[float, Standing, Point]]) -> str:
+    """Where the greatest difference of several cells is, if they differ by more than WITHOUT_DIFFERENCE."""
+    shares = [share for share, _, _ in pairs]
+    if max(shares) - min(shares) < WITHOUT_DIFFERENCE:
+        return ""
+    points = [point for _, _, point in pairs]
+    return f" ({place_text(points[shares.index(max(shares))], dimensions_of(points))})"
 
 
 def _significance(region: Region, take: str, standings: list[Standing]) -> str:

@@ -32,9 +32,9 @@ def summaries_of(verdicts: Sequence[Verdict], criterion: Criterion) -> tuple[Sum
     return tuple(sorted(summaries, key=_order))
 
 
-def _order(summary: Summary) -> tuple[int, float]:
-    """Those that lead most cells first; of these, those that delivered most."""
-    return -summary.led, summary.undelivered.value if summary.undelivered else 1.0
+def _order(summary: Summary) -> tuple[int, float, float]:
+    """Those that lead most cells first; of these, those that delivered most, then those that are least far behind."""
+    return -summary.led, summary.undelivered.value if summary.undelivered else 1.0, summary.farthest or 0.0
 
 
 def behind(verdict: Verdict, best: str, name: str, criterion: Criterion) -> float | None:

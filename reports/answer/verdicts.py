@@ -64,6 +64,11 @@ class Verdict:
         """The best implementation, and those that are equal or similar to it, in the order of the standings."""
         return tuple(each.name for each in self.standings if each.relation in LEADING)
 
+    @property
+    def shows_difference(self) -> bool:
+        """Whether an implementation is significantly worse than the best, or delivered half of its files or fewer."""
+        return any(each.relation in ("worse", "undelivered") for each in self.standings)
+
     def standing(self, name: str) -> Standing | None:
         """The standing of an implementation; None if it is not planned in the cell."""
         return next((each for each in self.standings if each.name == name), None)

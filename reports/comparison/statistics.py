@@ -63,8 +63,8 @@ class Box:
 
     @property
     def is_short(self) -> bool:
-        """Whether the numbers are those of fewer runs than planned."""
-        return self.delivered < self.planned or 0 < self.n < self.planned
+        """Whether the numbers leave out a run that has ended; runs that have yet to be performed do not count."""
+        return self.undelivered > 0 or 0 < self.n < self.delivered
 
     @property
     def numbers(self) -> BoxNumbers | None:

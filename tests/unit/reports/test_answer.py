@@ -183,11 +183,58 @@ def test_cells_in_which_all_lead_are_one_region_whichever_is_best() -> None:
 # Sentences
 
 
+def test_without_a_significant_difference_nothing_is_recommended() -> None:
+    few_runs = {"ltp": [0.31] * 4, "norm": [0.31] * 4, "cfdp": [0.31, 0.31, 0.16, 0.15]}
+
+    answer = by_goodput(cell(few_runs))
+
+    assert answer.regions[0].sentences == (
+        "Undecided: ltp and norm have the highest goodput (the same): 0.3100 Mbit/s (n = 4).",
+        "cfdp is 24 % slower.",
+        "No difference is significant.",
+    )
+    assert answer.headline == (
+        "Undecided: ltp has the highest goodput, or is close to it, here. No difference is significant yet."
+    )
+
+
+def test_with_a_significant_difference_the_best_is_recommended() -> None:
+    answer = by_goodput(cell({"ltp": FAST, "norm": SLOWER}))
+
+    assert answer.regions[0].sentences[0].startswith("Take ltp: ")
+    assert answer.headline == "Take ltp: it has the highest goodput, or is close to it, here."
+
+
+def test_if_all_are_close_everywhere_no_name_is_preferred() -> None:
+    answer = by_goodput(cell({"ltp": FAST, "norm": FAST}), cell({"ltp": FAST, "norm": FAST}, delay_ms=25))
+
+    assert answer.headline == "Take any of them: each has the highest goodput, or is close to it, in all 2 cells."
+
+
+def test_the_greatest_difference_of_a_region_has_its_place() -> None:
+    near = cell({"ltp": FAST, "norm": scaled(FAST, 0.8)}, delay_ms=25)
+    far = cell({"ltp": FAST, "norm": scaled(FAST, 0.5)}, delay_ms=1250)
+
+    (region,) = by_goodput(near, far).regions
+
+    assert region.sentences[1] == "norm is 20 to 50 % slower (1250 ms)."
+
+
+def test_of_two_that_lead_as_many_cells_the_one_that_is_less_far_behind_comes_first() -> None:
+    cells = cell({"ltp": FAST, "norm": scaled(FAST, 0.5)}), cell({"ltp": scaled(FAST, 0.8), "norm": FAST}, delay_ms=25)
+
+    headline = by_goodput(*cells).headline
+
+    assert headline.startswith(
+        "Take ltp: it has the highest goodput, or is close to it, in 1 of 2 cells (as many as norm)"
+    )
+
+
 def test_a_cell_is_described_with_values_differences_and_their_interval() -> None:
     (region,) = by_goodput(cell({"saratoga": FAST, "ltp": scaled(FAST, 0.999), "norm": SLOWER})).regions
 
     first, second = region.sentences
-    assert first == "Take saratoga or ltp (within 0.1 % of each other): 1.370 Mbit/s (n = 10)."
+    assert first == "Take saratoga or ltp (within 0.1 % of each other): 1.369 to 1.370 Mbit/s (n = 10)."
     assert second == "norm is 32 % slower (31 to 34 %)."
 
 
@@ -310,7 +357,7 @@ def test_the_page_of_a_single_implementation_has_no_answer(tmp_path: Path) -> No
 def test_the_command_prints_the_headline_and_the_regions(results: Path) -> None:
     printed = CliRunner().invoke(app, ["answer", str(results)]).stdout
 
-    assert printed.startswith("Take cfdp: it has the highest goodput")
+    assert printed.startswith("Undecided: cfdp has the highest goodput")
     assert "best or close in" in printed
 
 
