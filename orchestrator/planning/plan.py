@@ -6,7 +6,7 @@ every machine; that is what makes resuming a look-up and a repeated sweep compar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -165,16 +165,14 @@ def plan_sweep(
     if unused := list(sweep.unused_advertised(points)):
         raise SweepMistake(*unused)
     require_points_of_assertions(sweep, points)
-    channels: dict[str, ChannelSpec] = {}
+    keyed = _keyed_channels(sweep, points, profiles)
     runs = []
     places = run_order(points, sweep.most_repetitions, sweep.seed)
     if sweep.baseline and (baseline := baseline_of(sweep, points)):
         places = list(with_baseline(places, baseline, sweep.baseline["every"]))
     for order, place in enumerate(places, start=1):
-        channel = channel_at(place.permutation, sweep, profiles.get(place.permutation.channel_name))
-        key = channel_key(channel)
-        channels[key] = channel
-        runs.append(_run(sweep, order, place, key, channel))
+        runs.append(_run(sweep, order, place, *keyed[_conditions(place.permutation)]))
+    channels = dict(keyed.values())
     batches = _batches(sweep, runs)
     return Plan(
         sweep=sweep.model_copy(update={"channel": list(profiles)}) if sweep.channel else sweep,
@@ -183,6 +181,23 @@ def plan_sweep(
         certifications=_certifications(sweep, channels, first_index=len(batches)) if sweep.certify else [],
         batches=batches,
     )
+
+
+def _conditions(point: Permutation) -> tuple[str | float | None, ...]:
+    """What the channel of a point depends on."""
+    return point.channel_name, point.rate_bps, point.delay_ns, point.packet_error_rate
+
+
+def _keyed_channels(
+    sweep: Sweep, points: Iterable[Permutation], profiles: Mapping[str, ChannelSpec]
+) -> dict[tuple[str | float | None, ...], tuple[str, ChannelSpec]]:
+    """The key and the channel of each condition, computed once: a timeline may have 100,000 steps."""
+    keyed: dict[tuple[str | float | None, ...], tuple[str, ChannelSpec]] = {}
+    for point in points:
+        if _conditions(point) not in keyed:
+            channel = channel_at(point, sweep, profiles.get(point.channel_name))
+            keyed[_conditions(point)] = channel_key(channel), channel
+    return keyed
 
 
 def with_repetitions(plan: Plan, repetitions: int) -> Plan:

@@ -41,6 +41,8 @@ def channel_at(point: Permutation, sweep: Sweep, profile: ChannelSpec | None) ->
         what = "changes with time" if profile.timeline is not None else "is a bypass"
         problem = f"channel {point.channel_name!r} {what}, and the sweep gives its own {', '.join(given)}"
         raise ProfileError(Mistake(problem, fix="remove these, or write a channel profile that has them"))
+    if not given:
+        return profile
     return _with_links(profile, lambda direction, link: _with(point, link, given))
 
 

@@ -163,6 +163,8 @@ _OF_TCP = (
 COUNTERS = (
     "TcpRetransSegs",
     "TcpExtTCPTimeouts",
+    "TcpExtTCPRenoRecovery",
+    "TcpExtTCPSackRecovery",
     "TcpExtTCPFastRetrans",
     "TcpExtTCPSlowStartRetrans",
     "TcpExtTCPLossProbes",

@@ -264,6 +264,14 @@ def land_mobile(
     retransmission: Annotated[
         str, typer.Option("--retransmission", metavar="TIME", help="Duration of each further attempt.")
     ] = "20 ms",
+    step: Annotated[
+        str | None,
+        typer.Option(
+            "--step",
+            metavar="TIME",
+            help="From one value to the next: a multiple of --retransmission; default: five times it.",
+        ),
+    ] = None,
     table: Annotated[
         Path | None,
         typer.Option("--table", metavar="FILE.csv", help="Success probability by SNR and attempt; default: computed."),
@@ -288,6 +296,7 @@ def land_mobile(
     The fading is that of trees (Perez-Fontan's three-state model, S band). --base adds a channel of 'owlt channel leo'.
     """
     from orchestrator.commands.channel.land_mobile import (
+        STEP_ATTEMPTS,
         HarqRequest,
         default_table,
         land_mobile_channel,
@@ -299,8 +308,11 @@ def land_mobile(
     if not 10**6 <= again_ns <= 10**9:
         raise OwltError(Mistake.of("--retransmission", f"got {retransmission!r}", "1 ms to 1 s"))
     moments_s(hours, again_ns / 1e9)
+    step_ns = round(_seconds("--step", step) * 1e9) if step else STEP_ATTEMPTS * again_ns
+    if step_ns < again_ns or step_ns % again_ns:
+        raise OwltError(Mistake.of("--step", f"got {step!r}", f"a multiple of --retransmission, {retransmission}"))
     request = HarqRequest(
-        snr, speed, round(_seconds("--first-attempt", first_attempt) * 1e9), again_ns, in_order, seed, hours * 3600,
+        snr, speed, round(_seconds("--first-attempt", first_attempt) * 1e9), again_ns, step_ns, in_order, seed, hours * 3600,
         read_success_table(table) if table else default_table(attempts), compute_links(forward, reverse, both),
     )  # fmt: skip
     computed, facts = land_mobile_channel(request, find_channel(base) if base else None)

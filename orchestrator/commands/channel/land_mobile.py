@@ -26,7 +26,7 @@ from orchestrator.errors import NoSuchFile, OwltError, ProfileError
 SAMPLES_PER_ATTEMPT = 2
 """Of the SNR, between two attempts."""
 STEP_ATTEMPTS = 5
-"""How many attempts a step of the channel lasts."""
+"""How many attempts a step of the channel lasts by default."""
 MOST_ATTEMPTS = 4
 """A delay table of netem reaches no further than 3.99 times the amount of its jitter."""
 
@@ -39,6 +39,8 @@ class HarqRequest:
     speed_m_per_s: float
     first_ns: int
     again_ns: int
+    step_ns: int
+    """Of the channel; a multiple of `again_ns`."""
     in_order: bool
     seed: int
     seconds: float
@@ -49,7 +51,7 @@ class HarqRequest:
 def land_mobile_channel(request: HarqRequest, base: ChannelProfile | None) -> tuple[ComputedChannel, dict[str, Any]]:
     """Compute the channel, and what is worth printing about it. Its forward link has the fading."""
     sample_s = request.again_ns / 1e9 / SAMPLES_PER_ATTEMPT
-    per_step = SAMPLES_PER_ATTEMPT * STEP_ATTEMPTS
+    per_step = SAMPLES_PER_ATTEMPT * (request.step_ns // request.again_ns)
     steps = int(request.seconds / (sample_s * per_step))
     count = steps * per_step + SAMPLES_PER_ATTEMPT * (request.table.attempts - 1)
     snr_db = snr_series_db(request.mean_snr_db, count, sample_s, request.speed_m_per_s, request.seed)

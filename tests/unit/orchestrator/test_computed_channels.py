@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,8 @@ def test_a_satellite_of_a_tle_is_found_by_its_name() -> None:
         ((*LEO, "--planes", "7"), "--satellites: got 66, expected a multiple of --planes 7"),
         ((*LEO, "--satellites", "4", "--planes", "1"), "the constellation never connects the two places"),
         (("land-mobile", "--snr", "7", "--attempts", "5"), "--attempts: got 5, expected 1 to 4"),
+        (("land-mobile", "--snr", "7", "--step", "50 ms"), "--step: got '50 ms', expected a multiple of"),
+        (("land-mobile", "--snr", "7", "--step", "10 ms"), "--step: got '10 ms', expected a multiple of"),
         (("land-mobile", "--snr", "7", "--table", "none.csv"), "--table none.csv: no such file"),
         (("land-mobile", "--snr", "7", "--base", "cislunar", "--both", "rate=2"), "forward.rate: got 2, expected a"),
         (("land-mobile", "--snr", "7", "--base", "lunar-trace"), "lunar-trace changes more than delay and up"),
@@ -206,6 +209,17 @@ def test_harq_delays_packets_by_whole_retransmissions() -> None:
     jitters = [step.forward.jitter for step in timeline.steps]
     assert {value for jitter in jitters if jitter for value in jitter.table} == {0, 1, 2, 3}
     assert {jitter.amount_ns for jitter in jitters if jitter} == {25_000_000}
+
+
+@pytest.mark.parametrize(("step", "step_ns"), [((), 100_000_000), (("--step", "500 ms"), 500_000_000)])
+def test_the_steps_of_a_fading_channel_have_the_length_asked_for(step: tuple[str, ...], step_ns: int) -> None:
+    channel("land-mobile", "--snr", "7", "--hours", "0.02", "--out", "harq.yaml", *step)
+
+    timeline = load_channel(Path("harq.yaml")).channel.timeline
+    assert timeline is not None
+    moments_ns = [step.at_ns for step in timeline.steps]
+    assert {at_ns % step_ns for at_ns in moments_ns} == {0}
+    assert min(b - a for a, b in pairwise(moments_ns)) == step_ns
 
 
 @pytest.mark.parametrize(("flag", "keeps_order"), [((), False), (("--in-order",), True)])
