@@ -312,7 +312,8 @@ def land_mobile(
     if step_ns < again_ns or step_ns % again_ns:
         raise OwltError(Mistake.of("--step", f"got {step!r}", f"a multiple of --retransmission, {retransmission}"))
     request = HarqRequest(
-        snr, speed, round(_seconds("--first-attempt", first_attempt) * 1e9), again_ns, step_ns, in_order, seed, hours * 3600,
+        snr, speed, round(_seconds("--first-attempt", first_attempt) * 1e9), again_ns, step_ns, in_order, seed,
+        hours * 3600,
         read_success_table(table) if table else default_table(attempts), compute_links(forward, reverse, both),
     )  # fmt: skip
     computed, facts = land_mobile_channel(request, find_channel(base) if base else None)
