@@ -61,14 +61,36 @@ def snaplen_bytes_of(mtu_bytes: int) -> int:
     return max(WHOLE_FRAMES, mtu_bytes + _LINK_LAYER_BYTES)
 
 
+HOST_STAMPS = "host"
+"""Time stamps that the kernel takes of a packet, by the host's clock."""
+CARD_STAMPS = ("adapter", "adapter_unsynced")
+"""Time stamps that the card takes, by its own clock, which the first kind keeps equal to the host's
+(pcap-tstamp(7))."""
+
+
+def best_stamps(listing: str) -> str:
+    """The time stamps to use of those that `tcpdump -J` lists for an interface: the card's if it has them."""
+    offered = re.findall(r"^\s+(\w+) \(", listing, re.MULTILINE)
+    return next((kind for kind in CARD_STAMPS if kind in offered), HOST_STAMPS)
+
+
+def stamps_command(interface: str) -> list[str]:
+    """The tcpdump call that lists the time stamps of `interface`."""
+    return ["tcpdump", "-i", interface, "-J"]
+
+
 def capture_command(
-    interface: str, path: str, snaplen_bytes: int = WHOLE_FRAMES, delivery: Sequence[str] = ONE_BY_ONE
+    interface: str,
+    path: str,
+    snaplen_bytes: int = WHOLE_FRAMES,
+    delivery: Sequence[str] = ONE_BY_ONE,
+    stamps: str = HOST_STAMPS,
 ) -> list[str]:
     """The tcpdump call that writes `interface` to `path`, the first `snaplen_bytes` of each frame.
 
     `delivery` is ONE_BY_ONE or IN_BLOCKS: how packets reach tcpdump. What is in its ring when SIGINT comes is lost, so
     that `CaptureCounters.drained` must hold first. `-Z root` keeps Debian's tcpdump from becoming user tcpdump, who may
-    not write to the run's folder.
+    not write to the run's folder. `stamps`: HOST_STAMPS, or what `best_stamps` found.
     """
     if snaplen_bytes < 1:
         raise ValueError(
@@ -76,7 +98,8 @@ def capture_command(
             f"remove it to capture complete frames"
         )
     options = f"--time-stamp-precision=nano -nn -s {snaplen_bytes} -Z root"
-    return ["tcpdump", "-i", interface, *delivery, *options.split(), "-w", path]
+    by_card = [] if stamps == HOST_STAMPS else ["-j", stamps]
+    return ["tcpdump", "-i", interface, *delivery, *options.split(), *by_card, "-w", path]
 
 
 def parse_counters(stderr_text: str) -> CaptureCounters:

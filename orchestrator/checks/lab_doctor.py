@@ -36,7 +36,7 @@ COMMANDS = {
     "sshd": "openssh-server",
 }
 TEST_HOST_COMMANDS = {"dmesg": "util-linux"}
-EMULATOR_COMMANDS = {"tcpdump": "tcpdump"}
+CAPTURE_COMMANDS = {"tcpdump": "tcpdump"}
 KERNEL, SOCKET_BUFFERS, OTHER_SESSION = "kernel:", "socket buffers", "no other session"
 CAVEATS = (KERNEL, SOCKET_BUFFERS, OTHER_SESSION)
 """What a sweep may do without; a session without a lease of the emulator is one that was left behind."""
@@ -52,31 +52,34 @@ def examine_lab(
     implementations: Mapping[str, Implementation] | None = None,
     needed_bytes: int = 0,
     connect: Connect = ManagementHost,
+    host_captures: bool = False,
 ) -> list[Requirement]:
     """Everything that the rig needs, whether its hosts have it or not; with the programs of `implementations`.
 
-    `needed_bytes`: the disk space that a run needs on a host.
+    `needed_bytes`: the disk space that a run needs on a host; `host_captures`: whether sender and receiver capture too.
     """
     requirements: list[Requirement] = []
     for entry in lab.hosts:
         try:
             with closing(connect(entry)) as host:
                 requirements.append(_requirement(entry, "login", True, f"{entry.user}@{entry.address}:{entry.port}"))
-                requirements += _host(entry, host, implementations or {}, needed_bytes)
+                requirements += _host(entry, host, implementations or {}, needed_bytes, host_captures)
         except HostError as problem:
             fix = "fix this first: nothing else on this host was checked"
             requirements.append(_requirement(entry, "login", False, str(problem), fix))
     return [*requirements, *_service(lab.emulator)]
 
 
-def missing_in_lab(lab: LabRig, implementations: Mapping[str, Implementation], needed_bytes: int) -> list[Mistake]:
+def missing_in_lab(
+    lab: LabRig, implementations: Mapping[str, Implementation], needed_bytes: int, host_captures: bool = False
+) -> list[Mistake]:
     """What a sweep of these implementations is missing on the rig, each with how to fix it.
 
     A channel that the emulator's kernel cannot make is refused when it is applied: others may be in the sweep.
     """
     return [
         Mistake(f"{each.name}: {each.detail}", fix=each.fix)
-        for each in examine_lab(lab, implementations, needed_bytes)
+        for each in examine_lab(lab, implementations, needed_bytes, host_captures=host_captures)
         if not each.found and not any(caveat in each.name for caveat in CAVEATS)
     ]
 
@@ -86,10 +89,14 @@ def _requirement(entry: LabHostEntry, name: str, found: bool, detail: str, fix: 
 
 
 def _host(
-    entry: LabHostEntry, host: ManagementHost, implementations: Mapping[str, Implementation], needed_bytes: int
+    entry: LabHostEntry,
+    host: ManagementHost,
+    implementations: Mapping[str, Implementation],
+    needed_bytes: int,
+    host_captures: bool,
 ) -> Iterator[Requirement]:
     yield from _owlt_host(entry, host)
-    yield _commands(entry, host)
+    yield _commands(entry, host, host_captures)
     yield _disk(entry, host, LEAST_FREE_BYTES + needed_bytes)
     yield _clock(entry, host)
     if isinstance(entry, TestHostEntry):
@@ -119,8 +126,9 @@ def _owlt_host(entry: LabHostEntry, host: ManagementHost) -> Iterator[Requiremen
         yield _requirement(entry, OTHER_SESSION, left_s is None, detail, fix if left_s is not None else "")
 
 
-def _commands(entry: LabHostEntry, host: Host) -> Requirement:
-    packages = COMMANDS | (EMULATOR_COMMANDS if entry.role == "emulator" else TEST_HOST_COMMANDS)
+def _commands(entry: LabHostEntry, host: Host, host_captures: bool) -> Requirement:
+    packages = COMMANDS | (TEST_HOST_COMMANDS if entry.role != "emulator" else {})
+    packages |= CAPTURE_COMMANDS if host_captures or entry.role == "emulator" else {}
     missing = host.check(["sh", "-c", _FIND, "sh", *packages]).decode().split()
     fix = f"apt-get install {' '.join(sorted({packages[name] for name in missing}))}" if missing else ""
     detail = f"missing: {', '.join(missing)}" if missing else f"{len(packages)} programs"

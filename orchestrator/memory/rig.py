@@ -69,7 +69,8 @@ class MemoryRig:
             }
             host.install(PYTHON, self._python)
             host.qdiscs[rig.TEST_INTERFACE] = "noqueue"
-        self.middle.install("/usr/bin/tcpdump", capture)
+        for host in (self.sender, self.middle, self.receiver):
+            host.install("/usr/bin/tcpdump", capture)
         self.rig = Rig(
             sender=rig.TestHost(self.sender, rig.SENDER_ADDRESS, rig.TEST_INTERFACE),
             receiver=rig.TestHost(self.receiver, rig.RECEIVER_ADDRESS, rig.TEST_INTERFACE),
@@ -131,8 +132,11 @@ def sample(process: Process) -> int | None:
 
 
 def capture(process: Process) -> int | None:
-    """What tcpdump writes of a port that no frame crosses."""
+    """What tcpdump writes of a port that no frame crosses, and how it lists the port's time stamps."""
     port, path = process.arguments[process.arguments.index("-i") + 1], process.arguments[-1]
+    if path == "-J":
+        process.complain(f"Time stamp types for {port} (use option -j to set):\n  host (Host)")
+        process.exit(0)
 
     def count() -> None:
         for text in ("captured", "received by filter", "dropped by kernel"):

@@ -243,6 +243,10 @@ class Sweep(BaseModel):
     keep_captures: Annotated[
         Literal["full", "headers", "none"], Field(description="which part of the captures is kept after the analysis")
     ] = "headers"
+    host_captures: Annotated[
+        bool,
+        Field(description="on a lab rig: capture at sender and receiver too, for documentation and cross-checks"),
+    ] = False
     runs_per_guest: Annotated[
         int,
         Field(

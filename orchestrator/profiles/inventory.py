@@ -43,6 +43,10 @@ def _interface(text: str) -> str:
     return _require(_INTERFACE, text, "the name or the MAC address of an interface, such as enp3s0")
 
 
+def _interface_name(text: str) -> str:
+    return _require(_INTERFACE, text, "the name of an interface, such as eno1")
+
+
 def _host_key(text: str) -> str:
     return _require(
         _KEY,
@@ -101,9 +105,36 @@ class LabHostEntry(BaseModel):
         Annotated[str, AfterValidator(_login)] | None,
         Field(alias="owlt_jump", description="USER@ADDRESS[:PORT] of a host that the connection goes through"),
     ] = None
-    install_chrony: Annotated[
-        bool, Field(alias="owlt_install_chrony", description="whether `owlt rig provision` installs chrony")
-    ] = True
+    clock: Annotated[
+        Literal["chrony", "ptp", "none"],
+        Field(alias="owlt_clock", description="what `owlt rig provision` synchronises the clock with; none: nothing"),
+    ] = "chrony"
+    ptp_interface: Annotated[
+        Annotated[str, AfterValidator(_interface_name)] | None,
+        Field(alias="owlt_ptp_interface", description="name of the interface with PTP: not one of the test path"),
+    ] = None
+    ptp_stamps: Annotated[
+        Literal["hardware", "software"],
+        Field(alias="owlt_ptp_stamps", description="hardware: the card takes the time stamps of PTP; software: Linux"),
+    ] = "hardware"
+    ptp_domain: Annotated[int, Field(alias="owlt_ptp_domain", ge=0, le=127, description="domain of PTP")] = 0
+    governor: Annotated[
+        str,
+        Field(
+            alias="owlt_governor",
+            description="frequency governor of the processors; keep: as it is",
+            pattern=r"^[a-z_]+$",
+        ),
+    ] = "performance"
+    irq_cpus: Annotated[
+        str,
+        Field(
+            alias="owlt_irq_cpus",
+            description="processors for the interrupts of the test interfaces, such as 2-5,8; card: those close to the "
+            "card; keep: as they are",
+            pattern=r"^(card|keep|[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)$",
+        ),
+    ] = "card"
     jump_host_key: Annotated[
         HostKey | None, Field(alias="owlt_jump_host_key", description="public key of that host")
     ] = None
@@ -295,11 +326,22 @@ class _Reading:
         for host in rig.hosts:
             if host.jump and not host.jump_host_key:
                 self._complain((*where, "hosts", host.name), "owlt_jump_host_key is missing", "the key of owlt_jump")
+            self._check_clock(rig, host, (*where, "hosts", host.name))
         for name in ("python", "third_party"):
             if getattr(rig.sender, name) != getattr(rig.receiver, name):
                 self._complain((*where, "hosts", rig.receiver.name, f"owlt_{name}"), "differs from the sender's")
         if rig.emulator.sender_port == rig.emulator.receiver_port:
             self._complain((*where, "hosts", rig.emulator.name, "owlt_receiver_port"), "is the sender's port as well")
+
+    def _check_clock(self, rig: LabRig, host: LabHostEntry, where: Key) -> None:
+        test_path: tuple[str, ...] = (rig.emulator.sender_port, rig.emulator.receiver_port)
+        if isinstance(host, TestHostEntry):
+            test_path = (host.test_interface,)
+        if host.clock == "ptp" and host.ptp_interface is None:
+            self._complain(where, "owlt_ptp_interface is missing", "the interface with PTP, such as eno1")
+        elif host.ptp_interface in test_path:
+            expected = "an interface of the management network: a session takes those of the test path"
+            self._complain((*where, "owlt_ptp_interface"), got(host.ptp_interface), expected)
 
     def _variables(self, where: Key, values: Any) -> dict[str, tuple[Any, Key]]:
         """Variables with the place of each; only owlt's and Ansible's."""

@@ -16,6 +16,7 @@ from agents.inputs.mistake import Mistake, Place
 from captures.files.tcpdump_command import CaptureCounters
 from captures.summary.versions import NewerVersion, current_version, upgraded
 from orchestrator.errors import ResultsConflict
+from orchestrator.hosts.host_clock import HostClock
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.whole_file import write_whole
 from reports.results.upgrades import RECORD_STEPS
@@ -118,6 +119,22 @@ class MachineDelay(BaseModel):
     """Number of times that one of them was put on a processor."""
 
 
+class HostCapture(BaseModel):
+    """A capture at a host, `host-ROLE.pcap`: for documentation and cross-checks, and no part of the accounting."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    interface: str
+    stamps: str
+    """Who took its times: "host", the kernel; "adapter" or "adapter_unsynced", the card (pcap-tstamp(7))."""
+    snaplen_bytes: int
+    counters: CaptureCounters | None = None
+    problem: str = ""
+    """Why it has no counters, or is not complete."""
+    clock: HostClock | None = None
+    """The host's clock by the emulator's; of times by a card, this says nothing."""
+
+
 class RunRecord(BaseModel):
     """One run. Times are nanoseconds of the rig's clock since 1970; on a virtual clock they are virtual."""
 
@@ -180,6 +197,8 @@ class RunRecord(BaseModel):
     emulator_statistics: Statistics = {}
     captures: dict[str, CaptureCounters] = {}
     """tcpdump's own counters, by the role of the host at whose port it captured."""
+    host_captures: dict[str, HostCapture] = {}
+    """By role; {}: none was requested."""
     tcp: dict[str, HostTcp] = {}
     """By role, if the session has TCP ports."""
     machine_delay: MachineDelay | None = None

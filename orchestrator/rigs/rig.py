@@ -9,6 +9,7 @@ from typing import Protocol
 
 from emulator.service.client import EmulatorClient
 from orchestrator.hosts.host import Host
+from orchestrator.hosts.host_clock import HostClock
 from orchestrator.rigs.killed_programs import KilledPrograms
 
 SENDER_ADDRESS = "10.77.0.1"
@@ -44,6 +45,16 @@ class HostConditions(Protocol):
         """Sentences about what has happened since then."""
 
 
+class HostClocks(Protocol):
+    """The clocks of sender and receiver by the emulator's, where hosts are machines of their own."""
+
+    def read(self) -> None:
+        """Take a reading of each."""
+
+    def clocks(self) -> dict[str, HostClock]:
+        """By role, from all readings so far; {} before the first."""
+
+
 @dataclass(frozen=True)
 class Rig:
     """Three hosts and the channel between two of them, all reachable.
@@ -51,8 +62,8 @@ class Rig:
     `sender_port` and `receiver_port` are the emulator's interfaces towards each host: the capture points.
     `python` runs this project's endpoints on the hosts, `watch` is their copy of `agents/probes/watch.py`,
     `third_party` is where third-party implementations are installed on them. `killed_programs` names the
-    programs that the rig's kernel or the guest's warden killed. `conditions` are those of hosts that are machines of
-    their own. `versions` are the hosts' own, by name, where they
+    programs that the rig's kernel or the guest's warden killed. `conditions` and `clocks` are those of hosts that are
+    machines of their own. `versions` are the hosts' own, by name, where they
     are not those of the machine that the worker runs on.
     """
 
@@ -67,6 +78,7 @@ class Rig:
     third_party: str
     killed_programs: KilledPrograms
     conditions: HostConditions | None = None
+    clocks: HostClocks | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -1,10 +1,11 @@
 """The captures at the emulator's two ports: started before anything is sent, stopped when all of it has arrived and
-been written."""
+been written. On request also one at each host, by that host's clock, which nothing else reads."""
 
 from __future__ import annotations
 
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from agents.contract.implementation import ROLES, Role
@@ -13,15 +14,19 @@ from captures.files.tcpdump_command import (
     ONE_BY_ONE,
     READY_LINE,
     CaptureCounters,
+    best_stamps,
     capture_command,
     parse_counters,
     snaplen_bytes_of,
+    stamps_command,
 )
 from orchestrator.hosts.program import Program
 from orchestrator.planning.plan import Run
+from orchestrator.planning.sweep import Sweep
 from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome
-from orchestrator.rigs.rig import Rig
+from orchestrator.results.record import HostCapture, Outcome
+from orchestrator.rigs.rig import Rig, TestHost
+from orchestrator.run.preparing import make_directory
 from orchestrator.run.result import Ended, RunResult
 
 CAPTURE_START_S = 10.0
@@ -29,6 +34,10 @@ CAPTURE_STOP_S = 30.0
 LATE_REPORTS_S = 2.5
 """A host that leaves a multicast group reports it twice, each time within a second: RFC 3376, section 8.11. tcpdump has
 packets a second after they came."""
+HOST_CAPTURE_NAME = "host-{role}.pcap"
+"""The name of a capture at a host, there and in the run's directory."""
+HOST_CAPTURE_BYTES = 128
+"""Headers, and enough of what a packet carries to recognise it at the emulator's port."""
 FULL_BYTES = 1 << 16
 """With less space, a disk is full: a packet of a capture may need as much."""
 
@@ -47,13 +56,66 @@ def start_captures(
         captures[role] = rig.emulator.start(command, path, directory / f"capture-{role}")
         undo.callback(captures[role].stop, "INT")
     for role, capture in captures.items():
-        if not capture.wait_for_line(READY_LINE.pattern, CAPTURE_START_S):
-            raise Ended(
-                Outcome.ABORTED,
-                ReasonCode.CAPTURE,
-                f"the capture at the {role}'s port did not start: {capture.output('err').strip()}",
-            )
+        _require_started(capture, f"the capture at the {role}'s port")
     return captures
+
+
+def _require_started(capture: Program, what: str) -> None:
+    if not capture.wait_for_line(READY_LINE.pattern, CAPTURE_START_S):
+        problem = f"{what} did not start: {capture.output('err').strip()}"
+        raise Ended(Outcome.ABORTED, ReasonCode.CAPTURE, problem)
+
+
+@dataclass(frozen=True)
+class CapturingHost:
+    """A capture at a host that is being taken."""
+
+    end: TestHost
+    program: Program
+    path: str
+    capture: HostCapture
+
+
+def start_host_captures(
+    run: Run, rig: Rig, sweep: Sweep, mtu_bytes: int, directory: Path, undo: ExitStack
+) -> list[CapturingHost]:
+    """Start the captures at the hosts if the sweep requests them, and read the clocks. Raises Ended if one does not
+    start.
+
+    Frames are complete if captures are kept in full; otherwise the first HOST_CAPTURE_BYTES.
+    """
+    if not sweep.host_captures:
+        return []
+    snaplen_bytes = snaplen_bytes_of(mtu_bytes) if sweep.keep_captures == "full" else HOST_CAPTURE_BYTES
+    started = []
+    for end in (rig.sender, rig.receiver):
+        host = end.host
+        listed = host.run(stamps_command(end.interface))
+        stamps = best_stamps((listed.stdout + listed.stderr).decode(errors="replace"))
+        path = f"{make_directory(host, run.run_id, undo)}/{HOST_CAPTURE_NAME.format(role=host.role)}"
+        command = capture_command(end.interface, path, snaplen_bytes, ONE_BY_ONE, stamps)
+        program = host.start(command, host.base, directory / f"host-capture-{host.role}")
+        undo.callback(program.stop, "INT")
+        capture = HostCapture(interface=end.interface, stamps=stamps, snaplen_bytes=snaplen_bytes)
+        started.append(CapturingHost(end, program, path, capture))
+    for each in started:
+        _require_started(each.program, f"the capture at the {each.end.host.role}")
+    if rig.clocks is not None:
+        rig.clocks.read()
+    return started
+
+
+def stop_host_captures(capturing: list[CapturingHost], rig: Rig, directory: Path, result: RunResult) -> None:
+    """Stop the captures at the hosts, bring them here, read the clocks again, and enter what is known of each."""
+    if capturing and rig.clocks is not None:
+        rig.clocks.read()
+    clocks = rig.clocks.clocks() if rig.clocks is not None else {}
+    for role, each in zip(ROLES, capturing, strict=False):
+        counters, problem = _stopped(each.program)
+        each.end.host.fetch_file(each.path, directory / HOST_CAPTURE_NAME.format(role=role))
+        sentence = f"the capture at the {role}{problem}" if problem else ""
+        known = {"counters": counters, "problem": sentence, "clock": clocks.get(role)}
+        result.host_captures[role] = each.capture.model_copy(update=known)
 
 
 def drain_channel(run: Run, rig: Rig, clock: str) -> None:
@@ -82,17 +144,23 @@ def stop_captures(captures: dict[Role, Program], result: RunResult) -> None:
     """Stop both, and enter tcpdump's counters, or why they are suspect."""
     counters: dict[Role, CaptureCounters] = {}
     for role, capture in captures.items():
-        _empty_ring(capture)
-        capture.stop("INT", CAPTURE_STOP_S)
-        try:
-            counted = parse_counters(capture.output("err"))
-        except ValueError as problem:
-            result.suspect.append(f"the capture at the {role}'s port: {problem}")
-            continue
-        counters[role] = counted
-        if not counted.complete:
-            result.suspect.append(f"the capture at the {role}'s port is not complete: {counted}")
+        counted, problem = _stopped(capture)
+        if counted is not None:
+            counters[role] = counted
+        if problem:
+            result.suspect.append(f"the capture at the {role}'s port{problem}")
     result.captures = counters
+
+
+def _stopped(capture: Program) -> tuple[CaptureCounters | None, str]:
+    """Stop a capture. Returns tcpdump's counters, and the rest of a sentence if something is wrong with them."""
+    _empty_ring(capture)
+    capture.stop("INT", CAPTURE_STOP_S)
+    try:
+        counted = parse_counters(capture.output("err"))
+    except ValueError as problem:
+        return None, f": {problem}"
+    return counted, "" if counted.complete else f" is not complete: {counted}"
 
 
 def require_space(rig: Rig, path: str) -> None:

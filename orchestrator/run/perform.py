@@ -22,7 +22,15 @@ from orchestrator.planning.plan import Run
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, RunRecord, write_record
 from orchestrator.run.applying import apply_channel, close_channel, start_timeline
-from orchestrator.run.capturing import drain_channel, fetch_captures, require_space, start_captures, stop_captures
+from orchestrator.run.capturing import (
+    drain_channel,
+    fetch_captures,
+    require_space,
+    start_captures,
+    start_host_captures,
+    stop_captures,
+    stop_host_captures,
+)
 from orchestrator.run.delivery_watch import start_watch
 from orchestrator.run.ending import stop_programs, wait_for_end
 from orchestrator.run.judging import compare_received, end_of_undelivered, fault_of_file, judge, judge_duration
@@ -82,6 +90,7 @@ def _phases(
         observe("capture")
         mtu_bytes = setting.channel_of(run).path_mtu_bytes
         captures = start_captures(rig, setting.sweep.clock, mtu_bytes, staged.paths["emulator"], directory, undo)
+        at_hosts = start_host_captures(run, rig, setting.sweep, mtu_bytes, directory, undo)
         before = rig.channel.statistics()
         observe("launch")
         watch = _start_watch(run, setting, staged, directory, result, sides, undo)
@@ -105,6 +114,7 @@ def _phases(
                 result.tcp = stop_sampling(samplers, directory)
                 close_channel(run, setting, before, result)
                 stop_captures(captures, result)
+                stop_host_captures(at_hosts, rig, directory, result)
                 if rig.conditions is not None:
                     require_space(rig, staged.paths["emulator"])
                 observe("fetch")

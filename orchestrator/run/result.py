@@ -15,6 +15,7 @@ from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import (
     UNKNOWN,
     CertificateVerdict,
+    HostCapture,
     HostTcp,
     Outcome,
     RunRecord,
@@ -66,6 +67,7 @@ class RunResult:
     timeline: PlayedTimeline | None = None
     emulator_statistics: Statistics = field(default_factory=dict)
     captures: dict[Role, CaptureCounters] = field(default_factory=dict)
+    host_captures: dict[Role, HostCapture] = field(default_factory=dict)
     tcp: dict[Role, HostTcp] = field(default_factory=dict)
     received_sha256: str | None = None
     file_delivered_at_ns: int | None = None
@@ -116,6 +118,7 @@ class RunResult:
             timeline=asdict(self.timeline) if self.timeline else {},
             emulator_statistics=self.emulator_statistics,
             captures={**self.captures},
+            host_captures={**self.host_captures},
             tcp={**self.tcp},
             versions=setting.versions | {"implementation": version},
             provenance=setting.provenance.get(implementation.name, {}),

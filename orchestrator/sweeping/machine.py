@@ -92,7 +92,7 @@ def _running_kernel_hz() -> int | None:
 
 FILES_ON_A_HOST = 4
 """A host's files together, in sizes of the test file: two captures at the emulator, each with the packets' headers and
-some retransmissions."""
+some retransmissions; the file itself and a capture at the other hosts."""
 
 
 def needed_bytes(plan: Plan) -> int:
@@ -109,7 +109,7 @@ class LabMachine:
 
     def missing(self, plan: Plan) -> list[Mistake]:
         """What the hosts are missing; each with how to fix it."""
-        return missing_in_lab(self._rig, plan.implementations, needed_bytes(plan))
+        return missing_in_lab(self._rig, plan.implementations, needed_bytes(plan), plan.sweep.host_captures)
 
     def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
         """A worker at a time, which has the rig for itself. The files of the hosts have no digests in its records."""

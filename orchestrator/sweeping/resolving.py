@@ -18,14 +18,16 @@ LAB = {"rig": "lab", "clock": "real"}
 """What a sweep has on a lab rig; it overrides the sweep file."""
 
 
-def resolve(sweep_file: Path, in_lab: bool = False) -> Plan:
+def resolve(sweep_file: Path, in_lab: bool = False, host_captures: bool = False) -> Plan:
     """The plan of a sweep file. Raises ProfileError for what cannot be used as written, with every mistake in it.
 
-    `in_lab`: on a lab rig, which a user names beside the file.
+    `in_lab`: on a lab rig, which a user names beside the file; `host_captures`: with captures at its hosts.
     """
     document = read_sweep_document(sweep_file)
     if in_lab:
         document = replace(document, value=document.value | LAB)
+    if host_captures:
+        document = replace(document, value=document.value | {"host_captures": True})
     located = document.positions.located
     try:
         sweep = sweep_of(document.value)
@@ -36,6 +38,9 @@ def resolve(sweep_file: Path, in_lab: bool = False) -> Plan:
     if sweep.rig != "virtual" and sweep.clock != "real":
         expected = f"real, the only clock of the {sweep.rig} rig"
         mistakes.append(Mistake(got(sweep.clock), expected, "write 'clock: real'", Place(key=("clock",))))
+    if sweep.host_captures and sweep.rig != "lab":
+        fix = "leave it out, or name the rig: owlt run SWEEP --rig INVENTORY"
+        mistakes.append(Mistake(got(True), "a lab rig, whose hosts are machines", fix, Place(key=("host_captures",))))
     implementations: dict[str, Implementation] = {}
     channels: dict[str, ChannelSpec] = {}
     try:

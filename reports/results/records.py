@@ -292,7 +292,7 @@ class Plan(_FromFile):
 
     upgrades: ClassVar[Steps] = PLAN_STEPS
 
-    schema_version: Literal[4]
+    schema_version: Literal[5]
     sweep: Sweep
     implementations: dict[str, Profile]
     """By name, in the order of the sweep; a variant for each value of a parameter that it varies."""
@@ -393,7 +393,7 @@ class Record(Permutation):
 
     upgrades: ClassVar[Steps] = RECORD_STEPS
 
-    schema_version: Literal[6]
+    schema_version: Literal[7]
     run_id: str
     title: str
     protocol: str

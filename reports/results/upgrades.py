@@ -57,6 +57,11 @@ def _record_6(record: Values) -> dict[str, Any]:
     return {**record, "duration_ns": None, "received_bytes": None}
 
 
+def _record_7(record: Values) -> dict[str, Any]:
+    """New: captures at the hosts, which older versions did not take."""
+    return {**record, "host_captures": {}}
+
+
 def _plan_2(plan: Values) -> dict[str, Any]:
     """New names: advertised, full, fix, file_delivered, {third_party}. The oldest plans get channels."""
     renewed = _changed(plan, sweep=_sweep_2, implementations=lambda each: _each(each, _implementation_2))
@@ -70,6 +75,11 @@ def _plan_3(plan: Values) -> dict[str, Any]:
 
 def _plan_4(plan: Values) -> dict[str, Any]:
     """New: runs for a duration instead of a file; keys without a value, which older plans need not have."""
+    return {**plan}
+
+
+def _plan_5(plan: Values) -> dict[str, Any]:
+    """New: captures at the hosts; older plans have none."""
     return {**plan}
 
 
@@ -120,8 +130,8 @@ def _certificate_2(certificate: Values) -> dict[str, Any]:
     return _changed(certificate, checks=lambda checks: _all(checks, _specified))
 
 
-RECORD_STEPS: Steps = {1: _record_2, 2: _record_3, 3: _record_4, 4: _record_5, 5: _record_6}
-PLAN_STEPS: Steps = {1: _plan_2, 2: _plan_3, 3: _plan_4}
+RECORD_STEPS: Steps = {1: _record_2, 2: _record_3, 3: _record_4, 4: _record_5, 5: _record_6, 6: _record_7}
+PLAN_STEPS: Steps = {1: _plan_2, 2: _plan_3, 3: _plan_4, 4: _plan_5}
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 
 

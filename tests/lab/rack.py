@@ -376,7 +376,7 @@ def _write_inventory(directory: Path, bare: bool) -> None:
         kind, key = (directory / f"host_key_{role}.pub").read_text().split()[:2]
         hosts[f"rack-{role}"] = {"owlt_role": role, "ansible_host": ADDRESSES[role], "owlt_host_key": f"{kind} {key}"}
         hosts[f"rack-{role}"] |= {"owlt_python": sys.executable, "ansible_python_interpreter": "/usr/bin/python3"}
-        hosts[f"rack-{role}"] |= {"owlt_install_chrony": False}
+        hosts[f"rack-{role}"] |= {"owlt_clock": "none"}
         if role in TEST_ADDRESSES:
             hosts[f"rack-{role}"] |= {
                 "owlt_test_interface": "test0",

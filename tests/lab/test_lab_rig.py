@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -35,7 +36,7 @@ SLOW = {"implementations": ["ltp"], "file_size": "1 MB", "advertised": {"ltp": {
 @pytest.fixture(scope="module")
 def the_rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
     require(os.geteuid() == 0, "root, to make network namespaces")
-    for command in ("sshd", "sudo", "openssl"):
+    for command in ("sshd", "sudo", "openssl", "tshark"):
         require_command(command)
     require(not leftovers(), "a machine on which no rack stands")
     with rack(tmp_path_factory.mktemp("rack")) as made:
@@ -147,6 +148,34 @@ def interfaces(the_rack: Rack, role: str) -> list[str]:
     """The names of a host's interfaces. Their states may still change: a bridge without carrier goes down later."""
     lines = the_rack.check(role, "ip", "-brief", "link").splitlines()
     return sorted(line.split()[0].partition("@")[0] for line in lines)
+
+
+def test_the_hosts_capture_what_the_emulator_does_and_their_clocks_are_measured(the_rack: Rack, tmp_path: Path) -> None:
+    sweep = sweep_file(tmp_path, implementations=["tcp"], file_size="1 MB", keep_captures="full", **PLAIN)
+    options = ["--rig", the_rack.inventory, "--results", tmp_path / "results", "--no-report", "--host-captures"]
+    done = owlt("run", sweep, *options)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    ((directory, record),) = records(tmp_path / "results").items()
+    run = tmp_path / "results" / "runs" / directory
+    for role in ("sender", "receiver"):
+        capture = record["host_captures"][role]
+        clock = capture["clock"]
+        assert (capture["stamps"], capture["problem"]) == ("host", "")
+        assert clock["readings"] == 2
+        # the namespaces have one clock: no offset, and no drift, whatever the round trips take
+        assert abs(clock["offset_ns"]) <= clock["offset_error_ns"]
+        assert clock["drift_ppm"] is None or abs(clock["drift_ppm"]) <= clock["drift_error_ppm"]
+        at_host, at_emulator = (Counter(payloads(run / name)) for name in (f"host-{role}.pcap", f"{role}.pcap"))
+        assert sum(at_emulator.values()) > 600, "a file of 1 MB"
+        assert at_host == at_emulator
+
+
+def payloads(capture: Path) -> list[str]:
+    """The bytes of each TCP segment with data, as tshark reads them."""
+    command = ["tshark", "-r", str(capture), "-Y", "tcp.len > 0", "-T", "fields", "-e", "tcp.seq_raw", "-e"]
+    done = subprocess.run([*command, "tcp.payload"], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
 
 
 def test_no_secret_is_in_results_or_logs(the_rack: Rack, tmp_path: Path) -> None:

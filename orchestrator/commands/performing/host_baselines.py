@@ -31,6 +31,7 @@ _UNRESTRICTED: dict[str, Any] = {
     "advertised": {},
     "queue_packets": None,
     "certify": False,
+    "host_captures": False,
 }
 
 

@@ -140,6 +140,7 @@ def as_typed(
     tls: Path | None = None,
     without_authentication: bool = False,
     host_baseline: str | None = None,
+    host_captures: bool = False,
 ) -> str:
     """The command that resumes the sweep: the same, with its options."""
     options = ["--results", str(results)] if results else []
@@ -147,6 +148,7 @@ def as_typed(
     options += ["--shard", shard] if shard else []
     options += performing_options(guests, report, rig, dask, tls, without_authentication)
     options += ["--host-baseline", host_baseline] if host_baseline else []
+    options += ["--host-captures"] if host_captures else []
     return shlex.join(["owlt", "run", sweep, *options])
 
 

@@ -50,6 +50,12 @@ def run(
             metavar="SIZE", help='With --rig: transfer a file of SIZE ("100 MB") without a channel, before and after.'
         ),
     ] = None,
+    host_captures: Annotated[
+        bool,
+        typer.Option(
+            "--host-captures", help="With --rig: capture at sender and receiver too, and measure their clocks."
+        ),
+    ] = False,
     dask: Dask = None,
     tls: Tls = None,
     without_authentication: WithoutAuthentication = False,
@@ -69,7 +75,9 @@ def run(
     from orchestrator.shards.shard import parse_shard
     from orchestrator.sweeping.resolving import resolve
 
-    plan = resolve(sweep_path(sweep), in_lab=rig is not None)
+    if host_captures and rig is None:
+        raise OwltError(Mistake.of("--host-captures", "got no lab rig", "--rig INVENTORY", "add it"))
+    plan = resolve(sweep_path(sweep), in_lab=rig is not None, host_captures=host_captures)
     part = parse_shard(shard) if shard else None
     directory = results or Path("results", f"{plan.sweep.name}-{part.text}" if part else plan.sweep.name)
     selected = {each.run_id for each in runs_named(plan, only)} if only else {each.run_id for each in plan.runs}
@@ -77,7 +85,18 @@ def run(
         selected &= {each.run_id for each in part.runs(plan)}
     selection = Selection(frozenset(selected)) if only or part else None
     again = as_typed(
-        sweep, results, guests, report, only or [], shard, rig, dask, tls, without_authentication, host_baseline
+        sweep,
+        results,
+        guests,
+        report,
+        only or [],
+        shard,
+        rig,
+        dask,
+        tls,
+        without_authentication,
+        host_baseline,
+        host_captures,
     )
     stop = _stop_time(until, duration)
     machine = machine_of(rig, dask, tls, without_authentication, guests)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-OF_A_SWEEP = ("title", "assertions", "keep_captures", "quarantine_after")
+OF_A_SWEEP = ("title", "assertions", "keep_captures", "host_captures", "quarantine_after")
 OF_AN_IMPLEMENTATION = ("title", "description", "known_limits", "not_repeatable", "dissector")
 OF_A_NEED = ("fix",)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from orchestrator.hosts.host import Host, HostError
 from orchestrator.profiles.inventory import LabHostEntry, LabRig, LabRole, TestHostEntry
 from orchestrator.rigs.killed_programs import KilledPrograms, for_memory
-from orchestrator.rigs.lab.clocks import clock_offset
+from orchestrator.rigs.lab.clocks import LabClocks, clock_offset
 from orchestrator.rigs.lab.conditions import LabConditions
 from orchestrator.rigs.lab.emulator import LabEmulator
 from orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, furnishing, make_keys
@@ -82,6 +82,7 @@ def _raised(lab: LabRig, directory: Path, logs: Path, third_party: Path) -> Iter
             third_party=lab.sender.third_party,
             killed_programs=killed,
             conditions=LabConditions(hosts.values()),
+            clocks=LabClocks((hosts["sender"], hosts["receiver"]), hosts["emulator"]),
             versions=_versions(hosts),
         )
 

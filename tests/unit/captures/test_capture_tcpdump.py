@@ -8,6 +8,7 @@ from captures.files.tcpdump_command import (
     IN_BLOCKS,
     READY_LINE,
     CaptureCounters,
+    best_stamps,
     capture_command,
     parse_counters,
     snaplen_bytes_of,
@@ -98,3 +99,31 @@ def test_a_snapshot_length_of_zero_is_refused() -> None:
 def test_frames_of_the_path_are_captured_whole(mtu_bytes: int, least_bytes: int) -> None:
     assert snaplen_bytes_of(mtu_bytes) >= least_bytes
     assert snaplen_bytes_of(1500) == 2048
+
+
+OF_A_CARD = """Time stamp types for enp3s0 (use option -j to set):
+  host (Host)
+  adapter (Adapter)
+  adapter_unsynced (Adapter, not synced with system time)
+"""
+
+
+@pytest.mark.parametrize(
+    ("listing", "expected"),
+    [
+        (OF_A_CARD, "adapter"),
+        (OF_A_CARD.replace("  adapter (Adapter)\n", ""), "adapter_unsynced"),
+        ("Time stamp types for test0 (use option -j to set):\n  host (Host)\n", "host"),
+        ("Time stamp type cannot be set for test0\n", "host"),
+        ("", "host"),
+    ],
+)
+def test_the_time_stamps_of_the_card_are_used_if_it_takes_them(listing: str, expected: str) -> None:
+    assert best_stamps(listing) == expected
+
+
+def test_tcpdump_is_told_of_time_stamps_only_if_they_are_not_the_kernels() -> None:
+    assert "-j" not in capture_command("test0", "a.pcap")
+    command = capture_command("test0", "a.pcap", stamps="adapter")
+    assert command[command.index("-j") + 1] == "adapter"
+    assert command[-1] == "a.pcap"

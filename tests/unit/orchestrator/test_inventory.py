@@ -98,6 +98,18 @@ def test_the_variables_of_ansible_are_left_to_it(tmp_path: Path) -> None:
         (with_host(EMULATOR, owlt_service="http://192.0.2.1:8765"), "expected https://ADDRESS:PORT, without the token"),
         (with_host(EMULATOR, owlt_service="https://o:secret@192.0.2.1"), "expected https://ADDRESS:PORT"),
         (with_host(EMULATOR, owlt_receiver_port="enp3s0f0"), "owlt_receiver_port: is the sender's port as well"),
+        (with_host(SENDER, owlt_clock="ntp"), "owlt_clock: got 'ntp', expected one of chrony, ptp, none"),
+        (with_host(SENDER, owlt_clock="ptp"), "owlt_ptp_interface is missing, expected the interface with PTP"),
+        (
+            with_host(SENDER, owlt_clock="ptp", owlt_ptp_interface="enp3s0"),
+            "owlt_ptp_interface: got 'enp3s0', expected an interface of the management network",
+        ),
+        (
+            with_host(EMULATOR, owlt_clock="ptp", owlt_ptp_interface="enp3s0f1"),
+            "owlt_ptp_interface: got 'enp3s0f1', expected an interface of the management network",
+        ),
+        (with_host(SENDER, owlt_irq_cpus="2 3"), "owlt_irq_cpus: got '2 3'"),
+        (with_host(SENDER, owlt_governor="; reboot"), "owlt_governor: got '; reboot'"),
         (lambda rig: rig["hosts"][SENDER].pop("ansible_host"), "ansible_host: is missing; add it"),
         (lambda rig: rig["hosts"][SENDER].pop("owlt_role"), "owlt_role is missing, expected sender, emulator or"),
         (lambda rig: rig["hosts"].pop(SENDER), "got emulator, receiver, expected one sender, one emulator and one"),

@@ -16,7 +16,7 @@ from orchestrator.checks.lab_doctor import examine_lab
 from orchestrator.checks.preconditions import missing_for_plan
 from orchestrator.commands.performing.perform import as_typed
 from orchestrator.commands.rigs.leases import release
-from orchestrator.errors import Missing, OwltError
+from orchestrator.errors import Missing, OwltError, ProfileError
 from orchestrator.hosts.host import HostError
 from orchestrator.profiles.inventory import LabHostEntry, lab_rig
 from orchestrator.rigs.lab.clocks import Offset
@@ -76,6 +76,22 @@ def test_a_sweep_on_a_lab_rig_has_the_real_clock_whatever_its_file_says() -> Non
     sweep = resolve(DEMO, in_lab=True).sweep
 
     assert (sweep.rig, sweep.clock) == ("lab", "real")
+
+
+def test_captures_at_the_hosts_are_requested_beside_the_rig() -> None:
+    assert resolve(DEMO, in_lab=True, host_captures=True).sweep.host_captures
+    assert not resolve(DEMO, in_lab=True).sweep.host_captures
+    again = as_typed("demo", None, None, True, rig="rack.yaml", host_captures=True)
+    assert again == "owlt run demo --rig rack.yaml --host-captures"
+
+
+def test_captures_at_the_hosts_are_refused_on_a_rig_of_one_machine(tmp_path: Path) -> None:
+    sweep = tmp_path / "sweep.yaml"
+    sweep.write_text(DEMO.read_text() + "host_captures: true\n")
+
+    with pytest.raises(ProfileError, match="host_captures: got true, expected a lab rig"):
+        resolve(sweep)
+    assert resolve(sweep, in_lab=True).sweep.host_captures
 
 
 def test_a_lab_sweep_without_an_inventory_is_reported_the_option() -> None:

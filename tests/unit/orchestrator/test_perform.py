@@ -14,6 +14,7 @@ from emulator.channel.spec import ChannelSpec
 from emulator.faults import ChannelRefused
 from emulator.service.memory_emulator import MemoryEmulator
 from orchestrator.hosts.confinement import CANNOT_CONFINE, LEFT, NOT_CONFINED
+from orchestrator.hosts.host_clock import ClockReading, HostClock, clock_of
 from orchestrator.memory.commands import failed
 from orchestrator.memory.files import Entry
 from orchestrator.memory.process import Process, printing
@@ -22,7 +23,7 @@ from orchestrator.results.analysis import expected_of
 from orchestrator.results.certificates import Certified
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, read_record
-from orchestrator.rigs.rig import RECEIVER_ADDRESS, HostConditions
+from orchestrator.rigs.rig import RECEIVER_ADDRESS, TEST_INTERFACE, HostClocks, HostConditions
 from orchestrator.run.staging import file_content
 from tests.unit.orchestrator.performing import COPY, PORT, Stage, send, take
 
@@ -831,3 +832,59 @@ def test_a_run_that_cannot_complete_in_its_time_limit_is_unsupported_with_both_t
 
     assert done.record.outcome is Outcome.UNSUPPORTED
     assert done.record.reason == "not launched: the time limit is 0.07 s, and 100 kB take 0.08 s at the line rate"
+
+
+class TwoReadings(HostClocks):
+    """Clocks of which each reading says the same: the receiver's is 3 ms ahead."""
+
+    def __init__(self) -> None:
+        self.readings: list[ClockReading] = []
+
+    def read(self) -> None:
+        self.readings.append(ClockReading(len(self.readings) * 10**9, 3_000_000, 500_000))
+
+    def clocks(self) -> dict[str, HostClock]:
+        return {"receiver": clock_of(self.readings)}
+
+
+IN_LAB = {"rig": "lab", "host_captures": True}
+
+
+def test_captures_at_the_hosts_are_kept_beside_those_at_the_emulator(stage: Stage) -> None:
+    stage.sweep = IN_LAB
+    done = stage.perform()
+
+    assert done.record.outcome is Outcome.COMPLETED
+    assert {path.name for path in done.directory.glob("*.pcap")} == {
+        *("sender.pcap", "receiver.pcap"),
+        *("host-sender.pcap", "host-receiver.pcap"),
+    }
+    assert {role: (each.interface, each.stamps) for role, each in done.record.host_captures.items()} == dict.fromkeys(
+        ("sender", "receiver"), (TEST_INTERFACE, "host")
+    )
+    assert read_record(done.directory) == done.record
+
+
+def test_the_clocks_of_the_hosts_are_read_before_and_after_a_run_with_captures_at_the_hosts(stage: Stage) -> None:
+    stage.sweep = IN_LAB
+    stage.rig.rig = replace(stage.rig.rig, clocks=TwoReadings())
+    clock = stage.perform().record.host_captures["receiver"].clock
+
+    assert clock is not None
+    assert (clock.readings, clock.offset_ns, clock.drift_ppm, clock.drift_error_ppm) == (2, 3_000_000, 0, 1000)
+
+
+def test_without_a_request_nothing_is_captured_at_the_hosts(stage: Stage) -> None:
+    done = stage.perform()
+
+    assert done.record.host_captures == {}
+    assert not [command for command in stage.rig.sender.ran if command[0] == "tcpdump"]
+
+
+def test_a_capture_at_a_host_without_tcpdump_aborts_the_run_and_says_where(stage: Stage) -> None:
+    stage.sweep = IN_LAB
+    stage.rig.receiver.files.remove("/usr/bin/tcpdump")
+    record = stage.perform().record
+
+    assert (record.outcome, record.reason_code) == (Outcome.ABORTED, ReasonCode.CAPTURE)
+    assert record.reason == "the capture at the receiver did not start: sh: 1: exec: tcpdump: not found"
