@@ -22,9 +22,33 @@ from orchestrator.rigs.lab.session import OWLT_HOST, SOURCE, SUDO_RULE
 
 PROJECT = Path(__file__).parents[2]
 ROLES = ("sender", "emulator", "receiver")
-BRIDGE = "owlt-rack"
-ORCHESTRATOR = "10.79.0.254"
-ADDRESSES = {"sender": "10.79.0.1", "emulator": "10.79.0.2", "receiver": "10.79.0.3"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Names and network of a rack: two can stand side by side."""
+
+    name: str
+    network: str
+
+    @property
+    def orchestrator(self) -> str:
+        return f"{self.network}.254"
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        return {role: f"{self.network}.{number}" for number, role in enumerate(ROLES, 1)}
+
+    def namespace(self, role: str) -> str:
+        return f"{self.name}-{role}"
+
+    def cable(self, role: str) -> str:
+        """The interface of this machine towards the management interface of a host."""
+        return f"{self.name}-{role[:3]}"
+
+
+RACK, BARE = Place("owlt-rack", "10.79.0"), Place("owlt-bare", "10.80.0")
+ADDRESSES = RACK.addresses
 TEST_ADDRESSES = {"sender": "10.77.0.1/24", "receiver": "10.77.0.2/24"}
 PORT_MACS = {"sender": "02:4f:57:4c:54:01", "receiver": "02:4f:57:4c:54:02"}
 """Of the emulator's ports towards these hosts."""
@@ -41,14 +65,10 @@ Subsystem sftp internal-sftp
 SYSCTLS = {"net.core.rmem_max": 16777216, "net.core.wmem_max": 16777216}
 
 
-def namespace(role: str) -> str:
-    return f"owlt-rack-{role}"
-
-
 def cgroup_of(role: str) -> Path:
     """The control group of a bare host, in the unified hierarchy."""
     unified = Path("/sys/fs/cgroup/unified")
-    return (unified if unified.is_dir() else Path("/sys/fs/cgroup")) / namespace(role)
+    return (unified if unified.is_dir() else Path("/sys/fs/cgroup")) / BARE.namespace(role)
 
 
 @dataclass
@@ -60,6 +80,10 @@ class Rack:
     """Its hosts have systemd as their first process, and only root can log in: nothing is installed."""
     inits: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     emulator: subprocess.Popen[bytes] | None = None
+
+    @property
+    def place(self) -> Place:
+        return BARE if self.bare else RACK
 
     @property
     def inventory(self) -> Path:
@@ -110,7 +134,9 @@ class Rack:
         ]
         place = str(self.directory / "hosts" / role)
         first = "systemd" if self.bare else "sshd"
-        command = ["ip", "netns", "exec", namespace(role), *inside, place, role, ADDRESSES[role], first, sys.prefix]
+        enter = ["ip", "netns", "exec", self.place.namespace(role)]
+        address = self.place.addresses[role]
+        command = [*enter, *inside, place, role, address, first, sys.prefix]
         if self.bare:
             # in a control group of its own, which systemd takes for the root of all
             cgroup = cgroup_of(role)
@@ -118,7 +144,7 @@ class Rack:
             command = ["sh", "-ec", 'echo 0 >"$1/cgroup.procs"; shift; exec "$@"', "sh", str(cgroup), *command]
         with (self.directory / f"{role}.log").open("ab") as log:
             self.inits[role] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        wait_until(lambda: connects(ADDRESSES[role], 22), f"sshd of the {role}")
+        wait_until(lambda: connects(address, 22), f"sshd of the {role}")
 
     def cut(self, role: str) -> None:
         """Pull a host's plug."""
@@ -128,26 +154,26 @@ class Rack:
     def restore(self, role: str) -> None:
         """Start a host again whose plug was pulled during a session, which took the test interface along."""
         wait_until(lambda: f"to-{role}" not in self._links("emulator"), f"the end of the {role}'s session", 60)
-        _ip("-batch", "-", text=_test_link(role))
+        _ip("-batch", "-", text=_test_link(self.place, role))
         self.check("emulator", "sh", "-ec", ADD_PORT, "sh", f"to-{role}")
         self.start(role)
 
     def _links(self, role: str) -> str:
         return subprocess.run(
-            ["ip", "-n", namespace(role), "-brief", "link"], capture_output=True, text=True, check=True
+            ["ip", "-n", self.place.namespace(role), "-brief", "link"], capture_output=True, text=True, check=True
         ).stdout
 
     def start_emulator(self) -> None:
         """Start the emulator's service on the emulator, with its certificate and token."""
-        port = str(SERVICE_PORT)
-        service = [sys.executable, "-m", "emulator", "--listen", f"{ADDRESSES['emulator']}:{port}"]
+        address = self.place.addresses["emulator"]
+        service = [sys.executable, "-m", "emulator", "--listen", f"{address}:{SERVICE_PORT}"]
         service += ["--sender-port", "to-sender", "--receiver-port", "to-receiver"]
         service += ["--token-file", "/etc/owlt/token"]
         service += ["--tls-certificate", "/etc/owlt/certificate.pem", "--tls-key", "/etc/owlt/key.pem"]
         enter = ["nsenter", "--target", str(self._init("emulator")), "--mount", "--net", "--pid", "--"]
         with (self.directory / "service.log").open("ab") as log:
             self.emulator = subprocess.Popen([*enter, *service], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        wait_until(lambda: connects(ADDRESSES["emulator"], SERVICE_PORT), "the emulator's service")
+        wait_until(lambda: connects(address, SERVICE_PORT), "the emulator's service")
 
     def stop_emulator(self, kind: signal.Signals) -> None:
         """End the service with a signal."""
@@ -219,9 +245,9 @@ def rack(directory: Path, bare: bool = False) -> Iterator[Rack]:
     """A rack that is wired and provisioned by hand, or a bare one: as `owlt rig provision` finds it."""
     made = Rack(directory, bare)
     with ExitStack() as down:
-        down.callback(clear)
-        _wire()
-        _make_keys(directory)
+        down.callback(clear, made.place)
+        _wire(made.place)
+        _make_keys(directory, made.place)
         # upper and work directories of an overlay cannot lie on an overlay or on what it covers
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2g", "owlt-rack", str(directory / "hosts")], check=True)
         down.callback(subprocess.run, ["umount", "-l", str(directory / "hosts")], check=False)
@@ -233,12 +259,12 @@ def rack(directory: Path, bare: bool = False) -> Iterator[Rack]:
                 # what `owlt rig provision` installs from the package index is there, so that no network is needed
                 for name in ("upper", "work"):
                     (place / "owlt" / name).mkdir(parents=True)
-            _write_login(directory, role)
+            _write_login(directory, role, made.place)
             if not bare:
                 _write_files(directory, role)
             down.callback(_end, made, role)
             made.start(role)
-        _write_inventory(directory, bare)
+        _write_inventory(directory, bare, made.place)
         if not bare:
             made.check("emulator", "sh", "-ec", EMULATOR_BRIDGE, "sh", "to-sender", "to-receiver")
             down.callback(made.stop_emulator, signal.SIGTERM)
@@ -256,36 +282,36 @@ ip link set channel up
 {ADD_PORT}"""
 
 
-def _test_link(role: str) -> str:
-    here = f"link add test0 netns {namespace(role)} type veth"
-    return f"{here} peer name to-{role} address {PORT_MACS[role]} netns {namespace('emulator')}"
+def _test_link(place: Place, role: str) -> str:
+    here = f"link add test0 netns {place.namespace(role)} type veth"
+    return f"{here} peer name to-{role} address {PORT_MACS[role]} netns {place.namespace('emulator')}"
 
 
-def _wire() -> None:
-    lines = [f"netns add {namespace(role)}" for role in ROLES]
+def _wire(place: Place) -> None:
+    lines = [f"netns add {place.namespace(role)}" for role in ROLES]
     lines += [
-        f"link add {BRIDGE} type bridge stp_state 0 mcast_snooping 0",
-        f"addr add {ORCHESTRATOR}/24 dev {BRIDGE}",
-        f"link set {BRIDGE} up",
+        f"link add {place.name} type bridge stp_state 0 mcast_snooping 0",
+        f"addr add {place.orchestrator}/24 dev {place.name}",
+        f"link set {place.name} up",
     ]
     for role in ROLES:
         lines += [
-            f"link add owlt-rk-{role[:6]} type veth peer name mgmt0 netns {namespace(role)}",
-            f"link set owlt-rk-{role[:6]} master {BRIDGE} up",
+            f"link add {place.cable(role)} type veth peer name mgmt0 netns {place.namespace(role)}",
+            f"link set {place.cable(role)} master {place.name} up",
         ]
     for role in ("sender", "receiver"):
-        lines.append(_test_link(role))
+        lines.append(_test_link(place, role))
     _ip("-batch", "-", text="\n".join(lines))
     for role in ROLES:
-        inside = [f"addr add {ADDRESSES[role]}/24 dev mgmt0", "link set mgmt0 up", "link set lo up"]
-        _ip("-n", namespace(role), "-batch", "-", text="\n".join(inside))
+        inside = [f"addr add {place.addresses[role]}/24 dev mgmt0", "link set mgmt0 up", "link set lo up"]
+        _ip("-n", place.namespace(role), "-batch", "-", text="\n".join(inside))
 
 
-def _make_keys(directory: Path) -> None:
+def _make_keys(directory: Path, place: Place) -> None:
     (directory / "hosts").mkdir()
     for name in ("user_key", "root_key", *(f"host_key_{role}" for role in ROLES)):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", directory / name], check=True)
-    address = f"subjectAltName=IP:{ADDRESSES['emulator']}"
+    address = f"subjectAltName=IP:{place.addresses['emulator']}"
     make = [
         "openssl",
         "req",
@@ -307,11 +333,11 @@ def _make_keys(directory: Path) -> None:
     token.write_text("0123456789abcdef" * 4)
 
 
-def _write_login(directory: Path, role: str) -> None:
+def _write_login(directory: Path, role: str, place: Place) -> None:
     """What a new machine has: an sshd with its key, and root's key."""
     upper = directory / "hosts" / role / "upper"
-    for place in (upper / "etc" / "ssh", upper / "etc" / "systemd" / "system", upper / "root" / ".ssh"):
-        place.mkdir(parents=True, exist_ok=True)
+    for needed in (upper / "etc" / "ssh", upper / "etc" / "systemd" / "system", upper / "root" / ".ssh"):
+        needed.mkdir(parents=True, exist_ok=True)
     upper.chmod(0o755)
     (upper / "root").chmod(0o700)
     (upper / "root" / ".ssh").chmod(0o700)
@@ -321,7 +347,7 @@ def _write_login(directory: Path, role: str) -> None:
     host_key.write_bytes((directory / f"host_key_{role}").read_bytes())
     (upper / "root" / ".ssh" / "authorized_keys").write_bytes((directory / "root_key.pub").read_bytes())
     unit = upper / "etc" / "systemd" / "system" / "rack-sshd.service"
-    unit.write_text(SSHD_UNIT.format(address=ADDRESSES[role]))
+    unit.write_text(SSHD_UNIT.format(address=place.addresses[role]))
     (upper / "etc" / "hosts").write_text(f"127.0.0.1 localhost rack-{role}\n")
     (upper / "etc" / "hostname").write_text(f"rack-{role}\n")
     # root of a container may be unable to raise a limit that sudo has lowered (sudo.conf(5), sudoers(5))
@@ -370,11 +396,15 @@ def _write_files(directory: Path, role: str) -> None:
             place.write_bytes((directory / name).read_bytes())
 
 
-def _write_inventory(directory: Path, bare: bool) -> None:
+def _write_inventory(directory: Path, bare: bool, place: Place) -> None:
     hosts: dict[str, dict[str, object]] = {}
     for role in ROLES:
         kind, key = (directory / f"host_key_{role}.pub").read_text().split()[:2]
-        hosts[f"rack-{role}"] = {"owlt_role": role, "ansible_host": ADDRESSES[role], "owlt_host_key": f"{kind} {key}"}
+        hosts[f"rack-{role}"] = {
+            "owlt_role": role,
+            "ansible_host": place.addresses[role],
+            "owlt_host_key": f"{kind} {key}",
+        }
         hosts[f"rack-{role}"] |= {"owlt_python": sys.executable, "ansible_python_interpreter": "/usr/bin/python3"}
         hosts[f"rack-{role}"] |= {"owlt_clock": "none"}
         if role in TEST_ADDRESSES:
@@ -386,8 +416,8 @@ def _write_inventory(directory: Path, bare: bool) -> None:
     hosts["rack-emulator"] |= {
         "owlt_sender_port": PORT_MACS["sender"],
         "owlt_receiver_port": "to-receiver",
-        "owlt_service": f"https://{ADDRESSES['emulator']}:{SERVICE_PORT}",
-        "owlt_admitted": f"{ORCHESTRATOR}/32",
+        "owlt_service": f"https://{place.addresses['emulator']}:{SERVICE_PORT}",
+        "owlt_admitted": f"{place.orchestrator}/32",
         "owlt_service_ca": "certificate.pem",
         "owlt_service_token_file": "token",
     }
@@ -398,18 +428,18 @@ def _write_inventory(directory: Path, bare: bool) -> None:
     (directory / "inventory.yaml").write_text(json.dumps(inventory, indent=2))
 
 
-def leftovers() -> list[str]:
+def leftovers(place: Place) -> list[str]:
     """What stands of a rack."""
-    spaces = [namespace(role) for role in ROLES if Path("/run/netns", namespace(role)).exists()]
-    return spaces + [BRIDGE] * Path("/sys/class/net", BRIDGE).exists()
+    spaces = [place.namespace(role) for role in ROLES if Path("/run/netns", place.namespace(role)).exists()]
+    return spaces + [place.name] * Path("/sys/class/net", place.name).exists()
 
 
-def clear() -> None:
+def clear(place: Place) -> None:
     """Remove the rack's namespaces and its bridge."""
-    for name in (*(f"owlt-rk-{role[:6]}" for role in ROLES), BRIDGE):
+    for name in (*(place.cable(role) for role in ROLES), place.name):
         subprocess.run(["ip", "link", "del", name], check=False, capture_output=True)
     for role in ROLES:
-        subprocess.run(["ip", "netns", "del", namespace(role)], check=False, capture_output=True)
+        subprocess.run(["ip", "netns", "del", place.namespace(role)], check=False, capture_output=True)
 
 
 def _end(made: Rack, role: str) -> None:

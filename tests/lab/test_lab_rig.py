@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from orchestrator.profiles.inventory import LabRig, read_inventory
 from orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, furnishing, make_keys
 from orchestrator.rigs.lab.lab_host import LabHost
 from orchestrator.rigs.lab.management import ManagementHost
-from orchestrator.rigs.lab.session import close_session, open_session, session_seconds_left
+from orchestrator.rigs.lab.session import close_session, open_session, renew_session, session_seconds_left
 from tests.conftest import require, require_command
-from tests.lab.rack import ADDRESSES, SERVICE_PORT, Rack, leftovers, rack, wait_until
+from tests.lab.rack import ADDRESSES, RACK, SERVICE_PORT, Rack, leftovers, rack, wait_until
 from tests.system.sweeps import PROJECT, owlt, records, sweep_file
 
 PLAIN = {"rate": "unlimited", "delay": "0 s", "certify": False}
@@ -38,7 +39,7 @@ def the_rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
     require(os.geteuid() == 0, "root, to make network namespaces")
     for command in ("sshd", "sudo", "openssl", "tshark"):
         require_command(command)
-    require(not leftovers(), "a machine on which no rack stands")
+    require(not leftovers(RACK), "a machine on which no rack stands")
     with rack(tmp_path_factory.mktemp("rack")) as made:
         yield made
 
@@ -108,39 +109,55 @@ def shape(value: Any) -> Any:
         return {
             key: shape(each)
             for key, each in value.items()
-            if key not in ("versions", "provenance", "timeline", "counters")
+            if key not in ("versions", "provenance", "timeline", "counters", "host_captures")
         }
     return type(value).__name__ if isinstance(value, list | str) else "value"
 
 
+@dataclass(frozen=True)
+class Performed:
+    """A sweep of four protocols with captures at the hosts, and the hosts' interfaces before it."""
+
+    done: subprocess.CompletedProcess[str]
+    results: Path
+    interfaces: dict[str, list[str]]
+
+    @property
+    def records(self) -> dict[str, dict[str, Any]]:
+        """By implementation."""
+        return {record["implementation"]: record for record in records(self.results).values()}
+
+
+@pytest.fixture(scope="module")
+def four(the_rack: Rack, tmp_path_factory: pytest.TempPathFactory) -> Performed:
+    directory = tmp_path_factory.mktemp("four")
+    wait_until_idle(read_inventory(the_rack.inventory)["rack"])
+    before = {role: interfaces(the_rack, role) for role in ADDRESSES}
+    changes = {"implementations": PROTOCOLS, "file_size": "1 MB", "keep_captures": "full"} | PLAIN
+    options = ["--results", directory / "results", "--no-report", "--host-captures"]
+    done = owlt("run", sweep_file(directory, **changes), "--rig", the_rack.inventory, *options)
+    return Performed(done, directory / "results", before)
+
+
 def test_a_sweep_of_four_protocols_has_records_of_the_same_shape_as_on_the_local_rig(
-    the_rack: Rack, tmp_path: Path
+    four: Performed, tmp_path: Path
 ) -> None:
-    local = tmp_path / "local"
-    local.mkdir()
-    sweep = sweep_file(local, implementations=["tcp"], file_size="1 MB", rig="local", clock="real", **PLAIN)
-    owlt("run", sweep, "--results", local / "results", "--no-report")
-    done = run_sweep(the_rack, tmp_path, implementations=PROTOCOLS, file_size="1 MB", **PLAIN)
+    sweep = sweep_file(tmp_path, implementations=["tcp"], file_size="1 MB", rig="local", clock="real", **PLAIN)
+    owlt("run", sweep, "--results", tmp_path / "results", "--no-report")
 
-    found = records(tmp_path / "results")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert {record["implementation"]: record["outcome"] for record in found.values()} == dict.fromkeys(
-        PROTOCOLS, "completed"
-    )
-    (there,) = records(local / "results").values()
-    (here,) = [record for record in found.values() if record["implementation"] == "tcp"]
-    assert shape(here) == shape(there)
-    assert {record["rig"] for record in found.values()} == {"lab"}
+    assert four.done.returncode == 0, four.done.stdout + four.done.stderr
+    found = {name: record["outcome"] for name, record in four.records.items()}
+    assert found == dict.fromkeys(PROTOCOLS, "completed")
+    (there,) = records(tmp_path / "results").values()
+    assert shape(four.records["tcp"]) == shape(there)
+    assert {record["rig"] for record in four.records.values()} == {"lab"}
 
 
-def test_a_sweep_leaves_the_hosts_as_it_found_them(the_rack: Rack, lab: LabRig, tmp_path: Path) -> None:
-    wait_until_idle(lab)
-    before = [interfaces(the_rack, role) for role in ADDRESSES]
-    run_sweep(the_rack, tmp_path, implementations=["tcp"], file_size="1 MB", **PLAIN)
+def test_a_sweep_leaves_the_hosts_as_it_found_them(the_rack: Rack, lab: LabRig, four: Performed) -> None:
     wait_until_idle(lab)
 
-    for role, names in zip(ADDRESSES, before, strict=True):
-        assert interfaces(the_rack, role) == names, role
+    for role in ADDRESSES:
+        assert interfaces(the_rack, role) == four.interfaces[role], role
         assert the_rack.check(role, "sh", "-c", "ls /var/lib/owlt").split() == []
 
 
@@ -150,25 +167,28 @@ def interfaces(the_rack: Rack, role: str) -> list[str]:
     return sorted(line.split()[0].partition("@")[0] for line in lines)
 
 
-def test_the_hosts_capture_what_the_emulator_does_and_their_clocks_are_measured(the_rack: Rack, tmp_path: Path) -> None:
-    sweep = sweep_file(tmp_path, implementations=["tcp"], file_size="1 MB", keep_captures="full", **PLAIN)
-    options = ["--rig", the_rack.inventory, "--results", tmp_path / "results", "--no-report", "--host-captures"]
-    done = owlt("run", sweep, *options)
+@pytest.mark.parametrize("role", ["sender", "receiver"])
+def test_a_host_captures_what_the_emulator_does(four: Performed, role: str) -> None:
+    record = four.records["tcp"]
+    run = four.results / "runs" / record["run_id"]
+    at_host, at_emulator = (Counter(payloads(run / name)) for name in (f"host-{role}.pcap", f"{role}.pcap"))
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    ((directory, record),) = records(tmp_path / "results").items()
-    run = tmp_path / "results" / "runs" / directory
-    for role in ("sender", "receiver"):
-        capture = record["host_captures"][role]
-        clock = capture["clock"]
-        assert (capture["stamps"], capture["problem"]) == ("host", "")
-        assert clock["readings"] == 2
-        # the namespaces have one clock: no offset, and no drift, whatever the round trips take
+    assert (record["host_captures"][role]["stamps"], record["host_captures"][role]["problem"]) == ("host", "")
+    assert sum(at_emulator.values()) > 600, "a file of 1 MB"
+    assert at_host == at_emulator
+
+
+@pytest.mark.parametrize("role", ["sender", "receiver"])
+def test_the_clocks_of_hosts_that_have_one_are_found_to_be_one(four: Performed, role: str) -> None:
+    """The hosts are namespaces: no offset, and no drift, however long the readings take."""
+    clocks = [record["host_captures"][role]["clock"] for record in four.records.values()]
+
+    readings = [clock["readings"] for clock in clocks]
+    assert (min(readings), [count % 2 for count in readings]) == (2, [0] * 4), "two of each run"
+    assert max(readings) > 2, "of several runs in a block"
+    for clock in clocks:
         assert abs(clock["offset_ns"]) <= clock["offset_error_ns"]
         assert clock["drift_ppm"] is None or abs(clock["drift_ppm"]) <= clock["drift_error_ppm"]
-        at_host, at_emulator = (Counter(payloads(run / name)) for name in (f"host-{role}.pcap", f"{role}.pcap"))
-        assert sum(at_emulator.values()) > 600, "a file of 1 MB"
-        assert at_host == at_emulator
 
 
 def payloads(capture: Path) -> list[str]:
@@ -178,12 +198,10 @@ def payloads(capture: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_no_secret_is_in_results_or_logs(the_rack: Rack, tmp_path: Path) -> None:
-    run_sweep(the_rack, tmp_path, implementations=["tcp"], file_size="1 MB", **PLAIN)
-
+def test_no_secret_is_in_results_or_logs(the_rack: Rack, four: Performed) -> None:
     token = (the_rack.directory / "token").read_bytes()
     key = (the_rack.directory / "user_key").read_bytes().splitlines()[1]
-    files = [path for path in (tmp_path / "results").rglob("*") if path.is_file()]
+    files = [path for path in four.results.rglob("*") if path.is_file()]
     logs = list(the_rack.directory.glob("*.log"))
     assert len(files) > 5
     assert len(logs) >= 3
@@ -427,11 +445,12 @@ def test_a_session_sees_the_test_interface_and_not_the_management_network(sessio
 def test_the_programs_of_a_session_end_with_its_lease_and_the_interface_returns(
     the_rack: Rack, session: SessionOf, tmp_path: Path
 ) -> None:
-    management, host = session("sender", 8)
+    management, host = session("sender", 600)
     daemon = "setsid setsid sleep 54321 & sleep 54321"
     host.start(["sh", "-c", daemon], "/", tmp_path / "log")
     assert "54321" in the_rack.check("sender", "sh", "-c", "cat /proc/[0-9]*/cmdline 2>/dev/null || :")
 
+    renew_session(management, 1)
     wait_until(lambda: session_seconds_left(management) is None, "the end of the lease", 60)
 
     assert "54321" not in the_rack.check("sender", "sh", "-c", "cat /proc/[0-9]*/cmdline 2>/dev/null || :")

@@ -15,7 +15,7 @@ import pytest
 
 from emulator.service.client import EmulatorClient
 from tests.conftest import require, require_command
-from tests.lab.rack import ADDRESSES, PORT_MACS, SERVICE_PORT, Rack, leftovers, rack, wait_until
+from tests.lab.rack import BARE, PORT_MACS, ROLES, SERVICE_PORT, Rack, leftovers, rack, wait_until
 from tests.system.sweeps import owlt, records, sweep_file
 
 pytestmark = pytest.mark.timeout(900)
@@ -44,6 +44,16 @@ def changes(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
     return {host: int(count) for host, count in RECAP.findall(done.stdout)}
 
 
+CPUS, GOVERNOR = "/sys/devices/system/cpu", "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
+MAKE_CPUFREQ = f"""mount -t tmpfs cpufreq {CPUS}
+echo 0-1 >{CPUS}/online
+mkdir -p {CPUS}/cpufreq/policy0
+echo performance ondemand powersave >{CPUS}/cpufreq/policy0/scaling_available_governors
+echo ondemand >{GOVERNOR}
+"""
+"""A host whose processor has governors: this machine's may have none."""
+
+
 @pytest.fixture(scope="module")
 def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisioned]:
     require(os.geteuid() == 0, "root, to make network namespaces")
@@ -51,9 +61,10 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisione
         require_command(command)
     require(Path("/lib/systemd/systemd").exists(), "systemd")
     require((Path(sys.executable).parent / "ansible-playbook").exists(), "ansible-core, owlt's extra 'lab'")
-    require(not leftovers(), "a machine on which no rack stands")
+    require(not leftovers(BARE), "a machine on which no rack stands")
     with rack(tmp_path_factory.mktemp("bare"), bare=True) as made:
         (made.directory / "token").unlink()
+        made.check("receiver", "sh", "-ec", MAKE_CPUFREQ)
         check = play(made, "provision", "--check")
         accounts = made.check("emulator", "cat", "/etc/passwd")
         yield Provisioned(made, check, accounts, play(made, "provision"))
@@ -74,6 +85,16 @@ def test_bare_machines_become_a_rig_with_one_command(provisioned: Provisioned) -
     done = owlt("doctor", "--rig", provisioned.rack.inventory, "--json")
     missing = [each["name"] for each in json.loads(done.stdout) if not each["found"]]
     assert not [name for name in missing if "kernel:" not in name and "socket buffers" not in name], done.stdout
+
+
+def test_the_frequency_governor_is_set_and_a_machine_without_one_is_skipped_in_words(provisioned: Provisioned) -> None:
+    assert provisioned.rack.check("receiver", "cat", GOVERNOR) == "performance\n"
+    skipped = "skipped: test0: it has no interrupts of its own"
+    assert provisioned.rack.check("receiver", "owlt-tune", "check", "performance", "card", "test0") == f"{skipped}\n"
+    if not Path("/sys/devices/system/cpu/cpufreq/policy0").exists():
+        assert "skipped: frequency governor: this machine has no cpufreq" in provisioned.rack.check(
+            "sender", "owlt-tune", "check", "performance", "card", "test0"
+        )
 
 
 def test_systemd_networkd_is_kept_from_a_port_by_name_and_from_one_by_address(provisioned: Provisioned) -> None:
@@ -146,7 +167,7 @@ def test_an_update_that_failed_is_repeated_removes_old_modules_and_restarts_the_
 
 def test_an_update_is_refused_while_somebody_else_has_the_rig(provisioned: Provisioned) -> None:
     token = (provisioned.rack.directory / "token").read_text().strip()
-    url = f"https://{ADDRESSES['emulator']}:{SERVICE_PORT}"
+    url = f"https://{BARE.addresses['emulator']}:{SERVICE_PORT}"
     other = EmulatorClient(url, token=token, ca_file=provisioned.rack.directory / "certificate.pem")
     other.lease("ada@bench: owlt, sweep night", 60)
     try:
@@ -159,7 +180,7 @@ def test_an_update_is_refused_while_somebody_else_has_the_rig(provisioned: Provi
 
 
 def test_a_rig_is_verified_and_what_differs_is_named(provisioned: Provisioned, tmp_path: Path) -> None:
-    provisioned.rack.check("receiver", "sh", "-c", "echo >>/etc/sysctl.d/90-owlt.conf")
+    provisioned.rack.check("receiver", "sh", "-c", f"echo >>/etc/sysctl.d/90-owlt.conf; echo powersave >{GOVERNOR}")
     provisioned.rack.check("emulator", "ethtool", "-K", "to-sender", "gso", "on")
     done = play(provisioned.rack, "verify", "--results", tmp_path, "--json")
     provisioned.rack.check("emulator", "ethtool", "-K", "to-sender", "gso", "off")
@@ -170,7 +191,8 @@ def test_a_rig_is_verified_and_what_differs_is_named(provisioned: Provisioned, t
     impaired = "certificate: terrestrial"
     assert done.returncode == 1
     assert differing - {impaired} == {"rack-receiver: settings", "cable of the sender: offloads"}, done.stdout
-    assert found["rack-receiver: settings"]["detail"] == "differs: Allow large socket buffers"
+    settings = "differs: Allow large socket buffers; Set processor frequency and interrupts"
+    assert found["rack-receiver: settings"]["detail"] == settings
     assert "at the emulator: ethtool -K to-sender gso off" in found["cable of the sender: offloads"]["fix"]
     assert (tmp_path / "certificates" / "clean-link.json").exists()
     if not found[impaired]["found"]:
@@ -203,7 +225,7 @@ def test_the_state_of_the_hosts_is_collected(provisioned: Provisioned, tmp_path:
 
     assert done.returncode == 0, done.stdout[-3000:]
     assert "listening on" in (tmp_path / "collected" / "rack-emulator" / "emulator.txt").read_text()
-    for role in ADDRESSES:
+    for role in ROLES:
         assert "mgmt0" in (tmp_path / "collected" / f"rack-{role}" / "addresses.txt").read_text()
 
 
@@ -213,9 +235,11 @@ def test_the_rig_can_be_removed(provisioned: Provisioned) -> None:
     done = play(provisioned.rack, "remove")
 
     assert done.returncode == 0, done.stdout[-3000:]
-    for role in ADDRESSES:
+    for role in ROLES:
         assert "owlt:" not in provisioned.rack.check(role, "cat", "/etc/passwd")
-        left = ["/etc/sudoers.d/owlt", "/usr/local/sbin/owlt-host", "/etc/sysctl.d/90-owlt.conf", "/etc/owlt"]
+        left = ["/etc/sudoers.d/owlt", "/usr/local/sbin/owlt-host", "/usr/local/sbin/owlt-tune"]
+        left += ["/etc/sysctl.d/90-owlt.conf", "/etc/owlt"]
         assert provisioned.rack.check(role, "sh", "-c", 'for f; do [ ! -e "$f" ] || echo $f; done', "sh", *left) == ""
     assert provisioned.rack.run("emulator", "systemctl", "list-unit-files", "owlt-*", "--no-legend").stdout == ""
     assert "owlt-channel" not in provisioned.rack.check("emulator", "ip", "link")
+    assert provisioned.rack.check("receiver", "cat", GOVERNOR) == "ondemand\n"
