@@ -27,7 +27,14 @@ LEAST_PT, MOST_PT = 3.0, 40.0
 
 
 def figure(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A results directory, such as results/demo.")],
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RESULTS...",
+            help="A results directory, such as results/demo; or several, such as "
+            "those of two rigs, to compare with --group rig.",
+        ),
+    ],
     y: Annotated[
         str,
         typer.Option(
@@ -104,7 +111,10 @@ def figure(
 
     path = _path(x, y, file_format, out)
     specification = _specification(x, y, kind, group, facet or [], only or [], theory or [], width, height, font)
-    rows, order = _rows(results)
+    if kind == "map" and len(results) > 1:
+        fix = "combine them first: owlt report A B --out C"
+        raise OwltError(Mistake.of("RESULTS", "got several with --kind map", "one results directory", fix))
+    rows, order = _all_rows(results)
     try:
         drawn = draw_figure(rows, replace(specification, order=order if group == "implementation" else ()))
     except NothingSelected as problem:
@@ -219,6 +229,13 @@ def _path(x: str, y: str, file_format: str, out: Path | None) -> Path:
             Mistake.of("--out", f"got {path.name!r} with --format {suffix}", f"a name that ends in .{suffix}")
         )
     return path
+
+
+def _all_rows(directories: list[Path]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The runs of all directories, and their implementations in the order of the first that has each."""
+    tables = [_rows(directory) for directory in directories]
+    order = dict.fromkeys(name for _, names in tables for name in names)
+    return [row for rows, _ in tables for row in rows], tuple(order)
 
 
 def _rows(results: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:

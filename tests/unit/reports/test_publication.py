@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -274,6 +276,27 @@ def test_the_command_writes_the_figure(demo: Path, tmp_path: Path) -> None:
 
     assert result.stdout.replace("\n", "") == str(path)
     assert path.read_bytes().startswith(b"%PDF")
+
+
+def test_two_results_directories_are_compared_in_one_figure(demo: Path, tmp_path: Path) -> None:
+    lab = Path(shutil.copytree(demo, tmp_path / "lab"))
+    for path in lab.glob("runs/*/record.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"rig": "lab", "clock": "real"}))
+    drawings = {}
+    for name, directories in {"one": [demo], "both": [demo, lab]}.items():
+        drawings[name] = tmp_path / f"{name}.svg"
+        words = ["--x", "implementation", "--y", "goodput", "--group", "rig", "-o", str(drawings[name])]
+        assert CliRunner().invoke(app, ["figure", *map(str, directories), *words]).exit_code == 0
+
+    assert not re.search(r">lab<", drawings["one"].read_text())
+    for rig in ("virtual", "lab"):
+        assert re.search(rf">{rig}<", drawings["both"].read_text())
+
+
+def test_a_map_of_several_results_directories_is_refused(demo: Path) -> None:
+    problem = CliRunner().invoke(app, ["figure", str(demo), str(demo), "--kind", "map", "--y", "goodput"]).exception
+
+    assert "got several with --kind map, expected one results directory" in str(problem)
 
 
 @pytest.mark.parametrize(
