@@ -18,10 +18,10 @@ from tests.conftest import require, require_command
 from tests.lab.rack import BARE, PORT_MACS, ROLES, SERVICE_PORT, Rack, leftovers, rack, wait_until
 from tests.system.sweeps import owlt, records, sweep_file
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(2000)
 PROTOCOLS = ["cfdp", "ltp", "norm", "tcp"]
 RECAP = re.compile(r"^(rack-\w+) +: ok=\d+ +changed=(\d+) +unreachable=0 +failed=0", re.MULTILINE)
-PROVISION_S = 400
+PROVISION_S = 800
 
 
 @dataclass(frozen=True)
