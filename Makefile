@@ -50,7 +50,7 @@ system: setup  ## tests in guests: real netem, real sshd, real implementations
 	$(BIN)/python -m pytest tests/system -n 2 --dist loadfile
 
 lab: setup  ## tests in namespaces of this machine's kernel
-	$(BIN)/python -m pytest tests/lab -n 2 --dist loadgroup
+	$(BIN)/python -m pytest tests/lab
 
 coverage: .venv/.made .venv/coverage  ## lines of orchestrator/ that its unit tests reach; fails below 80 %
 	PYTHONPATH=.venv/coverage $(BIN)/python -m coverage run --source=orchestrator --data-file=.venv/coverage/data \
