@@ -97,8 +97,8 @@ def region_sentences(region: Region, criterion: Criterion, can_be_significant: b
     leaders = [take, *companions]
     rest = [name for name in others if name not in companions]
     is_undecided = bool(rest) and not any(verdict.shows_difference for verdict in region.verdicts)
-    first = f"{_choice(leaders, rest, criterion, is_undecided)}{_within(region, leaders, criterion)}: "
-    first += f"{_values(region, leaders, criterion)}."
+    choice = f"Undecided: {_highest(region, leaders, criterion)}" if is_undecided else _recommended(leaders, rest)
+    first = f"{choice}{_within(region, leaders, criterion)}: {_values(region, leaders, criterion)}."
     described = [
         phrase
         for name in rest[:MOST_NAMED]
@@ -109,10 +109,14 @@ def region_sentences(region: Region, criterion: Criterion, can_be_significant: b
     return [first, *_sentence(described + more), *doubt, *_failures(region, [*leaders, *rest])]
 
 
-def _choice(leaders: list[str], rest: list[str], criterion: Criterion, is_undecided: bool) -> str:
-    if is_undecided:
-        return f"Undecided: {listed(leaders)} {'have' if len(leaders) > 1 else 'has'} the {criterion.best}"
+def _recommended(leaders: list[str], rest: list[str]) -> str:
     return f"Take {_either(leaders) if rest else 'any of them'}" if len(leaders) > 1 else f"Take {leaders[0]}"
+
+
+def _highest(region: Region, leaders: list[str], criterion: Criterion) -> str:
+    has = "have" if len(leaders) > 1 else "has"
+    close = "" if all(verdict.best in leaders for verdict in region.verdicts) else ", or a value close to it"
+    return f"{listed(leaders)} {has} the {criterion.best}{close}"
 
 
 def _within(region: Region, leaders: list[str], criterion: Criterion) -> str:

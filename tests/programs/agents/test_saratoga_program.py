@@ -51,8 +51,12 @@ def test_two_programs_carry_a_file(start: Start, tmp_path: Path, way: list[objec
         assert program.returncode == 0
 
     assert (tmp_path / "output").read_bytes() == content
-    assert re.match(r"complete sent=20\d \(Data=200 Metadata=1", said["send"])
-    assert "received=20" in said["receive"]
+    sent = re.match(r"complete sent=(\d+) \(Data=(\d+) Metadata=(\d+)", said["send"])
+    received = re.search(r"received=(\d+)", said["receive"])
+    assert sent and received
+    # more if a program had to wait for a processor, and its peer sent again
+    assert int(sent[2]) >= 200 <= int(received[1])
+    assert int(sent[1]) >= int(sent[2]) + int(sent[3]) > 200
 
 
 @pytest.mark.parametrize(

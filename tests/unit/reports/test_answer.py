@@ -198,6 +198,15 @@ def test_without_a_significant_difference_nothing_is_recommended() -> None:
     )
 
 
+def test_a_leader_that_is_only_close_in_a_cell_of_an_undecided_region_is_not_called_the_best() -> None:
+    far = cell({"ltp": [0.99] * 4, "cfdp": [1.0] * 4, "norm": [0.5] * 4}, delay_ms=1250)
+    near = cell({"ltp": [5.0] * 4, "cfdp": [3.0] * 4, "norm": [2.0] * 4}, delay_ms=25)
+
+    (region,) = by_goodput(near, far).regions
+
+    assert region.sentences[0].startswith("Undecided: ltp has the highest goodput, or a value close to it: 0.990")
+
+
 def test_with_a_significant_difference_the_best_is_recommended() -> None:
     answer = by_goodput(cell({"ltp": FAST, "norm": SLOWER}))
 
