@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -284,7 +285,9 @@ def test_a_run_during_which_the_clock_of_a_host_was_set_is_suspect(the_rack: Rac
 
     (record,) = records(tmp_path / "results").values()
     assert record["outcome"] == "completed", output
-    assert "the clock of the receiver was set by +3600." in " ".join(record["suspect"])
+    step_s = re.search(r"the clock of the receiver was set by ([+-][0-9.]+) s", " ".join(record["suspect"]))
+    assert step_s, record["suspect"]
+    assert float(step_s[1]) == pytest.approx(3600, abs=60)  # read beside other work: each reading takes its time
 
 
 def test_what_the_hosts_can_transfer_is_measured_before_and_after_a_sweep(the_rack: Rack, tmp_path: Path) -> None:
