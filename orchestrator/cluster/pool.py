@@ -238,7 +238,7 @@ class Pool:
     def _cancel_calls_except(self, connected: Collection[str]) -> None:
         """Cancel the calls of all other machines."""
         with self._lock:
-            lost = [call for address, calls in self._calls.items() if address not in connected for call in calls]
+            lost = [call for address, own in self._calls.items() if address not in connected for call in own]
         for call in lost:
             call.cancel()
 

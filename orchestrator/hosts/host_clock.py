@@ -7,7 +7,7 @@ drifts for which a line does so are bounded by the pairs of readings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 SHORTEST_NS = 1_000_000_000
@@ -50,15 +50,7 @@ def clock_of(readings: Sequence[ClockReading]) -> HostClock:
     least, most = _drifts(readings)
     if least > most:
         return known
-    return HostClock(
-        last.at_ns,
-        last.ahead_ns,
-        last.error_ns,
-        len(readings),
-        span_ns,
-        drift_ppm=(least + most) / 2 * 1e6,
-        drift_error_ppm=(most - least) / 2 * 1e6,
-    )
+    return replace(known, drift_ppm=(least + most) / 2 * 1e6, drift_error_ppm=(most - least) / 2 * 1e6)
 
 
 def _drifts(readings: Sequence[ClockReading]) -> tuple[float, float]:

@@ -9,9 +9,15 @@ from typing import Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake, Place
+from agents.inputs.mistake import Mistake
 from orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
-from orchestrator.commands.performing.perform import OnEnd, machine_of, perform_and_conclude, performing_options
+from orchestrator.commands.performing.perform import (
+    OnEnd,
+    machine_of,
+    perform_and_conclude,
+    performing_options,
+    plan_of,
+)
 from orchestrator.errors import OwltError
 from orchestrator.terminal.options import Guests, Json, LabRigOption
 from orchestrator.terminal.output import Printer
@@ -41,16 +47,12 @@ def extend(
     Recorded runs stay as they are; the new ones are those that the sweep file with this number of repetitions would
     have. The exit status is that of 'owlt run'.
     """
-    from orchestrator.planning.plan import read_plan, with_repetitions
+    from orchestrator.planning.plan import with_repetitions
 
     if by is not None and to is not None:
         raise OwltError(Mistake.of("extend", "got both --by and --to", "one of them"))
     machine = machine_of(rig, dask, tls, without_authentication, guests)
-    try:
-        plan = read_plan(results)
-    except FileNotFoundError:
-        expected = "one that 'owlt run' made, such as results/demo"
-        raise OwltError(Mistake("is not a results directory", expected, where=Place(str(results)))) from None
+    plan = plan_of(results)
     extended = with_repetitions(plan, to or plan.sweep.most_repetitions + (by or MORE))
     printer = Printer(as_json)
     number = extended.sweep.most_repetitions

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agents.inputs.mistake import Mistake, Place
 from orchestrator.commands.cluster.options import cluster_of
 from orchestrator.commands.performing.concluding import conclude, exit_status
 from orchestrator.errors import OwltError
@@ -52,6 +53,17 @@ def machine_of(
     if cluster := cluster_of(dask, tls, without_authentication, guests, rig):
         return cluster
     return THIS_MACHINE if rig is None else LabMachine(*lab_rig(rig))
+
+
+def plan_of(results: Path) -> Plan:
+    """The plan of a results directory. Raises OwltError if it is none."""
+    from orchestrator.planning.plan import read_plan
+
+    try:
+        return read_plan(results)
+    except FileNotFoundError:
+        expected = "one that 'owlt run' made, such as results/demo"
+        raise OwltError(Mistake("is not a results directory", expected, where=Place(str(results)))) from None
 
 
 def perform_and_conclude(

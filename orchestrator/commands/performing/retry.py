@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake, Place
+from agents.inputs.mistake import Mistake
 from orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
-from orchestrator.commands.performing.perform import OnEnd, machine_of, perform_and_conclude, performing_options
+from orchestrator.commands.performing.perform import (
+    OnEnd,
+    machine_of,
+    perform_and_conclude,
+    performing_options,
+    plan_of,
+)
 from orchestrator.errors import OwltError
 from orchestrator.terminal.options import Guests, Json, LabRigOption
 from orchestrator.terminal.output import Printer
@@ -51,18 +57,13 @@ def retry(
     Their records and logs are kept in attempts/ of the results directory. The exit status is that of 'owlt run', for
     the selected runs.
     """
-    from orchestrator.planning.plan import read_plan
     from orchestrator.planning.selection import Selection, new_seeds
     from orchestrator.results.recorded_runs import read_recorded
     from orchestrator.sweeping.attempts import reasons
 
     printer = Printer(as_json)
     machine = machine_of(rig, dask, tls, without_authentication, guests)
-    try:
-        plan = read_plan(results)
-    except FileNotFoundError:
-        expected = "one that 'owlt run' made, such as results/demo"
-        raise OwltError(Mistake("is not a results directory", expected, where=Place(str(results)))) from None
+    plan = plan_of(results)
     records = read_recorded(results, {each.run_id for each in plan.runs}).records
     left = {each.run_id for each in plan.runs if each.run_id not in records and reasons(results, each.run_id)}
     runs = select(plan, records, outcome, run or [], cell or [], left)
