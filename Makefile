@@ -8,7 +8,7 @@ PART ?= all
 SECONDS ?= 600
 RESULTS ?= results/demo
 
-.PHONY: help announce setup demo test test-packages unit programs system lab coverage lint bench equality accuracy power validation third-party implementations-table fuzz clean
+.PHONY: help announce setup demo test test-packages unit programs system lab coverage lint lint-playbooks bench equality accuracy power validation third-party implementations-table fuzz clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,7 +50,7 @@ system: setup  ## tests in guests: real netem, real sshd, real implementations
 	$(BIN)/python -m pytest tests/system -n 2 --dist loadfile
 
 lab: setup  ## tests in namespaces of this machine's kernel
-	$(BIN)/python -m pytest tests/lab
+	$(BIN)/python -m pytest tests/lab -n 2
 
 coverage: .venv/.made .venv/coverage  ## lines of orchestrator/ that its unit tests reach; fails below 80 %
 	PYTHONPATH=.venv/coverage $(BIN)/python -m coverage run --source=orchestrator --data-file=.venv/coverage/data \
@@ -62,7 +62,11 @@ lint: .venv/.made  ## run ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy emulator orchestrator agents captures reports
 
-bench: setup  ## measure costs, as ratios within one run: make bench PART=start|kernel|channel|demo|endpoints|packets|messages|disturbance|kills|dashboard|sweep|system-calls
+lint-playbooks: .venv/.made .venv/ansible-lint  ## run ansible-lint over playbooks/
+	cd playbooks && PYTHONPATH=$(CURDIR)/.venv/ansible-lint PATH=$(CURDIR)/.venv/ansible-lint/bin:$(CURDIR)/$(BIN):$$PATH \
+		ANSIBLE_CONFIG=ansible.cfg ansible-lint --offline *.yml roles
+
+bench: setup  ## measure costs, as ratios within one run: make bench PART=start|kernel|channel|demo|endpoints|packets|messages|disturbance|kills|lab|dashboard|report|sweep|system-calls
 	$(BIN)/python -m tests.bench $(PART)
 
 equality: setup  ## count the packets of every run again with tshark, and compare: make equality RESULTS=results/demo
@@ -91,6 +95,10 @@ clean:  ## remove the virtual environment, but not results or the cached kernel
 	touch $@
 
 .venv/coverage: .ci/coverage.lock .venv/.made
+	$(BIN)/uv pip install -q --python $(BIN)/python --target $@ --require-hashes -r $<
+	touch $@
+
+.venv/ansible-lint: .ci/ansible-lint.lock .venv/.made
 	$(BIN)/uv pip install -q --python $(BIN)/python --target $@ --require-hashes -r $<
 	touch $@
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,3 +25,13 @@ def shared(tasks: int) -> Iterator[Share]:
         return
     with processes(cores) as pool:
         yield pool.map
+
+
+@contextmanager
+def settled() -> Iterator[None]:
+    """Within it, Python does not search for garbage among the records of a report, which stay until its end."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

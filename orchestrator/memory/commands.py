@@ -181,19 +181,18 @@ def realpath(host: MemoryHost, arguments: Sequence[str]) -> Completed:
 
 
 def sysctl(host: MemoryHost, arguments: Sequence[str]) -> Completed:
-    """sysctl -n NAME and sysctl -q -w NAME=VALUE, of the settings that the host has."""
-    if list(arguments[:1]) == ["-n"] and len(arguments) == 2:
-        name, value = arguments[1], None
-    elif list(arguments[:2]) == ["-q", "-w"] and len(arguments) == 3:
-        name, _, value = arguments[2].partition("=")
-    else:
+    """sysctl -n NAME... and sysctl -q -w NAME=VALUE..., of the settings that the host has."""
+    is_read = list(arguments[:1]) == ["-n"]
+    if not is_read and list(arguments[:2]) != ["-q", "-w"]:
         raise refuse("sysctl", arguments)
-    if name not in host.sysctls:
-        return failed(f"sysctl: cannot stat /proc/sys/{name.replace('.', '/')}: {_NO_SUCH_FILE}", 255)
-    if value is None:
-        return done(f"{host.sysctls[name]}\n")
-    host.sysctls[name] = value
-    return done()
+    settings = [each.partition("=")[::2] for each in arguments[1 if is_read else 2 :]]
+    missing = [name for name, _ in settings if name not in host.sysctls]
+    problems = "".join(f"sysctl: cannot stat /proc/sys/{name.replace('.', '/')}: {_NO_SUCH_FILE}\n" for name in missing)
+    present = [(name, value) for name, value in settings if name not in missing]
+    if not is_read:
+        host.sysctls.update(present)
+    shown = "".join(f"{host.sysctls[name]}\n" for name, _ in present) if is_read else ""
+    return Completed(1 if missing else 0, shown.encode(), problems.encode())
 
 
 def ip(host: MemoryHost, arguments: Sequence[str]) -> Completed:

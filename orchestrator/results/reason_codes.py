@@ -55,6 +55,8 @@ class ReasonCode(StrEnum):
     """The host cannot confine a program."""
     CHANNEL_REFUSED = "channel_refused"
     """The kernel refused the channel."""
+    CHANNEL_UNSUPPORTED = "channel_unsupported"
+    """The emulator's kernel does not have what the channel needs."""
     EMULATOR = "emulator"
     """The emulator did not answer, or not as it should."""
     CAPTURE = "capture"

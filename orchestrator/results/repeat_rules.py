@@ -35,6 +35,13 @@ def is_disturbed(record: RunRecord) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
+    # what a kernel does not have, it does not have a minute later either
+    Rule(
+        "aborted",
+        lambda record: record.reason_code is ReasonCode.CHANNEL_UNSUPPORTED,
+        attempts_per_start=1,
+        at_later_starts=True,
+    ),
     Rule("aborted", lambda record: record.outcome is Outcome.ABORTED, attempts_per_start=3, at_later_starts=True),
     Rule(
         "disturbed by other work on this machine",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from emulator.channel.spec import ETHERNET_MTU_BYTES
-from emulator.faults import ChannelRefused
+from emulator.faults import ChannelRefused, NotCapable
 from orchestrator.planning.plan import Run, channel_of
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, Statistics
@@ -28,8 +28,8 @@ def apply_channel(run: Run, setting: Setting, result: RunResult) -> None:
     try:
         applied = setting.rig.channel.configure(specified)
     except ChannelRefused as refusal:
-        reason = f"the emulator refused the channel: {refusal}"
-        raise Ended(Outcome.ABORTED, ReasonCode.CHANNEL_REFUSED, reason) from refusal
+        code = ReasonCode.CHANNEL_UNSUPPORTED if isinstance(refusal, NotCapable) else ReasonCode.CHANNEL_REFUSED
+        raise Ended(Outcome.ABORTED, code, f"the emulator refused the channel: {refusal}") from refusal
     result.channel = applied.to_wire()
 
 

@@ -4,6 +4,7 @@ been written. On request also one at each host, by that host's clock, which noth
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,8 +144,9 @@ def _packets_on_their_way(rig: Rig) -> int:
 def stop_captures(captures: dict[Role, Program], result: RunResult) -> None:
     """Stop both, and enter tcpdump's counters, or why they are suspect."""
     counters: dict[Role, CaptureCounters] = {}
-    for role, capture in captures.items():
-        counted, problem = _stopped(capture)
+    with ThreadPoolExecutor(len(captures)) as at_once:
+        stopped = list(at_once.map(_stopped, captures.values()))
+    for role, (counted, problem) in zip(captures, stopped, strict=True):
         if counted is not None:
             counters[role] = counted
         if problem:

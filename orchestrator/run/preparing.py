@@ -88,9 +88,7 @@ def prepare(
         done = host.run_foreign(command, PREPARING_S, room, implementation.capabilities, run_dir)
         sides.note_left_running(role, left_running(done.stderr.decode(errors="replace")))
         _accept(role, command, done, Outcome.FAILED)
-    for name, value in side.sysctls.items():
-        if value:
-            _set_sysctl(role, host, name, value, undo)
+    _set_sysctls(role, host, {name: value for name, value in side.sysctls.items() if value}, undo)
     if side.card_rate_bps:
         undo.callback(host.run, card_command(end.interface, CARD_RATE_BPS))
         host.check(card_command(end.interface, float(side.card_rate_bps)))
@@ -98,13 +96,19 @@ def prepare(
         _set_route(role, side.route, end, peer, undo)
 
 
-def _set_sysctl(role: Role, host: Host, name: str, value: str, undo: ExitStack) -> None:
-    read = ["sysctl", "-n", name]
-    before = host.run(read)
-    _accept(role, read, before, Outcome.UNSUPPORTED)
-    undo.callback(host.run, ["sysctl", "-q", "-w", f"{name}={before.stdout.decode().strip()}"])
-    write = ["sysctl", "-q", "-w", f"{name}={value}"]
-    _accept(role, write, host.run(write), Outcome.UNSUPPORTED)
+def _set_sysctls(role: Role, host: Host, values: dict[str, str], undo: ExitStack) -> None:
+    """Set those that have another value, all with one command: each command is a round trip to the host."""
+    if not values:
+        return
+    read = ["sysctl", "-n", *values]
+    done = host.run(read)
+    _accept(role, read, done, Outcome.UNSUPPORTED)
+    before = dict(zip(values, done.stdout.decode().splitlines(), strict=True))
+    changed = [name for name, value in values.items() if value.split() != before[name].split()]
+    if changed:
+        undo.callback(host.run, ["sysctl", "-q", "-w", *(f"{name}={before[name]}" for name in reversed(changed))])
+        write = ["sysctl", "-q", "-w", *(f"{name}={values[name]}" for name in changed)]
+        _accept(role, write, host.run(write), Outcome.UNSUPPORTED)
 
 
 def _set_route(role: Role, options: dict[str, str], end: TestHost, peer: str, undo: ExitStack) -> None:

@@ -6,6 +6,7 @@ Sampling begins before the launch. Counters come from both hosts, samples of the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -46,7 +47,12 @@ def start_sampling(
 
 def stop_sampling(samplers: dict[Role, Program], directory: Path) -> dict[Role, HostTcp]:
     """Stop the samplers, keep the sender's samples as SAMPLES_NAME beside the record, and return what each counted."""
-    return {role: _result(sampler, directory / f"tcp-{role}", directory) for role, sampler in samplers.items()}
+    if not samplers:
+        return {}
+    with ThreadPoolExecutor(len(samplers)) as at_once:
+        logs = [directory / f"tcp-{role}" for role in samplers]
+        results = at_once.map(_result, samplers.values(), logs, [directory] * len(logs))
+        return dict(zip(samplers, results, strict=True))
 
 
 def _result(sampler: Program, logs: Path, directory: Path) -> HostTcp:

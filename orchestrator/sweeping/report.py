@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.inputs.mistake import Mistake, Place
 from orchestrator.errors import OwltError
@@ -14,6 +14,9 @@ from orchestrator.profiles.kinds import refuse_missing
 from orchestrator.results.analysis import analyse_runs
 from orchestrator.results.unavailable import unavailable
 from orchestrator.sweeping.campaign import files_may_fail, warn
+
+if TYPE_CHECKING:
+    from reports.results.load import Results
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,8 @@ class CheckedAssertions:
 
 def check_assertions(results: Path) -> CheckedAssertions:
     """Check the assertions of the sweep in a results directory, as its report shows them."""
-    from reports.assertions.checking import findings_of
-    from reports.comparison.cells import cells_of
     from reports.comparison.stopping import load_due_results
     from reports.results.records import ReportError
-    from reports.table.rows import run_rows
 
     if not read_plan_values(results).get("sweep", {}).get("assertions"):
         return CheckedAssertions()
@@ -42,6 +42,16 @@ def check_assertions(results: Path) -> CheckedAssertions:
         loaded = load_due_results(results)
     except ReportError as problem:
         raise OwltError(*problem.mistakes) from problem
+    return _checked(loaded)
+
+
+def _checked(loaded: Results) -> CheckedAssertions:
+    from reports.assertions.checking import findings_of
+    from reports.comparison.cells import cells_of
+    from reports.table.rows import run_rows
+
+    if not loaded.sweep.assertions:
+        return CheckedAssertions()
     findings = findings_of(loaded.sweep.assertions, cells_of(run_rows(loaded)))
     return CheckedAssertions(
         checks=len(findings),
@@ -54,7 +64,14 @@ def check_assertions(results: Path) -> CheckedAssertions:
 def make_report(results: Path, with_pdf: bool = False) -> Path:
     """The report of a results directory, from its records and captures alone; `with_pdf` adds a PDF to each figure.
     Returns its page."""
-    from reports.page.build import ReportError, build_report
+    return make_checked_report(results, with_pdf)[0]
+
+
+def make_checked_report(results: Path, with_pdf: bool = False) -> tuple[Path, CheckedAssertions]:
+    """The same, and the check of the sweep's assertions; the results are loaded once for both."""
+    from reports.comparison.stopping import load_due_results
+    from reports.cores import settled
+    from reports.page.build import ReportError, build_report_of
 
     refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
     if not (results / "runs").is_dir():
@@ -69,6 +86,8 @@ def make_report(results: Path, with_pdf: bool = False) -> Path:
         for sentence in unavailable(results):
             warn(sentence)
         try:
-            return build_report(results, warn, with_pdf)
+            with settled():
+                loaded = load_due_results(results)
+                return build_report_of(loaded, warn, with_pdf), _checked(loaded)
         except ReportError as problem:
             raise OwltError(*problem.mistakes) from problem

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reports.answer.lines import Line, certainty, lines_of
 from reports.answer.regions import Dimension, Region, dimensions_of, regions_of
 from reports.answer.sentences import headline, region_sentences, sureness
 from reports.answer.summaries import Summary, summaries_of
 from reports.answer.verdicts import Verdict, verdicts
 from reports.comparison.cells import Cell, implementations_in
 from reports.comparison.criteria import Criterion, criteria_of, misleading_goodput
-from reports.comparison.differences import least_repetitions
+from reports.comparison.differences import least_repetitions_of
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,13 @@ class CriterionAnswer:
     summaries: tuple[Summary, ...]
     regions: tuple[RegionAnswer, ...]
     verdicts: tuple[Verdict, ...]
+    lines: tuple[Line, ...]
+    """One for each verdict."""
+
+    @property
+    def certainty(self) -> str:
+        """In how many cells the choice is sure, in words."""
+        return certainty(self.lines)
 
 
 @dataclass(frozen=True)
@@ -53,33 +61,33 @@ def answer_of(cells: Sequence[Cell]) -> Answer | None:
     """The answer; None if there are not at least two implementations to compare."""
     if len(implementations_in(cells)) < 2:
         return None
+    dimensions = dimensions_of([cell.point for cell in cells])
     return Answer(
         sureness=sureness(cells),
         misleading=tuple(misleading_goodput(cells)),
-        dimensions=dimensions_of([cell.point for cell in cells]),
-        by_criterion=tuple(_by_criterion(cells, criterion) for criterion in criteria_of(cells)),
+        dimensions=dimensions,
+        by_criterion=tuple(_by_criterion(cells, criterion, dimensions) for criterion in criteria_of(cells)),
     )
 
 
-def _by_criterion(cells: Sequence[Cell], criterion: Criterion) -> CriterionAnswer:
+def _by_criterion(cells: Sequence[Cell], criterion: Criterion, dimensions: Sequence[Dimension]) -> CriterionAnswer:
     of_cells = verdicts(cells, criterion)
     summaries = summaries_of(of_cells, criterion)
+    regions = regions_of(of_cells)
     enough = _can_be_significant(cells)
     return CriterionAnswer(
         criterion=criterion,
         headline=headline(criterion, summaries, of_cells),
         summaries=summaries,
-        regions=tuple(
-            RegionAnswer(region, tuple(region_sentences(region, criterion, enough))) for region in regions_of(of_cells)
-        ),
+        regions=tuple(RegionAnswer(region, tuple(region_sentences(region, criterion, enough))) for region in regions),
         verdicts=tuple(of_cells),
+        lines=lines_of(regions, dimensions, criterion),
     )
 
 
 def _can_be_significant(cells: Sequence[Cell]) -> bool:
     """Whether some cell has enough runs for its test to be significant."""
     return any(
-        max(len(sample.tried) for sample in cell.samples.values())
-        >= least_repetitions(len(cell.samples) * (len(cell.samples) - 1) // 2)
+        max(len(sample.tried) for sample in cell.samples.values()) >= least_repetitions_of(len(cell.samples))
         for cell in cells
     )

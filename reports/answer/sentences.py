@@ -8,9 +8,9 @@ from math import inf
 from reports.answer.regions import Region, dimensions_of, place_text
 from reports.answer.summaries import Summary, behind
 from reports.answer.verdicts import Standing, Verdict
-from reports.comparison.cells import Cell, Point
+from reports.comparison.cells import Cell, Point, Sample
 from reports.comparison.criteria import Criterion
-from reports.comparison.differences import SIGNIFICANCE, least_repetitions
+from reports.comparison.differences import SIGNIFICANCE, least_repetitions_of
 from reports.comparison.estimates import CONFIDENCE
 from reports.style.units import listed
 
@@ -47,13 +47,16 @@ def headline(criterion: Criterion, summaries: Sequence[Summary], verdicts: Seque
     if 2 * first.led >= cells:
         same = [each.name for each in summaries[1:] if each.led == first.led]
         also = f" (as many as {listed(same)})" if same else ""
-        rest = f"In the other {_cells(cells - first.led)} {_rest(criterion, first, cells - first.led)}"
+        rest = f"In the other {_cells(cells - first.led)} {_rest(criterion, first, verdicts, cells - first.led)}"
         return f"{begins}in {first.led} of {cells} cells{also}. {rest}{ends}"
     led = listed([f"{each.name} in {each.led}" for each in summaries[:MOST_NAMED] if each.led])
     return f"No implementation has the {criterion.best} in most of the {cells} cells. Best or close: {led}."
 
 
-def _rest(criterion: Criterion, first: Summary, cells: int) -> str:
+def _rest(criterion: Criterion, first: Summary, verdicts: Sequence[Verdict], cells: int) -> str:
+    others = [each for verdict in verdicts if (each := verdict.standing(first.name)) and each.relation == "not run"]
+    if len(others) == cells:
+        return "it has no run yet."
     if first.farthest is None:
         return "it delivered half of its files or fewer."
     amount = _range(first.farthest if cells == 1 else 0, first.farthest, criterion)
@@ -69,7 +72,7 @@ def sureness(cells: Sequence[Cell]) -> str:
     samples = [sample for cell in cells for sample in cell.samples.values()]
     most = max((len(sample.tried) for sample in samples), default=0)
     implementations = max(len(cell.samples) for cell in cells)
-    least = least_repetitions(implementations * (implementations - 1) // 2)
+    least = least_repetitions_of(implementations)
     if most == 1:
         return (
             "Each implementation has one run in each cell: whether a difference is due to chance cannot be judged. "
@@ -82,9 +85,14 @@ def sureness(cells: Sequence[Cell]) -> str:
             "enough only if all runs of one are better than all runs of the other."
         )
     return (
-        f"Up to {most} runs of each in a cell. A difference is significant if chance alone gives it with a probability "
-        f"of at most {percent_text(SIGNIFICANCE)} (Mann and Whitney, with Holm’s correction for all pairs of the cell)."
+        f"{_runs(samples, most)} of each in a cell. A difference is significant if chance alone would give one at "
+        f"least as large with a probability of at most {percent_text(SIGNIFICANCE)} (Mann and Whitney, with Holm’s "
+        "correction for all pairs of the cell)."
     )
+
+
+def _runs(samples: Sequence[Sample], most: int) -> str:
+    return f"{most} runs" if all(len(sample.tried) == most for sample in samples) else f"Up to {most} runs"
 
 
 def region_sentences(region: Region, criterion: Criterion, can_be_significant: bool) -> list[str]:
@@ -180,8 +188,23 @@ def _difference(region: Region, take: str, name: str, criterion: Criterion, can_
     amount = _range(min(shares), max(shares), criterion)
     if not amount:
         return f"{name} differs by less than {percent_text(WITHOUT_DIFFERENCE)}"
+    worse = [share for share, own, _ in pairs if own.relation == "worse"]
+    if can_be_significant and 0 < len(worse) < len(pairs):
+        return f"{name} {criterion.verb} {_partly(pairs, worse, criterion)}"
     phrase = f"{name} {criterion.verb} {amount}{_farthest_place(pairs)}"
     return phrase + (_significance(region, take, [own for _, own, _ in pairs]) if can_be_significant else "")
+
+
+def _partly(pairs: Sequence[tuple[float, Standing, Point]], worse: Sequence[float], criterion: Criterion) -> str:
+    """Where some differences are significant and others are not: how large both are."""
+    rest = [pair for pair in pairs if pair[1].relation != "worse"]
+    shares = [share for share, _, _ in rest]
+    significant = (
+        _range(min(worse), max(worse), criterion) or f"less than {percent_text(WITHOUT_DIFFERENCE)} {criterion.worse}"
+    )
+    elsewhere = _range(0, max(shares), criterion)
+    phrase = f"significantly {significant} in {len(worse)} of {len(pairs)} cells"
+    return f"{phrase}, elsewhere {elsewhere}{_farthest_place(rest)}, not significantly" if elsewhere else phrase
 
 
 def _farthest_place(pairs: Sequence[tuple[float, Standing, Point]]) -> str:
@@ -198,7 +221,7 @@ def _significance(region: Region, take: str, standings: list[Standing]) -> str:
     if not worse:
         needed = [each.repetitions_needed for each in standings if each.repetitions_needed]
         return (
-            f", not significantly ({max(needed)} repetitions would show it)"
+            f", not significantly ({max(needed)} repetitions would show it, if it is as large as it seems)"
             if len(needed) == 1
             else ", not significantly"
         )
@@ -282,7 +305,21 @@ def next_text(verdict: Verdict, criterion: Criterion) -> str:
         share = behind(verdict, verdict.best, standing.name, criterion)
         if share is None:
             continue
-        sign = "−" if criterion.higher_is_better else "+"
-        doubt = " ?" if standing.relation == "unclear" else ""
-        return f"{standing.name} {sign}{percent_text(share)}{doubt}"
+        return f"{standing.name} {difference_of(share, criterion)}{doubt_of(standing)}"
     return ""
+
+
+def difference_of(share_behind: float, criterion: Criterion) -> str:
+    """How far behind the best, as the difference of the measure: "−24 %", "+24 %" if lower values are better."""
+    return signed_text(-share_behind if criterion.higher_is_better else share_behind)
+
+
+def signed_text(share: float) -> str:
+    """A difference in percent with its sign; without one if it is written as 0."""
+    text = percent_text(abs(share))
+    return text if text == "0 %" else f"{'+' if share > 0 else '−'}{text}"
+
+
+def doubt_of(standing: Standing) -> str:
+    """The question mark after a difference that is not significant."""
+    return " ?" if standing.relation == "unclear" else ""

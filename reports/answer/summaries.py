@@ -20,6 +20,7 @@ class Summary:
     planned: int
     """The cells in which it is planned."""
     farthest: float | None
+    is_farthest_significant: bool
     undelivered: Share | None
     """Of its files; None if no run has a result."""
     suspect: int
@@ -52,16 +53,18 @@ def behind(verdict: Verdict, best: str, name: str, criterion: Criterion) -> floa
 def _summary(name: str, verdicts: Sequence[Verdict], criterion: Criterion) -> Summary:
     own = [(verdict, standing) for verdict in verdicts if (standing := verdict.standing(name)) is not None]
     differences = [
-        difference
+        (difference, standing.relation == "worse")
         for verdict, standing in own
         if verdict.best and name not in verdict.leaders and standing.relation != "undelivered"
         if (difference := behind(verdict, verdict.best, name, criterion)) is not None
     ]
+    farthest, is_significant = max(differences, default=(None, False))
     return Summary(
         name=name,
         led=sum(name in verdict.leaders for verdict, _ in own),
         planned=len(own),
-        farthest=max(differences, default=None),
+        farthest=farthest,
+        is_farthest_significant=is_significant,
         undelivered=share(sum(each.tried - each.delivered for _, each in own), sum(each.tried for _, each in own)),
         suspect=sum(each.suspect for _, each in own),
     )

@@ -11,17 +11,27 @@ from typing import Literal
 from reports.comparison.cells import Cell, Point, Sample
 from reports.comparison.criteria import Criterion
 from reports.comparison.differences import Comparison, Ratio, compare, ratio
-from reports.comparison.estimates import Interval, median_interval
+from reports.comparison.estimates import Interval, TwoGroups, median_interval, two_groups
 
 EQUAL_WITHIN = 0.01
 """A difference of at most this share does not matter in practice, significant or not."""
 SIMILAR_WITHIN = 0.05
-"""Of equal implementations, the interval of the ratio is within this; of similar ones, the ratio itself."""
+"""Of equal and of similar implementations, the interval of the ratio is within this."""
 
 Relation = Literal["best", "equal", "similar", "worse", "unclear", "undelivered", "not run"]
-"""equal: shown to be equal in practice. similar: close to the best, without a significant difference. worse:
-significantly. unclear: not close, without a significant difference. undelivered: half of its files or more were not
-delivered. not run: no run has a result."""
+"""equal: shown to be equal in practice. similar: shown to be close, whether or not the difference is significant.
+worse: significantly. unclear: not shown to be close, without a significant difference. undelivered: half of its files
+or more were not delivered. not run: no run has a result."""
+RELATIONS: dict[Relation, str] = {
+    "best": "best",
+    "equal": "equal",
+    "similar": "close",
+    "worse": "significantly worse",
+    "unclear": "not significant",
+    "undelivered": "not delivered",
+    "not run": "not run",
+}
+"""Each in words."""
 LEADING: tuple[Relation, ...] = ("best", "equal", "similar")
 
 
@@ -40,6 +50,8 @@ class Standing:
     median: float | None
     interval: Interval | None
     """Of the median."""
+    groups: TwoGroups | None
+    """Between which the median lies."""
     ratio: Ratio | None
     """Its values over those of the best implementation; None for the best one, and if either has no value or a zero."""
     p_holm: float | None
@@ -109,6 +121,7 @@ def _standing(
         n=len(values),
         median=median(values) if values else None,
         interval=median_interval(values),
+        groups=two_groups(values),
         ratio=size,
         p_holm=pair.p_holm if pair else None,
         repetitions_needed=pair.repetitions_needed(len(comparison.pairs)) if pair and not differs else None,
@@ -122,11 +135,8 @@ def _relation(name: str, sample: Sample, best: str | None, score: float, size: R
         return "undelivered"
     if name == best:
         return "best"
-    if size and not sample.undelivered:
-        if _is_within(EQUAL_WITHIN, size.value) and _is_within(SIMILAR_WITHIN, size.low, size.high):
-            return "equal"
-        if _is_within(SIMILAR_WITHIN, size.value) and not differs:
-            return "similar"
+    if size and not sample.undelivered and _is_within(SIMILAR_WITHIN, size.low, size.high):
+        return "equal" if _is_within(EQUAL_WITHIN, size.value) else "similar"
     return "worse" if differs else "unclear"
 
 

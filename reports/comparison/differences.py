@@ -177,6 +177,11 @@ def least_repetitions(pairs: int) -> int:
     return next(n for n in range(2, 100) if least_p(n, n) <= level)
 
 
+def least_repetitions_of(implementations: int) -> int:
+    """The same for all pairs of so many implementations."""
+    return least_repetitions(comb(implementations, 2))
+
+
 def ratio(one: Sequence[float], other: Sequence[float]) -> Ratio | None:
     """The ratio of the medians, with its interval; None for a sample that has no value, or zero.
 

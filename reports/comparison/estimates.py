@@ -25,6 +25,13 @@ LEAST_BOOTSTRAP = 20
 RESAMPLES = 4999
 SEED = 2012
 
+LEAST_GROUPED = 6
+"""Of fewer values, two groups are too often chance."""
+TIMES_APART = 2.0
+"""Two groups are so many times as far apart as the wider of them is wide."""
+WORTH_A_NOTE = 0.05
+"""A gap between two groups that is a smaller share of the median does not matter."""
+
 Method = Literal["range", "order statistics", "BCa"]
 
 
@@ -77,6 +84,31 @@ def estimate(values: Sequence[float]) -> Estimate | None:
         mean=float(np.mean(values)),
         sem=float(np.std(values, ddof=1)) / sqrt(len(values)) if len(values) > 1 else None,
     )
+
+
+@dataclass(frozen=True)
+class TwoGroups:
+    """A sample in two halves with a gap between them, so that its median is a value that no run has."""
+
+    below: int
+    below_high: float
+    above: int
+    above_low: float
+
+
+def two_groups(values: Sequence[float]) -> TwoGroups | None:
+    """The two groups between which the median lies; None if there is no gap worth a note in the middle of the sample.
+
+    With an odd number of values the median is that of a run.
+    """
+    if len(values) < LEAST_GROUPED or len(values) % 2:
+        return None
+    ordered, half = sorted(values), len(values) // 2
+    low, high = ordered[half - 1], ordered[half]
+    gap, widest = high - low, max(low - ordered[0], ordered[-1] - high)
+    if gap <= TIMES_APART * widest or gap < WORTH_A_NOTE * abs(high + low) / 2:
+        return None
+    return TwoGroups(half, low, half, high)
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:

@@ -22,6 +22,10 @@ BOXES_ACROSS = 30
 """The most boxes side by side that are legible on a page; a figure with more is split."""
 
 
+MANY_PERMUTATIONS = 300
+"""Of more, an implementation alone is shown along one axis: two would be more figures than a reader looks at."""
+
+
 @dataclass(frozen=True)
 class Panel:
     """One pair of axes: for each category the boxes of the implementations, in their order.
@@ -74,7 +78,7 @@ def comparisons(results: Results) -> Iterator[Figure]:
                 caption=f"{metric.name} against {axis.label}, {whose}: {group.text}{part.text}.",
                 axis=axis,
                 implementations=results.implementations,
-                panels=_panels(results, names, part, [_Row(metric, place) for place in group.places]),
+                panels=_panels(results, grid, names, part, [_Row(metric, place) for place in group.places]),
                 share="column" if metric.grows_with_file and axis == ERROR_RATE else "row",
             )
 
@@ -82,12 +86,15 @@ def comparisons(results: Results) -> Iterator[Figure]:
 def portraits(results: Results) -> Iterator[Figure]:
     """One figure an implementation, axis and place: rows are metrics, columns the other dimension.
 
-    For many implementations only along axes with more than one value: tables show single boxes better.
+    For many implementations only along axes with more than one value: tables show single boxes better. For many
+    permutations only along the first such axis: its columns are the values of the other one.
     """
     grid = Grid.of(results)
     places = [place for group in grid.groups for place in group.places]
     is_many = len(results.implementations) > len(SERIES)
     axes = [axis for axis in grid.axes if len(grid.along(axis)) > 1 or not is_many]
+    if len(results.planned) > MANY_PERMUTATIONS:
+        axes = axes[:1]
     for name, place, axis in product(results.implementations, places, axes):
         for part in _parts(grid, axis, (name,)):
             yield Figure(
@@ -96,7 +103,7 @@ def portraits(results: Results) -> Iterator[Figure]:
                 axis=axis,
                 implementations={name: results.implementations[name]},
                 panels=_panels(
-                    results, (name,), part, [_Row(metric, place) for metric in defined_in(results, METRICS)]
+                    results, grid, (name,), part, [_Row(metric, place) for metric in defined_in(results, METRICS)]
                 ),
                 share="none" if axis == ERROR_RATE else "row",
             )
@@ -149,15 +156,16 @@ class _Row:
     place: Place
 
 
-def _panels(results: Results, names: tuple[str, ...], part: _Part, rows: list[_Row]) -> tuple[tuple[Panel, ...], ...]:
+def _panels(
+    results: Results, grid: Grid, names: tuple[str, ...], part: _Part, rows: list[_Row]
+) -> tuple[tuple[Panel, ...], ...]:
     """The panels of each row; a row of the same place as the row above has no titles."""
     titled = [index == 0 or rows[index].place != rows[index - 1].place for index in range(len(rows))]
     return tuple(
         tuple(
-            _panel(
-                results, names, part.axis, row, other, _Titles.of(row.place, part, column) if is_titled else _Titles()
-            )
+            _panel(results, grid, names, part.axis, row, other, titles)
             for column, other in enumerate(part.columns)
+            for titles in [_Titles.of(row.place, part, column) if is_titled else _Titles()]
         )
         for row, is_titled in zip(rows, titled, strict=True)
     )
@@ -181,7 +189,7 @@ class _Titles:
 
 
 def _panel(
-    results: Results, names: tuple[str, ...], axis: Axis, row: _Row, other: float | None, titles: _Titles
+    results: Results, grid: Grid, names: tuple[str, ...], axis: Axis, row: _Row, other: float | None, titles: _Titles
 ) -> Panel:
     place = row.place
 
@@ -189,7 +197,7 @@ def _panel(
         error_rate, load = (value, other) if axis == ERROR_RATE else (other, value)
         return box_of(results, place.point(name, error_rate, load), row.metric)
 
-    values = Grid.of(results).along(axis)
+    values = grid.along(axis)
     return Panel(
         title=titles.title,
         metric=row.metric,

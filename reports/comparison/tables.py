@@ -1,30 +1,100 @@
-"""Tables that are derived from the table of runs: `statistics.csv` and `comparisons.csv`."""
+"""Tables that are derived from the table of runs: `statistics.csv` and `comparisons.csv`, each with its columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from reports.comparison.cells import Cell, Sample
 from reports.comparison.criteria import CRITERIA
 from reports.comparison.differences import compare, ratio
-from reports.comparison.estimates import estimate, share
+from reports.comparison.estimates import estimate, share, two_groups
 from reports.comparison.metrics import MEASURES, METRICS, Metric
-from reports.comparison.statistics import BoxNumbers, box_numbers
-from reports.table.files import csv_text
+from reports.comparison.statistics import box_numbers
+from reports.table.columns import Column, Kind
+from reports.table.files import columns_name, csv_text, names_of, write_columns
 from reports.table.rows import Row
 
 STATISTICS_NAME, COMPARISONS_NAME = "statistics.csv", "comparisons.csv"
-POINT = ("file_size_bytes", "duration_ns", "channel_name", "rate_bps", "delay_ns", "packet_error_rate")
-STATISTICS_COLUMNS = (
-    *("metric", "unit", "implementation", *POINT, "planned", "delivered", "n", *BoxNumbers.__dataclass_fields__),
-    *("median_low", "median_high", "median_confidence", "median_interval", "mean", "sem"),
-    *("undelivered", "undelivered_low", "undelivered_high", "suspect_runs"),
+_POINT: tuple[tuple[str, Kind, str, str], ...] = (
+    ("file_size_bytes", "integer", "bytes", "size of the file; empty: data was sent for a duration"),
+    ("duration_ns", "integer", "ns", "how long data was sent; empty: a file was sent"),
+    ("channel_name", "text", "", "name of the channel profile; empty if the sweep gives rate, delay and error rate"),
+    ("rate_bps", "number", "bit/s", "rate of the forward link at the beginning; empty: unlimited"),
+    ("delay_ns", "integer", "ns", "one-way delay of the forward link at the beginning"),
+    ("packet_error_rate", "number", "probability", "packet error rate of the forward link at the beginning"),
 )
-COMPARISONS_COLUMNS = (
-    *("metric", *POINT, "kruskal_p", "one", "other", "n_one", "n_other", "ratio", "ratio_low", "ratio_high"),
-    *("ratio_confidence", "p", "p_holm", "a12", "differs", "repetitions_needed"),
+_OF_METRIC = "in the unit of the row"
+_STATISTICS: tuple[tuple[str, Kind, str, str], ...] = (
+    ("metric", "text", "", "measure whose values the row is about, by its name on the page and in commands"),
+    ("unit", "text", "", "unit of the measure"),
+    ("implementation", "text", "", "name of the implementation, with the parameters that the sweep varies"),
+    *_POINT,
+    ("planned", "integer", "runs", "planned runs of the permutation"),
+    ("delivered", "integer", "runs", "runs that delivered their file"),
+    ("n", "integer", "runs", "delivered runs that have a value of the measure; the next columns are of these"),
+    ("minimum", "number", _OF_METRIC, "least value"),
+    ("q1", "number", _OF_METRIC, "first quartile (type 7 of Hyndman and Fan)"),
+    ("median", "number", _OF_METRIC, "median"),
+    ("q3", "number", _OF_METRIC, "third quartile"),
+    ("maximum", "number", _OF_METRIC, "greatest value"),
+    ("whisker_low", "number", _OF_METRIC, "least value within 1.5 interquartile ranges of the box"),
+    ("whisker_high", "number", _OF_METRIC, "greatest value within 1.5 interquartile ranges of the box"),
+    ("median_low", "number", _OF_METRIC, "lower bound of the interval of the median"),
+    ("median_high", "number", _OF_METRIC, "upper bound of the interval of the median"),
+    ("median_confidence", "number", "probability", "confidence of that interval"),
+    ("median_interval", "text", "", "how it was computed: range, order statistics, BCa"),
+    (
+        "group_below",
+        "number",
+        _OF_METRIC,
+        "greatest value below the gap in which the median lies; empty: no gap",
+    ),
+    ("group_above", "number", _OF_METRIC, "least value above that gap"),
+    ("mean", "number", _OF_METRIC, "mean"),
+    ("sem", "number", _OF_METRIC, "standard error of the mean"),
+    ("undelivered", "integer", "runs", "runs that ended without delivering their file"),
+    ("undelivered_low", "number", "probability", "lower bound of their share (Wilson, 95 %)"),
+    ("undelivered_high", "number", "probability", "upper bound of their share"),
+    ("suspect_runs", "integer", "runs", "suspect runs; they are counted above"),
 )
+_COMPARISONS: tuple[tuple[str, Kind, str, str], ...] = (
+    ("metric", "text", "", "criterion by which the two are compared, by its name in commands"),
+    *_POINT,
+    ("kruskal_p", "number", "probability", "p-value of Kruskal and Wallis over all implementations of the cell"),
+    ("one", "text", "", "name of the first implementation"),
+    ("other", "text", "", "name of the second implementation"),
+    ("n_one", "integer", "runs", "runs of the first that ended, delivered or not: those that are tested"),
+    ("n_other", "integer", "runs", "runs of the second that ended"),
+    ("ratio", "number", "ratio", "median of the first over median of the second, of delivered files"),
+    ("ratio_low", "number", "ratio", "lower bound of the interval of the ratio (Hodges and Lehmann)"),
+    ("ratio_high", "number", "ratio", "upper bound of the interval of the ratio"),
+    ("ratio_confidence", "number", "probability", "confidence of that interval; below 0.95 for very few runs"),
+    (
+        "p",
+        "number",
+        "probability",
+        "two-sided p-value of Mann and Whitney; an undelivered file is the worst value",
+    ),
+    ("p_holm", "number", "probability", "the same after Holm's correction for all pairs of the cell"),
+    ("a12", "number", "probability", "that a run of the first is better than one of the second, ties counted half"),
+    ("differs", "truth", "", "whether p_holm is at most 0.05"),
+    ("repetitions_needed", "integer", "runs", "of each that show such a difference with a probability of 80 %"),
+)
+STATISTICS_COLUMNS = tuple(Column(*each) for each in _STATISTICS)
+COMPARISONS_COLUMNS = tuple(Column(*each) for each in _COMPARISONS)
+
+
+DERIVED_FILES = (STATISTICS_NAME, columns_name(STATISTICS_NAME), COMPARISONS_NAME, columns_name(COMPARISONS_NAME))
+
+
+def write_derived_tables(cells: Sequence[Cell], directory: Path) -> None:
+    """Write both tables, and the columns of each, into a directory. Raises OSError."""
+    (directory / STATISTICS_NAME).write_text(statistics_csv(cells))
+    write_columns(STATISTICS_COLUMNS, directory / columns_name(STATISTICS_NAME))
+    (directory / COMPARISONS_NAME).write_text(comparisons_csv(cells))
+    write_columns(COMPARISONS_COLUMNS, directory / columns_name(COMPARISONS_NAME))
 
 
 def statistics_csv(cells: Sequence[Cell]) -> str:
@@ -35,7 +105,7 @@ def statistics_csv(cells: Sequence[Cell]) -> str:
         for cell in cells
         for name, sample in cell.samples.items()
     )
-    return csv_text(STATISTICS_COLUMNS, rows)
+    return csv_text(names_of(STATISTICS_COLUMNS), rows)
 
 
 def _point(cell: Cell) -> Row:
@@ -46,6 +116,7 @@ def _numbers(sample: Sample, metric: Metric) -> Row:
     values = sample.values(metric)
     numbers, undelivered = estimate(values), share(sample.undelivered, len(sample.tried))
     interval = numbers.interval if numbers else None
+    groups = two_groups(values)
     return {
         "planned": len(sample.rows),
         "delivered": sample.delivered,
@@ -62,6 +133,7 @@ def _numbers(sample: Sample, metric: Metric) -> Row:
             if interval
             else {}
         ),
+        **({"group_below": groups.below_high, "group_above": groups.above_low} if groups else {}),
         "undelivered": sample.undelivered,
         **({"undelivered_low": undelivered.low, "undelivered_high": undelivered.high} if undelivered else {}),
         "suspect_runs": sample.suspect,
@@ -70,7 +142,7 @@ def _numbers(sample: Sample, metric: Metric) -> Row:
 
 def comparisons_csv(cells: Sequence[Cell]) -> str:
     """A row for each criterion, cell and pair of implementations."""
-    return csv_text(COMPARISONS_COLUMNS, _pairs(cells))
+    return csv_text(names_of(COMPARISONS_COLUMNS), _pairs(cells))
 
 
 def _pairs(cells: Sequence[Cell]) -> Iterator[Row]:

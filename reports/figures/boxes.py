@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
+from matplotlib.markers import MarkerStyle
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
+from matplotlib.transforms import IdentityTransform
 
 from reports.comparison.panels import Figure
 from reports.comparison.statistics import FEW, Box
@@ -22,62 +26,84 @@ Placed = list[tuple[float, Box]]
 Bounds = Mapping[Permutation, tuple[float, float]]
 """What theory expects of a permutation, in the unit of THEORY_METRIC; the lower bound is 0 if there is none."""
 THEORY_METRIC = "goodput-to-delivery"
+BOXES = "_boxes"
+"""The label of the shape that has the boxes of an implementation in a panel."""
 THEORY_LABEL = "theory (line: upper bound)"
 
 
 def draw_boxes(axes: Axes, placed: Placed, step: float, looks: Looks, lying: bool = False) -> None:
-    """Draw the boxes of one implementation in a panel; a single run has only its point."""
+    """Draw the boxes of one implementation in a panel; a single run has only its point.
+
+    All of them are three paths: boxes, whiskers, medians. With a shape for each line, large sweeps take twice the time.
+    """
     drawn = [(at, numbers) for at, box in placed if box.n > 1 and (numbers := box.numbers)]
-    thin = {"color": looks.colour, "linewidth": 0.8}
-    axes.bxp(
-        [
-            {
-                "med": numbers.median,
-                "q1": numbers.q1,
-                "q3": numbers.q3,
-                "whislo": numbers.whisker_low,
-                "whishi": numbers.whisker_high,
-            }
-            for _, numbers in drawn
-        ],
-        positions=[at for at, _ in drawn],
-        orientation="horizontal" if lying else "vertical",
-        widths=0.72 * step,
-        capwidths=0.36 * step,
-        showfliers=False,
-        patch_artist=True,
-        manage_ticks=False,
-        boxprops={"facecolor": (looks.colour, 0.16), "edgecolor": looks.colour, "linewidth": 0.8},
-        medianprops={"color": INK, "linewidth": 1.5, "solid_capstyle": "butt"},
-        whiskerprops=thin,
-        capprops=thin,
-    )
+    if not drawn:
+        return
+    half, half_cap = 0.36 * step, 0.18 * step
+    frames = [[(at - half, n.q1), (at + half, n.q1), (at + half, n.q3), (at - half, n.q3)] for at, n in drawn]
+    whiskers = [
+        line
+        for at, n in drawn
+        for end, edge in ((n.whisker_low, n.q1), (n.whisker_high, n.q3))
+        for line in ([(at, edge), (at, end)], [(at - half_cap, end), (at + half_cap, end)])
+    ]
+    medians = [[(at - half, n.median), (at + half, n.median)] for at, n in drawn]
+    thin: dict[str, Any] = {"edgecolor": looks.colour, "linewidth": 0.8}
+    for lines, closed, appearance in (
+        (frames, True, {"facecolor": (looks.colour, 0.16), "zorder": 2.0, "label": BOXES, **thin}),
+        (whiskers, False, {"facecolor": "none", "zorder": 2.0, **thin}),
+        (medians, False, {"facecolor": "none", "zorder": 2.1, "edgecolor": INK, "linewidth": 1.5, "capstyle": "butt"}),
+    ):
+        axes.add_artist(PathPatch(_path(lines, closed, lying), **appearance))
+
+
+def _path(lines: list[list[tuple[float, float]]], closed: bool, lying: bool) -> Path:
+    """One path of many lines, each closed to a frame or open."""
+    ends = [(0.0, 0.0)] * closed
+    points = [point for line in lines for point in (*line, *ends)]
+    codes = [code for line in lines for code in _codes(len(line), closed)]
+    return Path([point[::-1] for point in points] if lying else points, codes)
+
+
+def _codes(points: int, closed: bool) -> list[Any]:
+    return [Path.MOVETO, *[Path.LINETO] * (points - 1), *[Path.CLOSEPOLY] * closed]
+
+
+def boxes_in(axes: Axes) -> int:
+    """How many boxes were drawn."""
+    paths = [patch.get_path() for patch in axes.patches if patch.get_label() == BOXES]
+    return sum(code == Path.CLOSEPOLY for path in paths for _, code in path.iter_segments(simplify=False))
 
 
 def draw_points(axes: Axes, placed: Placed, spread: float, looks: Looks, lying: bool = False) -> None:
     """Draw points side by side in the order of repetitions, each a link to its run; suspect runs are hollow."""
     points = [
-        (at + spread * ((run.record.repetition - 0.5) / box.planned - 0.5), value, run)
+        (at + spread * ((run.repetition - 0.5) / box.planned - 0.5), value, run)
         for at, box in placed
         for run, value in box.values
     ]
     most = max(box.planned for _, box in placed)
     size, edge = (26, 0.5) if most <= 1 else (18, 0.5) if most <= FEW and not lying else (9, 0.25)
     for hollow in (False, True):
-        shown = [point for point in points if bool(point[2].suspect) == hollow]
+        shown = [point for point in points if point[2].is_suspect == hollow]
+        if not shown:
+            continue
         places, values = [at for at, _, _ in shown], [value for _, value, _ in shown]
-        axes.scatter(
-            values if lying else places,
-            places if lying else values,
-            s=size,
-            marker=looks.marker,
+        marker = MarkerStyle(looks.marker)
+        collection = PathCollection(
+            [marker.get_path().transformed(marker.get_transform())],
+            sizes=[size],
+            offsets=list(zip(values, places, strict=True) if lying else zip(places, values, strict=True)),
+            offset_transform=axes.transData,
             facecolors=PAPER if hollow else looks.colour,
             edgecolors=looks.colour if hollow else PAPER,
             linewidths=1.0 if hollow else edge,
-            urls=[RUN_LINK + run.record.run_id for _, _, run in shown],
+            urls=[RUN_LINK + run.run_id for _, _, run in shown],
             zorder=4,
             clip_on=False,
         )
+        collection.set_transform(IdentityTransform())
+        axes.add_artist(collection)
 
 
 def draw_theory(axes: Axes, placed: Placed, step: float, bounds: Bounds, lying: bool = False) -> None:
@@ -136,7 +162,7 @@ def implementation_handles(figure: Figure, series: dict[str, int]) -> list[Line2
 def suspect_handles(figure: Figure) -> list[Line2D]:
     """The entry of a legend that explains hollow points, if there are any."""
     values = [value for box in figure.boxes for value in box.values]
-    return [_handle("hollow: suspect run", "o", MUTED, PAPER)] if any(run.suspect for run, _ in values) else []
+    return [_handle("hollow: suspect run", "o", MUTED, PAPER)] if any(run.is_suspect for run, _ in values) else []
 
 
 def _handle(label: str, marker: str, colour: str, fill: str) -> Line2D:

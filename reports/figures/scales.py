@@ -12,11 +12,14 @@ from types import MappingProxyType
 from typing import Literal
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, SymmetricalLogLocator
+from matplotlib.lines import Line2D
+from matplotlib.markers import TICKDOWN, TICKLEFT, MarkerStyle
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, SymmetricalLogLocator
 
 from reports.comparison.metrics import Metric, MetricKind
 from reports.comparison.panels import Figure, Panel
 from reports.figures.boxes import Bounds, bounds_of
+from reports.style.looks import INK
 from reports.style.units import tick_text
 
 Kind = Literal["linear", "log", "log above 1"]
@@ -97,6 +100,7 @@ def _linear(least: float, greatest: float, values_are: MetricKind) -> Scale:
 def apply_scale(axes: Axes, scale: Scale, is_count: bool, lying: bool = False) -> None:
     """Give the axes the scale, upwards or, lying, to the right: few ticks, their numbers written out (0.01)."""
     axis = axes.xaxis if lying else axes.yaxis
+    minor: LogLocator | SymmetricalLogLocator | None = None
     set_scale, set_ends = (axes.set_xscale, axes.set_xlim) if lying else (axes.set_yscale, axes.set_ylim)
     if scale.kind == "linear":
         axis.set_major_locator(MaxNLocator(4, integer=is_count, steps=[1, 2, 2.5, 5, 10]))
@@ -104,11 +108,31 @@ def apply_scale(axes: Axes, scale: Scale, is_count: bool, lying: bool = False) -
         narrow = scale.high / scale.low < 50
         set_scale("log")
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
-        axis.set_minor_locator(LogLocator(subs=range(2, 10)))
+        minor = LogLocator(subs=range(2, 10))
     else:
         set_scale("symlog", linthresh=1)
         axis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1))
-        axis.set_minor_locator(SymmetricalLogLocator(base=10, linthresh=1, subs=range(2, 10)))
-    axis.set_minor_formatter(NullFormatter())
+        minor = SymmetricalLogLocator(base=10, linthresh=1, subs=range(2, 10))
+    axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
     set_ends(scale.low, scale.high)
+    if minor is not None:
+        minor.set_axis(axis)
+        _draw_minor_ticks(axes, [value for value in minor() if scale.low <= value <= scale.high], lying)
+
+
+def _draw_minor_ticks(axes: Axes, values: list[float], lying: bool) -> None:
+    """All of them as one line without a line: matplotlib's own ticks take half of the time of a figure."""
+    zeros = [0.0] * len(values)
+    axes.add_artist(
+        Line2D(
+            *((values, zeros) if lying else (zeros, values)),
+            linestyle="",
+            marker=MarkerStyle(TICKDOWN if lying else TICKLEFT),
+            markersize=2,
+            markeredgewidth=0.6,
+            color=INK,
+            transform=axes.get_xaxis_transform() if lying else axes.get_yaxis_transform(),
+            clip_on=False,
+        )
+    )

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from reports.comparison.cells import cells_of
 from reports.comparison.stopping import load_due_results
-from reports.comparison.tables import COMPARISONS_NAME, STATISTICS_NAME, comparisons_csv, statistics_csv
-from reports.cores import shared
+from reports.comparison.tables import DERIVED_FILES, write_derived_tables
+from reports.cores import settled, shared
 from reports.figures.kept import KeptFigures
 from reports.page.contents import Contents
 from reports.page.figure_files import draw_figures
@@ -29,7 +29,7 @@ __all__ = ["ReportError", "build_report"]
 
 PAGE_NAME = "index.html"
 FIGURES, PARTS = "figures", "parts"
-WRITTEN = (PAGE_NAME, STATISTICS_NAME, COMPARISONS_NAME, *FILES, FIGURES, PARTS, "tcp.csv")
+WRITTEN = (PAGE_NAME, *DERIVED_FILES, *FILES, FIGURES, PARTS, "tcp.csv")
 """The entries of a report that a new one replaces; those of older versions too."""
 
 
@@ -43,10 +43,15 @@ def build_report(results_dir: Path, warn: Callable[[str], None] = lambda warning
     is damaged or unexpected. Raises ReportError if there is no record, if a required file is invalid, or if the runs
     have different clocks; OSError.
     """
-    results = load_due_results(results_dir)
+    with settled():
+        return build_report_of(load_due_results(results_dir), warn, with_pdf)
+
+
+def build_report_of(results: Results, warn: Callable[[str], None], with_pdf: bool = False) -> Path:
+    """The same for results that are loaded already, without planned runs that are not due. Raises OSError."""
     for warning in results.warnings:
         warn(warning)
-    report = results_dir / "report"
+    report = results.directory / "report"
     with replaced_directory(report, WRITTEN) as draft:
         (draft / FIGURES).mkdir()
         suffixes = (".svg", ".pdf") if with_pdf else (".svg",)
@@ -64,8 +69,7 @@ def _build(results: Results, report: Path, kept: KeptFigures) -> None:
         draw_figures(results, over_sweep, comparisons_of(cells), kept, share)
     kept.write()
     write_table(rows, report)
-    (report / STATISTICS_NAME).write_text(statistics_csv(cells))
-    (report / COMPARISONS_NAME).write_text(comparisons_csv(cells))
+    write_derived_tables(cells, report)
     parts = Parts(report / PARTS)
-    (report / PAGE_NAME).write_text(render_page(results, contents, sessions, kept, parts))
+    (report / PAGE_NAME).write_text(render_page(results, cells, contents, sessions, kept, parts))
     parts.write()

@@ -53,7 +53,7 @@ class _Task:
     @classmethod
     def of(cls, figure: Figure, series: dict[str, int], labels: dict[str, str], bounds: Bounds) -> _Task:
         own_series = {name: series[name] for name in figure.implementations}
-        run_ids = {run.record.run_id for box in figure.boxes for run, _ in box.values}
+        run_ids = {run.run_id for box in figure.boxes for run, _ in box.values}
         own_labels = {run_id: labels[run_id] for run_id in sorted(run_ids)}
         own_bounds = {box.permutation: each for box in figure.boxes if (each := bounds_of(box, bounds))}
         values = [_values(figure), own_series, own_labels, list(own_bounds.values())]
@@ -79,7 +79,7 @@ def _boxes(boxes: Sequence[Sequence[Box]]) -> object:
     return [
         [
             [box.permutation.implementation, box.planned, box.n_text, box.undelivered]
-            + [[run.record.run_id, run.record.repetition, bool(run.suspect), value] for run, value in box.values]
+            + [[run.run_id, run.repetition, run.is_suspect, value] for run, value in box.values]
             for box in column
         ]
         for column in boxes

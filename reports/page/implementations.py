@@ -10,13 +10,20 @@ from textwrap import shorten
 
 from reports.results.advertised import advertised_delays, advertised_rates
 from reports.results.load import Results
-from reports.results.records import KnownLimit, Limits, Profile, Record, Side
+from reports.results.records import KnownLimit, Limits, Origin, Profile, Record, Side
 from reports.style.units import delay_text, number_text, probability_text, rate_text, size_text
 
 VERSION_LETTERS = 60
 """The most letters of a version that are shown; some programs append a list of features."""
 MOST_NOTES = 4
 """The most notes of a kind that are shown."""
+
+ORIGINS: dict[Origin, tuple[str, str]] = {
+    "own": ("Endpoints of owlt", "owlt"),
+    "endpoint": ("Endpoints of owlt around an engine of others", "owlt, engine of others"),
+    "other": ("Third-party programs", "third party"),
+}
+"""Where an implementation comes from, in words: above a list, and beside one."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,7 @@ class ImplementationRow:
     title: str
     description: str
     protocol: str
+    origin: Origin
     versions: tuple[str, ...]
     notes: tuple[str, ...]
     """Advertised values that differ from the channel's, pacing by a network card, processes left running, limits and
@@ -53,6 +61,14 @@ def implementation_rows(results: Results) -> list[ImplementationRow]:
     ]
 
 
+def origins_of(rows: Iterable[ImplementationRow]) -> dict[Origin, list[str]]:
+    """The names of the implementations by where they come from; an origin without any is left out."""
+    names: dict[Origin, list[str]] = {origin: [] for origin in ORIGINS}
+    for row in rows:
+        names[row.origin].append(row.name)
+    return {origin: own for origin, own in names.items() if own}
+
+
 def _base_name(name: str) -> str:
     """The implementation of a variant: "norm" for "norm+parity_segments=8"."""
     return name.partition("+")[0]
@@ -70,6 +86,7 @@ def _row(name: str, title: str, profile: Profile, records: list[Record], chosen:
         title=title,
         description=profile.description,
         protocol=", ".join(dict.fromkeys(record.protocol for record in records)),
+        origin=profile.origin,
         versions=tuple(sorted({version for version in versions if version})),
         notes=(
             *_advertised_notes(records),

@@ -12,23 +12,28 @@ from typing import Any
 from urllib.parse import quote
 
 from reports.answer.answer import answer_of
+from reports.answer.lines import difference_text
 from reports.answer.map import map_of
 from reports.answer.regions import dimensions_of, place_text
 from reports.answer.sentences import next_text, percent_text, value_text
+from reports.answer.verdicts import RELATIONS
+from reports.answer.versions import mixed_versions
 from reports.assertions.checking import findings_of
-from reports.comparison.cells import Cell, cells_of
+from reports.comparison.cells import Cell
 from reports.comparison.drift import GOODPUT, drift_of
+from reports.comparison.estimates import LEAST_GROUPED
 from reports.comparison.glance import glance_rows, glance_tables
 from reports.comparison.grid import Grid
 from reports.comparison.listings import needs_listings
 from reports.comparison.metrics import FURTHER, MEASURES, METRICS, defined_in
+from reports.comparison.panels import MANY_PERMUTATIONS
 from reports.comparison.statistics import FEW, box_of, boxes_of
 from reports.comparison.stopping import REASONS, stops_of
 from reports.figures.kept import KeptFigures
 from reports.page.certificates import certificate_address, check_words, limits, verdict_words
 from reports.page.contents import Contents
 from reports.page.drawings import drawings, image, marks
-from reports.page.implementations import ImplementationRow, implementation_rows
+from reports.page.implementations import ORIGINS, ImplementationRow, implementation_rows, origins_of
 from reports.page.ledgers import COLUMNS, corrupted_unseen, ledger_rows, shown_columns, unexplained
 from reports.page.outcomes import OUTCOMES, outcome_counts
 from reports.page.outcomes import shown_columns as shown_outcomes
@@ -43,11 +48,12 @@ from reports.sessions.protocols import PHASES
 from reports.sessions.session_figures import Drawn
 from reports.style.looks import NAMED, SERIES
 from reports.style.units import delay_text, listed, number_text, probability_text, rate_text, size_text
-from reports.table.rows import run_rows
 from reports.theory.expectations import agreements, comparisons_of
 
 MOST_REGIONS = 12
 """The most regions of an answer in words; the map has all of them."""
+MANY_LINES, MOST_LINES = 8, 20
+"""Of more cells, the reader can choose those of a link; of more than the second, the table scrolls by itself."""
 FEW_FINDINGS = 12
 """Of more assertions that are met, the table is folded."""
 MANY_ROWS = 48
@@ -87,18 +93,22 @@ _Section = dict[str, Any]
 
 
 def render_page(
-    results: Results, contents: Contents, sessions: Mapping[str, Drawn], kept: KeptFigures, parts: Parts
+    results: Results,
+    cells: list[Cell],
+    contents: Contents,
+    sessions: Mapping[str, Drawn],
+    kept: KeptFigures,
+    parts: Parts,
 ) -> str:
     """The page as HTML that needs nothing from another site.
 
-    `sessions` are the drawn figures of `contents.shown_runs`, by implementation; `kept` has the files of the figures
-    in `contents`; `parts` gets what is too large for the page.
+    `cells` are those of its table of runs; `sessions` are the drawn figures of `contents.shown_runs`, by
+    implementation; `kept` has the files of the figures in `contents`; `parts` gets what is too large for the page.
     """
     environment = new_environment()
     environment.filters |= _FILTERS
     environment.globals |= {"later": parts.later, "later_rows": parts.later_rows}
     rows = implementation_rows(results)
-    cells = cells_of(run_rows(results))
     return environment.get_template("index.html").render(
         implementations=rows,
         **_common(results),
@@ -141,8 +151,6 @@ def _common(results: Results) -> _Section:
 
 
 def _headline(results: Results, rows: list[ImplementationRow]) -> _Section:
-    versions = _versions(results)
-    of_implementations = {row.name: list(row.versions) for row in rows}
     return {
         "clock_meaning": CLOCKS.get(results.clock, ""),
         "performed": tuple(map(_date, results.performed)) if results.performed else None,
@@ -150,8 +158,10 @@ def _headline(results: Results, rows: list[ImplementationRow]) -> _Section:
         "drift": drift_of(results),
         "host_baselines": host_baselines_of(results.directory),
         "goodput_of": GOODPUT.of,
-        "versions": versions,
-        "mixed_versions": {name: each for name, each in (versions | of_implementations).items() if len(each) > 1},
+        "origins": origins_of(rows),
+        "origin_names": ORIGINS,
+        "versions": _versions(results),
+        "mixed_versions": mixed_versions(results),
         "undelivered": {name: each for name, each in results.deliveries.items() if not each.all_of_them},
     }
 
@@ -168,6 +178,11 @@ def _answer(cells: list[Cell]) -> _Section:
         "maps": maps,
         "cell_value": value_text,
         "cell_next": next_text,
+        "cell_difference": difference_text,
+        "cell_place": partial(place_text, dimensions=answer.dimensions if answer else ()),
+        "relations": RELATIONS,
+        "many_lines": MANY_LINES,
+        "most_lines": MOST_LINES,
         "percent": percent_text,
         "most_regions": MOST_REGIONS,
         "series": len(SERIES),
@@ -197,6 +212,7 @@ def _theory(cells: list[Cell]) -> _Section:
 
 def _medians(results: Results) -> _Section:
     return {
+        "least_grouped": LEAST_GROUPED,
         "glance": glance_rows(results),
         "glance_tables": glance_tables(results),
         "measured": {
@@ -229,6 +245,7 @@ def _figures(results: Results, contents: Contents, kept: KeptFigures) -> _Sectio
         "drawing": drawings(results, (*contents.compared, *contents.portrayed), kept.figures),
         "image": image,
         "with_pdf": ".pdf" in kept.suffixes,
+        "one_axis": len(results.planned) > MANY_PERMUTATIONS,
         "compared": {
             slug: [figure for figure in contents.compared if figure.panels[0][0].metric == metric]
             for slug, metric in by_metric.items()

@@ -54,7 +54,7 @@ class Run:
     doubts: tuple[str, ...] = ()
     """The problems of the files that belong to the run, a sentence each."""
 
-    @property
+    @cached_property
     def suspect(self) -> tuple[str, ...]:
         """The reasons for doubt about the run's numbers; empty for most runs."""
         return reasons_for_doubt(self.record, self.summary, self.view, self.doubts)

@@ -236,6 +236,12 @@ NOT_DELIVERED = ("failed", "timed_out", "incomplete", "corrupt")
 """Outcomes that an implementation is responsible for; except "completed", the others are due to rig or profile."""
 
 
+ENDPOINTS = "-m agents."
+"""The option with which Python starts an endpoint of owlt."""
+OWN_VERSION = "version('owlt')"
+"""In the command that states the version of what is all owlt's own."""
+
+
 class Limits(_FromFile):
     """Limits beyond which an implementation is not launched: its runs there are unsupported."""
 
@@ -262,9 +268,20 @@ class KnownLimit(_FromFile):
         return all(bound is None or value > bound for bound, value in bounds)
 
 
+class _Command(_FromFile):
+    """What a profile starts on a host, in words; a word that is no text is not of a program's name."""
+
+    command: tuple[Any, ...] = ()
+
+
+Origin = Literal["own", "endpoint", "other"]
+
+
 class Profile(_FromFile):
     """The part of an implementation's profile that a report shows."""
 
+    sender: _Command = _Command()
+    version_command: tuple[Any, ...] = ()
     description: str = ""
     limits: Limits = Limits()
     not_repeatable: str | None = None
@@ -279,6 +296,13 @@ class Profile(_FromFile):
             return values
         return {**values, "digest": digest_of_values(to_jsonable_python(values))[:DIGEST_LENGTH]}
 
+    @property
+    def origin(self) -> Origin:
+        """Whether all of it is owlt's own, owlt's endpoint around an engine of others, or a program of others."""
+        if not " ".join(map(str, self.sender.command[1:3])).startswith(ENDPOINTS):
+            return "other"
+        return "own" if any(OWN_VERSION in str(word) for word in self.version_command) else "endpoint"
+
     def known_failure(self, record: Record) -> str:
         """The known limit that explains a failed run; "" if there is none or the implementation did not fail."""
         point = record.permutation
@@ -292,7 +316,7 @@ class Plan(_FromFile):
 
     upgrades: ClassVar[Steps] = PLAN_STEPS
 
-    schema_version: Literal[5]
+    schema_version: Literal[6]
     sweep: Sweep
     implementations: dict[str, Profile]
     """By name, in the order of the sweep; a variant for each value of a parameter that it varies."""

@@ -83,6 +83,11 @@ def _plan_5(plan: Values) -> dict[str, Any]:
     return {**plan}
 
 
+def _plan_6(plan: Values) -> dict[str, Any]:
+    """New: assertions. Plans of version 5 may have them too: the key came before this version."""
+    return {**plan}
+
+
 def _with_channels(plan: Values) -> dict[str, Any]:
     """A plan without channels has them in its permutations: rate, delay and packet error rate, the same both ways."""
     channels: dict[str, Any] = {}
@@ -131,7 +136,7 @@ def _certificate_2(certificate: Values) -> dict[str, Any]:
 
 
 RECORD_STEPS: Steps = {1: _record_2, 2: _record_3, 3: _record_4, 4: _record_5, 5: _record_6, 6: _record_7}
-PLAN_STEPS: Steps = {1: _plan_2, 2: _plan_3, 3: _plan_4, 4: _plan_5}
+PLAN_STEPS: Steps = {1: _plan_2, 2: _plan_3, 3: _plan_4, 4: _plan_5, 5: _plan_6}
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 
 

@@ -15,7 +15,15 @@ from typing import Any
 from reports.table.columns import COLUMNS, DUCKDB_TYPES, NAMES, TABLE_VERSION, Column
 from reports.table.rows import Row
 
-CSV_NAME, PARQUET_NAME, COLUMNS_NAME = "runs.csv", "runs.parquet", "runs-columns.csv"
+CSV_NAME, PARQUET_NAME = "runs.csv", "runs.parquet"
+
+
+def columns_name(table: str) -> str:
+    """The file that explains the columns of a table: "runs-columns.csv"."""
+    return table.replace(".csv", "-columns.csv")
+
+
+COLUMNS_NAME = columns_name(CSV_NAME)
 FILES = (CSV_NAME, PARQUET_NAME, COLUMNS_NAME)
 VERSION_KEY = "owlt_table_version"
 """The key of TABLE_VERSION in the metadata of the Parquet file."""
@@ -24,9 +32,18 @@ VERSION_KEY = "owlt_table_version"
 def write_table(rows: Sequence[Row], directory: Path) -> None:
     """Write the three files into a directory. Raises OSError."""
     (directory / CSV_NAME).write_text(csv_text(NAMES, rows))
-    names = [field.name for field in fields(Column)]
-    (directory / COLUMNS_NAME).write_text(csv_text(names, map(asdict, COLUMNS)))
+    write_columns(COLUMNS, directory / COLUMNS_NAME)
     _write_parquet(directory / CSV_NAME, directory / PARQUET_NAME)
+
+
+def write_columns(columns: Sequence[Column], path: Path) -> None:
+    """Write what the columns of a table mean. Raises OSError."""
+    path.write_text(csv_text([field.name for field in fields(Column)], map(asdict, columns)))
+
+
+def names_of(columns: Sequence[Column]) -> tuple[str, ...]:
+    """The names of columns."""
+    return tuple(column.name for column in columns)
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> str:

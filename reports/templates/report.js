@@ -78,6 +78,32 @@ const owlt = (() => {
     if (frames) requestAnimationFrame(() => bringIntoView(place, block, frames - 1));
   }
 
+  // Of the lines of the answer, those of the link that the reader chose; in the tables of all criteria.
+  function find() {
+    const places = [...document.querySelectorAll(".find")];
+    for (const place of places) {
+      place.hidden = false;
+      const chosen = [...place.querySelectorAll("select")];
+      for (const [at, select] of chosen.entries()) {
+        select.addEventListener("change", () => {
+          for (const other of places) other.querySelectorAll("select")[at].value = select.value;
+          show(chosen.map((each) => each.value));
+        });
+      }
+    }
+  }
+
+  function show(values) {
+    for (const place of document.querySelectorAll(".find")) {
+      const rows = [...place.closest(".criterion").querySelectorAll(".lines-of-cells tbody tr")];
+      for (const row of rows) {
+        row.hidden = values.some((value, at) => value && row.cells[at].textContent.trim() !== value);
+      }
+      const shown = rows.filter((row) => !row.hidden).length;
+      place.querySelector("output").textContent = `${shown} of ${rows.length} lines`;
+    }
+  }
+
   // Nothing that is folded away is missing on paper.
   async function print() {
     for (const details of document.querySelectorAll("details")) details.open = true;
@@ -89,6 +115,7 @@ const owlt = (() => {
     for (const place of document.querySelectorAll("[data-script]")) observer.observe(place);
     document.getElementById("print").hidden = false;
     document.getElementById("print").addEventListener("click", print);
+    find();
     follow();
   });
   addEventListener("hashchange", follow);

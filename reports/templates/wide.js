@@ -2,9 +2,12 @@
 // What is wider or higher than its place scrolls by itself, says so, and takes the focus.
 function markWideTables() {
   for (const wide of document.querySelectorAll(".wide:not([role]), .lines:not([role])")) {
+    const isWide = wide.scrollWidth > wide.clientWidth;
+    if (!isWide && wide.scrollHeight <= wide.clientHeight + 1) continue;
     const isText = wide.matches(".lines");
-    if (wide.scrollWidth <= wide.clientWidth && !(isText && wide.scrollHeight > wide.clientHeight)) continue;
-    const label = `${isText ? "Lines" : "Table, wider than the page"}: ${headingOf(wide)}`;
+    if (isWide) wide.dataset.sideways = "";
+    const what = isText ? "Lines" : isWide ? "Table, wider than the page" : "Table that scrolls";
+    const label = `${what}: ${headingOf(wide)}`;
     const same = [...document.querySelectorAll("[data-label]")].filter((each) => each.dataset.label === label);
     wide.dataset.label = label;
     wide.setAttribute("role", "region");

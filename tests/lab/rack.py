@@ -78,6 +78,8 @@ class Rack:
     directory: Path
     bare: bool = False
     """Its hosts have systemd as their first process, and only root can log in: nothing is installed."""
+    root: Path = Path("/")
+    """What the hosts' file systems are made of: this machine's, or a tree of another release of its distribution."""
     inits: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     emulator: subprocess.Popen[bytes] | None = None
 
@@ -91,18 +93,7 @@ class Rack:
 
     def run(self, role: str, *command: str) -> subprocess.CompletedProcess[str]:
         """A command as root on a host."""
-        enter = [
-            "nsenter",
-            "--target",
-            str(self._init(role)),
-            "--mount",
-            "--pid",
-            "--uts",
-            "--ipc",
-            "--cgroup",
-            "--net",
-            "--",
-        ]
+        enter = ["nsenter", "--target", str(self._init(role)), "--net", *self._namespaces, "--"]
         return subprocess.run([*enter, *command], capture_output=True, text=True, check=False)
 
     def check(self, role: str, *command: str) -> str:
@@ -112,31 +103,22 @@ class Rack:
 
     def _init(self, role: str) -> int:
         """The first process of a host, which unshare started."""
-        unshare = self.inits[role].pid
-        (child,) = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
-        return int(child)
+        (child,) = children(self.inits[role].pid)
+        return child
+
+    @property
+    def _namespaces(self) -> list[str]:
+        """Of a host, as unshare(1) and nsenter(1) call them; systemd needs control groups of its own."""
+        return ["--mount", "--pid", "--uts", "--ipc", *(["--cgroup"] if self.bare else [])]
 
     def start(self, role: str) -> None:
         """Start a host, with its sshd, on the file system that it had."""
-        inside = [
-            "unshare",
-            "--mount",
-            "--pid",
-            "--uts",
-            "--ipc",
-            "--cgroup",
-            "--fork",
-            "--kill-child=KILL",
-            "sh",
-            "-c",
-            BOOT,
-            "sh",
-        ]
+        inside = ["unshare", *self._namespaces, "--fork", "--kill-child=KILL", "sh", "-c", BOOT, "sh"]
         place = str(self.directory / "hosts" / role)
         first = "systemd" if self.bare else "sshd"
         enter = ["ip", "netns", "exec", self.place.namespace(role)]
         address = self.place.addresses[role]
-        command = [*enter, *inside, place, role, address, first, sys.prefix]
+        command = [*enter, *inside, place, role, address, first, sys.prefix, str(self.root)]
         if self.bare:
             # in a control group of its own, which systemd takes for the root of all
             cgroup = cgroup_of(role)
@@ -179,9 +161,8 @@ class Rack:
         """End the service with a signal."""
         if self.emulator is not None:
             # nsenter has forked: the service is its child
-            children = Path(f"/proc/{self.emulator.pid}/task/{self.emulator.pid}/children").read_text().split()
-            for child in children:
-                os.kill(int(child), kind)
+            for child in children(self.emulator.pid):
+                os.kill(child, kind)
             self.emulator.wait(20)
             self.emulator = None
 
@@ -198,7 +179,7 @@ class Rack:
 BOOT = r"""set -e
 place=$1 role=$2 address=$3 first=$4
 mount --make-rprivate /
-mount -t overlay -o "lowerdir=/,upperdir=$place/upper,workdir=$place/work" owlt-rack "$place/root"
+mount -t overlay -o "lowerdir=$6,upperdir=$place/upper,workdir=$place/work" owlt-rack "$place/root"
 cd "$place/root"
 mkdir -p proc sys dev run tmp var/tmp
 if [ -d "$place/owlt" ]; then
@@ -241,9 +222,12 @@ exec /usr/sbin/sshd -D -e -f /etc/ssh/rack_sshd_config -o ListenAddress="$addres
 
 
 @contextmanager
-def rack(directory: Path, bare: bool = False) -> Iterator[Rack]:
-    """A rack that is wired and provisioned by hand, or a bare one: as `owlt rig provision` finds it."""
-    made = Rack(directory, bare)
+def rack(directory: Path, bare: bool = False, root: Path = Path("/")) -> Iterator[Rack]:
+    """A rack that is wired and provisioned by hand, or a bare one: as `owlt rig provision` finds it.
+
+    With another `root`, which only a bare one may have, its /opt/owlt is that of `root`.
+    """
+    made = Rack(directory, bare, root)
     with ExitStack() as down:
         down.callback(clear, made.place)
         _wire(made.place)
@@ -255,7 +239,7 @@ def rack(directory: Path, bare: bool = False) -> Iterator[Rack]:
             place = directory / "hosts" / role
             for name in ("upper", "work", "root"):
                 (place / name).mkdir(parents=True)
-            if bare and role == "emulator":
+            if bare and role == "emulator" and root == Path("/"):
                 # what `owlt rig provision` installs from the package index is there, so that no network is needed
                 for name in ("upper", "work"):
                     (place / "owlt" / name).mkdir(parents=True)
@@ -264,7 +248,7 @@ def rack(directory: Path, bare: bool = False) -> Iterator[Rack]:
                 _write_files(directory, role)
             down.callback(_end, made, role)
             made.start(role)
-        _write_inventory(directory, bare, made.place)
+        _write_inventory(made)
         if not bare:
             made.check("emulator", "sh", "-ec", EMULATOR_BRIDGE, "sh", "to-sender", "to-receiver")
             down.callback(made.stop_emulator, signal.SIGTERM)
@@ -396,8 +380,10 @@ def _write_files(directory: Path, role: str) -> None:
             place.write_bytes((directory / name).read_bytes())
 
 
-def _write_inventory(directory: Path, bare: bool, place: Place) -> None:
+def _write_inventory(made: Rack) -> None:
+    directory, place = made.directory, made.place
     hosts: dict[str, dict[str, object]] = {}
+    third_party = Path.home() / ".cache/owlt/third-party"
     for role in ROLES:
         kind, key = (directory / f"host_key_{role}.pub").read_text().split()[:2]
         hosts[f"rack-{role}"] = {
@@ -411,8 +397,9 @@ def _write_inventory(directory: Path, bare: bool, place: Place) -> None:
             hosts[f"rack-{role}"] |= {
                 "owlt_test_interface": "test0",
                 "owlt_test_address": TEST_ADDRESSES[role],
-                "owlt_third_party": str(Path.home() / ".cache/owlt/third-party"),
             }
+            if third_party.is_dir():
+                hosts[f"rack-{role}"]["owlt_third_party"] = str(third_party)
     hosts["rack-emulator"] |= {
         "owlt_sender_port": PORT_MACS["sender"],
         "owlt_receiver_port": "to-receiver",
@@ -421,8 +408,9 @@ def _write_inventory(directory: Path, bare: bool, place: Place) -> None:
         "owlt_service_ca": "certificate.pem",
         "owlt_service_token_file": "token",
     }
-    if bare:
-        del hosts["rack-emulator"]["owlt_python"]  # the playbooks install it
+    if made.bare:
+        for role in ROLES if made.root != Path("/") else ["emulator"]:
+            del hosts[f"rack-{role}"]["owlt_python"]  # the playbooks install it
     variables = {"ansible_user": "owlt", "ansible_ssh_private_key_file": "user_key"}
     inventory = {"all": {"vars": variables, "children": {"rack": {"hosts": hosts}}}}
     (directory / "inventory.yaml").write_text(json.dumps(inventory, indent=2))
@@ -463,6 +451,17 @@ def _is_removed(cgroup: Path) -> bool:
 def _ip(*words: str, text: str) -> None:
     done = subprocess.run(["ip", *words], input=text, text=True, capture_output=True, check=False)
     assert done.returncode == 0, (shlex.join(words), text, done.stderr)
+
+
+def children(parent: int) -> list[int]:
+    """The processes that a process has started (proc_pid_stat(5))."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it may end meanwhile
+            number, _, rest = stat.read_text().partition(" ")
+            if int(rest.rpartition(")")[2].split()[1]) == parent:
+                found.append(int(number))
+    return found
 
 
 def connects(address: str, port: int) -> bool:

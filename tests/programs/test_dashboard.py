@@ -179,6 +179,18 @@ def test_pages_fit_the_screen_and_the_console_stays_empty(
     assert page.messages == []
 
 
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_axe_finds_no_violation_in_the_dashboard(page: Page, url: str, size: tuple[int, int, int], dark: bool) -> None:
+    page.look(size, dark)
+    found = {}
+    for path in PAGES:
+        page.open(f"{url}{path}")
+        found[path] = page.violations()
+
+    assert {path: each for path, each in found.items() if each} == {}
+
+
 def test_a_table_that_fits_the_page_does_not_say_that_it_scrolls(page: Page, url: str) -> None:
     page.look(DESKTOP)
     page.open(f"{url}{PAGES[3]}")

@@ -12,8 +12,11 @@ LONGEST_S = 240.0
 
 def test_a_run_beside_a_load_on_all_cores_is_marked_with_its_machine_delay(tmp_path: Path) -> None:
     with load(LONGEST_S):
-        implementations = ["cfdp", "saratoga"]
-        done = perform(tmp_path, tmp_path / "results", clock="real", implementations=implementations, certify=False)
+        names = ["cfdp", "saratoga"]
+        size = ["1 MB"]  # long enough to meet the load: within 0.15 s no packet may be overdue
+        done = perform(
+            tmp_path, tmp_path / "results", clock="real", implementations=names, file_size=size, certify=False
+        )
 
     assert done.returncode in RECORDED, done.stderr
     found = records(tmp_path / "results")

@@ -13,6 +13,8 @@ from orchestrator.kernel.probe import is_copied
 from tests.system.conftest import PROJECT, Guest
 
 SCRIPT = PROJECT / "tests/system/guest_scripts/kernel_parts.py"
+CLOCK_SCRIPT = PROJECT / "tests/system/guest_scripts/lent_clock.py"
+READING_NS = 256
 TCP = (
     "bbr bic cdg cubic dctcp highspeed htcp hybla illinois lp nv reno scalable vegas veno westwood yeah".split()  # noqa: SIM905
 )
@@ -50,3 +52,29 @@ def test_a_guest_that_is_copied_counts_as_copyable_and_one_that_does_not_stop_th
     monkeypatch.setattr("orchestrator.kernel.probe.TEMPLATE_FILE", "/run/not-the-template")
 
     assert not is_copied(guest_kernel.path)
+
+
+@pytest.fixture(scope="module")
+def clocks(tmp_path_factory: pytest.TempPathFactory, guest_kernel: Kernel) -> dict[str, Any]:
+    """What readings of the clocks cost on the exact clock, and which of them a program does without the kernel."""
+    done = Guest(tmp_path_factory.mktemp("clocks"), guest_kernel).run(CLOCK_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_a_program_reads_the_monotonic_clock_without_entering_the_kernel(clocks: dict[str, Any]) -> None:
+    assert clocks["monotonic"]
+
+
+def test_a_program_that_may_not_enter_the_kernel_cannot_read_the_time_of_day(clocks: dict[str, Any]) -> None:
+    """The control of the test above."""
+    assert not clocks["realtime"]
+
+
+def test_every_reading_of_the_exact_clock_takes_the_same_time(clocks: dict[str, Any]) -> None:
+    assert clocks["steps_ns"] == [READING_NS]
+
+
+def test_readings_by_the_program_and_by_the_kernel_are_of_one_clock(clocks: dict[str, Any]) -> None:
+    """What a program reads by itself is charged before the kernel reads, so time goes on from one to the other."""
+    assert set(clocks["alternating_steps_ns"]) <= {READING_NS, 2 * READING_NS, 3 * READING_NS}

@@ -12,7 +12,7 @@ from tests.system.sweeps import owlt
 
 CONFIRMED = {
     "acs-asymmetric-2022": {"acs-data", "cs-small-over-acs", "equal-at-1400", "large-over-acs", "acs-arrivals"},
-    "delack-leo-2017": {"goodput-low", "goodput-grows", "rto-falls"},
+    "delack-leo-2017": {"goodput-low", "rto-falls"},
     "grc-nack-2012": {"cfdp-growth", "ltp-growth", "norm-growth", "second-cfdp", "norm-slowest", "saratoga-get"},
     "ltp-segments-2024": {"fragments-engaged", "whole-1400", "whole-4400", "whole-9600"},
     "tcp-deepspace-2002": {"model", "rtt-1ms", "reno-falls-with-rtt", "far-link-unused"},

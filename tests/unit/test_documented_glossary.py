@@ -57,7 +57,7 @@ def keys_of(schema: Any) -> set[str]:
 
 def report_columns() -> set[str]:
     """The columns of a report's tables."""
-    return {column.name for column in COLUMNS} | {*STATISTICS_COLUMNS, *COMPARISONS_COLUMNS}
+    return {column.name for column in (*COLUMNS, *STATISTICS_COLUMNS, *COMPARISONS_COLUMNS)}
 
 
 def yaml_keys() -> Iterator[tuple[str, set[str]]]:

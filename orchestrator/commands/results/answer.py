@@ -42,7 +42,7 @@ def answer(
     chosen = _chosen(result, criterion)
     printer = Printer(as_json)
     printer.json(_json_value(result, chosen))
-    printer.text(chosen.headline)
+    printer.text(f"{chosen.headline} {chosen.certainty}".rstrip())
     printer.text(result.sureness)
     for region in chosen.regions:
         cells = len(region.region.verdicts)
@@ -85,11 +85,12 @@ def _summary_cells(chosen: CriterionAnswer, place: int) -> tuple[str, ...]:
 
     summary = chosen.summaries[place]
     sign = "-" if chosen.criterion.higher_is_better else "+"
+    doubt = "" if summary.is_farthest_significant else " ?"
     undelivered = summary.undelivered
     return (
         summary.name,
         f"{summary.led} of {summary.planned}",
-        "" if summary.farthest is None else f"{sign}{percent_text(summary.farthest)}",
+        "" if summary.farthest is None else f"{sign}{percent_text(summary.farthest)}{doubt}",
         f"{undelivered.count} of {undelivered.n}" if undelivered else "",
     )
 

@@ -38,7 +38,7 @@ def report(
 
     Exit status: 4 if an assertion of the sweep is not met.
     """
-    from orchestrator.sweeping.report import check_assertions, make_report
+    from orchestrator.sweeping.report import make_checked_report
 
     printer = Printer(as_json)
     sources: list[Source] = []
@@ -49,9 +49,8 @@ def report(
             printer.note(line)
     elif out is not None:
         raise OwltError(Mistake.of("--out", "got one results directory", "two or more", "leave --out out"))
-    page = make_report(directory, pdf)
+    page, checked = make_checked_report(directory, pdf)
     printer.text(f"report: {page}")
-    checked = check_assertions(directory)
     print_assertions(checked, printer)
     printer.json({"report": page, "sources": sources, "assertions": checked.values})
     raise typer.Exit(ASSERTION_STATUS if checked.failed else 0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 from orchestrator.hosts.host import Host, HostError
@@ -84,10 +86,12 @@ class LabConditions(HostConditions):
 
     def _read(self) -> dict[str, Reading]:
         """Of the hosts that can be reached: a run on one that cannot is aborted for another reason."""
-        readings = {}
-        for host in self._hosts:
-            try:
-                readings[host.role] = parse_reading(host.check(_READ).decode())
-            except HostError:
-                continue
-        return readings
+        with ThreadPoolExecutor(len(self._hosts)) as at_once:
+            readings = at_once.map(_reading, self._hosts)
+            return {host.role: reading for host, reading in zip(self._hosts, readings, strict=True) if reading}
+
+
+def _reading(host: Host) -> Reading | None:
+    with suppress(HostError):
+        return parse_reading(host.check(_READ).decode())
+    return None

@@ -14,7 +14,7 @@ from orchestrator.hosts.program import GROUP_COMMAND, OUTPUT_LIMIT_BYTES
 
 LOGS_BYTES = 4 * OUTPUT_LIMIT_BYTES
 """The space for output on a host; a program that fills it gets an error."""
-POLL_S = 0.05
+POLL_S = 0.02
 """How often a host looks whether a program has ended."""
 
 _START = """d=$1

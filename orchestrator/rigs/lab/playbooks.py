@@ -54,15 +54,16 @@ def run_playbook(
     with tempfile.TemporaryDirectory(prefix="owlt-playbook-") as directory:
         place = Path(directory)
         command = _command(name, inventory, rig, administrator, check, collected, place)
-        return subprocess.run(command, env=_environment(), check=False).returncode
+        return subprocess.run(command, env=_environment(place), check=False).returncode
 
 
 def check_playbook(name: str, inventory: Path, rig: LabRig, administrator: Administrator) -> str:
     """What a playbook would change, as Ansible prints it in check mode."""
     with tempfile.TemporaryDirectory(prefix="owlt-playbook-") as directory:
-        command = _command(name, inventory, rig, administrator, True, Path(), Path(directory))
+        place = Path(directory)
+        command = _command(name, inventory, rig, administrator, True, Path(), place)
         command.remove("--diff")
-        done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=_environment(place), capture_output=True, text=True, check=False)
         return done.stdout + done.stderr
 
 
@@ -79,8 +80,10 @@ def _command(
     return [*command, str(PLAYBOOKS / f"{name}.yml")]
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "ANSIBLE_CONFIG": str(PLAYBOOKS / "ansible.cfg"), "LC_ALL": "C.UTF-8"}
+def _environment(place: Path) -> dict[str, str]:
+    """Connections are shared within one play only: a later one must see the host key that the host shows then."""
+    own = {"ANSIBLE_CONFIG": str(PLAYBOOKS / "ansible.cfg"), "ANSIBLE_SSH_CONTROL_PATH_DIR": str(place / "ssh")}
+    return {**os.environ, **own, "LC_ALL": "C.UTF-8"}
 
 
 def _rig_variables(rig: LabRig, archive: Path, collected: Path) -> dict[str, object]:

@@ -6,6 +6,7 @@ import ipaddress
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -161,8 +162,9 @@ class LabKilledPrograms(KilledPrograms):
     def take(self) -> list[str]:
         """Return the sentences, and forget them."""
         sentences = []
-        for host in self._hosts:
-            lines = self._killed(host)
+        with ThreadPoolExecutor(len(self._hosts)) as at_once:
+            logs = list(at_once.map(self._killed, self._hosts))
+        for host, lines in zip(self._hosts, logs, strict=True):
             new = lines[min(self._known[host.role], len(lines)) :]
             self._known[host.role] = len(lines)
             if sentence := for_memory("\n".join(new)):

@@ -16,7 +16,7 @@ from reports.page import drawings, page, parts
 from reports.page.build import build_report
 from reports.table.rows import Row
 from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, Page, browser
-from tests.unit.reports.conftest import few, write_results
+from tests.unit.reports.conftest import few, sweep, write_results
 
 LAST_RUN = "cfdp_1MB_10Mbps_25ms_per0.01_r3"
 ASSERTIONS = [{"measure": "delivered", "at_least": 1}, {"measure": "goodput", "at_least": 0.5, "of": "capacity"}]
@@ -89,6 +89,51 @@ def test_on_a_phone_a_wide_table_says_that_it_scrolls_and_takes_the_focus(report
 
     assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
     assert tab.evaluate("document.querySelectorAll('.wide[role=region][tabindex]').length") > 0
+
+
+def test_the_lines_of_a_link_are_chosen_for_all_criteria(tmp_path: Path, tab: Page) -> None:
+    directory = write_results(tmp_path / "demo", sweep(repetitions=1))
+    tab.open(build_report(directory).as_uri())
+    tab.evaluate(
+        "[['delay', '1250 ms'], ['PER', '0.01']].forEach(([name, value]) => {"
+        "  const label = [...document.querySelectorAll('.find label')].find((each) => each.textContent.includes(name));"
+        "  label.querySelector('select').value = value;"
+        "  label.querySelector('select').dispatchEvent(new Event('change')); })"
+    )
+    lines = tab.evaluate(
+        "[...document.querySelectorAll('.lines-of-cells')].map((table) =>"
+        " [...table.querySelectorAll('tbody tr:not([hidden])')].map((row) => row.cells[2].textContent))"
+    )
+
+    assert lines == [["100 kB", "1 MB"]] * 4
+    assert tab.evaluate("document.querySelector('.find output').textContent") == "2 of 12 lines"
+    assert tab.messages == []
+
+
+def test_a_cell_of_the_map_is_opened_with_the_keyboard(report: str, tab: Page) -> None:
+    tab.open(report)
+    tab.evaluate("document.querySelector('.map .cell').focus()")
+    tab.press("Enter")
+
+    tab.wait_for("document.querySelector('.detail:popover-open')")
+    assert tab.evaluate("document.querySelectorAll('.detail:popover-open tbody tr').length") == 2
+    for size, dark in LOOKS:
+        tab.look(size, dark)
+        assert tab.violations() == []
+    assert tab.messages == []
+
+
+def test_on_a_phone_the_heading_stays_while_a_table_scrolls(tmp_path: Path, tab: Page) -> None:
+    directory = write_results(tmp_path / "demo", sweep(repetitions=2))
+    tab.look(PHONE)
+    tab.open(build_report(directory).as_uri())
+    top = "document.querySelector('#glance .wide thead').getBoundingClientRect().top"
+    tab.evaluate("document.querySelector('#glance .wide').scrollIntoView()")
+    tab.evaluate("document.querySelector('#glance .wide').style.maxHeight = '150px'")
+    tab.evaluate("document.querySelector('#glance .wide').scrollTop = 100")
+
+    assert tab.evaluate("document.querySelector('#glance .wide').scrollTop") == 100
+    assert tab.evaluate(f"{top} - document.querySelector('#glance .wide').getBoundingClientRect().top") == 0
 
 
 def test_axe_finds_no_violation_in_a_report_with_everything_loaded_and_unfolded(report: str, tab: Page) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from captures.summary.cache import load_summary
 from captures.summary.summary import SUMMARY_STEPS
-from captures.summary.versions import Steps, current_version, upgraded
+from captures.summary.versions import NewerVersion, Steps, current_version, upgraded
 from emulator.channel.spec import ChannelSpec
 from orchestrator.errors import ResultsConflict
 from orchestrator.planning.plan import Plan, read_plan, read_plan_values
@@ -263,3 +263,17 @@ def test_the_state_of_the_oldest_results_is_shown() -> None:
 
     assert (state.sweep, state.counts.planned, state.counts.completed) == ("small", 2, 1)
     assert state.channels == {run.channel_key: channel_label(run.permutation) for run in read_plan(VERSION_1).runs}
+
+
+def test_a_plan_with_assertions_of_before_they_had_a_version_is_read() -> None:
+    plan = written("plan") | {"schema_version": 5}
+    plan["sweep"]["assertions"] = [{"measure": "delivered", "at_least": 1}]
+
+    assert upgraded(plan, PLAN_STEPS)["sweep"]["assertions"] == plan["sweep"]["assertions"]
+
+
+def test_an_owlt_without_assertions_refuses_a_plan_that_may_have_them() -> None:
+    steps = {version: step for version, step in PLAN_STEPS.items() if version < 5}
+
+    with pytest.raises(NewerVersion):
+        upgraded({"schema_version": current_version(PLAN_STEPS)}, steps)

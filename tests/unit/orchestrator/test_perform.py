@@ -528,7 +528,8 @@ def test_a_channel_that_the_kernel_cannot_make_is_aborted(tmp_path: Path) -> Non
     stage = Stage(tmp_path / "run", rig=MemoryRig(MemoryEmulator(missing={"netem": "no module"})))
     record = stage.perform().record
 
-    assert (record.outcome, "netem (no module)" in record.reason) == (Outcome.ABORTED, True)
+    assert (record.outcome, record.reason_code) == (Outcome.ABORTED, ReasonCode.CHANNEL_UNSUPPORTED)
+    assert "netem (no module)" in record.reason
 
 
 def test_a_host_that_is_lost_is_aborted(stage: Stage) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import MachineDelay, Outcome
 from orchestrator.results.repeat_rules import RULES, is_repeated_later, is_repeated_now, needs_quiet, rule_for
 from tests.unit.orchestrator.making import record
@@ -23,8 +24,15 @@ def test_an_aborted_run_is_repeated_until_its_attempts_are_used_up() -> None:
     assert is_repeated_later(aborted)
 
 
+def test_a_channel_that_the_kernel_does_not_support_is_tried_again_by_a_later_start_only() -> None:
+    refused = record(outcome=Outcome.ABORTED, reason_code=ReasonCode.CHANNEL_UNSUPPORTED)
+
+    assert not is_repeated_now(refused, attempts=1)
+    assert is_repeated_later(refused)
+
+
 def test_every_rule_is_bounded() -> None:
-    assert all(1 < rule.attempts_per_start < 10 for rule in RULES)
+    assert all(1 <= rule.attempts_per_start < 10 for rule in RULES)
 
 
 DISTURBED = record(clock="real", machine_delay=MachineDelay(session_ns=10**8, overdue_ns=10**7))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from captures.accounting.goodput import Amounts, measure
 from captures.accounting.ledger import Ledger
@@ -29,6 +30,7 @@ from orchestrator.planning.sweep import Sweep
 from orchestrator.profiles.catalogue import implementations_of
 from orchestrator.results.certificates import write_certificate
 from orchestrator.results.record import Outcome, RunRecord, Side, write_record
+from reports.comparison.cells import cells_of
 from reports.comparison.panels import Figure
 from reports.figures.drawing import draw, save
 from reports.figures.kept import KeptFigures
@@ -39,6 +41,7 @@ from reports.page.parts import Parts
 from reports.results.load import load_results
 from reports.sessions.protocols import shown_runs
 from reports.sessions.session_figures import draw_sessions
+from reports.table.rows import run_rows
 from tests.unit.captures.making import RECEIVER_MAC, SESSION, timed, write_pcap
 from tests.unit.captures.octets import CFDP, CFDP_RUN
 
@@ -52,6 +55,7 @@ FAILURE = "the sender exited with status 1; its last line: 'NAK limit reached <t
 SUSPECT = "cfdp_1MB_10Mbps_25ms_per0_r2"
 SUSPICION = "sender.pcap is not complete: 118 of 121 packets captured, 3 dropped by the kernel, 0 by the interface"
 UNSUMMARISED = "norm_1MB_10Mbps_25ms_per0_r1"
+RELIABLE_CHECK = Check("forward", "rate, bit/s", "ok", 1e7, 1e7, 9.99e6, 1.001e7, 5000)
 PROFILES = {
     "terrestrial": ChannelSpec.from_wire({"both": {"delay": "25 ms", "rate": "10 Mbit/s"}}),
     "deep-space": ChannelSpec.from_wire(
@@ -81,6 +85,11 @@ def sweep(**changes: Any) -> Sweep:
             **changes,
         }
     )
+
+
+def sweep_of(file: Path, **changes: Any) -> Sweep:
+    """The sweep in a file, with changes."""
+    return Sweep.model_validate(yaml.safe_load(file.read_text()) | changes)
 
 
 def write_results(directory: Path, asked: Sweep, skip: Callable[[Run], bool] = lambda run: False) -> Path:
@@ -233,7 +242,7 @@ def page_text(directory: Path, compared: tuple[Figure, ...] = ()) -> str:
         save(draw(figure, results.series), figures, figure.name)
     kept = KeptFigures(figures, figures, (".svg",))
     sessions = draw_sessions(results, contents.shown_runs, kept, map)
-    return render_page(results, contents, sessions, kept, Parts(directory / "parts"))
+    return render_page(results, cells_of(run_rows(results)), contents, sessions, kept, Parts(directory / "parts"))
 
 
 def few(**changes: Any) -> Sweep:

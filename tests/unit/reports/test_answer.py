@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from typer.testing import CliRunner
 from orchestrator.commands.cli import app
 from orchestrator.errors import OwltError
 from reports.answer.answer import Answer, CriterionAnswer, answer_of
+from reports.answer.lines import Line
 from reports.answer.map import map_of
 from reports.answer.regions import regions_of
 from reports.answer.sentences import next_text, value_text
 from reports.answer.verdicts import Verdict, verdicts
 from reports.comparison.cells import Cell, Point, Sample
 from reports.comparison.criteria import CRITERIA, GOODPUT
+from reports.comparison.estimates import TwoGroups
 from reports.table.columns import NOT_RUN
 from tests.unit.reports.conftest import few, page_text, write_results
 from tests.unit.test_documented_commands import JSON_FIELDS
@@ -83,8 +86,12 @@ def test_one_within_a_percent_is_equal_even_if_the_difference_is_significant() -
     assert verdict.leaders == ("ltp", "cfdp")
 
 
-def test_one_that_is_close_without_a_significant_difference_is_similar() -> None:
-    assert relations({"ltp": [1.0, 1.3, 1.1, 1.2, 0.9], "cfdp": [1.05, 1.25, 0.95, 1.06, 1.15]})["cfdp"] == "similar"
+def test_one_whose_interval_is_within_five_percent_is_similar() -> None:
+    assert relations({"ltp": FAST, "cfdp": scaled(FAST, 0.97)})["cfdp"] == "similar"
+
+
+def test_one_with_a_close_median_that_may_be_far_is_unclear() -> None:
+    assert relations({"ltp": [1.0, 1.3, 1.1, 1.2, 0.9], "cfdp": [1.05, 1.25, 0.95, 1.06, 1.15]})["cfdp"] == "unclear"
 
 
 def test_one_that_is_not_close_without_a_significant_difference_is_unclear_and_says_how_many_runs_would_show_it() -> (
@@ -252,7 +259,7 @@ def test_a_difference_that_is_not_significant_says_so_and_what_would_show_it() -
     (region,) = by_goodput(cell({"ltp": noisy, "cfdp": scaled(noisy, 0.9)})).regions
 
     assert "not significantly (" in region.sentences[1]
-    assert region.sentences[1].endswith("repetitions would show it).")
+    assert region.sentences[1].endswith("repetitions would show it, if it is as large as it seems).")
 
 
 def test_undelivered_files_are_stated() -> None:
@@ -282,7 +289,7 @@ def test_the_headline_of_one_that_failed_states_its_failures() -> None:
     [
         (1, "whether a difference is due to chance cannot be judged"),
         (3, "too few to show that a difference is not chance"),
-        (5, "Up to 5"),
+        (5, "5 runs of each"),
     ],
 )
 def test_how_sure_the_answer_is_depends_on_the_number_of_runs(runs: int, part: str) -> None:
@@ -343,6 +350,132 @@ def test_a_difference_in_the_map_that_is_not_significant_has_a_question_mark() -
     assert next_text(verdict_of({"ltp": FAST[:3], "norm": SLOWER[:3]}), GOODPUT) == "norm −34 % ?"
 
 
+# Lines and details
+
+
+def line_of(*cells: Cell) -> list[Line]:
+    return list(by_goodput(*cells).lines)
+
+
+def test_there_is_a_line_for_each_cell_in_the_order_of_the_grid() -> None:
+    cells = [cell({"ltp": FAST, "norm": SLOWER}, delay_ms, rate) for rate in (0.01, 0) for delay_ms in (1250, 25)]
+
+    assert [line.places for line in line_of(*cells)] == [
+        ("25 ms", "0"),
+        ("25 ms", "0.01"),
+        ("1250 ms", "0"),
+        ("1250 ms", "0.01"),
+    ]
+
+
+def test_a_line_says_what_to_take_how_far_the_others_are_behind_and_that_it_is_sure() -> None:
+    (line,) = line_of(cell({"ltp": FAST, "norm": SLOWER}))
+
+    assert (line.names, line.is_any, line.is_undecided) == (("ltp",), False, False)
+    assert [(each.name, each.difference) for each in line.others] == [("norm", "−32 % (−31 to −34 %)")]
+    assert (line.sureness, line.why) == ("sure", "norm significantly worse (p < 0.001)")
+
+
+def test_a_line_keeps_undelivered_files_apart_from_significant_differences() -> None:
+    (line,) = line_of(cell({"ltp": FAST, "norm": SLOWER, "blast": [None] * 10}))
+
+    assert line.why == "norm significantly worse (p < 0.001); blast delivered half of the files or fewer"
+
+
+def test_a_line_of_too_few_runs_says_how_many_are_needed() -> None:
+    (line,) = line_of(cell({"ltp": FAST[:3], "norm": SLOWER[:3]}))
+
+    assert line.is_undecided
+    assert (line.sureness, line.why) == ("not sure", "3 runs of each; at least 4 are needed")
+
+
+def test_a_line_is_partly_sure_if_a_difference_is_not_significant() -> None:
+    (line,) = line_of(cell({"ltp": FAST, "norm": SLOWER, "cfdp": [1.0, 1.4] * 5}))
+
+    assert (line.names, line.sureness) == (("ltp",), "partly sure")
+    assert line.why.startswith("norm significantly worse")
+    assert "difference from cfdp not significant" in line.why
+
+
+def test_a_line_of_implementations_that_are_close_takes_any() -> None:
+    (line,) = line_of(cell({"ltp": FAST, "cfdp": scaled(FAST, 0.999)}))
+
+    assert (line.is_any, line.others) == (True, ())
+    assert (line.sureness, line.why) == ("sure", "all are shown to be within 1 % of the best")
+
+
+def test_a_line_of_equal_implementations_with_few_runs_is_not_sure() -> None:
+    (line,) = line_of(cell({"ltp": FAST[:1], "cfdp": FAST[:1]}))
+
+    assert (line.is_any, line.sureness) == (True, "not sure")
+    assert line.why == "one run of each; at least 4 are needed"
+
+
+def test_a_line_of_a_cell_with_runs_of_one_implementation_says_which_are_missing() -> None:
+    whole_cell = cell({"ltp": FAST, "norm": SLOWER})
+    missing = Sample(tuple(row(None) | {"outcome": NOT_RUN} for _ in range(10)))
+    (line,) = line_of(Cell(whole_cell.point, whole_cell.samples | {"norm": missing}))
+
+    assert (line.names, line.others, line.sureness) == (("ltp",), (), "not sure")
+    assert line.why == "no run yet of norm"
+
+
+def test_the_headline_does_not_count_missing_runs_as_undelivered_files() -> None:
+    cells = [cell({"ltp": FAST, "norm": SLOWER}, delay_ms) for delay_ms in (25, 250, 1250)]
+    missing = Sample(tuple(row(None) | {"outcome": NOT_RUN} for _ in range(10)))
+    cells[2] = Cell(cells[2].point, cells[2].samples | {"ltp": missing})
+
+    assert "In the other cell it has no run yet." in by_goodput(*cells).headline
+
+
+def test_a_line_of_a_cell_without_deliveries_takes_none() -> None:
+    (line,) = line_of(cell({"ltp": [None] * 10, "norm": [None] * 10}))
+
+    assert (line.names, line.best) == ((), None)
+
+
+def test_a_median_between_two_groups_of_runs_is_pointed_out() -> None:
+    (line,) = line_of(cell({"ltp": [1.0, 1.01, 1.02, 1.4, 1.41, 1.42], "norm": SLOWER}))
+
+    assert line.best is not None
+    assert line.best.groups == TwoGroups(3, 1.02, 3, 1.4)
+
+
+def test_a_line_shows_the_best_median_even_if_another_implementation_is_to_be_taken() -> None:
+    cells = [cell({"ltp": FAST, "cfdp": scaled(FAST, 0.999)}), cell({"ltp": SLOWER, "cfdp": FAST}, 250)]
+    line = by_goodput(*cells).lines[1]
+
+    assert line.names == ("cfdp", "ltp")
+    assert line.best is not None
+    assert line.best.name == "ltp"
+
+
+def test_some_significant_differences_are_not_mixed_with_larger_ones_that_are_not() -> None:
+    noisy = [0.1, 0.2, 1.6, 0.3, 1.9] * 2
+    cells = [
+        cell({"ltp": FAST, "norm": SLOWER, "cfdp": of_cfdp}, delay) for delay, of_cfdp in ((250, SLOWER), (1250, noisy))
+    ]
+    (region,) = by_goodput(*cells).regions
+
+    assert (
+        "cfdp is significantly 32 % slower in 1 of 2 cells, elsewhere up to 78 % slower, not significantly"
+        in (region.sentences[1])
+    )
+
+
+def test_the_answer_counts_the_cells_in_which_it_is_sure() -> None:
+    cells = [cell({"ltp": FAST, "norm": SLOWER}), cell({"ltp": FAST, "norm": [0.4, 1.6] * 5}, 250)]
+
+    assert by_goodput(*cells).certainty == "Sure in 1 of 2 cells, not sure in 1."
+
+
+def test_a_difference_that_is_farthest_behind_and_not_significant_is_marked() -> None:
+    cells = [cell({"ltp": FAST, "norm": SLOWER}), cell({"ltp": FAST, "norm": [0.1, 0.2, 1.6, 0.3, 1.9] * 2}, 250)]
+    norm = next(each for each in by_goodput(*cells).summaries if each.name == "norm")
+
+    assert not norm.is_farthest_significant
+
+
 # The page and the command
 
 
@@ -357,6 +490,18 @@ def test_the_page_shows_the_answer_before_anything_else(results: Path) -> None:
     assert page.index('id="answer"') < page.index('id="experiment"') < page.index('id="glance"')
     assert page.count('name="criterion"') == len(CRITERIA)
     assert page.count(" checked>") == 1
+
+
+def test_a_cell_of_the_map_leads_to_the_medians_of_all_implementations(tmp_path: Path) -> None:
+    page = page_text(write_results(tmp_path, few(implementations=["cfdp", "ltp", "norm"], repetitions=1)))
+    goals = re.findall(r'<button type="button" class="cell" popovertarget="([^"]+)"', page)
+    details = {
+        found[1]: found[2] for found in re.finditer(r'<div popover id="([^"]+)" class="detail">(.*?)</div>', page, re.S)
+    }
+
+    assert len(goals) == 2 * len(CRITERIA)
+    assert sorted(goals) == sorted(details)
+    assert all(name in detail for detail in details.values() for name in ("cfdp", "ltp", "norm"))
 
 
 def test_the_page_of_a_single_implementation_has_no_answer(tmp_path: Path) -> None:

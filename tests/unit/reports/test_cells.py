@@ -14,9 +14,10 @@ import pytest
 from reports.comparison.cells import Cell, Point, Sample, cells_of, implementations_in
 from reports.comparison.criteria import CRITERIA, GOODPUT, TO_DELIVERY, criteria_of, misleading_goodput
 from reports.comparison.metrics import METRICS
-from reports.comparison.tables import comparisons_csv, statistics_csv
+from reports.comparison.tables import COMPARISONS_COLUMNS, STATISTICS_COLUMNS, comparisons_csv, statistics_csv
 from reports.results.load import load_results
-from reports.table.columns import NOT_RUN
+from reports.table.columns import NOT_RUN, Column
+from reports.table.files import names_of
 from reports.table.rows import run_rows
 from tests.unit.reports.conftest import FAILED, SUSPECT
 
@@ -112,3 +113,19 @@ def test_the_comparisons_have_a_row_for_each_pair_and_criterion(cells: list[Cell
     assert len(rows) == len(CRITERIA) * len(cells)
     assert {(each["one"], each["other"]) for each in rows} <= {("norm", "cfdp"), ("cfdp", "norm")}
     assert {each["differs"] for each in rows} == {"False"}  # three runs each cannot be significant
+
+
+@pytest.mark.parametrize("columns", [STATISTICS_COLUMNS, COMPARISONS_COLUMNS], ids=["statistics", "comparisons"])
+def test_every_column_of_a_derived_table_is_described_once(columns: tuple[Column, ...]) -> None:
+    assert len(set(names_of(columns))) == len(columns)
+    assert all(column.meaning for column in columns)
+
+
+@pytest.mark.parametrize("table", ["statistics", "comparisons"])
+def test_the_columns_of_a_derived_table_are_described_beside_it(reported: Path, table: str) -> None:
+    with (reported / "report" / f"{table}.csv").open(newline="") as file:
+        columns = csv.DictReader(file).fieldnames
+    with (reported / "report" / f"{table}-columns.csv").open(newline="") as file:
+        described = [row["name"] for row in csv.DictReader(file)]
+
+    assert described == columns

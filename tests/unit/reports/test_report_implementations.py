@@ -12,7 +12,7 @@ import pytest
 from reports.page.implementations import MOST_NOTES, VERSION_LETTERS, ImplementationRow, implementation_rows
 from reports.results.load import load_results
 from reports.results.records import KnownLimit, Permutation, Profile
-from tests.unit.reports.conftest import change_record, few, page_text, write_results
+from tests.unit.reports.conftest import change_record, few, page_text, plan_of, sweep, write_results
 
 RUN = "cfdp_1MB_10Mbps_25ms_per0_r1"
 HERE = Permutation(
@@ -198,3 +198,17 @@ def test_the_description_in_a_profile_is_in_the_page(tmp_path: Path) -> None:
     _change_profile(tmp_path, "cfdp", {"description": "Written for <this> test."})
 
     assert "Written for &lt;this&gt; test." in page_text(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "origin"),
+    [
+        *(("ltp", "own"), ("saratoga", "own"), ("cfdp", "endpoint"), ("norm", "endpoint"), ("tcp", "endpoint")),
+        *(("iperf3", "other"), ("hdtn-ltp", "other"), ("saratoga-perl", "other"), ("licklider", "other")),
+    ],
+)
+def test_the_origin_of_an_implementation_follows_from_its_profile(name: str, origin: str) -> None:
+    asked = sweep(implementations=[name], file_size="100 kB", clock="real")
+    profile = json.loads(plan_of(asked).model_dump_json())["implementations"][name]
+
+    assert Profile.model_validate(profile).origin == origin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -216,12 +217,22 @@ def test_text_of_an_implementation_is_never_markup(tmp_path: Path) -> None:
     assert hostile not in page_text(directory)
 
 
-def test_runs_of_two_versions_in_one_box_are_cautioned_about(tmp_path: Path) -> None:
-    asked = few(repetitions=2, implementations="cfdp", packet_error_rate=0)
-    directory = write_results(tmp_path, asked)
-    change_record(directory, "cfdp_1MB_10Mbps_25ms_per0_r1", versions={"cfdp": "cfdp-py 0.6.0"})
+def test_the_top_of_the_page_says_which_implementations_are_owlts_own(page: Page, reported: Path) -> None:
+    top = (reported / "report" / "index.html").read_text().partition("</header>")[0]
 
-    assert "Mixed versions" in page_text(directory)
+    assert "Endpoints of owlt around an engine of others" in top
+    assert top.count("<dt>Third-party programs</dt>") == 0
+    assert sum("owlt, engine of others" in row for row in page.rows) == 2
+
+
+def test_the_top_of_the_page_has_the_dates_of_the_runs_and_of_the_report(tmp_path: Path) -> None:
+    directory = write_results(tmp_path, few(repetitions=1))
+    lines = [{"at_s": 1_790_000_000.2, "kind": "started"}, {"at_s": 1_790_003_600.0, "kind": "ended"}]
+    (directory / "journal.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    top = page_text(directory).partition("</header>")[0]
+
+    assert "2026-09-21 14:13:20 to 2026-09-21 15:13:20 UTC" in top
+    assert "of the results as of 2026-09-21 15:13:20 UTC" in top
 
 
 FAILING = Check("forward", "rate, bit/s", "failed", 1e7, 9.1e6, 9.09e6, 9.11e6, 50, "too slow")
@@ -327,3 +338,15 @@ def test_a_profile_with_another_parameter_has_another_digest(tmp_path: Path) -> 
 
     digests = {load_results(directory).profiles["cfdp"].digest for directory in (one, other)}
     assert len(digests) == 2
+
+
+@pytest.mark.parametrize(("factor", "marks"), [(1.0, 0), (4.0, 1)])
+def test_a_median_that_lies_between_two_groups_of_runs_is_marked(tmp_path: Path, factor: float, marks: int) -> None:
+    directory = write_results(tmp_path, few(repetitions=6, packet_error_rate=0, implementations="ltp"))
+    for path in (directory / "runs").iterdir():
+        if int(path.name[-1]) % 2:
+            values = json.loads((path / "summary.json").read_text())
+            changed = values | {"goodput_bps": values["goodput_bps"] * factor}
+            (path / "summary.json").write_text(json.dumps(changed))
+
+    assert page_text(directory).count("‡</sup>") == marks

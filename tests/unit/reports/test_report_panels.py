@@ -285,3 +285,11 @@ def test_a_figure_is_as_wide_as_its_longest_heading(on_channels: Results) -> Non
 
     assert len(headings) == 2
     assert max(text.get_window_extent().x1 for text in headings) <= canvas.bbox.x1
+
+
+@pytest.mark.parametrize(("sizes", "axes"), [(2, {"error-rate", "file-size"}), (40, {"error-rate"})])
+def test_portraits_of_many_permutations_are_along_one_axis(tmp_path: Path, sizes: int, axes: set[str]) -> None:
+    asked = sweep(file_size=[f"{number} kB" for number in range(1, sizes + 1)], delay=["25 ms", "250 ms"])
+    few_results = load_results(write_results(tmp_path, asked, skip=lambda run: run.order > 1))
+
+    assert {figure.axis.slug for figure in portraits(few_results)} == axes

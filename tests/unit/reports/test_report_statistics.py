@@ -26,7 +26,7 @@ def results(demo: Path) -> Results:
 
 
 def runs_in(boxes: list[Box]) -> list[str]:
-    return [run.record.run_id for box in boxes for run, _ in box.values]
+    return [run.run_id for box in boxes for run, _ in box.values]
 
 
 @given(SAMPLES)
@@ -64,7 +64,7 @@ def test_the_number_of_runs_is_that_of_completed_records_with_a_summary(results:
 
 
 def test_goodput_is_in_megabits_per_second(results: Results, demo: Path) -> None:
-    (value,) = [v for box in boxes_of(results, GOODPUT) for run, v in box.values if run.record.run_id == SUSPECT]
+    (value,) = [v for box in boxes_of(results, GOODPUT) for run, v in box.values if run.run_id == SUSPECT]
     summary = json.loads((demo / "runs" / SUSPECT / "summary.json").read_text())
 
     assert value == summary["goodput_bps"] / 1e6
