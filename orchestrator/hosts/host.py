@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from orchestrator.hosts import file_status, run_directory
 from orchestrator.hosts.confinement import LEFT, Room
 from orchestrator.hosts.exit_status import how_ended
+from orchestrator.hosts.file_status import FileStatus
 from orchestrator.hosts.program import LINE_CHARACTERS, Program
 
 COMMAND_LIMIT_S = 60.0
@@ -82,6 +84,29 @@ class Host(Protocol):
             output = (done.stderr or done.stdout).decode(errors="replace").strip()
             raise HostError(f"{self.role}: {shlex.join(command)!r} {how_ended(done.exit_status)}: {output}")
         return done.stdout
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it. Raises HostError."""
+        self.check(["mkdir", "-p", path])
+
+    def remove(self, path: str) -> None:
+        """Remove a directory with all that is in it, if there is one."""
+        self.run(["rm", "-rf", path])
+
+    def make_run_directory(self, path: str, size_bytes: int) -> None:
+        """Make a run directory that holds so many bytes. Raises HostError."""
+        self.check(["sh", "-c", run_directory.MAKE, "sh", path, str(size_bytes)])
+
+    def remove_run_directory(self, path: str) -> None:
+        """Remove what there is of a run directory."""
+        self.run(["sh", "-c", run_directory.REMOVE, "sh", path])
+
+    def statuses(self, *paths: str) -> list[FileStatus] | None:
+        """The status of each file; None if one does not exist."""
+        done = self.run(["stat", file_status.FORMAT, "--", *paths])
+        if done.exit_status != 0:
+            return None
+        return [file_status.from_line(line) for line in done.stdout.decode().splitlines()]
 
     def sha256(self, path: str, deadline_s: float = COMMAND_LIMIT_S) -> str | None:
         """The hash of a file; None if there is no file that can be read. Raises HostError after the deadline."""

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from captures.files.tcpdump_command import WHOLE_FRAMES
 from emulator.service.client import EmulatorClient
 from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
+from orchestrator.hosts import run_directory
 from orchestrator.hosts.binaries import FIND_PROGRAM
 from orchestrator.hosts.host import Completed
 from orchestrator.memory.commands import done, failed
@@ -23,7 +24,6 @@ from orchestrator.memory.process import Process, Script
 from orchestrator.rigs import rig
 from orchestrator.rigs.killed_programs import KilledPrograms
 from orchestrator.rigs.rig import Rig
-from orchestrator.run.preparing import MAKE_RUN_DIRECTORY, REMOVE_RUN_DIRECTORY
 
 PYTHON = "/usr/bin/python3"
 WATCH = "/opt/owlt/watch.py"
@@ -63,8 +63,8 @@ class MemoryRig:
         """What Python on the hosts runs, by the name of a module or the path of a file."""
         for host in (self.sender, self.receiver):
             host.scripts |= {
-                MAKE_RUN_DIRECTORY: _make_run_directory,
-                REMOVE_RUN_DIRECTORY: _remove_run_directory,
+                run_directory.MAKE: _make_run_directory,
+                run_directory.REMOVE: _remove_run_directory,
                 FIND_PROGRAM: _find_program,
             }
             host.install(PYTHON, self._python)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from emulator.certification.bursts import BurstLoss
-from emulator.certification.expectations import Expectations
 from emulator.channel.link import LinkSpec
 
 
@@ -18,9 +16,20 @@ def equivalent_bit_error_rate(link: LinkSpec, frame_bytes: int) -> float:
     """
     if not (link.packet_error_rate or link.loss or link.coding):
         return link.bit_error_rate
-    coded = Expectations(link, 0).dropped_probability(frame_bytes) if link.coding else 0.0
-    hit = [link.packet_error_rate, coded, BurstLoss.of(link.loss).mean_rate]
+    hit = [link.packet_error_rate, *_hit_in_bursts(link, frame_bytes)]
     if max(hit) >= 1:
         return 1.0
     intact = sum(math.log1p(-rate) for rate in hit) / (8 * frame_bytes) + math.log1p(-link.bit_error_rate)
     return -math.expm1(intact)
+
+
+def _hit_in_bursts(link: LinkSpec, frame_bytes: int) -> list[float]:
+    """How often lost coded frames and burst losses hit a frame. What computes that loads numpy: a guest's memory, which
+    is copied for each run, has it only if a link needs it."""
+    if not (link.loss or link.coding):
+        return []
+    from emulator.certification.bursts import BurstLoss
+    from emulator.certification.expectations import Expectations
+
+    coded = Expectations(link, 0).dropped_probability(frame_bytes) if link.coding else 0.0
+    return [coded, BurstLoss.of(link.loss).mean_rate]

@@ -81,10 +81,9 @@ def raised(directory: Path, logs: Path, third_party: Path) -> Iterator[Rig]:
         make_network()
         logins = _make_logins(directory)
         _write_sshd_files(directory)
-        for role in ROLES:
-            _start_sshd(down, directory, logs, role)
+        sshds = {role: _start_sshd(down, directory, logs, role) for role in ROLES}
         token = _start_emulator(down, directory, logs)
-        hosts = {role: _connected(down, directory, logins[role]) for role in ROLES}
+        hosts = {role: _connected(down, directory, logins[role], sshds[role]) for role in ROLES}
         channel = EmulatorClient(f"http://{rig.MANAGEMENT_ADDRESSES['emulator']}:{rig.EMULATOR_PORT}/", token=token)
         channel.wait_until_ready(READY_DEADLINE_S)
         wait_until_bridged(READY_DEADLINE_S)
@@ -147,11 +146,11 @@ def _exists() -> Mistake:
     return Mistake(problem, fix="if it is not in use, run 'owlt rigs clear'")
 
 
-def _connected(down: ExitStack, directory: Path, login: Login) -> NearHost:
+def _connected(down: ExitStack, directory: Path, login: Login, sshd_pid: int) -> NearHost:
     """A host of the rig, once its sshd listens."""
     wait_until_listening(login.address, login.port, READY_DEADLINE_S)
     base = str(directory / login.role) if login.role == "emulator" else base_of(login.role)
-    return down.enter_context(NearHost(login, base, directory / login.role))
+    return down.enter_context(NearHost(login, base, sshd_pid))
 
 
 def _make_logins(directory: Path) -> dict[str, Login]:
@@ -188,15 +187,15 @@ def _write_sshd_files(directory: Path) -> None:
     Path("/run/sshd").mkdir(exist_ok=True)
 
 
-def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str) -> None:
-    """sshd in the host's namespace, and in a mount namespace that is what the host sees of this machine."""
+def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str) -> int:
+    """sshd in the host's namespace, and in a mount namespace that is what the host sees of this machine. Its pid."""
     (directory / role).mkdir(exist_ok=True)
     login = directory / LOGIN_NAME
     view = accounts_alone(login) if role == "emulator" else enclosure(directory, role, login, needed_paths())
     sshd = ["/usr/sbin/sshd", "-D", "-e", "-f", str(login / "sshd_config")]
     script = f"{view}exec {shlex.join(sshd)} -o ListenAddress={rig.MANAGEMENT_ADDRESSES[role]}\n"
     log = down.enter_context((logs / f"sshd-{role}.log").open("wb"))
-    _hold(down, ["ip", "netns", "exec", namespace(role), "sh", "-c", script], log.fileno())
+    return _hold(down, ["ip", "netns", "exec", namespace(role), "sh", "-c", script], log.fileno())
 
 
 def _start_emulator(down: ExitStack, directory: Path, logs: Path) -> str:
@@ -213,10 +212,11 @@ def _start_emulator(down: ExitStack, directory: Path, logs: Path) -> str:
     return token
 
 
-def _hold(down: ExitStack, command: list[str], log: int) -> None:
-    """Start a program that lasts as long as the rig, in a process group of its own."""
+def _hold(down: ExitStack, command: list[str], log: int) -> int:
+    """Start a program that lasts as long as the rig, in a process group of its own. Returns its pid."""
     program = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     down.callback(_end, program)
+    return program.pid
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:

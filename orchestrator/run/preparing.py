@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import PurePosixPath
 
 from agents.contract.implementation import Implementation, Role
-from orchestrator.hosts.confinement import FIRST, LAST, NOT_CONFINED, Room, left_running
+from orchestrator.hosts.confinement import NOT_CONFINED, Room, left_running
 from orchestrator.hosts.exit_status import how_ended
 from orchestrator.hosts.host import ANSWER_BYTES, FLOODED, LATE, RUNS, Completed, Host, last_line
 from orchestrator.results.reason_codes import ReasonCode
@@ -20,37 +20,20 @@ from orchestrator.run.sides import Sides
 
 PREPARING_S = 600.0
 
-MAKE_RUN_DIRECTORY = f"""set -e
-mkdir -p "$1" "$1.room"
-mount -t tmpfs -o "size=$2,mode=755,nosuid,nodev" owlt-run "$1.room"
-mkdir -m 755 "$1.room/run"
-mkdir -m 1777 "$1.room/tmp" "$1.room/shm"
-mount --bind "$1.room/run" "$1"
-cat {FIRST} - {LAST} >"$1.mounts" <<END
-$1.room/tmp /tmp none bind 0 0
-$1.room/tmp /var/tmp none bind 0 0
-$1.room/shm /dev/shm none bind 0 0
-END
-"""
-REMOVE_RUN_DIRECTORY = 'umount -l "$1" "$1.room"; rm -rf "$1" "$1.room" "$1.mounts"'
-
 
 def make_directory(host: Host, run_id: str, undo: ExitStack) -> str:
     """A fresh directory for a run on a host that runs no implementation."""
     path = f"{host.base}/captures/{run_id}"
-    host.check(["mkdir", "-p", path])
-    undo.callback(host.run, ["rm", "-rf", path])
+    host.make_directory(path)
+    undo.callback(host.remove, path)
     return path
 
 
 def make_run_directory(host: Host, run_id: str, undo: ExitStack, size_bytes: int) -> str:
-    """A fresh directory for a run on a host that runs an implementation.
-
-    It has its own file system, with the implementation's /tmp, /var/tmp and /dev/shm: together they hold `size_bytes`.
-    """
+    """A fresh run directory on a host that runs an implementation (`orchestrator.hosts.run_directory`)."""
     path = f"{host.base}/{RUNS}/{run_id}"
-    undo.callback(host.run, ["sh", "-c", REMOVE_RUN_DIRECTORY, "sh", path])
-    host.check(["sh", "-c", MAKE_RUN_DIRECTORY, "sh", path, str(size_bytes)])
+    undo.callback(host.remove_run_directory, path)
+    host.make_run_directory(path, size_bytes)
     return path
 
 
@@ -82,7 +65,7 @@ def prepare(
     host, side = end.host, implementation.side(role)
     for name, text in side.files.items():
         path = PurePosixPath(run_dir, name)
-        host.check(["mkdir", "-p", str(path.parent)])
+        host.make_directory(str(path.parent))
         host.write_file(str(path), text.encode())
     for command in side.prepare:
         done = host.run_foreign(command, PREPARING_S, room, implementation.capabilities, run_dir)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from orchestrator.rigs.guest import OWN_DIRECTORY, PACKAGES, PROJECT, Boot, command_line, init_script, needed_paths
+import pytest
+
+from orchestrator.rigs.guest import OWN_DIRECTORY, PACKAGES, PROJECT, Boot, command_line, in_huge_pages, init_script, needed_paths
 from tests.import_graph import PACKAGES as ALL_PACKAGES
 
 
@@ -53,6 +56,12 @@ def test_the_seed_decides_the_guests_randomness_on_a_virtual_clock() -> None:
 
 def test_on_the_real_clock_randomness_is_the_machines() -> None:
     assert not any(option.startswith("fixed-random") for option in command_line(boot(clock="real")))
+
+
+def test_an_ordinary_user_who_cannot_mount_boots_the_guest_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    assert in_huge_pages(["linux", "mem=512M"]) == ["linux", "mem=512M"]
 
 
 def test_the_project_has_the_same_place_in_every_guest() -> None:

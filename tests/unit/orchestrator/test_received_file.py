@@ -7,24 +7,25 @@ import socket
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from orchestrator.artifacts.received_file import ReceivedFile, inspect_received
-from orchestrator.hosts.host import Completed
+from orchestrator.hosts.host import Completed, Host
 
 SPACE_BYTES = 64_000_000
 
 
-def run_here(command: Sequence[str], _deadline_s: float = 0) -> Completed:
-    done = subprocess.run(command, capture_output=True, check=False, timeout=20)
-    return Completed(done.returncode, done.stdout, done.stderr)
+class HostHere(Host):
+    """This machine, with stat(1)."""
+
+    def run(self, command: Sequence[str], deadline_s: float = 20.0) -> Completed:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=deadline_s)
+        return Completed(done.returncode, done.stdout, done.stderr)
 
 
 def seen(path: Path, run_dir: Path) -> ReceivedFile | None:
-    host = SimpleNamespace(run=run_here)
-    return inspect_received(host, str(path), str(run_dir), SPACE_BYTES)  # type: ignore[arg-type]
+    return inspect_received(HostHere(), str(path), str(run_dir), SPACE_BYTES)  # type: ignore[abstract]
 
 
 @pytest.fixture

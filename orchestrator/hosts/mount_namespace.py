@@ -1,0 +1,65 @@
+"""Calls in the mount namespace of another process of this machine (mount_namespaces(7)), and mount(2).
+
+Python has setns(2) and unshare(2) since 3.12; for mount(2) it has nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+CLONE_FS = 0x00000200
+CLONE_NEWNS = 0x00020000
+FLAGS = {"nosuid": 0x2, "nodev": 0x4, "bind": 0x1000}
+"""The options that mount(2) takes as flags, of those that are used here."""
+MNT_DETACH = 2
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+class MountNamespace:
+    """A thread in the mount namespace of a process; the threads of this process keep theirs."""
+
+    def __init__(self, pid: int) -> None:
+        self._thread = ThreadPoolExecutor(1, f"mounts-of-{pid}", _enter, (Path(f"/proc/{pid}/ns/mnt"),))
+
+    def call(self, work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs) -> Result:
+        """What `work` returns, called there. Raises what it raises, or BrokenExecutor if the process has ended."""
+        return self._thread.submit(work, *args, **named).result()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown()
+
+
+def mount(source: str, target: str, kind: str, options: str) -> None:
+    """Mount a file system of a kind, or with the option `bind` a directory. Raises OSError."""
+    names = options.split(",")
+    flags = sum(FLAGS[name] for name in names if name in FLAGS)
+    rest = ",".join(name for name in names if name not in FLAGS)
+    _require(_LIBC.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), rest.encode()), target)
+
+
+def unmount(target: str) -> None:
+    """Take what is mounted at a place away; what has it open keeps it (umount -l). Raises OSError."""
+    _require(_LIBC.umount2(target.encode(), MNT_DETACH), target)
+
+
+def _enter(namespace: Path) -> None:
+    """A thread can enter a mount namespace when it shares no working directory with others."""
+    _require(_LIBC.unshare(CLONE_FS), "unshare")
+    with namespace.open() as file:
+        _require(_LIBC.setns(file.fileno(), CLONE_NEWNS), str(namespace))
+
+
+def _require(status: int, name: str) -> None:
+    if status != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error), name)
