@@ -52,8 +52,15 @@ class Check:
         )
 
     def to_wire(self) -> dict[str, Any]:
-        """Return plain values that XML-RPC carries exactly; what is None is left out."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        """Return plain values that XML-RPC carries exactly; what is None is left out.
+
+        An integer of XML-RPC has 32 bits, so that a delay above 2.1 s in nanoseconds is none: quantities are floats.
+        """
+        present = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: float(value) if name in _QUANTITIES else value for name, value in present.items()}
+
+
+_QUANTITIES = {field.name for field in fields(Check) if field.type == float | None}
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,14 @@ def test_a_certificate_comes_back_from_xml_rpc_as_it_was() -> None:
     assert Certificate.from_wire(received) == sent  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("measured_ns", [[], [600_000_000_000]])
+def test_a_delay_of_minutes_crosses_xml_rpc_whose_integers_have_32_bits(measured_ns: list[int]) -> None:
+    check = judges().steady_delay("delay, ns", 600_000_000_000, np.array(measured_ns), 0)(ALPHA)
+    ((received,), _) = xmlrpc.client.loads(xmlrpc.client.dumps((certificate(check).to_wire(),)))
+
+    assert Certificate.from_wire(received).checks == (check,)  # type: ignore[arg-type]
+
+
 def test_a_certificate_with_other_keys_is_refused() -> None:
     with pytest.raises(ValueError, match="certificate: expected the keys"):
         Certificate.from_wire(certificate().to_wire() | {"more": 1})

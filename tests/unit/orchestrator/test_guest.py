@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.rigs.guest import OWN_DIRECTORY, PACKAGES, PROJECT, Boot, command_line, in_huge_pages, init_script, needed_paths
+from orchestrator.rigs.guest import (
+    OWN_DIRECTORY,
+    PACKAGES,
+    PROJECT,
+    Boot,
+    command_line,
+    in_huge_pages,
+    init_script,
+    needed_paths,
+)
 from tests.import_graph import PACKAGES as ALL_PACKAGES
 
 
