@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 
 from pydantic import ValidationError
@@ -25,7 +28,7 @@ from orchestrator.results.record import Outcome, WrittenSession
 from orchestrator.rigs.placeholder_values import placeholder_values
 from orchestrator.rigs.rig import Rig
 from orchestrator.run.applying import set_mtu
-from orchestrator.run.preparing import make_directory, make_run_directory, prepare, room_of
+from orchestrator.run.preparing import captures_directory_of, prepare, room_of, run_directory_of
 from orchestrator.run.result import Ended, RunResult
 from orchestrator.run.setting import Setting
 from orchestrator.run.sides import Sides
@@ -89,8 +92,20 @@ def _refuse_infeasible(run: Run, implementation: Implementation) -> None:
 def _make_run_directories(run: Run, rig: Rig, space_bytes: int, undo: ExitStack) -> dict[str, str]:
     """A directory on each host; those of the implementation hold no more than its profile specifies."""
     hosts = (rig.sender.host, rig.receiver.host)
-    paths = {host.role: make_run_directory(host, run.run_id, undo, space_bytes) for host in hosts}
-    return paths | {rig.emulator.role: make_directory(rig.emulator, run.run_id, undo)}
+    paths = {host.role: run_directory_of(host, run.run_id) for host in hosts}
+    paths[rig.emulator.role] = captures_directory_of(rig.emulator, run.run_id)
+    removals = [partial(host.remove_run_directory, paths[host.role]) for host in hosts]
+    undo.callback(_on_all_hosts, [*removals, partial(rig.emulator.remove, paths[rig.emulator.role])])
+    makings = [partial(host.make_run_directory, paths[host.role], space_bytes) for host in hosts]
+    _on_all_hosts([*makings, partial(rig.emulator.make_directory, paths[rig.emulator.role])])
+    return paths
+
+
+def _on_all_hosts(calls: Sequence[Callable[[], None]]) -> None:
+    """Call them at the same time, since each takes a round trip to its host. Raises what the first raises."""
+    with ThreadPoolExecutor(len(calls)) as at_once:
+        for made in [at_once.submit(call) for call in calls]:
+            made.result()
 
 
 def _stage_file(size: int, setting: Setting, result: RunResult) -> str:

@@ -40,7 +40,7 @@ mv "$d/status.new" "$d/status\""""
 _FOLLOW = f"""d=$1
 read -r pid <"$d/pid" || exit {UNKNOWN}
 follow() {{
-  tail -s {POLL_S} -c "+$2" --pid="$pid" -f "$d/$1" | dd bs=64K count={SENT_BYTES} iflag=count_bytes status=none
+  tail -s {POLL_S} -c "+$2" --pid="$pid" -f "$d/$1" | stdbuf -o0 head -c {SENT_BYTES}
 }}
 follow out "$2" &
 follow err "$3" >&2 &
@@ -99,7 +99,7 @@ class FollowedSession:
 
     def _status(self) -> int:
         """The program's exit status; -1 if it left none. Raises HostError, OSError."""
-        status = self._channel.exit_status
+        status = int(self._channel.exit_status)
         if status != UNKNOWN:
             return status
         answer = self._open(f"exec {shlex.join(['cat', f'{self._logs}/status'])}").makefile().read().strip()
