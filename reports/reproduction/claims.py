@@ -126,7 +126,7 @@ class Reproduction(_Value):
 
     paper: Paper
     sweep: str = "sweep.yaml"
-    """The file of the whole grid; its quick form is quick.yaml."""
+    """The file of the complete grid; its quick form is quick.yaml."""
     also: tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")], ...] = ()
     """Further sweeps, such as other settings: NAME.yaml."""
     views: dict[str, str] = {}

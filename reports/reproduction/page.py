@@ -152,13 +152,13 @@ def _form_text(results: Sequence[Results]) -> str:
     if least < most:
         performed, planned = sum(counts), sum(first.planned.values())
         return (
-            f"The numbers on this page are those of {performed:,} of the {planned:,} runs of the whole grid: "
+            f"The numbers on this page are those of {performed:,} of the {planned:,} runs of the complete grid: "
             f"its {len(counts)} cells were performed {least} to {most} times each."
         )
     often = "once" if most == 1 else f"{most} times"
     if first.sweep.name.endswith(QUICK):
         return f"The numbers on this page are those of the quick form, a part of the grid, performed {often}."
-    return f"The numbers on this page are those of the whole grid, performed {often}."
+    return f"The numbers on this page are those of the complete grid, performed {often}."
 
 
 def _runs_text(results: Sequence[Results]) -> str:

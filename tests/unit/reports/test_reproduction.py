@@ -274,7 +274,7 @@ def test_a_page_has_the_verdicts_and_numbers_in_their_places(tmp_path: Path, dem
     text = page.read_text()
     assert "| S | section 1 |  | 2 | at most 3 | **confirmed** |" in text
     assert "1 confirmed, 0 not confirmed, 0 undecidable" in text
-    assert "those of the whole grid, performed" in text
+    assert "those of the complete grid, performed" in text
     assert f"{sum(run.completed for run in load_results(demo).runs)} completed" in text
     assert [each.verdict for each in verdicts] == ["confirmed"]
     assert (page.parent / "mine-claims.csv").read_text().splitlines()[1] == "one,section 1,,2,,confirmed,"
@@ -288,7 +288,7 @@ def test_a_page_of_a_part_of_the_runs_says_how_many(tmp_path: Path) -> None:
     results = write_results(tmp_path / "results", few(), skip=lambda run: run.run_id.endswith("per0_r3"))
 
     page, _ = make_page(source, [results], "mine")
-    assert "those of 10 of the 12 runs of the whole grid: its 4 cells were performed 2 to 3 times" in page.read_text()
+    assert "those of 10 of the 12 runs of the complete grid: its 4 cells were performed 2 to 3 times" in page.read_text()
 
 
 @pytest.mark.parametrize(
