@@ -54,7 +54,7 @@ class Check:
     def to_wire(self) -> dict[str, Any]:
         """Return plain values that XML-RPC carries exactly; what is None is left out.
 
-        An integer of XML-RPC has 32 bits, so that a delay above 2.1 s in nanoseconds is none: quantities are floats.
+        An XML-RPC integer has 32 bits, too few for a delay above 2.1 s in nanoseconds: quantities are sent as floats.
         """
         present = {name: value for name, value in asdict(self).items() if value is not None}
         return {name: float(value) if name in _QUANTITIES else value for name, value in present.items()}

@@ -166,11 +166,8 @@ def _socket_buffers(entry: LabHostEntry, host: Host) -> Requirement:
     ]
     found = min(values) >= SOCKET_BUFFER_BYTES
     detail = ", ".join(f"{name} {value}" for name, value in zip(names, values, strict=True))
-    fix = (
-        ""
-        if found
-        else f"write '{names[0]} = {SOCKET_BUFFER_BYTES}' and the same for {names[1]} to /etc/sysctl.d/owlt.conf"
-    )
+    lines = " and ".join(f"'{name} = {SOCKET_BUFFER_BYTES}'" for name in names)
+    fix = "" if found else f"write {lines} to /etc/sysctl.d/90-owlt.conf, then run 'sysctl --system'"
     return _requirement(entry, SOCKET_BUFFERS, found, detail, fix)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 FORMAT = "--printf=%f %d %s %b %B\\n"
 """For stat(1): a line for each file, which `from_line` reads."""
 BLOCK_BYTES = 512
-"""Of what `os.stat_result` counts in blocks."""
+"""Unit of `os.stat_result.st_blocks`."""
 
 
 @dataclass(frozen=True)

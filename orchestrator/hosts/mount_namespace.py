@@ -1,6 +1,6 @@
 """Calls in the mount namespace of another process of this machine (mount_namespaces(7)), and mount(2).
 
-Python has setns(2) and unshare(2) since 3.12; for mount(2) it has nothing.
+Python has setns(2) and unshare(2) since 3.12; it does not wrap mount(2).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ CLONE_NEWNS = 0x00020000
 FLAGS = {"nosuid": 0x2, "nodev": 0x4, "bind": 0x1000}
 """The options that mount(2) takes as flags, of those that are used here."""
 MNT_DETACH = 2
+UMASK = 0o022
+"""Of what is made there, whoever has started owlt."""
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -28,11 +30,21 @@ class MountNamespace:
     """A thread in the mount namespace of a process; the threads of this process keep theirs."""
 
     def __init__(self, pid: int) -> None:
-        self._thread = ThreadPoolExecutor(1, f"mounts-of-{pid}", _enter, (Path(f"/proc/{pid}/ns/mnt"),))
+        """Raises OSError if there is no such process, or without CAP_SYS_ADMIN."""
+        self._thread = ThreadPoolExecutor(1, f"mounts-of-{pid}")
+        try:
+            self.call(_enter, Path(f"/proc/{pid}/ns/mnt"))
+        except OSError:
+            self.close()
+            raise
 
     def call(self, work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs) -> Result:
-        """What `work` returns, called there. Raises what it raises, or BrokenExecutor if the process has ended."""
-        return self._thread.submit(work, *args, **named).result()
+        """What `work` returns, called there. Raises what it raises, or ConnectionError after `close`."""
+        try:
+            future = self._thread.submit(work, *args, **named)
+        except RuntimeError as problem:
+            raise ConnectionError(f"the mount namespace was left: {problem}") from problem
+        return future.result()
 
     def close(self) -> None:
         """End the thread."""
@@ -48,13 +60,14 @@ def mount(source: str, target: str, kind: str, options: str) -> None:
 
 
 def unmount(target: str) -> None:
-    """Take what is mounted at a place away; what has it open keeps it (umount -l). Raises OSError."""
+    """Unmount lazily, as `umount -l`: open files stay usable. Raises OSError."""
     _require(_LIBC.umount2(target.encode(), MNT_DETACH), target)
 
 
 def _enter(namespace: Path) -> None:
     """A thread can enter a mount namespace when it shares no working directory with others."""
     _require(_LIBC.unshare(CLONE_FS), "unshare")
+    os.umask(UMASK)
     with namespace.open() as file:
         _require(_LIBC.setns(file.fileno(), CLONE_NEWNS), str(namespace))
 

@@ -3,7 +3,7 @@ implementation's /tmp, /var/tmp and /dev/shm.
 
 Beside the directory lie `.room`, where its file system is mounted, and `.mounts`, a file like fstab(5) with what a
 confined program mounts (`orchestrator.hosts.confinement`). `MAKE` and `REMOVE` are scripts for the host's shell;
-`make_here` and `remove_here` do the same in the mount namespace of the caller.
+`make_run_directory` and `remove_run_directory` do the same in the mount namespace of the caller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from orchestrator.hosts.confinement import FIRST, LAST
 from orchestrator.hosts.mount_namespace import mount, unmount
 
 LABEL = "owlt-run"
-"""Of the file system in the list of mounts."""
+"""Source of the file system in the table of mounts."""
 _BINDS = "\n".join(
     f"{{path}}.room/{name} {place} none bind 0 0"
     for name, place in (("tmp", "/tmp"), ("tmp", "/var/tmp"), ("shm", "/dev/shm"))
@@ -36,7 +36,7 @@ END
 REMOVE = 'umount -l "$1" "$1.room"; rm -rf "$1" "$1.room" "$1.mounts"'
 
 
-def make_here(path: str, size_bytes: int) -> None:
+def make_run_directory(path: str, size_bytes: int) -> None:
     """Make a run directory that holds so many bytes. Raises OSError."""
     room = Path(f"{path}.room")
     for directory in (Path(path), room):
@@ -50,7 +50,7 @@ def make_here(path: str, size_bytes: int) -> None:
     Path(f"{path}.mounts").write_text(f"{first}{_BINDS.format(path=path)}\n{last}")
 
 
-def remove_here(path: str) -> None:
+def remove_run_directory(path: str) -> None:
     """Remove what there is of a run directory."""
     for mounted in (path, f"{path}.room"):
         with suppress(OSError):

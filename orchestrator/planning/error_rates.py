@@ -24,10 +24,10 @@ def equivalent_bit_error_rate(link: LinkSpec, frame_bytes: int) -> float:
 
 
 def _hit_in_bursts(link: LinkSpec, frame_bytes: int) -> list[float]:
-    """How often lost coded frames and burst losses hit a frame. What computes that loads numpy: a guest's memory, which
-    is copied for each run, has it only if a link needs it."""
+    """How often lost coded frames and burst losses hit a frame."""
     if not (link.loss or link.coding):
         return []
+    # imported here because they load numpy, which would enlarge the memory of every guest
     from emulator.certification.bursts import BurstLoss
     from emulator.certification.expectations import Expectations
 

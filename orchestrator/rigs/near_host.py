@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
 import signal
+import stat
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor
 from contextlib import suppress
-from pathlib import Path
-from typing import ParamSpec, TypeVar
+from pathlib import Path, PurePosixPath
 
 from orchestrator.hosts import run_directory
 from orchestrator.hosts.file_status import FileStatus, statuses_here
@@ -21,33 +21,34 @@ from orchestrator.hosts.ssh_host import Login, SshHost
 COPIED_BYTES = 1 << 20
 WRITING = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
-
 
 class NearHost(SshHost):
     """A host on the kernel that this runs on.
 
-    Its files are reached as it sees them, in its mount namespace, and signals go to processes directly: each command
-    over SSH starts processes, which would be a large part of the cost of a run.
+    Files below its `base` are reached as it sees them, in its mount namespace, and signals go to processes directly:
+    each command over SSH starts processes, which would be a large part of the cost of a run.
     """
 
     def __init__(self, login: Login, base: str, sshd_pid: int) -> None:
         """Raises HostError as SshHost does."""
         super().__init__(login, base)
-        self._mounts = MountNamespace(sshd_pid)
+        try:
+            self._mounts = MountNamespace(sshd_pid)
+        except OSError as problem:
+            super().close()
+            raise HostError(f"{self.role}: the mount namespace of its sshd: {problem}") from problem
 
     def make_directory(self, path: str) -> None:
-        self._here(os.makedirs, path, exist_ok=True)
+        self._changed(lambda: Path(path).mkdir(parents=True, exist_ok=True))
 
     def remove(self, path: str) -> None:
-        self._here(shutil.rmtree, path, ignore_errors=True)
+        self._changed(lambda: shutil.rmtree(path, ignore_errors=True))
 
     def make_run_directory(self, path: str, size_bytes: int) -> None:
-        self._here(run_directory.make_here, path, size_bytes)
+        self._changed(lambda: run_directory.make_run_directory(path, size_bytes))
 
     def remove_run_directory(self, path: str) -> None:
-        self._here(run_directory.remove_here, path)
+        self._changed(lambda: run_directory.remove_run_directory(path))
 
     def statuses(self, *paths: str) -> list[FileStatus] | None:
         with suppress(OSError):
@@ -82,13 +83,38 @@ class NearHost(SshHost):
             os.killpg(group, signal.Signals[f"SIG{name}"])
 
     def _opened(self, path: str, flags: int) -> int:
-        """The descriptor of one of the host's files, which is a file of this process too. Raises OSError."""
-        # a FIFO would block
-        return self._mounts.call(os.open, path, flags | os.O_NONBLOCK, 0o644)
+        """The descriptor of one of the host's files, which this process can use too. Raises OSError."""
+        return self._mounts.call(open_below, self.base, path, flags)
 
-    def _here(self, work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs) -> Result:
-        """What `work` returns in the host's mount namespace. Raises HostError if the host refuses it."""
+    def _changed(self, change: Callable[[], None]) -> None:
+        """Make a change in the host's mount namespace. Raises HostError if the host refuses it."""
         try:
-            return self._mounts.call(work, *args, **named)
-        except (OSError, BrokenExecutor) as problem:
+            self._mounts.call(change)
+        except OSError as problem:
             raise HostError(f"{self.role}: {problem}") from problem
+
+
+def open_below(base: str, path: str, flags: int) -> int:
+    """Open a regular file below a directory; return its descriptor. Raises OSError.
+
+    No symbolic link below the directory is followed: programs on the host may have made it, and one to /proc/self would
+    lead to the files of this process.
+    """
+    inside = PurePosixPath(path)
+    if ".." in inside.parts or not inside.is_relative_to(base) or str(inside) == base:
+        raise OSError(errno.EINVAL, f"not below {base}", path)
+    *parents, name = inside.relative_to(base).parts
+    place = os.open(base, os.O_DIRECTORY)
+    try:
+        for parent in parents:
+            inner = os.open(parent, os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
+            os.close(place)
+            place = inner
+        # a FIFO would block
+        file = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644, dir_fd=place)
+    finally:
+        os.close(place)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return file

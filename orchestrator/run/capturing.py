@@ -27,7 +27,7 @@ from orchestrator.planning.sweep import Sweep
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import HostCapture, Outcome
 from orchestrator.rigs.rig import Rig, TestHost
-from orchestrator.run.preparing import captures_directory_of
+from orchestrator.run.preparing import make_directory
 from orchestrator.run.result import Ended, RunResult
 
 CAPTURE_START_S = 10.0
@@ -93,10 +93,7 @@ def start_host_captures(
         host = end.host
         listed = host.run(stamps_command(end.interface))
         stamps = best_stamps((listed.stdout + listed.stderr).decode(errors="replace"))
-        place = captures_directory_of(host, run.run_id)
-        undo.callback(host.remove, place)
-        host.make_directory(place)
-        path = f"{place}/{HOST_CAPTURE_NAME.format(role=host.role)}"
+        path = f"{make_directory(host, run.run_id, undo)}/{HOST_CAPTURE_NAME.format(role=host.role)}"
         command = capture_command(end.interface, path, snaplen_bytes, ONE_BY_ONE, stamps)
         program = host.start(command, host.base, directory / f"host-capture-{host.role}")
         undo.callback(program.stop, "INT")

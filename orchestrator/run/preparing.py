@@ -21,18 +21,24 @@ from orchestrator.run.sides import Sides
 PREPARING_S = 600.0
 
 
-def captures_directory_of(host: Host, run_id: str) -> str:
-    """The place of a host's captures of a run."""
-    return f"{host.base}/captures/{run_id}"
+def make_directory(host: Host, run_id: str, undo: ExitStack) -> str:
+    """A fresh directory for a run on a host that runs no implementation."""
+    path = f"{host.base}/captures/{run_id}"
+    host.make_directory(path)
+    undo.callback(host.remove, path)
+    return path
 
 
-def run_directory_of(host: Host, run_id: str) -> str:
-    """The place of a run's directory on a host that runs an implementation (`orchestrator.hosts.run_directory`)."""
-    return f"{host.base}/{RUNS}/{run_id}"
+def make_run_directory(host: Host, run_id: str, undo: ExitStack, size_bytes: int) -> str:
+    """A fresh run directory on a host that runs an implementation (`orchestrator.hosts.run_directory`)."""
+    path = f"{host.base}/{RUNS}/{run_id}"
+    undo.callback(host.remove_run_directory, path)
+    host.make_run_directory(path, size_bytes)
+    return path
 
 
 def room_of(host: Host, run_dir: str, size_bytes: int) -> Room:
-    """The file systems of a run's programs on a host with this run directory."""
+    """The file systems of a run's programs on a host whose run directory was made with `make_run_directory`."""
     return Room(host.base, f"{run_dir}.mounts", size_bytes)
 
 

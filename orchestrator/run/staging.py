@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePosixPath
 
 from pydantic import ValidationError
@@ -28,7 +25,7 @@ from orchestrator.results.record import Outcome, WrittenSession
 from orchestrator.rigs.placeholder_values import placeholder_values
 from orchestrator.rigs.rig import Rig
 from orchestrator.run.applying import set_mtu
-from orchestrator.run.preparing import captures_directory_of, prepare, room_of, run_directory_of
+from orchestrator.run.preparing import make_directory, make_run_directory, prepare, room_of
 from orchestrator.run.result import Ended, RunResult
 from orchestrator.run.setting import Setting
 from orchestrator.run.sides import Sides
@@ -58,7 +55,7 @@ def stage(run: Run, setting: Setting, result: RunResult, sides: Sides, undo: Exi
     file = None if size_bytes is None else _stage_file(size_bytes, setting, result)
     received = implementation.received_at(paths["receiver"], PurePosixPath(file or "").name)
     if (parent := str(PurePosixPath(received).parent)) != paths["receiver"]:
-        rig.receiver.host.check(["mkdir", "-p", parent])
+        rig.receiver.host.make_directory(parent)
     if setting.sweep.rig != "lab":
         set_mtu(rig, setting.channel_of(run).path_mtu_bytes, undo)
     result.advertised = advertised_values(run, setting.sweep)
@@ -92,20 +89,8 @@ def _refuse_infeasible(run: Run, implementation: Implementation) -> None:
 def _make_run_directories(run: Run, rig: Rig, space_bytes: int, undo: ExitStack) -> dict[str, str]:
     """A directory on each host; those of the implementation hold no more than its profile specifies."""
     hosts = (rig.sender.host, rig.receiver.host)
-    paths = {host.role: run_directory_of(host, run.run_id) for host in hosts}
-    paths[rig.emulator.role] = captures_directory_of(rig.emulator, run.run_id)
-    removals = [partial(host.remove_run_directory, paths[host.role]) for host in hosts]
-    undo.callback(_on_all_hosts, [*removals, partial(rig.emulator.remove, paths[rig.emulator.role])])
-    makings = [partial(host.make_run_directory, paths[host.role], space_bytes) for host in hosts]
-    _on_all_hosts([*makings, partial(rig.emulator.make_directory, paths[rig.emulator.role])])
-    return paths
-
-
-def _on_all_hosts(calls: Sequence[Callable[[], None]]) -> None:
-    """Call them at the same time, since each takes a round trip to its host. Raises what the first raises."""
-    with ThreadPoolExecutor(len(calls)) as at_once:
-        for made in [at_once.submit(call) for call in calls]:
-            made.result()
+    paths = {host.role: make_run_directory(host, run.run_id, undo, space_bytes) for host in hosts}
+    return paths | {rig.emulator.role: make_directory(rig.emulator, run.run_id, undo)}
 
 
 def _stage_file(size: int, setting: Setting, result: RunResult) -> str:

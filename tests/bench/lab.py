@@ -1,8 +1,8 @@
 """What a run on a lab rig takes beside its transfer: wall time from one run's begin to the next one's, without the time
 from the first packet of a run to the end of its programs.
 
-Some endpoints wait for repeated requests after the last packet, as their protocol has it: that is their time, not the
-rig's. The end is when owlt has noticed it.
+Some endpoints wait for repeated requests after the last packet, as their protocol specifies: that is their time, not
+the rig's. The end is the time at which owlt noticed it.
 
 Twenty runs, five of each of four protocols, 1 MB over the unrestricted channel, in real time on a rack of three
 namespaces of this machine: login over SSH, owlt-host, sudo, TLS and captures are those of three machines in a rack.

@@ -6,7 +6,6 @@ import shlex
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 
 import paramiko
 
@@ -17,19 +16,11 @@ LOGS_BYTES = 4 * OUTPUT_LIMIT_BYTES
 """The space for output on a host; a program that fills it gets an error."""
 POLL_S = 0.02
 """How often a host looks whether a program has ended."""
-SENT_BYTES = OUTPUT_LIMIT_BYTES + 65536
-"""Of each stream, over one connection: what nobody reads any more must not stop the news of the end."""
-READING_S = 5.0
-"""How long the reader of a stream has for its rest, once the program has ended or the connection was lost."""
-UNKNOWN = 255
-"""The exit status of `_FOLLOW` if a program left none, or this one."""
 
 _START = """d=$1
-{ mkdir -p "$d" && : >"$d/out" && : >"$d/err"; } 2>&1 || exit 1
+mkdir -p "$d" && : >"$d/out" && : >"$d/err" || exit 1
 setsid sh -c "$2" sh "$@" </dev/null >/dev/null 2>&1 &
-echo $! >"$d/pid"
-set -- "$d" 1 1
-"""
+echo $!"""
 _SUPERVISE = f"""d=$1 place=$3
 shift 3
 cd "$place" 2>>"$d/err" || {{ echo 1 >"$d/status"; exit; }}
@@ -37,24 +28,12 @@ setsid sh -c '{GROUP_COMMAND}; exec "$@"' sh "$@" </dev/null >>"$d/out" 2>>"$d/e
 wait $!
 echo $? >"$d/status.new"
 mv "$d/status.new" "$d/status\""""
-_FOLLOW = f"""d=$1
-read -r pid <"$d/pid" || exit {UNKNOWN}
-follow() {{
-  tail -s {POLL_S} -c "+$2" --pid="$pid" -f "$d/$1" | stdbuf -o0 head -c {SENT_BYTES}
-}}
-follow out "$2" &
-follow err "$3" >&2 &
-wait
-[ -s "$d/status" ] || exit {UNKNOWN}
-exit "$(cat "$d/status")\""""
-"""Prints the program's output from the bytes $2 and $3 on, until it ends, and has its exit status."""
+_AWAIT_END = """tail -s "$3" --pid="$2" -f /dev/null; cat "$1/status\""""
 
 
 class FollowedSession:
-    """Input and output of such a program, for `Program`.
-
-    `open_session` runs a shell line on the host, over a new connection if the last was lost; it raises HostError if the
-    host cannot be reached any more. `logs` is a directory there, which is made.
+    """Input and output of such a program, for `Program`. `open_session` runs a shell line on the host, over a new
+    connection if the last was lost; it raises HostError if the host cannot be reached any more.
     """
 
     def __init__(
@@ -64,46 +43,39 @@ class FollowedSession:
         self._logs = logs
         self.exit_status = -1
         self.status_event = threading.Event()
-        self._changed = threading.Condition()
-        self._read_bytes = {"out": 0, "err": 0}
-        self._drained: set[str] = set()
-        self._channel = self._run(_START + _FOLLOW, _SUPERVISE, directory, *command)
+        line = shlex.join(["sh", "-c", _START, "sh", logs, _SUPERVISE, directory, *command])
+        channel = open_session(f"exec {line}")
+        answer = channel.makefile().read().decode().strip()
+        if not answer.isdecimal():
+            raise HostError(f"could not start {shlex.join(command)!r}: {channel.makefile_stderr().read().decode()}")
+        self._pid = answer
+        self._streams = {name: _Stream(self._follow(name)) for name in ("out", "err")}
         threading.Thread(target=self._await_end, daemon=True).start()
 
-    def _run(self, script: str, *arguments: str) -> paramiko.Channel:
-        return self._open(f"exec {shlex.join(['sh', '-c', script, 'sh', self._logs, *arguments])}")
+    def _follow(self, name: str) -> Callable[[int], paramiko.Channel]:
+        def follow(first_byte: int) -> paramiko.Channel:
+            tail = ["tail", "-s", str(POLL_S), "-c", f"+{first_byte + 1}", f"--pid={self._pid}", "-f"]
+            return self._open(f"exec {shlex.join([*tail, f'{self._logs}/{name}'])}")
+
+        return follow
 
     def _await_end(self) -> None:
-        """Wait for the program's end, over as many connections as that takes."""
-        while True:
-            self._channel.status_event.wait()
-            with self._changed:
-                self._changed.wait_for(lambda: len(self._drained) == len(self._read_bytes), READING_S)
-            if self._channel.exit_status >= 0 or self.status_event.is_set():
-                break
+        line = f"exec {shlex.join(['sh', '-c', _AWAIT_END, 'sh', self._logs, self._pid, str(POLL_S)])}"
+        while not self.status_event.is_set():
             try:
-                channel = self._run(_FOLLOW, *(str(count + 1) for count in self._read_bytes.values()))
-            except HostError:
+                channel = self._open(line)
+                answer = channel.makefile().read().strip()
+            except (HostError, OSError):
                 break
-            with self._changed:
-                self._channel = channel
-                self._drained.clear()
-                self._changed.notify_all()
-        with suppress(HostError, OSError):
-            self.exit_status = self._status()
-        with self._changed:
-            self.status_event.set()
-            self._changed.notify_all()
-        if self.exit_status >= 0:
-            self._remove_logs()
-
-    def _status(self) -> int:
-        """The program's exit status; -1 if it left none. Raises HostError, OSError."""
-        status = int(self._channel.exit_status)
-        if status != UNKNOWN:
-            return status
-        answer = self._open(f"exec {shlex.join(['cat', f'{self._logs}/status'])}").makefile().read().strip()
-        return int(answer) if answer else -1
+            if answer:
+                for stream in self._streams.values():
+                    stream.was_read.wait(5)
+                self.exit_status = int(answer)
+                self._remove_logs()
+                break
+            if channel.exit_status_ready() and channel.exit_status > 0:
+                break
+        self.status_event.set()
 
     def _remove_logs(self) -> None:
         """Remove the files on the host once everything was read; what is left is removed with the session."""
@@ -112,27 +84,11 @@ class FollowedSession:
 
     def recv(self, nbytes: int, /) -> bytes:
         """Some of its output; nothing once it has ended."""
-        return self._read("out", lambda channel: channel.recv(nbytes))
+        return self._streams["out"].read(nbytes)
 
     def recv_stderr(self, nbytes: int, /) -> bytes:
         """Some of its errors; nothing once it has ended."""
-        return self._read("err", lambda channel: channel.recv_stderr(nbytes))
-
-    def _read(self, name: str, receive: Callable[[paramiko.Channel], bytes]) -> bytes:
-        while not self.status_event.is_set():
-            channel = self._channel
-            if chunk := receive(channel):
-                self._read_bytes[name] += len(chunk)
-                return chunk
-            with self._changed:
-                self._drained.add(name)
-                self._changed.notify_all()
-                self._changed.wait_for(partial(self._is_over, channel))
-        return b""
-
-    def _is_over(self, channel: paramiko.Channel) -> bool:
-        """Whether nothing more comes over a channel that has been read to its end."""
-        return self.status_event.is_set() or self._channel is not channel
+        return self._streams["err"].read(nbytes)
 
     def sendall(self, s: bytes, /) -> None:
         """It has no terminal. Raises OSError."""
@@ -140,7 +96,7 @@ class FollowedSession:
 
     def settimeout(self, timeout: float | None, /) -> None:
         """How long `recv` waits before it raises TimeoutError; None: forever."""
-        self._channel.settimeout(timeout)
+        self._streams["out"].settimeout(timeout)
 
     def exit_status_ready(self) -> bool:
         """Whether it has ended."""
@@ -148,7 +104,42 @@ class FollowedSession:
 
     def close(self) -> None:
         """Follow no more."""
-        with self._changed:
-            self.status_event.set()
-            self._changed.notify_all()
+        for stream in self._streams.values():
+            stream.close()
+
+
+class _Stream:
+    """One file, read to its end over as many connections as that takes."""
+
+    def __init__(self, follow: Callable[[int], paramiko.Channel]) -> None:
+        self._follow = follow
+        self._channel = follow(0)
+        self._read_bytes = 0
+        self._closed = False
+        self.was_read = threading.Event()
+
+    def read(self, nbytes: int) -> bytes:
+        """The next bytes; nothing at the end, or if the host cannot be reached any more."""
+        while not self.was_read.is_set():
+            chunk: bytes = self._channel.recv(nbytes)
+            if chunk:
+                self._read_bytes += len(chunk)
+                return chunk
+            self._channel.status_event.wait()
+            if self._closed or self._channel.exit_status >= 0:
+                break
+            try:
+                self._channel = self._follow(self._read_bytes)
+            except HostError:
+                break
+        self.was_read.set()
+        return b""
+
+    def settimeout(self, timeout: float | None) -> None:
+        """How long `read` waits."""
+        self._channel.settimeout(timeout)
+
+    def close(self) -> None:
+        """End it."""
+        self._closed = True
         self._channel.close()

@@ -36,16 +36,20 @@ def elsewhere(tmp_path: Path) -> Iterator[MountNamespace]:
 
 
 def by_command(path: str) -> None:
-    subprocess.run(["sh", "-c", run_directory.MAKE, "sh", path, str(SIZE_BYTES)], check=True)
+    """As a host's sshd runs it."""
+    script = f"umask 022\n{run_directory.MAKE}"
+    subprocess.run(["sh", "-c", script, "sh", path, str(SIZE_BYTES)], check=True)
 
 
 def by_calls(path: str) -> None:
-    run_directory.make_here(path, SIZE_BYTES)
+    """In the mount namespace's thread, which has a umask of its own."""
+    run_directory.make_run_directory(path, SIZE_BYTES)
 
 
 def described(path: str) -> list[str]:
     """All that can be seen of a run directory, without its own name."""
-    paths = [path, *(f"{path}.room{below}" for below in ("", "/run", "/tmp", "/shm"))]
+    above = str(Path(path).parent)
+    paths = [above, path, f"{path}.mounts", *(f"{path}.room{below}" for below in ("", "/run", "/tmp", "/shm"))]
     texts = [f"{os.lstat(each).st_mode:o} {os.statvfs(each).f_blocks * os.statvfs(each).f_frsize}" for each in paths]
     columns = "FSTYPE,SOURCE,VFS-OPTIONS,FSROOT"
     for each in (path, f"{path}.room"):
@@ -55,6 +59,14 @@ def described(path: str) -> list[str]:
     return [text.replace(path, "PATH") for text in texts]
 
 
+@pytest.fixture(autouse=True)
+def of_a_private_user() -> Iterator[None]:
+    """Whoever starts owlt may have files that nobody else can read."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
 def test_a_run_directory_made_by_calls_is_as_one_made_by_commands(elsewhere: MountNamespace, tmp_path: Path) -> None:
     shapes = []
     for name, make in (("one", by_command), ("two", by_calls)):
@@ -62,14 +74,14 @@ def test_a_run_directory_made_by_calls_is_as_one_made_by_commands(elsewhere: Mou
         shapes.append(elsewhere.call(described, str(tmp_path / "runs" / name)))
 
     assert shapes[0] == shapes[1]
-    assert f"755 {SIZE_BYTES}" in shapes[0][0]
+    assert f"755 {SIZE_BYTES}" in shapes[0][1]
 
 
 def removed_by_command(path: str) -> None:
     subprocess.run(["sh", "-c", run_directory.REMOVE, "sh", path], check=True)
 
 
-@pytest.mark.parametrize("remove", [removed_by_command, run_directory.remove_here])
+@pytest.mark.parametrize("remove", [removed_by_command, run_directory.remove_run_directory])
 def test_of_a_removed_run_directory_nothing_is_left(
     elsewhere: MountNamespace, tmp_path: Path, remove: Callable[[str], None]
 ) -> None:
@@ -86,7 +98,7 @@ def test_of_a_removed_run_directory_nothing_is_left(
 def test_a_part_of_a_run_directory_is_removed(elsewhere: MountNamespace, tmp_path: Path) -> None:
     elsewhere.call(os.makedirs, tmp_path / "runs" / "one.room")
 
-    elsewhere.call(run_directory.remove_here, str(tmp_path / "runs" / "one"))
+    elsewhere.call(run_directory.remove_run_directory, str(tmp_path / "runs" / "one"))
 
     assert elsewhere.call(os.listdir, tmp_path / "runs") == []
 
@@ -104,6 +116,21 @@ def test_a_descriptor_that_is_opened_there_is_read_here(elsewhere: MountNamespac
 
     with os.fdopen(elsewhere.call(os.open, tmp_path / "theirs", os.O_RDONLY), "rb") as file:
         assert file.read() == b"packets"
+
+
+def test_a_process_that_has_ended_has_no_mount_namespace() -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+
+    with pytest.raises(OSError):
+        MountNamespace(ended.pid)
+
+
+def test_a_call_after_the_end_is_a_lost_connection(elsewhere: MountNamespace) -> None:
+    elsewhere.close()
+
+    with pytest.raises(ConnectionError, match="mount namespace"):
+        elsewhere.call(os.getcwd)
 
 
 def test_a_mount_that_is_refused_is_an_error_with_its_place(elsewhere: MountNamespace) -> None:

@@ -288,7 +288,9 @@ def test_a_page_of_a_part_of_the_runs_says_how_many(tmp_path: Path) -> None:
     results = write_results(tmp_path / "results", few(), skip=lambda run: run.run_id.endswith("per0_r3"))
 
     page, _ = make_page(source, [results], "mine")
-    assert "those of 10 of the 12 runs of the complete grid: its 4 cells were performed 2 to 3 times" in page.read_text()
+    assert (
+        "those of 10 of the 12 runs of the complete grid: its 4 cells were performed 2 to 3 times" in page.read_text()
+    )
 
 
 @pytest.mark.parametrize(
