@@ -26,7 +26,8 @@ class NearHost(SshHost):
     """A host on the kernel that this runs on.
 
     Files below its `base` are reached as it sees them, in its mount namespace, and signals go to processes directly:
-    each command over SSH starts processes, which would be a large part of the cost of a run.
+    each command over SSH starts processes, which would be a large part of the cost of a run. A file behind a symbolic
+    link is read over SSH, where the host follows the link.
     """
 
     def __init__(self, login: Login, base: str, sshd_pid: int) -> None:
@@ -60,8 +61,11 @@ class NearHost(SshHost):
             file.write(content)
 
     def read_file(self, path: str, most_bytes: int) -> bytes:
-        with os.fdopen(self._opened(path, os.O_RDONLY), "rb") as file:
-            return file.read(most_bytes)
+        try:
+            with os.fdopen(self._opened(path, os.O_RDONLY), "rb") as file:
+                return file.read(most_bytes)
+        except OSError:
+            return super().read_file(path, most_bytes)
 
     def fetch_file(self, path: str, target: Path) -> None:
         with os.fdopen(self._opened(path, os.O_RDONLY), "rb") as source, target.open("wb") as copy:
@@ -71,8 +75,10 @@ class NearHost(SshHost):
         try:
             with os.fdopen(self._opened(path, os.O_RDONLY), "rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
+        except FileNotFoundError:
             return None
+        except OSError:
+            return super().sha256(path, deadline_s)
 
     def close(self) -> None:
         super().close()

@@ -68,6 +68,11 @@ FIRST_HALF = {
         receiver="rmdir inbox; ln -s /proc/sys/kernel inbox",
         more={"received_file": "{run_dir}/inbox/ostype"},
     ),
+    "linked-directory-of-its-own": Hostile(
+        "the receiver has none of 100,000 bytes",
+        receiver="mkdir real; rmdir inbox; ln -s real inbox; head -c 100000 /dev/zero >real/file",
+        more={"received_file": "{run_dir}/inbox/file"},
+    ),
     "directory": Hostile("received.bin is a directory", receiver="mkdir received.bin"),
     "device": Hostile("mknod: .*Operation not permitted", receiver="mknod received.bin c 1 5 || exit 1"),
     "sparse-terabyte": Hostile(
