@@ -101,6 +101,13 @@ def print_state(state: SweepState, printer: Printer) -> None:
             ),
             numbers=("runs",),
         )
+    if state.suspects:
+        printer.text()
+        printer.table(
+            ("implementation", "suspect", "the first", "its reason"),
+            ((group.implementation, str(len(group.run_ids)), group.run_ids[0], group.reason) for group in state.suspects),
+            numbers=("suspect",),
+        )
     if state.latest_entry_s is not None:
         printer.text()
         printer.text(f"last event: {since(state.latest_entry_s, state.read_at_s)}")
@@ -141,6 +148,7 @@ def as_json_value(state: SweepState) -> dict[str, Any]:
             for (cell, implementation), counts in state.by_cell.items()
         ],
         "failures": state.failures,
+        "suspects": state.suspects,
         "repetitions": state.repetitions,
         "problems": state.problems,
     }

@@ -13,14 +13,13 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic_core import from_json
-
 from agents.inputs.mistake import Mistake, Place
 from captures.summary.derived_files import SUMMARY
 from orchestrator.errors import OwltError, ResultsConflict
 from orchestrator.planning.plan import PLAN_NAME, Plan, read_plan
 from orchestrator.planning.sweep import Sweep
 from orchestrator.repetitions.due import DueRuns, Repeating, counts
+from orchestrator.results.doubts import doubts_in, together
 from orchestrator.results.record import RECORD_NAME, Outcome, RunRecord, read_record
 from orchestrator.results.recorded_runs import RUNS, run_directory
 from orchestrator.status.activity import Activities
@@ -93,7 +92,7 @@ class StateReader:
                     outcome=record.outcome if record else None,
                     code=record.reason_code if record else None,
                     reason=record.reason if record else "",
-                    suspect=tuple(dict.fromkeys((*record.suspect, *self._doubts_of(run.run_id)))) if record else (),
+                    suspect=together(record, self._doubts_of(run.run_id)) if record else (),
                     attempt=record.attempt if record else 1,
                     activity=performing.get(run.run_id),
                 )
@@ -169,7 +168,7 @@ class StateReader:
             return ()
         known = self._doubts.get(run_id)
         if known is None or known[0] != signature:
-            known = self._doubts[run_id] = signature, _doubts_in(Path(path))
+            known = self._doubts[run_id] = signature, doubts_in(Path(path))
         return known[1]
 
     def _read_journal(self) -> None:
@@ -200,15 +199,6 @@ def _adaptive_state(sweep: Sweep, due: DueRuns | None) -> AdaptiveState | None:
 def read_state(results: Path) -> SweepState:
     """The state of a sweep, read once."""
     return StateReader(results).read()
-
-
-def _doubts_in(summary: Path) -> tuple[str, ...]:
-    """The reasons in a summary of any version; to validate all of it would take a hundred times as long."""
-    try:
-        reasons = from_json(summary.read_bytes())["suspect"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return ()
-    return tuple(map(str, reasons)) if isinstance(reasons, list) else ()
 
 
 def _signature(path: Path | str) -> Signature | None:

@@ -86,6 +86,16 @@ class FailureGroup:
 
 
 @dataclass(frozen=True)
+class SuspectGroup:
+    """The suspect runs of an implementation."""
+
+    implementation: str
+    reason: str
+    """The first of the first of them in the order of the sweep."""
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class SweepProcess:
     """The latest `owlt run` in the results directory."""
 
@@ -161,6 +171,19 @@ class SweepState:
             for (implementation, outcome, code), runs in groups.items()
         ]
         return sorted(failures, key=lambda group: -len(group.run_ids))
+
+    @property
+    def suspects(self) -> list[SuspectGroup]:
+        """The suspect runs, in the order of the sweep's implementations."""
+        groups: dict[str, list[RunState]] = defaultdict(list)
+        for run in self.runs:
+            if run.suspect:
+                groups[run.implementation].append(run)
+        return [
+            SuspectGroup(implementation, runs[0].suspect[0], tuple(run.run_id for run in runs))
+            for implementation in self.by_implementation
+            if (runs := groups.get(implementation))
+        ]
 
 
 def count(runs: Iterable[RunState]) -> Counts:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,10 +22,10 @@ from orchestrator.provenance.provenance import write_provenance
 from orchestrator.repetitions.due import due_runs
 from orchestrator.results.analyses import Analyse
 from orchestrator.results.analysis import FAILURE_NAME, analyse_or_mark, is_marked, is_to_analyse
+from orchestrator.results.doubts import doubts_of
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import NOT_DELIVERED, Outcome, RunRecord
 from orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, recorded_directories, standing
-from orchestrator.results.repeat_rules import is_disturbed
 from orchestrator.status.results_lock import locked, require_free
 from orchestrator.sweeping.attempts import note_seeds, noted_seeds, set_aside
 from orchestrator.sweeping.interrupts import Interrupts
@@ -262,6 +263,17 @@ def _not_completed(records: Iterable[RunRecord]) -> str:
     )
 
 
+def _suspect(records: Mapping[str, RunRecord], results: Path) -> str:
+    """Whose runs are suspect, and where the reasons are: "; 3 suspect: tcp 2, ltp 1 (...)"."""
+    suspects = Counter(
+        record.implementation for run_id, record in records.items() if doubts_of(record, results / RUNS / run_id)
+    )
+    if not suspects:
+        return ""
+    of_each = ", ".join(f"{name} {count}" for name, count in suspects.most_common())
+    return f"; {suspects.total()} suspect: {of_each} (for the reasons: owlt status {shlex.quote(str(results))})"
+
+
 def _phrase(code: str) -> str:
     return "exited with an error" if code == ReasonCode.EXITED else code.replace("_", " ")
 
@@ -277,9 +289,8 @@ def _performed(plan: Plan, results: Path, again: str, interrupts: int, selection
     to_do = [f"{missing} not recorded yet"] if missing else []
     to_do += [f"{aborted} aborted by a fault of the rig, to be repeated"] if aborted else []
     to_do += [f"{not_analysed} not analysed (see {FAILURE_NAME} in their directories)"] if not_analysed else []
-    disturbed = sum(map(is_disturbed, records.values()))
-    counted += f"; {disturbed} suspect because the machine was busy" if disturbed else ""
     counted += _not_completed(records.values())
+    counted += _suspect(records, results)
     more = f"; {', '.join(to_do)}: run '{again}' again" if to_do else ""
     failed = sum(outcomes[outcome] for outcome in (*NOT_DELIVERED, Outcome.QUARANTINED))
     of = f"{len(selected)} selected runs" if selection else f"{len(selected)} runs"

@@ -270,14 +270,35 @@ def test_a_run_is_repeated_when_the_disk_of_the_emulator_was_full(the_rack: Rack
     ]
 
 
-def test_a_sweep_is_refused_if_the_disk_of_a_host_is_nearly_full(the_rack: Rack, tmp_path: Path) -> None:
-    the_rack.check("receiver", "mount", "-t", "tmpfs", "-o", "size=100m", "small-disk", "/var/lib")
+@contextmanager
+def nearly_full_disk(the_rack: Rack, role: str) -> Iterator[None]:
+    """A host with 0.1 GB of disk."""
+    the_rack.check(role, "mount", "-t", "tmpfs", "-o", "size=100m", "small-disk", "/var/lib")
     try:
-        message = refused(the_rack.inventory, tmp_path)
+        yield
     finally:
-        the_rack.check("receiver", "umount", "/var/lib")
+        the_rack.check(role, "umount", "/var/lib")
 
-    assert "rack-receiver: disk: 0.1 GB free in /var/lib; 0.5 GB are needed" in message
+
+NEARLY_FULL = "rack-receiver: disk: 0.1 GB free in /var/lib; 0.5 GB are needed"
+
+
+def test_a_sweep_is_refused_if_the_disk_of_a_host_is_nearly_full(the_rack: Rack, tmp_path: Path) -> None:
+    with nearly_full_disk(the_rack, "receiver"):
+        message = refused(the_rack.inventory, tmp_path)
+
+    assert NEARLY_FULL in message
+
+
+def test_the_plan_for_a_lab_rig_says_why_the_sweep_would_be_refused(the_rack: Rack, tmp_path: Path) -> None:
+    sweep = sweep_file(tmp_path, implementations=["tcp"], **PLAIN)
+
+    with nearly_full_disk(the_rack, "receiver"):
+        planned = owlt("plan", sweep, "--rig", the_rack.inventory)
+
+    assert planned.returncode == 2
+    assert "1 run, about " in planned.stdout
+    assert NEARLY_FULL in planned.stderr
 
 
 def test_a_run_during_which_the_clock_of_a_host_was_set_is_suspect(the_rack: Rack, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_a_run_beside_a_load_on_all_cores_is_marked_with_its_machine_delay(tmp_p
         assert run["machine_delay"]["overdue_ns"] > 0
         assert run["machine_delay"]["waited_ns"] > 0
         assert [reason for reason in run["suspect"] if reason.startswith("the machine was busy: ")]
-    assert "2 suspect because the machine was busy" in done.stdout
+    assert "2 suspect: " in done.stdout
 
 
 def test_on_the_exact_clock_the_same_load_delays_nothing(tmp_path: Path) -> None:

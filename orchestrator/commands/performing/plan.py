@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.terminal.options import Guests, Json, Results, Sweep
+from orchestrator.commands.performing.perform import machine_of
+from orchestrator.terminal.options import Guests, Json, LabRigOption, Results, Sweep
 from orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
@@ -13,12 +14,14 @@ if TYPE_CHECKING:
     from orchestrator.planning.plan import Plan, PlanChange
 
 
-def plan(sweep: Sweep, results: Results = None, guests: Guests = None, as_json: Json = False) -> None:
+def plan(
+    sweep: Sweep, results: Results = None, guests: Guests = None, rig: LabRigOption = None, as_json: Json = False
+) -> None:
     """Show what a sweep needs: cells, runs, time, disk, memory.
 
     A cell is a permutation of the sweep. Existing results are taken into account. Cells whose runs cannot complete are
     listed with the reason; 'owlt run' records these runs as unsupported. If 'owlt run' would refuse the sweep, the same
-    message follows the plan, and the exit status is 2.
+    message follows the plan, and the exit status is 2. With --rig, the hosts of the lab rig are asked for what they have.
     """
     from orchestrator.forecast.forecast import forecast, texts
     from orchestrator.profiles.catalogue import sweep_path
@@ -26,7 +29,8 @@ def plan(sweep: Sweep, results: Results = None, guests: Guests = None, as_json: 
     from orchestrator.sweeping.resolving import resolve
 
     printer = Printer(as_json)
-    planned = resolve(sweep_path(sweep))
+    machine = machine_of(rig)
+    planned = resolve(sweep_path(sweep), in_lab=rig is not None)
     directory = results or Path("results", planned.sweep.name)
     expected = forecast(planned, standing_runs(planned, directory), directory, guests)
     adaptive = planned.sweep.adaptive
@@ -47,7 +51,7 @@ def plan(sweep: Sweep, results: Results = None, guests: Guests = None, as_json: 
     if change:
         printer.text(f"{directory}: the sweep has changed: {change.text}")
     printer.json(plan_values(planned, expected, change))
-    require_ready(planned, directory)
+    require_ready(planned, directory, machine)
 
 
 def plan_values(planned: Plan, expected: Forecast, change: PlanChange | None) -> dict[str, Any]:

@@ -70,6 +70,18 @@ def test_strays_in_the_runs_are_ignored_with_a_warning(tmp_path: Path, capsys: p
     assert all(f"runs/{name}: is no run of this sweep" in warned for name in ("notes.txt", "of_another_sweep_r1"))
 
 
+def test_the_summary_counts_the_suspect_runs_of_each_implementation(tmp_path: Path) -> None:
+    plan = small_plan(implementations=["cfdp", "ltp"])
+    doubtful = [run.run_id for run in plan.runs if run.permutation.implementation == "ltp"][:2]
+
+    def doubt(run: Run, task: Task, directory: Path) -> Iterator[Reported]:
+        yield from complete(run, task, directory, **({"suspect": ["odd"]} if run.run_id in doubtful else {}))
+
+    done = perform(plan, tmp_path, small_workers(plan, doubt))
+
+    assert done.summary.endswith(f"12 completed; 2 suspect: ltp 2 (for the reasons: owlt status {tmp_path})")
+
+
 def test_runs_that_stay_aborted_make_a_start_incomplete(tmp_path: Path) -> None:
     plan = small_plan()
 

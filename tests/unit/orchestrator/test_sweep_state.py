@@ -139,6 +139,15 @@ def test_failures_are_grouped(plan: Plan, tmp_path: Path) -> None:
     assert (state.counts.failed, state.counts.suspect) == (6, 6)
 
 
+def test_suspect_runs_are_grouped_with_the_reason_of_the_first(plan: Plan, tmp_path: Path) -> None:
+    perform(plan, tmp_path, suspect=["odd"])
+
+    [group] = read_state(tmp_path).suspects
+
+    assert (group.implementation, group.reason) == ("cfdp", "odd")
+    assert group.run_ids == tuple(run.run_id for run in plan.runs)
+
+
 def test_a_damaged_record_is_named_and_its_run_is_waiting(plan: Plan, tmp_path: Path) -> None:
     perform(plan, tmp_path)
     victim = plan.runs[0].run_id
