@@ -67,13 +67,16 @@ def find_one_bit_away(
     flips: list[Flip] = []
     for copy_number, (copy, arrival, delay) in enumerate(zip(copies, arrival_times, delays, strict=True)):
         wanted_time = arrival - delay
-        candidates: set[int] = set()
-        for key in _rests(copy):
+        candidates: dict[int, slice] = {}
+        for key, segment in zip(_rests(copy), _SEGMENTS, strict=True):
             numbers = alike.get(key, [])
             place = bisect_left(numbers, wanted_time, key=sent_times.__getitem__)
-            candidates.update(numbers[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS])
+            candidates |= dict.fromkeys(numbers[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS], segment)
         for number in sorted(candidates, key=lambda n: abs(sent_times[n] - wanted_time)):
             if least_delay is not None and arrival - sent_times[number] < least_delay:
+                continue
+            segment = candidates[number]
+            if differing_bits(packets[number][segment], copy[segment]) != 1:
                 continue
             bit = flipped_bit(packets[number], copy)
             if bit is not None:
@@ -95,8 +98,11 @@ def is_unmistakable(packet: bytes, copy: bytes, others: Sequence[bytes]) -> bool
     Were it of one that was never seen as sent, that one would be less than half as far from this packet as any of the
     `others` (frames of the same length, sent about then) is. False where all of these equal the packet.
     """
-    apart = [bits for other in others if (bits := differing_bits(packet, other))]
-    return bool(apart) and 2 * differing_bits(packet, copy) < min(apart)
+    if not others:
+        return False
+    apart = np.bitwise_count(_as_rows(others) ^ _as_rows([packet])).sum(axis=1, dtype=np.int64)
+    unlike = apart[apart > 0]
+    return bool(len(unlike)) and 2 * differing_bits(packet, copy) < int(unlike.min())
 
 
 def find_few_bits_away(
