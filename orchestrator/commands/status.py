@@ -105,7 +105,7 @@ def print_state(state: SweepState, printer: Printer) -> None:
         printer.text()
         printer.table(
             ("implementation", "suspect", "the first", "its reason"),
-            ((group.implementation, str(len(group.run_ids)), group.run_ids[0], group.reason) for group in state.suspects),
+            ((each.implementation, str(len(each.run_ids)), each.run_ids[0], each.reason) for each in state.suspects),
             numbers=("suspect",),
         )
     if state.latest_entry_s is not None:

@@ -12,9 +12,13 @@ import pytest
 from ruamel.yaml import YAML
 
 from orchestrator.profiles.catalogue import PROFILES
+from orchestrator.third_party import find_installables
+from orchestrator.third_party.places import is_installed
+from tests.conftest import require
 from tests.system.sweeps import owlt, perform, sweep_file
 
-IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "saratoga", "bp-acs", "tcp"]
+THIRD_PARTY = ["licklider", "normcast", "socat", "uftp"]
+IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "saratoga", "bp-acs", "tcp", "quic-aioquic", *THIRD_PARTY]
 GRID = {
     "file_size": "100 kB",
     "packet_error_rate": [0, 0.02],
@@ -33,7 +37,9 @@ def captures_of(results: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
-    """The results of all runs, performed on two guests side by side."""
+    """The results of 44 runs of eleven implementations, performed on two guests side by side."""
+    for installable in find_installables(THIRD_PARTY):
+        require(is_installed(installable), f"{installable.name} (make third-party IMPLEMENTATION={installable.name})")
     directory = tmp_path_factory.mktemp("together")
     done = perform(directory, directory / "results", implementations=IMPLEMENTATIONS, repetitions=2, **GRID)
     assert done.returncode == 0, done.stderr
