@@ -20,7 +20,12 @@ UPTIME_RESOLUTION_NS = 10_000_000
 """Of /proc/uptime (proc_uptime(5))."""
 SLEW = 0.0005
 """How fast the kernel corrects a clock without setting it (adjtimex(2)), as a share of time."""
-_READ = ["sh", "-c", "cat /proc/uptime; date +%s%N; cat /proc/uptime; grep '^cpu' /proc/stat"]
+_SCRIPT = """read -r before </proc/uptime
+clock=$(date +%s%N)
+read -r after </proc/uptime
+printf '%s\\n' "$before" "$clock" "$after"
+exec grep '^cpu' /proc/stat"""
+_READ = ["sh", "-c", _SCRIPT]
 
 
 @dataclass(frozen=True)

@@ -14,21 +14,23 @@ from orchestrator.hosts.program import GROUP_COMMAND, OUTPUT_LIMIT_BYTES
 
 LOGS_BYTES = 4 * OUTPUT_LIMIT_BYTES
 """The space for output on a host; a program that fills it gets an error."""
-POLL_S = 0.02
-"""How often a host looks whether a program has ended."""
+POLL_S = 0.25
+"""How often the followers of a file, which end with the program, look whether it has ended: nobody waits for them."""
 
+# the lock is held until the supervising shell has ended (flock(1))
 _START = """d=$1
-mkdir -p "$d" && : >"$d/out" && : >"$d/err" || exit 1
+mkdir -p "$d" && : >"$d/out" && : >"$d/err" && exec 9>"$d/lock" && flock 9 || exit 1
 setsid sh -c "$2" sh "$@" </dev/null >/dev/null 2>&1 &
 echo $!"""
 _SUPERVISE = f"""d=$1 place=$3
 shift 3
 cd "$place" 2>>"$d/err" || {{ echo 1 >"$d/status"; exit; }}
-setsid sh -c '{GROUP_COMMAND}; exec "$@"' sh "$@" </dev/null >>"$d/out" 2>>"$d/err" &
+setsid sh -c '{GROUP_COMMAND}; exec "$@"' sh "$@" </dev/null >>"$d/out" 2>>"$d/err" 9>&- &
 wait $!
 echo $? >"$d/status.new"
 mv "$d/status.new" "$d/status\""""
-_AWAIT_END = """tail -s "$3" --pid="$2" -f /dev/null; cat "$1/status\""""
+_AWAIT_END = """flock -s "$1/lock" cat "$1/status" && stat --format=%s "$1/out" "$1/err\""""
+"""Prints the exit status, and how many bytes the program wrote to each file."""
 
 
 class FollowedSession:
@@ -60,17 +62,19 @@ class FollowedSession:
         return follow
 
     def _await_end(self) -> None:
-        line = f"exec {shlex.join(['sh', '-c', _AWAIT_END, 'sh', self._logs, self._pid, str(POLL_S)])}"
+        line = f"exec {shlex.join(['sh', '-c', _AWAIT_END, 'sh', self._logs])}"
         while not self.status_event.is_set():
             try:
                 channel = self._open(line)
-                answer = channel.makefile().read().strip()
+                answer = channel.makefile().read().split()
             except (HostError, OSError):
                 break
-            if answer:
+            if len(answer) == 1 + len(self._streams):
+                for stream, written_bytes in zip(self._streams.values(), answer[1:], strict=True):
+                    stream.end_at(int(written_bytes))
                 for stream in self._streams.values():
                     stream.was_read.wait(5)
-                self.exit_status = int(answer)
+                self.exit_status = int(answer[0])
                 self._remove_logs()
                 break
             if channel.exit_status_ready() and channel.exit_status > 0:
@@ -115,16 +119,19 @@ class _Stream:
         self._follow = follow
         self._channel = follow(0)
         self._read_bytes = 0
+        self._written_bytes: int | None = None
         self._closed = False
         self.was_read = threading.Event()
 
     def read(self, nbytes: int) -> bytes:
         """The next bytes; nothing at the end, or if the host cannot be reached any more."""
-        while not self.was_read.is_set():
+        while not (self.was_read.is_set() or self._is_complete):
             chunk: bytes = self._channel.recv(nbytes)
             if chunk:
                 self._read_bytes += len(chunk)
                 return chunk
+            if self._is_complete:
+                break
             self._channel.status_event.wait()
             if self._closed or self._channel.exit_status >= 0:
                 break
@@ -134,6 +141,16 @@ class _Stream:
                 break
         self.was_read.set()
         return b""
+
+    @property
+    def _is_complete(self) -> bool:
+        return self._written_bytes is not None and self._read_bytes >= self._written_bytes
+
+    def end_at(self, written_bytes: int) -> None:
+        """The program has ended, and has written so much: read no more than that."""
+        self._written_bytes = written_bytes
+        if self._is_complete:
+            self._channel.close()
 
     def settimeout(self, timeout: float | None) -> None:
         """How long `read` waits."""

@@ -157,14 +157,19 @@ class LabKilledPrograms(KilledPrograms):
 
     def __init__(self, hosts: list[LabHost]) -> None:
         self._hosts = hosts
+        self._counted = {host.role: self._count(host) for host in hosts}
         self._known = {host.role: len(self._killed(host)) for host in hosts}
 
     def take(self) -> list[str]:
-        """Return the sentences, and forget them."""
+        """Return the sentences, and forget them. The log of a host is read only if its kernel counts a new kill."""
         sentences = []
         with ThreadPoolExecutor(len(self._hosts)) as at_once:
-            logs = list(at_once.map(self._killed, self._hosts))
-        for host, lines in zip(self._hosts, logs, strict=True):
+            counts = list(at_once.map(self._count, self._hosts))
+        for host, count in zip(self._hosts, counts, strict=True):
+            if count == self._counted[host.role]:
+                continue
+            self._counted[host.role] = count
+            lines = self._killed(host)
             new = lines[min(self._known[host.role], len(lines)) :]
             self._known[host.role] = len(lines)
             if sentence := for_memory("\n".join(new)):
@@ -173,6 +178,10 @@ class LabKilledPrograms(KilledPrograms):
 
     def close(self) -> None:
         """It holds nothing."""
+
+    def _count(self, host: LabHost) -> bytes:
+        """How many processes the kernel has killed for memory (`oom_kill`, since Linux 4.13)."""
+        return host.run(["sed", "-n", "s/^oom_kill //p", "/proc/vmstat"]).stdout
 
     def _killed(self, host: LabHost) -> list[str]:
         log = host.run(["dmesg", "--notime"]).stdout.decode(errors="replace")
