@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from orchestrator.hosts.host import Completed
 from orchestrator.rigs import warden
 from orchestrator.rigs.killed_programs import KilledPrograms, for_memory
+from orchestrator.rigs.lab.lab_host import LabHost
+from orchestrator.rigs.lab.raising import LabKilledPrograms
 
 KILLED = (
     "3,512,88000000,-;Out of memory: Killed process 71 (python3) total-vm:412344kB, anon-rss:389120kB, file-rss:0kB, "
@@ -59,3 +64,50 @@ def test_a_program_whose_name_is_no_text_is_named_without_its_control_characters
     killed_programs.close()
 
     assert said.endswith("(running: 1 x \ufffd\\x1b[2J)")
+
+
+class HostWithALog:
+    """A lab host whose kernel has killed so many processes, and logged each."""
+
+    role = "receiver"
+
+    def __init__(self) -> None:
+        self.kills = 0
+        self.was_log_read = False
+
+    def run(self, command: Sequence[str]) -> Completed:
+        if command[0] == "dmesg":
+            self.was_log_read = True
+            return Completed(0, (KILLED.format(1000).partition(";")[2] * self.kills).encode(), b"")
+        return Completed(0, f"{self.kills}\n".encode(), b"")
+
+
+def on_lab_host(host: HostWithALog) -> LabKilledPrograms:
+    killed_programs = LabKilledPrograms([cast(LabHost, host)])
+    host.was_log_read = False
+    return killed_programs
+
+
+def test_on_a_lab_host_a_kill_is_named_once() -> None:
+    host = HostWithALog()
+    killed_programs = on_lab_host(host)
+    host.kills = 1
+
+    assert killed_programs.take() == ["on the receiver, the kernel killed python3 because memory ran out"]
+    assert killed_programs.take() == []
+
+
+def test_on_a_lab_host_a_kill_before_the_rig_was_raised_is_not_named() -> None:
+    host = HostWithALog()
+    host.kills = 1
+    killed_programs = on_lab_host(host)
+    host.kills = 2
+
+    assert killed_programs.take() == ["on the receiver, the kernel killed python3 because memory ran out"]
+
+
+def test_the_log_of_a_lab_host_is_not_read_without_a_new_kill() -> None:
+    host = HostWithALog()
+
+    assert on_lab_host(host).take() == []
+    assert not host.was_log_read
