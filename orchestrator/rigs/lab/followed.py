@@ -125,12 +125,12 @@ class _Stream:
 
     def read(self, nbytes: int) -> bytes:
         """The next bytes; nothing at the end, or if the host cannot be reached any more."""
-        while not (self.was_read.is_set() or self._is_complete):
+        while not (self.was_read.is_set() or self._is_complete()):
             chunk: bytes = self._channel.recv(nbytes)
             if chunk:
                 self._read_bytes += len(chunk)
                 return chunk
-            if self._is_complete:
+            if self._is_complete():
                 break
             self._channel.status_event.wait()
             if self._closed or self._channel.exit_status >= 0:
@@ -142,14 +142,13 @@ class _Stream:
         self.was_read.set()
         return b""
 
-    @property
     def _is_complete(self) -> bool:
         return self._written_bytes is not None and self._read_bytes >= self._written_bytes
 
     def end_at(self, written_bytes: int) -> None:
         """The program has ended, and has written so much: read no more than that."""
         self._written_bytes = written_bytes
-        if self._is_complete:
+        if self._is_complete():
             self._channel.close()
 
     def settimeout(self, timeout: float | None) -> None:
