@@ -96,8 +96,9 @@ def is_unmistakable(packet: bytes, copy: bytes, others: Sequence[bytes]) -> bool
     """Whether the copy can hardly be of any other packet than this one, although its checksums are right.
 
     Were it of one that was never seen as sent, that one would be less than half as far from this packet as any of the
-    `others` (frames of the same length, sent about then) is. False where all of these equal the packet.
+    `others` (frames sent about then; those of another length do not count) is. False where all of these equal the packet.
     """
+    others = [other for other in others if len(other) == len(packet)]
     if not others:
         return False
     apart = np.bitwise_count(_as_rows(others) ^ _as_rows([packet])).sum(axis=1, dtype=np.int64)

@@ -104,8 +104,8 @@ def print_state(state: SweepState, printer: Printer) -> None:
     if state.suspects:
         printer.text()
         printer.table(
-            ("implementation", "suspect", "the first", "its reason"),
-            ((each.implementation, str(len(each.run_ids)), each.run_ids[0], each.reason) for each in state.suspects),
+            ("implementation", "suspect", "first run", "reasons of the first"),
+            ((each.implementation, str(len(each.run_ids)), each.run_ids[0], "; ".join(each.reasons)) for each in state.suspects),
             numbers=("suspect",),
         )
     if state.latest_entry_s is not None:

@@ -90,8 +90,8 @@ class SuspectGroup:
     """The suspect runs of an implementation."""
 
     implementation: str
-    reason: str
-    """The first of the first of them in the order of the sweep."""
+    reasons: tuple[str, ...]
+    """Those of the first of them in the order of the sweep."""
     run_ids: tuple[str, ...]
 
 
@@ -180,7 +180,7 @@ class SweepState:
             if run.suspect:
                 groups[run.implementation].append(run)
         return [
-            SuspectGroup(implementation, runs[0].suspect[0], tuple(run.run_id for run in runs))
+            SuspectGroup(implementation, runs[0].suspect, tuple(run.run_id for run in runs))
             for implementation in self.by_implementation
             if (runs := groups.get(implementation))
         ]

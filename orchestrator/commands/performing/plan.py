@@ -21,8 +21,7 @@ def plan(
 
     A cell is a permutation of the sweep. Existing results are taken into account. Cells whose runs cannot complete are
     listed with the reason; 'owlt run' records these runs as unsupported. If 'owlt run' would refuse the sweep, the same
-    message follows the plan, and the exit status is 2. With --rig, the hosts of the lab rig are asked for what they
-    have.
+    message follows the plan, and the exit status is 2. With --rig, it is for a lab rig, and checks its hosts.
     """
     from orchestrator.forecast.forecast import forecast, texts
     from orchestrator.profiles.catalogue import sweep_path

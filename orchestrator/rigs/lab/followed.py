@@ -15,7 +15,7 @@ from orchestrator.hosts.program import GROUP_COMMAND, OUTPUT_LIMIT_BYTES
 LOGS_BYTES = 4 * OUTPUT_LIMIT_BYTES
 """The space for output on a host; a program that fills it gets an error."""
 POLL_S = 0.25
-"""How often the followers of a file, which end with the program, look whether it has ended: nobody waits for them."""
+"""How often the followers of a file, which end with the program, look whether it has ended: nothing waits for this."""
 
 # the lock is held until the supervising shell has ended (flock(1))
 _START = """d=$1
@@ -62,28 +62,34 @@ class FollowedSession:
         return follow
 
     def _await_end(self) -> None:
+        try:
+            self.exit_status = self._read_end()
+        finally:
+            self.status_event.set()
+            self._remove_logs()
+
+    def _read_end(self) -> int:
+        """The exit status, once the output was read; -1 if the host does not have it, or cannot be reached any more."""
         line = f"exec {shlex.join(['sh', '-c', _AWAIT_END, 'sh', self._logs])}"
-        while not self.status_event.is_set():
+        while True:
             try:
                 channel = self._open(line)
                 answer = channel.makefile().read().split()
             except (HostError, OSError):
-                break
+                return -1
             if len(answer) == 1 + len(self._streams):
                 for stream, written_bytes in zip(self._streams.values(), answer[1:], strict=True):
                     stream.end_at(int(written_bytes))
                 for stream in self._streams.values():
                     stream.was_read.wait(5)
-                self.exit_status = int(answer[0])
-                self._remove_logs()
-                break
-            if channel.exit_status_ready() and channel.exit_status > 0:
-                break
-        self.status_event.set()
+                return int(answer[0])
+            channel.status_event.wait()
+            if channel.exit_status >= 0:
+                return -1
 
     def _remove_logs(self) -> None:
         """Remove the files on the host once everything was read; what is left is removed with the session."""
-        with suppress(HostError):
+        with suppress(HostError, OSError, EOFError, paramiko.SSHException):
             self._open(f"exec {shlex.join(['rm', '-rf', self._logs])}").close()
 
     def recv(self, nbytes: int, /) -> bytes:
@@ -130,10 +136,9 @@ class _Stream:
             if chunk:
                 self._read_bytes += len(chunk)
                 return chunk
-            if self._is_complete():
-                break
-            self._channel.status_event.wait()
-            if self._closed or self._channel.exit_status >= 0:
+            if not self._is_complete():
+                self._channel.status_event.wait()
+            if self._closed or self._is_complete() or self._channel.exit_status >= 0:
                 break
             try:
                 self._channel = self._follow(self._read_bytes)
@@ -146,10 +151,11 @@ class _Stream:
         return self._written_bytes is not None and self._read_bytes >= self._written_bytes
 
     def end_at(self, written_bytes: int) -> None:
-        """The program has ended, and has written so much: read no more than that."""
+        """The program ended after it had written this many bytes: stop reading there."""
         self._written_bytes = written_bytes
         if self._is_complete():
-            self._channel.close()
+            with suppress(OSError, EOFError, paramiko.SSHException):
+                self._channel.close()
 
     def settimeout(self, timeout: float | None) -> None:
         """How long `read` waits."""

@@ -157,8 +157,7 @@ class LabKilledPrograms(KilledPrograms):
 
     def __init__(self, hosts: list[LabHost]) -> None:
         self._hosts = hosts
-        self._counted = {host.role: self._count(host) for host in hosts}
-        self._known = {host.role: len(self._killed(host)) for host in hosts}
+        self._counts = {host.role: self._count(host) for host in hosts}
 
     def take(self) -> list[str]:
         """Return the sentences, and forget them. The log of a host is read only if its kernel counts a new kill."""
@@ -166,22 +165,18 @@ class LabKilledPrograms(KilledPrograms):
         with ThreadPoolExecutor(len(self._hosts)) as at_once:
             counts = list(at_once.map(self._count, self._hosts))
         for host, count in zip(self._hosts, counts, strict=True):
-            if count == self._counted[host.role]:
-                continue
-            self._counted[host.role] = count
-            lines = self._killed(host)
-            new = lines[min(self._known[host.role], len(lines)) :]
-            self._known[host.role] = len(lines)
-            if sentence := for_memory("\n".join(new)):
+            new = count - self._counts[host.role]
+            self._counts[host.role] = count
+            if new > 0 and (sentence := for_memory("\n".join(self._killed(host)[-new:]))):
                 sentences.append(f"on the {host.role}, {sentence}")
         return sentences
 
     def close(self) -> None:
         """It holds nothing."""
 
-    def _count(self, host: LabHost) -> bytes:
-        """How many processes the kernel has killed for memory (`oom_kill`, since Linux 4.13)."""
-        return host.run(["sed", "-n", "s/^oom_kill //p", "/proc/vmstat"]).stdout
+    def _count(self, host: LabHost) -> int:
+        """How many processes the kernel has killed for memory, each of which it logs (`oom_kill`, since Linux 4.13)."""
+        return int(host.check(["sed", "-n", "s/^oom_kill //p", "/proc/vmstat"]))
 
     def _killed(self, host: LabHost) -> list[str]:
         log = host.run(["dmesg", "--notime"]).stdout.decode(errors="replace")

@@ -73,13 +73,19 @@ class HostWithALog:
 
     def __init__(self) -> None:
         self.kills = 0
+        self.forgotten = 0
         self.was_log_read = False
 
     def run(self, command: Sequence[str]) -> Completed:
-        if command[0] == "dmesg":
-            self.was_log_read = True
-            return Completed(0, (KILLED.format(1000).partition(";")[2] * self.kills).encode(), b"")
-        return Completed(0, f"{self.kills}\n".encode(), b"")
+        """The log: `dmesg` without times."""
+        assert command[0] == "dmesg"
+        self.was_log_read = True
+        return Completed(0, (KILLED.format(1000).partition(";")[2] * (self.kills - self.forgotten)).encode(), b"")
+
+    def check(self, command: Sequence[str]) -> bytes:
+        """The count."""
+        assert command[-1] == "/proc/vmstat"
+        return f"{self.kills}\n".encode()
 
 
 def on_lab_host(host: HostWithALog) -> LabKilledPrograms:
@@ -102,6 +108,15 @@ def test_on_a_lab_host_a_kill_before_the_rig_was_raised_is_not_named() -> None:
     host.kills = 1
     killed_programs = on_lab_host(host)
     host.kills = 2
+
+    assert killed_programs.take() == ["on the receiver, the kernel killed python3 because memory ran out"]
+
+
+def test_on_a_lab_host_a_kill_is_named_although_the_log_has_lost_earlier_ones() -> None:
+    host = HostWithALog()
+    host.kills = 2
+    killed_programs = on_lab_host(host)
+    host.kills, host.forgotten = 3, 2
 
     assert killed_programs.take() == ["on the receiver, the kernel killed python3 because memory ran out"]
 

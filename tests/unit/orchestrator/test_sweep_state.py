@@ -139,12 +139,12 @@ def test_failures_are_grouped(plan: Plan, tmp_path: Path) -> None:
     assert (state.counts.failed, state.counts.suspect) == (6, 6)
 
 
-def test_suspect_runs_are_grouped_with_the_reason_of_the_first(plan: Plan, tmp_path: Path) -> None:
+def test_suspect_runs_are_grouped_with_the_reasons_of_the_first(plan: Plan, tmp_path: Path) -> None:
     perform(plan, tmp_path, suspect=["odd"])
 
     [group] = read_state(tmp_path).suspects
 
-    assert (group.implementation, group.reason) == ("cfdp", "odd")
+    assert (group.implementation, group.reasons) == ("cfdp", ("odd",))
     assert group.run_ids == tuple(run.run_id for run in plan.runs)
 
 
