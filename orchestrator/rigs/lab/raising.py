@@ -175,8 +175,12 @@ class LabKilledPrograms(KilledPrograms):
         """It holds nothing."""
 
     def _count(self, host: LabHost) -> int:
-        """How many processes the kernel has killed for memory, each of which it logs (`oom_kill`, since Linux 4.13)."""
-        return int(host.check(["sed", "-n", "s/^oom_kill //p", "/proc/vmstat"]))
+        """How many processes the kernel has killed for memory, each of which it logs.
+
+        From `oom_kill` in /proc/vmstat; of a kernel without CONFIG_VM_EVENT_COUNTERS, from its log.
+        """
+        counted = host.check(["sed", "-n", "s/^oom_kill //p", "/proc/vmstat"])
+        return int(counted) if counted else len(self._killed(host))
 
     def _killed(self, host: LabHost) -> list[str]:
         log = host.run(["dmesg", "--notime"]).stdout.decode(errors="replace")

@@ -71,7 +71,8 @@ class HostWithALog:
 
     role = "receiver"
 
-    def __init__(self) -> None:
+    def __init__(self, is_counting: bool = True) -> None:
+        self.is_counting = is_counting
         self.kills = 0
         self.forgotten = 0
         self.was_log_read = False
@@ -85,7 +86,7 @@ class HostWithALog:
     def check(self, command: Sequence[str]) -> bytes:
         """The count."""
         assert command[-1] == "/proc/vmstat"
-        return f"{self.kills}\n".encode()
+        return f"{self.kills}\n".encode() if self.is_counting else b""
 
 
 def on_lab_host(host: HostWithALog) -> LabKilledPrograms:
@@ -94,8 +95,9 @@ def on_lab_host(host: HostWithALog) -> LabKilledPrograms:
     return killed_programs
 
 
-def test_on_a_lab_host_a_kill_is_named_once() -> None:
-    host = HostWithALog()
+@pytest.mark.parametrize("is_counting", [True, False])
+def test_on_a_lab_host_a_kill_is_named_once(is_counting: bool) -> None:
+    host = HostWithALog(is_counting)
     killed_programs = on_lab_host(host)
     host.kills = 1
 
