@@ -96,7 +96,8 @@ def is_unmistakable(packet: bytes, copy: bytes, others: Sequence[bytes]) -> bool
     """Whether the copy can hardly be of any other packet than this one, although its checksums are right.
 
     Were it of one that was never seen as sent, that one would be less than half as far from this packet as any of the
-    `others` (frames sent about then; those of another length do not count) is. False where all of these equal the packet.
+    `others` is (frames sent about then; those of another length do not count). False where all of these equal the
+    packet.
     """
     others = [other for other in others if len(other) == len(packet)]
     if not others:

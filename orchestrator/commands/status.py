@@ -105,7 +105,10 @@ def print_state(state: SweepState, printer: Printer) -> None:
         printer.text()
         printer.table(
             ("implementation", "suspect", "first run", "reasons of the first"),
-            ((each.implementation, str(len(each.run_ids)), each.run_ids[0], "; ".join(each.reasons)) for each in state.suspects),
+            (
+                (each.implementation, str(len(each.run_ids)), each.run_ids[0], "; ".join(each.reasons))
+                for each in state.suspects
+            ),
             numbers=("suspect",),
         )
     if state.latest_entry_s is not None:
