@@ -23,17 +23,24 @@ class Place(NamedTuple):
     node_id: int
 
 
+M_PERTURB = -6
+"""The parameter of mallopt(3) with which new memory is filled, all bits inverted."""
+
+
 class Session:
     """One node in one session."""
 
     def __init__(self, place: Place, seed: int) -> None:
         self._norm = load()
-        ctypes.CDLL(None).srand(ctypes.c_uint(seed))  # libnorm draws its back-offs from rand(), and never seeds it
+        c_library = ctypes.CDLL(None)
+        c_library.srand(ctypes.c_uint(seed))  # libnorm draws its back-offs from rand(), and never seeds it
         self._instance = self._norm["NormCreateInstance"](False)
         self._wait = Wait(self._norm["NormGetDescriptor"](self._instance))
         destination, interface, tx_port, node_id = place
         host = destination.host.encode()
+        c_library.mallopt(M_PERTURB, 0xFF)  # memory is zero: libnorm takes its first sequence number from there
         self._handle = self._norm["NormCreateSession"](self._instance, host, destination.port, node_id)
+        c_library.mallopt(M_PERTURB, 0)
         if not self._handle:
             raise Failed(f"libnorm cannot make a session on {destination}; give an IPv4 address and a port")
         self.is_unicast: bool = self._norm["NormIsUnicastAddress"](host)

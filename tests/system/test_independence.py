@@ -19,6 +19,8 @@ from tests.system.sweeps import owlt, perform, sweep_file
 
 THIRD_PARTY = ["licklider", "normcast", "socat", "uftp"]
 IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "saratoga", "bp-acs", "tcp", "quic-aioquic", *THIRD_PARTY]
+SAME_EVERYWHERE = [name for name in IMPLEMENTATIONS if name != "quic-aioquic"]
+"""Those whose encrypted octets do not depend on addresses in memory."""
 GRID = {
     "file_size": "100 kB",
     "packet_error_rate": [0, 0.02],
@@ -46,6 +48,29 @@ def together(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> 
     return directory / "results"
 
 
+def clone(directory: Path) -> Path:
+    """A copy of this project and its environment in another directory."""
+    project = Path(__file__).parents[2]
+    made = directory / "a clone" / "elsewhere"
+    made.mkdir(parents=True)
+    for package in ("agents", "captures", "emulator", "orchestrator", "profiles", "reports", ".venv"):
+        shutil.copytree(project / package, made / package, symlinks=True)
+    for place in made.glob(".venv/lib/*/site-packages/*owlt*.pth"):
+        place.write_text(str(made))
+    return made
+
+
+def captures_in(project: Path, directory: Path, implementations: list[str]) -> dict[str, str]:
+    """What `captures_of` returns for one run of each implementation, performed by the owlt in `project`."""
+    sweep = sweep_file(directory, implementations=implementations, **(GRID | {"packet_error_rate": 0.02}))
+    arguments = ["run", sweep, "--results", directory / "results", "--no-report"]
+    program = "from orchestrator.commands.cli import main; main()"
+    command = [project / ".venv" / "bin" / "python", "-c", program, *arguments]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return captures_of(directory / "results")
+
+
 def test_a_run_alone_is_the_same_as_among_others(tmp_path: Path, together: Path) -> None:
     for name in IMPLEMENTATIONS:
         results = tmp_path / name
@@ -60,25 +85,24 @@ def test_a_run_alone_is_the_same_as_among_others(tmp_path: Path, together: Path)
 
 
 def test_a_clone_in_another_directory_gives_the_same_captures(tmp_path: Path, together: Path) -> None:
-    clone = tmp_path / "a clone" / "elsewhere"
-    project = Path(__file__).parents[2]
-    clone.mkdir(parents=True)
-    for package in ("agents", "captures", "emulator", "orchestrator", "profiles", "reports", ".venv"):
-        shutil.copytree(project / package, clone / package, symlinks=True)
-    sweep = {"implementations": ["ltp", "tcp"]} | GRID | {"packet_error_rate": 0.02}
-    results = tmp_path / "results"
+    elsewhere = captures_in(clone(tmp_path), tmp_path, ["ltp", "tcp"])
 
-    arguments = ["run", sweep_file(tmp_path, **sweep), "--results", results, "--no-report"]
-    program = "from orchestrator.commands.cli import main; main()"
-    for place in clone.glob(".venv/lib/*/site-packages/*owlt*.pth"):
-        place.write_text(str(clone))
-    command = [clone / ".venv" / "bin" / "python", "-c", program, *arguments]
-    done = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)
-
-    assert done.returncode == 0, done.stderr
-    elsewhere = captures_of(results)
     assert len(elsewhere) == 4
     assert elsewhere.items() <= captures_of(together).items()
+
+
+def test_what_the_guest_did_before_it_was_copied_makes_no_difference(tmp_path: Path, together: Path) -> None:
+    """As with another version of owlt: this one reads the clock for a while, and sleeps for part of a tick."""
+    other = clone(tmp_path)
+    worker = other / "orchestrator" / "workers" / "worker.py"
+    before, copied, after = worker.read_text().partition("        become_template()\n")
+    slow = "        [time.time_ns() for _ in range(145_678)]\n        time.sleep(0.0123456789)\n"
+    worker.write_text(before + slow + copied + after)
+
+    later = captures_in(other, tmp_path, SAME_EVERYWHERE)
+
+    assert len(later) == 2 * len(SAME_EVERYWHERE)
+    assert later.items() <= captures_of(together).items()
 
 
 def test_what_the_guest_did_before_the_launch_makes_no_difference(tmp_path: Path, together: Path) -> None:
