@@ -3,9 +3,10 @@ network beside it. The addresses are the same on every rig this project raises i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from emulator.service.client import EmulatorClient
 from orchestrator.hosts.host import Host
@@ -63,7 +64,7 @@ class Rig:
     `python` runs this project's endpoints on the hosts, `watch` is their copy of `agents/probes/watch.py`,
     `third_party` is where third-party implementations are installed on them. `killed_programs` names the
     programs that the rig's kernel or the guest's warden killed. `conditions` and `clocks` are those of hosts that are
-    machines of their own. `versions` are the hosts' own, by name, where they
+    machines of their own, `has_machines`. `versions` are the hosts' own, by name, where they
     are not those of the machine that the worker runs on.
     """
 
@@ -79,7 +80,19 @@ class Rig:
     killed_programs: KilledPrograms
     conditions: HostConditions | None = None
     clocks: HostClocks | None = None
+    has_machines: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    def at_once(self, *calls: Callable[[], Any]) -> list[Any]:
+        """The results of calls that do not depend on each other: made at the same time if the hosts are machines of
+        their own, otherwise one after the other.
+
+        Raises the exception of the first call that fails, once all have ended.
+        """
+        if not self.has_machines:
+            return [call() for call in calls]
+        with ThreadPoolExecutor(len(calls)) as threads:
+            return [each.result() for each in [threads.submit(call) for call in calls]]
 
 
 def card_command(interface: str, rate_bps: float) -> list[str]:

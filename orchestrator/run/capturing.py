@@ -51,11 +51,15 @@ def start_captures(
     On the exact clock no packet comes while tcpdump has work to do: it takes them in blocks, which costs less.
     """
     delivery = IN_BLOCKS if clock == "exact" else ONE_BY_ONE
-    captures: dict[Role, Program] = {}
-    for role, port in zip(ROLES, (rig.sender_port, rig.receiver_port), strict=True):
+
+    def start(role: Role, port: str) -> Program:
         command = capture_command(port, f"{path}/{role}.pcap", snaplen_bytes_of(mtu_bytes), delivery)
-        captures[role] = rig.emulator.start(command, path, directory / f"capture-{role}")
-        undo.callback(captures[role].stop, "INT")
+        capture = rig.emulator.start(command, path, directory / f"capture-{role}")
+        undo.callback(capture.stop, "INT")
+        return capture
+
+    programs = rig.at_once(lambda: start("sender", rig.sender_port), lambda: start("receiver", rig.receiver_port))
+    captures: dict[Role, Program] = dict(zip(ROLES, programs, strict=True))
     for role, capture in captures.items():
         _require_started(capture, f"the capture at the {role}'s port")
     return captures

@@ -11,8 +11,10 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
+from agents.contract.implementation import Role
 from emulator.faults import EmulatorError
 from orchestrator.artifacts.kept_files import keep_files
 from orchestrator.hosts.host import HostError
@@ -20,9 +22,11 @@ from orchestrator.hosts.printable import printable
 from orchestrator.hosts.program import Program
 from orchestrator.planning.plan import Run
 from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome, RunRecord, write_record
+from orchestrator.results.record import Outcome, RunRecord, Statistics, write_record
+from orchestrator.rigs.rig import Rig
 from orchestrator.run.applying import apply_channel, close_channel, start_timeline
 from orchestrator.run.capturing import (
+    CapturingHost,
     drain_channel,
     fetch_captures,
     require_space,
@@ -54,7 +58,6 @@ def perform(run: Run, setting: Setting, directory: Path, observe: Observe) -> Ru
     directory.mkdir(parents=True, exist_ok=True)
     code: ReasonCode | None
     result, sides = RunResult(), Sides()
-    setting.rig.killed_programs.take()
     try:
         with ExitStack() as undo:
             _phases(run, setting, directory, result, sides, undo, observe)
@@ -88,45 +91,86 @@ def _phases(
         observe("configure")
         apply_channel(run, setting, result)
         observe("capture")
-        mtu_bytes = setting.channel_of(run).path_mtu_bytes
-        captures = start_captures(rig, setting.sweep.clock, mtu_bytes, staged.paths["emulator"], directory, undo)
-        at_hosts = start_host_captures(run, rig, setting.sweep, mtu_bytes, directory, undo)
+        instruments = _start_instruments(run, setting, staged, directory, result, sides, undo)
         before = rig.channel.statistics()
         observe("launch")
-        watch = _start_watch(run, setting, staged, directory, result, sides, undo)
-        samplers = start_sampling(run, rig, result.tcp_ports, staged.paths, directory, undo)
         clock = ClockStep()
-        if rig.conditions is not None:
-            rig.conditions.begin()
         result.started_at_ns = time.time_ns()
         try:
             start_timeline(run, setting)
             launch(staged, rig, directory, sides, undo)
             observe("transfer")
-            wait_for_end(run, implementation, watch, sides)
+            wait_for_end(run, implementation, instruments.watch, sides)
         finally:
             result.ended_at_ns = time.time_ns()
-            result.suspect += rig.conditions.doubts() if rig.conditions is not None else clock.doubts()
             if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest
                 observe("stop")
-                stop_programs(sides)
+                rig.at_once(lambda: _note_doubts(rig, clock, result), lambda: stop_programs(sides))
                 drain_channel(run, rig, setting.sweep.clock)
-                result.tcp = stop_sampling(samplers, directory)
-                close_channel(run, setting, before, result)
-                stop_captures(captures, result)
-                stop_host_captures(at_hosts, rig, directory, result)
-                if rig.conditions is not None:
-                    require_space(rig, staged.paths["emulator"])
+                _stop_instruments(run, setting, instruments, before, directory, result)
                 observe("fetch")
-                fetch_captures(rig, staged.paths["emulator"], directory)
+                path = staged.paths["emulator"]
+                checks = [lambda: require_space(rig, path)] if rig.has_machines else []
+                rig.at_once(lambda: fetch_captures(rig, path, directory), *checks)
         if run.permutation.duration_ns is None:
-            judge(run, setting, staged, watch, result, sides)
+            judge(run, setting, staged, instruments.watch, result, sides)
         else:
             judge_duration(run, implementation, result, sides)
     except Ended as end:
         for host in (rig.sender.host, rig.receiver.host):
             keep_files(implementation.keep, host, staged.paths[host.role], directory)
         raise _explained(end, run, setting, staged, result, sides) from end
+
+
+@dataclass(frozen=True)
+class _Instruments:
+    """What observes a run from its start to its end."""
+
+    watch: Program
+    captures: dict[Role, Program]
+    at_hosts: list[CapturingHost]
+    samplers: dict[Role, Program]
+
+
+def _start_instruments(
+    run: Run, setting: Setting, staged: Staged, directory: Path, result: RunResult, sides: Sides, undo: ExitStack
+) -> _Instruments:
+    """Start everything that observes the run, and return when it does. Raises Ended if one does not start."""
+    rig, sweep, paths = setting.rig, setting.sweep, staged.paths
+    mtu_bytes = setting.channel_of(run).path_mtu_bytes
+    conditions = [rig.conditions.begin] if rig.conditions is not None else []
+    watch, captures, at_hosts, samplers, *_ = rig.at_once(
+        lambda: _start_watch(run, setting, staged, directory, result, sides, undo),
+        lambda: start_captures(rig, sweep.clock, mtu_bytes, paths["emulator"], directory, undo),
+        lambda: start_host_captures(run, rig, sweep, mtu_bytes, directory, undo),
+        lambda: start_sampling(run, rig, result.tcp_ports, paths, directory, undo),
+        *conditions,
+    )
+    return _Instruments(watch, captures, at_hosts, samplers)
+
+
+def _stop_instruments(
+    run: Run, setting: Setting, instruments: _Instruments, before: Statistics, directory: Path, result: RunResult
+) -> None:
+    """Stop them, and enter what they observed."""
+    rig = setting.rig
+
+    def sampling() -> None:
+        result.tcp = stop_sampling(instruments.samplers, directory)
+
+    def captures() -> None:
+        close_channel(run, setting, before, result)
+        stop_captures(instruments.captures, result)
+        stop_host_captures(instruments.at_hosts, rig, directory, result)
+
+    def watch() -> None:
+        instruments.watch.stop()
+
+    rig.at_once(sampling, captures, watch)
+
+
+def _note_doubts(rig: Rig, clock: ClockStep, result: RunResult) -> None:
+    result.suspect += rig.conditions.doubts() if rig.conditions is not None else clock.doubts()
 
 
 def _start_watch(

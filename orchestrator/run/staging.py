@@ -50,9 +50,16 @@ def stage(run: Run, setting: Setting, result: RunResult, sides: Sides, undo: Exi
     rig, implementation = setting.rig, setting.implementation_of(run)
     _refuse_infeasible(run, implementation)
     space_bytes = implementation.run_directory.bytes_for(run.permutation.file_size_bytes or 0)
-    paths = _make_run_directories(run, rig, space_bytes, undo)
+    undo_of = _undo_by_host(rig, undo)
     size_bytes = run.permutation.file_size_bytes
-    file = None if size_bytes is None else _stage_file(size_bytes, setting, result)
+    sender, receiver, emulator, file, _ = rig.at_once(
+        lambda: make_run_directory(rig.sender.host, run.run_id, undo_of["sender"], space_bytes),
+        lambda: make_run_directory(rig.receiver.host, run.run_id, undo_of["receiver"], space_bytes),
+        lambda: make_directory(rig.emulator, run.run_id, undo_of["emulator"]),
+        lambda: None if size_bytes is None else _stage_file(size_bytes, setting, result),
+        rig.killed_programs.take,  # what was killed before the run is not its own
+    )
+    paths = {"sender": sender, "receiver": receiver, "emulator": emulator}
     received = implementation.received_at(paths["receiver"], PurePosixPath(file or "").name)
     if (parent := str(PurePosixPath(received).parent)) != paths["receiver"]:
         rig.receiver.host.make_directory(parent)
@@ -61,11 +68,14 @@ def stage(run: Run, setting: Setting, result: RunResult, sides: Sides, undo: Exi
     result.advertised = advertised_values(run, setting.sweep)
     rendered = _rendered(run, setting, result.advertised, file, received, paths)
     result.session = session_of(rendered["sender"], rig)
-    rooms: dict[Role, Room] = {}
-    ends = (rig.sender, rig.receiver)
-    for role, end, peer in zip(ROLES, ends, reversed(ends), strict=True):
-        rooms[role] = room_of(end.host, paths[role], space_bytes)
-        prepare(role, rendered[role], end, peer.address, paths[role], rooms[role], sides, undo)
+    ends = {"sender": rig.sender, "receiver": rig.receiver}
+    rooms: dict[Role, Room] = {role: room_of(ends[role].host, paths[role], space_bytes) for role in ROLES}
+
+    def prepare_side(role: Role, peer: Role) -> None:
+        address = ends[peer].address
+        prepare(role, rendered[role], ends[role], address, paths[role], rooms[role], sides, undo_of[role])
+
+    rig.at_once(lambda: prepare_side("sender", "receiver"), lambda: prepare_side("receiver", "sender"))
     return Staged(paths, received, space_bytes, rooms, rendered)
 
 
@@ -86,11 +96,11 @@ def _refuse_infeasible(run: Run, implementation: Implementation) -> None:
         raise Ended(Outcome.UNSUPPORTED, ReasonCode.BEYOND_LIMITS, f"not launched: {reason}")
 
 
-def _make_run_directories(run: Run, rig: Rig, space_bytes: int, undo: ExitStack) -> dict[str, str]:
-    """A directory on each host; those of the implementation hold no more than its profile specifies."""
-    hosts = (rig.sender.host, rig.receiver.host)
-    paths = {host.role: make_run_directory(host, run.run_id, undo, space_bytes) for host in hosts}
-    return paths | {rig.emulator.role: make_directory(rig.emulator, run.run_id, undo)}
+def _undo_by_host(rig: Rig, undo: ExitStack) -> dict[str, ExitStack]:
+    """What is to be undone on each host, by its role: `undo` does it on all hosts at once."""
+    by_host = {host.role: ExitStack() for host in (rig.sender.host, rig.receiver.host, rig.emulator)}
+    undo.callback(lambda: rig.at_once(*(of_host.close for of_host in by_host.values())))
+    return by_host
 
 
 def _stage_file(size: int, setting: Setting, result: RunResult) -> str:

@@ -33,13 +33,17 @@ def start_sampling(
     if not ports:
         return {}
     hosts = {"sender": rig.sender, "receiver": rig.receiver}
-    samplers: dict[Role, Program] = {}
-    for role, other in zip(ROLES, reversed(ROLES), strict=True):
+
+    def start(role: Role, other: Role) -> Program:
         period_s = max(run.rtt_s / SAMPLES_PER_RTT, SHORTEST_PERIOD_S) if role == "sender" else 0
         between = [hosts[role].address, hosts[other].address]
         command = [rig.python, "-m", "agents.probes.tcp_samples", *between, ",".join(map(str, ports)), f"{period_s:f}"]
-        samplers[role] = hosts[role].host.start(command, paths[role], directory / f"tcp-{role}")
-        undo.callback(samplers[role].stop)
+        sampler = hosts[role].host.start(command, paths[role], directory / f"tcp-{role}")
+        undo.callback(sampler.stop)
+        return sampler
+
+    started = rig.at_once(lambda: start("sender", "receiver"), lambda: start("receiver", "sender"))
+    samplers: dict[Role, Program] = dict(zip(ROLES, started, strict=True))
     for sampler in samplers.values():
         sampler.wait_for_line("^sampling$", STARTING_S)
     return samplers

@@ -29,8 +29,11 @@ setsid sh -c '{GROUP_COMMAND}; exec "$@"' sh "$@" </dev/null >>"$d/out" 2>>"$d/e
 wait $!
 echo $? >"$d/status.new"
 mv "$d/status.new" "$d/status\""""
-_AWAIT_END = """flock -s "$1/lock" cat "$1/status" && stat --format=%s "$1/out" "$1/err\""""
-"""Prints the exit status, and how many bytes the program wrote to each file."""
+_WAS_READ = "read"
+_AWAIT_END = f"""flock -s "$1/lock" cat "$1/status" && stat --format=%s "$1/out" "$1/err" || exit
+read -r word && [ "$word" = {_WAS_READ} ] && exec rm -rf "$1\""""
+"""Prints the exit status, and how many bytes the program wrote to each file; removes the files when it reads that this
+was read."""
 
 
 class FollowedSession:
@@ -66,7 +69,6 @@ class FollowedSession:
             self.exit_status = self._read_end()
         finally:
             self.status_event.set()
-            self._remove_logs()
 
     def _read_end(self) -> int:
         """The exit status, once the output was read; -1 if the host does not have it, or cannot be reached any more."""
@@ -74,7 +76,7 @@ class FollowedSession:
         while True:
             try:
                 channel = self._open(line)
-                answer = channel.makefile().read().split()
+                answer = _lines(channel, 1 + len(self._streams))
             except (HostError, OSError):
                 return -1
             if len(answer) == 1 + len(self._streams):
@@ -82,15 +84,16 @@ class FollowedSession:
                     stream.end_at(int(written_bytes))
                 for stream in self._streams.values():
                     stream.was_read.wait(5)
+                self._remove_logs(channel)
                 return int(answer[0])
             channel.status_event.wait()
             if channel.exit_status >= 0:
                 return -1
 
-    def _remove_logs(self) -> None:
-        """Remove the files on the host once everything was read; what is left is removed with the session."""
-        with suppress(HostError, OSError, EOFError, paramiko.SSHException):
-            self._open(f"exec {shlex.join(['rm', '-rf', self._logs])}").close()
+    def _remove_logs(self, channel: paramiko.Channel) -> None:
+        """Let the host remove the files; what is left is removed with the session."""
+        with suppress(OSError, EOFError, paramiko.SSHException):
+            channel.sendall(f"{_WAS_READ}\n".encode())
 
     def recv(self, nbytes: int, /) -> bytes:
         """Some of its output; nothing once it has ended."""
@@ -118,12 +121,19 @@ class FollowedSession:
             stream.close()
 
 
+def _lines(channel: paramiko.Channel, number: int) -> list[str]:
+    """The first lines of a command's output; fewer if it ends or the connection is lost."""
+    output = channel.makefile()
+    return [line.strip() for line in (output.readline() for _ in range(number)) if line]
+
+
 class _Stream:
-    """One file, read to its end over as many connections as that takes."""
+    """One file, followed from the first `read` to its end, over as many connections as that takes."""
 
     def __init__(self, follow: Callable[[int], paramiko.Channel]) -> None:
         self._follow = follow
-        self._channel = follow(0)
+        self._channel: paramiko.Channel | None = None
+        self._timeout_s: float | None = None
         self._read_bytes = 0
         self._written_bytes: int | None = None
         self._closed = False
@@ -131,19 +141,23 @@ class _Stream:
 
     def read(self, nbytes: int) -> bytes:
         """The next bytes; nothing at the end, or if the host cannot be reached any more."""
-        while not (self.was_read.is_set() or self._is_complete()):
+        while not (self.was_read.is_set() or self._closed or self._is_complete()):
+            if self._channel is None:
+                try:
+                    self._channel = self._follow(self._read_bytes)
+                except HostError:
+                    break
+                self._channel.settimeout(self._timeout_s)
+                continue
             chunk: bytes = self._channel.recv(nbytes)
             if chunk:
                 self._read_bytes += len(chunk)
                 return chunk
             if not self._is_complete():
                 self._channel.status_event.wait()
-            if self._closed or self._is_complete() or self._channel.exit_status >= 0:
+            if self._channel.exit_status >= 0:
                 break
-            try:
-                self._channel = self._follow(self._read_bytes)
-            except HostError:
-                break
+            self._channel = None
         self.was_read.set()
         return b""
 
@@ -155,13 +169,19 @@ class _Stream:
         self._written_bytes = written_bytes
         if self._is_complete():
             with suppress(OSError, EOFError, paramiko.SSHException):
-                self._channel.close()
+                self._close_channel()
 
     def settimeout(self, timeout: float | None) -> None:
         """How long `read` waits."""
-        self._channel.settimeout(timeout)
+        self._timeout_s = timeout
+        if self._channel is not None:
+            self._channel.settimeout(timeout)
 
     def close(self) -> None:
         """End it."""
         self._closed = True
-        self._channel.close()
+        self._close_channel()
+
+    def _close_channel(self) -> None:
+        if channel := self._channel:
+            channel.close()

@@ -84,6 +84,7 @@ def _raised(lab: LabRig, directory: Path, logs: Path, third_party: Path) -> Iter
             killed_programs=killed,
             conditions=LabConditions(hosts.values()),
             clocks=LabClocks((hosts["sender"], hosts["receiver"]), hosts["emulator"]),
+            has_machines=True,
             versions=_versions(hosts),
         )
 

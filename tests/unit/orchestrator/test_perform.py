@@ -617,7 +617,7 @@ class SetClock(HostConditions):
 @pytest.fixture
 def machines(stage: Stage) -> Stage:
     """A rig of machines of their own. The emulator's disk has 1 GB of free space."""
-    stage.rig.rig = replace(stage.rig.rig, conditions=SetClock())
+    stage.rig.rig = replace(stage.rig.rig, conditions=SetClock(), has_machines=True)
     stage.rig.middle.install("/usr/bin/df", printing("Avail\n1000000000"))
     return stage
 
