@@ -29,7 +29,9 @@ MOST_ROWS = 500
 REST, MOST_SKIPPED = 50, 4
 """After each sample, a rest of REST times its computing time keeps the load small on any machine; but at most
 MOST_SKIPPED samples are skipped, because some kernels measure computing time only in ticks."""
-SETTLING_S = 0.1
+SETTLING_S, QUIET_S = 0.1, 0.01
+"""At the end, reports of destroyed sockets are awaited for SETTLING_S; once all sockets have been reported, only until
+none comes for QUIET_S."""
 
 SAMPLED = (
     "state",
@@ -147,6 +149,11 @@ class Samples:
         return list(self._totals.values())
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the kernel has reported the end of every socket."""
+        return all(totals["is_final"] for totals in self._totals.values())
+
+    @property
     def rows(self) -> list[tuple[Any, ...]]:
         """The samples by time, with SAMPLE_COLUMNS; the last row of each socket has its last counters."""
         return sorted((row for rows in (*self._looks, self._ends) for row in rows), key=lambda row: row[:2])
@@ -238,8 +245,11 @@ def _settle(samples: Samples, diagnostics: Diagnostics) -> None:
     """Receive outstanding reports of destroyed sockets, which a kernel thread sends."""
     end_s = time.monotonic() + SETTLING_S
     while (left_s := end_s - time.monotonic()) > 0:
-        if select.select([diagnostics.destroyed.fileno()], [], [], left_s)[0]:
+        pause_s = min(left_s, QUIET_S) if samples.is_complete else left_s
+        if select.select([diagnostics.destroyed.fileno()], [], [], pause_s)[0]:
             samples.end(diagnostics.ended(), time.time_ns())
+        elif samples.is_complete:
+            return
 
 
 def _tell(samples: Samples, grown: dict[str, int]) -> None:
