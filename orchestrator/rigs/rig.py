@@ -3,8 +3,9 @@ network beside it. The addresses are the same on every rig this project raises i
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -87,12 +88,23 @@ class Rig:
         """The results of calls that do not depend on each other: made at the same time if the hosts are machines of
         their own, otherwise one after the other.
 
-        Raises the exception of the first call that fails, once all have ended.
+        Raises the exception of the first of them that fails; on machines, once all have ended. An interrupt of this
+        process does not wait for them.
         """
         if not self.has_machines:
             return [call() for call in calls]
-        with ThreadPoolExecutor(len(calls)) as threads:
-            return [each.result() for each in [threads.submit(call) for call in calls]]
+        results: list[Future[Any]] = [Future() for _ in calls]
+        for call, result in zip(calls, results, strict=True):
+            threading.Thread(target=_make, args=(call, result), daemon=True).start()
+        wait(results)
+        return [result.result() for result in results]
+
+
+def _make(call: Callable[[], Any], result: Future[Any]) -> None:
+    try:
+        result.set_result(call())
+    except BaseException as problem:
+        result.set_exception(problem)
 
 
 def card_command(interface: str, rate_bps: float) -> list[str]:

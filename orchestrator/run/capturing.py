@@ -84,8 +84,7 @@ class CapturingHost:
 def start_host_captures(
     run: Run, rig: Rig, sweep: Sweep, mtu_bytes: int, directory: Path, undo: ExitStack
 ) -> list[CapturingHost]:
-    """Start the captures at the hosts if the sweep requests them, and read the clocks. Raises Ended if one does not
-    start.
+    """Start the captures at the hosts if the sweep requests them. Raises Ended if one does not start.
 
     Frames are complete if captures are kept in full; otherwise the first HOST_CAPTURE_BYTES.
     """
@@ -105,15 +104,11 @@ def start_host_captures(
         started.append(CapturingHost(end, program, path, capture))
     for each in started:
         _require_started(each.program, f"the capture at the {each.end.host.role}")
-    if rig.clocks is not None:
-        rig.clocks.read()
     return started
 
 
 def stop_host_captures(capturing: list[CapturingHost], rig: Rig, directory: Path, result: RunResult) -> None:
-    """Stop the captures at the hosts, bring them here, read the clocks again, and enter what is known of each."""
-    if capturing and rig.clocks is not None:
-        rig.clocks.read()
+    """Stop the captures at the hosts, bring them here, and enter what is known of each, the hosts' clocks too."""
     clocks = rig.clocks.clocks() if rig.clocks is not None else {}
     for role, each in zip(ROLES, capturing, strict=False):
         counters, problem = _stopped(each.program)

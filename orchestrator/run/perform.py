@@ -92,9 +92,10 @@ def _phases(
         apply_channel(run, setting, result)
         observe("capture")
         instruments = _start_instruments(run, setting, staged, directory, result, sides, undo)
-        before = rig.channel.statistics()
         observe("launch")
         clock = ClockStep()
+        if rig.conditions is not None:
+            rig.conditions.begin()
         result.started_at_ns = time.time_ns()
         try:
             start_timeline(run, setting)
@@ -107,11 +108,11 @@ def _phases(
                 observe("stop")
                 rig.at_once(lambda: _note_doubts(rig, clock, result), lambda: stop_programs(sides))
                 drain_channel(run, rig, setting.sweep.clock)
-                _stop_instruments(run, setting, instruments, before, directory, result)
+                _stop_instruments(run, setting, instruments, directory, result)
                 observe("fetch")
                 path = staged.paths["emulator"]
                 checks = [lambda: require_space(rig, path)] if rig.has_machines else []
-                rig.at_once(lambda: fetch_captures(rig, path, directory), *checks)
+                rig.at_once(*checks, lambda: fetch_captures(rig, path, directory))
         if run.permutation.duration_ns is None:
             judge(run, setting, staged, instruments.watch, result, sides)
         else:
@@ -128,6 +129,8 @@ class _Instruments:
 
     watch: Program
     captures: dict[Role, Program]
+    before: Statistics
+    """The emulator's counters when the captures had begun."""
     at_hosts: list[CapturingHost]
     samplers: dict[Role, Program]
 
@@ -138,28 +141,35 @@ def _start_instruments(
     """Start everything that observes the run, and return when it does. Raises Ended if one does not start."""
     rig, sweep, paths = setting.rig, setting.sweep, staged.paths
     mtu_bytes = setting.channel_of(run).path_mtu_bytes
-    conditions = [rig.conditions.begin] if rig.conditions is not None else []
-    watch, captures, at_hosts, samplers, *_ = rig.at_once(
-        lambda: _start_watch(run, setting, staged, directory, result, sides, undo),
-        lambda: start_captures(rig, sweep.clock, mtu_bytes, paths["emulator"], directory, undo),
+
+    def captures_and_counters() -> tuple[dict[Role, Program], Statistics]:
+        captures = start_captures(rig, sweep.clock, mtu_bytes, paths["emulator"], directory, undo)
+        return captures, rig.channel.statistics()
+
+    (captures, before), at_hosts, watch, samplers = rig.at_once(
+        captures_and_counters,
         lambda: start_host_captures(run, rig, sweep, mtu_bytes, directory, undo),
+        lambda: _start_watch(run, setting, staged, directory, result, sides, undo),
         lambda: start_sampling(run, rig, result.tcp_ports, paths, directory, undo),
-        *conditions,
     )
-    return _Instruments(watch, captures, at_hosts, samplers)
+    if at_hosts and rig.clocks is not None:
+        rig.clocks.read()
+    return _Instruments(watch, captures, before, at_hosts, samplers)
 
 
 def _stop_instruments(
-    run: Run, setting: Setting, instruments: _Instruments, before: Statistics, directory: Path, result: RunResult
+    run: Run, setting: Setting, instruments: _Instruments, directory: Path, result: RunResult
 ) -> None:
     """Stop them, and enter what they observed."""
     rig = setting.rig
+    if instruments.at_hosts and rig.clocks is not None:
+        rig.clocks.read()
 
     def sampling() -> None:
         result.tcp = stop_sampling(instruments.samplers, directory)
 
     def captures() -> None:
-        close_channel(run, setting, before, result)
+        close_channel(run, setting, instruments.before, result)
         stop_captures(instruments.captures, result)
         stop_host_captures(instruments.at_hosts, rig, directory, result)
 

@@ -48,7 +48,9 @@ class Staged:
 def stage(run: Run, setting: Setting, result: RunResult, sides: Sides, undo: ExitStack) -> Staged:
     """Put everything in place; `undo` removes it again. Raises Ended if the implementation does not support the run."""
     rig, implementation = setting.rig, setting.implementation_of(run)
-    _refuse_infeasible(run, implementation)
+    if reason := infeasible(run, implementation):
+        rig.killed_programs.take()
+        raise Ended(Outcome.UNSUPPORTED, ReasonCode.BEYOND_LIMITS, f"not launched: {reason}")
     space_bytes = implementation.run_directory.bytes_for(run.permutation.file_size_bytes or 0)
     undo_of = _undo_by_host(rig, undo)
     size_bytes = run.permutation.file_size_bytes
@@ -90,15 +92,12 @@ def file_content(sweep_seed: int, size_bytes: int) -> bytes:
     return random.Random(file_seed(sweep_seed, size_bytes)).randbytes(size_bytes)
 
 
-def _refuse_infeasible(run: Run, implementation: Implementation) -> None:
-    reason = infeasible(run, implementation)
-    if reason is not None:
-        raise Ended(Outcome.UNSUPPORTED, ReasonCode.BEYOND_LIMITS, f"not launched: {reason}")
-
-
 def _undo_by_host(rig: Rig, undo: ExitStack) -> dict[str, ExitStack]:
-    """What is to be undone on each host, by its role: `undo` does it on all hosts at once."""
-    by_host = {host.role: ExitStack() for host in (rig.sender.host, rig.receiver.host, rig.emulator)}
+    """What is to be undone on each host, by its role; `undo` does it on all machines at once."""
+    roles = [host.role for host in (rig.sender.host, rig.receiver.host, rig.emulator)]
+    if not rig.has_machines:
+        return dict.fromkeys(roles, undo)
+    by_host = {role: ExitStack() for role in roles}
     undo.callback(lambda: rig.at_once(*(of_host.close for of_host in by_host.values())))
     return by_host
 

@@ -21,6 +21,7 @@ THIRD_PARTY = ["licklider", "normcast", "socat", "uftp"]
 IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "saratoga", "bp-acs", "tcp", "quic-aioquic", *THIRD_PARTY]
 SAME_EVERYWHERE = [name for name in IMPLEMENTATIONS if name != "quic-aioquic"]
 """Those whose encrypted octets do not depend on addresses in memory."""
+SLOW = "    [time.time_ns() for _ in range(145_678)]\n    time.sleep(0.0123456789)\n"
 GRID = {
     "file_size": "100 kB",
     "packet_error_rate": [0, 0.02],
@@ -92,12 +93,13 @@ def test_a_clone_in_another_directory_gives_the_same_captures(tmp_path: Path, to
 
 
 def test_what_the_guest_did_before_it_was_copied_makes_no_difference(tmp_path: Path, together: Path) -> None:
-    """As with another version of owlt: this one reads the clock for a while, and sleeps for part of a tick."""
+    """As with another version of owlt. This one runs a program before it raises the rig, which draws random numbers,
+    reads the clock for a while, and sleeps for part of a tick."""
     other = clone(tmp_path)
     worker = other / "orchestrator" / "workers" / "worker.py"
-    before, copied, after = worker.read_text().partition("        become_template()\n")
-    slow = "        [time.time_ns() for _ in range(145_678)]\n        time.sleep(0.0123456789)\n"
-    worker.write_text(before + slow + copied + after)
+    before, raising, after = worker.read_text().partition("    logs.mkdir()\n    with namespaces.raised(")
+    assert raising
+    worker.write_text(f"{before}    __import__('subprocess').run(['true'])\n{SLOW}{raising}{after}")
 
     later = captures_in(other, tmp_path, SAME_EVERYWHERE)
 

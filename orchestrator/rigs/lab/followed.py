@@ -30,9 +30,10 @@ wait $!
 echo $? >"$d/status.new"
 mv "$d/status.new" "$d/status\""""
 _WAS_READ = "read"
-_AWAIT_END = f"""flock -s "$1/lock" cat "$1/status" && stat --format=%s "$1/out" "$1/err" || exit
+_AWAIT_END = f"""status=$(flock -s "$1/lock" cat "$1/status") && [ -n "$status" ] || exit 1
+sizes=$(stat --format=%s "$1/out" "$1/err") && echo $status $sizes || exit 1
 read -r word && [ "$word" = {_WAS_READ} ] && exec rm -rf "$1\""""
-"""Prints the exit status, and how many bytes the program wrote to each file; removes the files when it reads that this
+"""Prints the exit status and how many bytes the program wrote to each file; removes the files when it reads that this
 was read."""
 
 
@@ -65,35 +66,41 @@ class FollowedSession:
         return follow
 
     def _await_end(self) -> None:
+        channel = None
         try:
-            self.exit_status = self._read_end()
+            self.exit_status, channel = self._read_end()
         finally:
             self.status_event.set()
+            self._remove_logs(channel)
 
-    def _read_end(self) -> int:
-        """The exit status, once the output was read; -1 if the host does not have it, or cannot be reached any more."""
+    def _read_end(self) -> tuple[int, paramiko.Channel | None]:
+        """The exit status, once the output was read, and the channel that waits for this; -1 and None if the host does
+        not have it, or cannot be reached any more.
+        """
         line = f"exec {shlex.join(['sh', '-c', _AWAIT_END, 'sh', self._logs])}"
         while True:
             try:
                 channel = self._open(line)
-                answer = _lines(channel, 1 + len(self._streams))
+                answer = channel.makefile().readline().split()
             except (HostError, OSError):
-                return -1
+                return -1, None
             if len(answer) == 1 + len(self._streams):
                 for stream, written_bytes in zip(self._streams.values(), answer[1:], strict=True):
                     stream.end_at(int(written_bytes))
                 for stream in self._streams.values():
                     stream.was_read.wait(5)
-                self._remove_logs(channel)
-                return int(answer[0])
+                return int(answer[0]), channel
             channel.status_event.wait()
             if channel.exit_status >= 0:
-                return -1
+                return -1, None
 
-    def _remove_logs(self, channel: paramiko.Channel) -> None:
-        """Let the host remove the files; what is left is removed with the session."""
-        with suppress(OSError, EOFError, paramiko.SSHException):
-            channel.sendall(f"{_WAS_READ}\n".encode())
+    def _remove_logs(self, channel: paramiko.Channel | None) -> None:
+        """Remove the files on the host; what is left is removed with the session."""
+        with suppress(HostError, OSError, EOFError, paramiko.SSHException):
+            if channel is not None:
+                channel.sendall(f"{_WAS_READ}\n".encode())
+            else:
+                self._open(f"exec {shlex.join(['rm', '-rf', self._logs])}").close()
 
     def recv(self, nbytes: int, /) -> bytes:
         """Some of its output; nothing once it has ended."""
@@ -119,12 +126,6 @@ class FollowedSession:
         """Follow no more."""
         for stream in self._streams.values():
             stream.close()
-
-
-def _lines(channel: paramiko.Channel, number: int) -> list[str]:
-    """The first lines of a command's output; fewer if it ends or the connection is lost."""
-    output = channel.makefile()
-    return [line.strip() for line in (output.readline() for _ in range(number)) if line]
 
 
 class _Stream:

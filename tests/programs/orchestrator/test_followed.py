@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import threading
-from io import BufferedReader
+import time
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import cast
 
@@ -23,8 +24,10 @@ class LocalChannel:
 
     def __init__(self, line: str, lost: bool = False) -> None:
         self._process = subprocess.Popen(
-            ["sh", "-c", line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            ["sh", "-c", line], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
+        if lost:
+            cast(BufferedWriter, self._process.stdin).close()
         self.exit_status = -1
         self.status_event = threading.Event()
         self._lost = lost
@@ -54,6 +57,15 @@ class LocalChannel:
         self.status_event.wait(LIMIT_S)
         return data
 
+    def readline(self) -> str:
+        line: bytes = cast(BufferedReader, self._process.stdout).readline()
+        return "" if self._lost else line.decode()
+
+    def sendall(self, data: bytes) -> None:
+        writer = cast(BufferedWriter, self._process.stdin)
+        writer.write(data)
+        writer.flush()
+
     def settimeout(self, timeout: float | None) -> None:
         """It ends soon."""
 
@@ -67,7 +79,8 @@ class LocalChannel:
         """Wait for its end."""
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        self.status_event.wait(LIMIT_S)
+        cast(BufferedWriter, self._process.stdin).close()
+        assert self.status_event.wait(LIMIT_S)
         self._process.stdout.close()
         self._process.stderr.close()
 
@@ -105,9 +118,17 @@ def followed(program: str, logs: Path, losses: int = 0) -> tuple[int, bytes]:
     while session.recv_stderr(65536):
         pass
     assert session.status_event.wait(LIMIT_S)
+    assert is_removed(logs)
     for channel in network.channels:
         channel.end()
     return session.exit_status, output
+
+
+def is_removed(logs: Path) -> bool:
+    end_s = time.monotonic() + LIMIT_S
+    while logs.exists() and time.monotonic() < end_s:
+        time.sleep(0.01)
+    return not logs.exists()
 
 
 def test_without_an_exit_status_on_the_host_the_end_is_like_that_by_a_signal(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -34,11 +35,17 @@ def test_results_are_in_the_order_of_the_calls(rig: Rig) -> None:
 
 
 def test_a_failure_on_one_machine_is_raised_when_the_others_have_finished() -> None:
-    finished = threading.Event()
+    failed, finished = threading.Event(), threading.Event()
 
     def fail() -> None:
+        failed.set()
         raise HostError("the sender: no SSH")
 
+    def finish_later() -> None:
+        failed.wait(10)
+        time.sleep(0.1)
+        finished.set()
+
     with pytest.raises(HostError, match="the sender: no SSH"):
-        MACHINES.at_once(fail, finished.set)
+        MACHINES.at_once(fail, finish_later)
     assert finished.is_set()
