@@ -180,7 +180,7 @@ def _empty_ring(capture: Program) -> None:
     tcpdump writes its counters upon SIGUSR1.
     """
     end = time.monotonic() + CAPTURE_STOP_S
-    pause_s = 0.01
+    pause_s = 0.002
     while capture.running and time.monotonic() < end:
         written = len(capture.output("err"))
         capture.signal("USR1")

@@ -23,7 +23,6 @@ from orchestrator.hosts.program import Program
 from orchestrator.planning.plan import Run
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, RunRecord, Statistics, write_record
-from orchestrator.rigs.rig import Rig
 from orchestrator.run.applying import apply_channel, close_channel, start_timeline
 from orchestrator.run.capturing import (
     CapturingHost,
@@ -94,8 +93,6 @@ def _phases(
         instruments = _start_instruments(run, setting, staged, directory, result, sides, undo)
         observe("launch")
         clock = ClockStep()
-        if rig.conditions is not None:
-            rig.conditions.begin()
         result.started_at_ns = time.time_ns()
         try:
             start_timeline(run, setting)
@@ -106,9 +103,7 @@ def _phases(
             result.ended_at_ns = time.time_ns()
             if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest
                 observe("stop")
-                rig.at_once(lambda: _note_doubts(rig, clock, result), lambda: stop_programs(sides))
-                drain_channel(run, rig, setting.sweep.clock)
-                _stop_instruments(run, setting, instruments, directory, result)
+                _stop(run, setting, instruments, clock, directory, result, sides)
                 observe("fetch")
                 path = staged.paths["emulator"]
                 checks = [lambda: require_space(rig, path)] if rig.has_machines else []
@@ -146,8 +141,9 @@ def _start_instruments(
         captures = start_captures(rig, sweep.clock, mtu_bytes, paths["emulator"], directory, undo)
         return captures, rig.channel.statistics()
 
-    (captures, before), at_hosts, watch, samplers = rig.at_once(
+    (captures, before), _, at_hosts, watch, samplers = rig.at_once(
         captures_and_counters,
+        rig.conditions.begin if rig.conditions is not None else lambda: None,
         lambda: start_host_captures(run, rig, sweep, mtu_bytes, directory, undo),
         lambda: _start_watch(run, setting, staged, directory, result, sides, undo),
         lambda: start_sampling(run, rig, result.tcp_ports, paths, directory, undo),
@@ -157,10 +153,33 @@ def _start_instruments(
     return _Instruments(watch, captures, before, at_hosts, samplers)
 
 
+def _stop(
+    run: Run,
+    setting: Setting,
+    instruments: _Instruments,
+    clock: ClockStep,
+    directory: Path,
+    result: RunResult,
+    sides: Sides,
+) -> None:
+    """Stop the programs and, once the channel is empty, what observes them, and enter what was observed."""
+    rig = setting.rig
+
+    def programs_and_instruments() -> None:
+        stop_programs(sides)
+        drain_channel(run, rig, setting.sweep.clock)
+        _stop_instruments(run, setting, instruments, directory, result)
+
+    doubts, _ = rig.at_once(
+        rig.conditions.doubts if rig.conditions is not None else clock.doubts, programs_and_instruments
+    )
+    result.suspect += doubts
+
+
 def _stop_instruments(
     run: Run, setting: Setting, instruments: _Instruments, directory: Path, result: RunResult
 ) -> None:
-    """Stop them, and enter what they observed."""
+    """Stop them, and enter what they observed. The captures stop after the counters were read."""
     rig = setting.rig
     if instruments.at_hosts and rig.clocks is not None:
         rig.clocks.read()
@@ -168,7 +187,7 @@ def _stop_instruments(
     def sampling() -> None:
         result.tcp = stop_sampling(instruments.samplers, directory)
 
-    def captures() -> None:
+    def channel_and_captures() -> None:
         close_channel(run, setting, instruments.before, result)
         stop_captures(instruments.captures, result)
         stop_host_captures(instruments.at_hosts, rig, directory, result)
@@ -176,11 +195,7 @@ def _stop_instruments(
     def watch() -> None:
         instruments.watch.stop()
 
-    rig.at_once(sampling, captures, watch)
-
-
-def _note_doubts(rig: Rig, clock: ClockStep, result: RunResult) -> None:
-    result.suspect += rig.conditions.doubts() if rig.conditions is not None else clock.doubts()
+    rig.at_once(sampling, channel_and_captures, watch)
 
 
 def _start_watch(

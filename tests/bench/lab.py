@@ -43,6 +43,8 @@ def main() -> int:
             done = owlt("run", sweep, "--rig", made.inventory, "--results", results, "--no-report")
         if done.returncode != 0:
             sys.exit(f"bench: the sweep ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
+        if "it is repeated" in done.stderr:
+            sys.exit(f"bench: runs were repeated, whose time is not that of a run:\n{done.stderr}")
         transfers_s = {path.name: transfer_s(path) for path in results.glob("runs/*")}
         walls_s, phases_s = timed(results / "journal.jsonl")
     overheads_s = [wall_s - transfers_s[run_id] for run_id, wall_s in walls_s.items()]
