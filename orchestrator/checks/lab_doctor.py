@@ -17,7 +17,7 @@ from orchestrator.planning.variants import base_name
 from orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry, LabRig, TestHostEntry
 from orchestrator.rigs.lab.clocks import clock_offset
 from orchestrator.rigs.lab.emulator import token_of
-from orchestrator.rigs.lab.interfaces import Interface, find_interface
+from orchestrator.rigs.lab.interfaces import Interface, find_interface, interfaces_of
 from orchestrator.rigs.lab.management import ManagementHost
 from orchestrator.rigs.lab.reservations import read_reservation
 from orchestrator.rigs.lab.session import ON_HOST, OWLT_HOST, SOURCE, SUDO_RULE, VERSION, session_seconds_left
@@ -211,6 +211,19 @@ def _ports(entry: EmulatorEntry, host: Host) -> Iterator[Requirement]:
     detail = "; ".join(f"{_shown(port)}, {'port of ' + port.bridge if port.bridge else 'no bridge'}" for port in ports)
     fix = "" if found else "make both ports of one bridge, without addresses (docs/lab.md, 'Provision')"
     yield _requirement(entry, "ports", found, detail, fix)
+    if found:
+        yield _without_addresses(entry, host, bridges | {port.name for port in ports})
+
+
+def _without_addresses(entry: EmulatorEntry, host: Host, names: set[str]) -> Requirement:
+    """Whether bridge and ports have no address, of IPv6 either: the kernel would send packets into the test path."""
+    members = [each for each in interfaces_of(host) if each.name in names]
+    addresses = [f"{each.name} has {address}" for each in members for address in each.addresses + each.link_addresses]
+    commands = "; ".join(f"sysctl net.ipv6.conf.{name}.disable_ipv6=1" for name in sorted(names))
+    fix = (
+        "" if not addresses else f"owlt rig provision turns IPv6 off there; by hand: {commands}; remove other addresses"
+    )
+    return _requirement(entry, "bridge without addresses", not addresses, ", ".join(addresses) or "none", fix)
 
 
 def _service(entry: EmulatorEntry) -> Iterator[Requirement]:

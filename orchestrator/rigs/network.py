@@ -66,7 +66,7 @@ def host_script(role: str) -> str:
     address = {"sender": rig.SENDER_ADDRESS, "receiver": rig.RECEIVER_ADDRESS}
     test = rig.TEST_INTERFACE
     return f"""set -e
-{_without_ipv6()}
+{rig.QUIET_KERNEL}
 ip -batch - <<END
 link set lo up
 {_management(role)}
@@ -87,7 +87,7 @@ def emulator_script() -> str:
     """
     ports = (rig.SENDER_PORT, rig.RECEIVER_PORT)
     return f"""set -e
-{_without_ipv6()}
+{rig.QUIET_KERNEL}
 ip -batch - <<END
 link set lo up
 {_management("emulator")}
@@ -107,11 +107,6 @@ def _management(role: str) -> str:
     return f"""addr add {address}/32 dev mgmt0
 link set mgmt0 up
 route add {rig.ORCHESTRATOR_ADDRESS}/32 dev mgmt0 src {address}"""
-
-
-def _without_ipv6() -> str:
-    # router solicitations and the like would be background frames in every capture
-    return "for f in all default; do f=/proc/sys/net/ipv6/conf/$f/disable_ipv6; [ ! -e $f ] || echo 1 >$f; done"
 
 
 def _without_offloads(interface: str) -> str:

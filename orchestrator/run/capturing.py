@@ -32,9 +32,11 @@ from orchestrator.run.result import Ended, RunResult
 
 CAPTURE_START_S = 10.0
 CAPTURE_STOP_S = 30.0
-LATE_REPORTS_S = 2.5
-"""A host that leaves a multicast group reports it twice, each time within a second: RFC 3376, section 8.11. tcpdump has
-packets a second after they came."""
+LATE_PACKETS_S = 2.5
+"""For what the hosts' kernels send after the programs, where waiting takes no time. tcpdump has packets a second after they
+came."""
+LEAVING_S = 0.1
+"""A host that leaves a multicast group reports it two ticks of its kernel's clock (of 0.01 s at most) later."""
 HOST_CAPTURE_NAME = "host-{role}.pcap"
 """The name of a capture at a host, there and in the run's directory."""
 HOST_CAPTURE_BYTES = 128
@@ -118,14 +120,17 @@ def stop_host_captures(capturing: list[CapturingHost], rig: Rig, directory: Path
         result.host_captures[role] = each.capture.model_copy(update=known)
 
 
-def drain_channel(run: Run, rig: Rig, clock: str) -> None:
+def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool) -> None:
     """Wait until the last packets have crossed the channel: both captures must see every packet that was sent.
 
-    On the exact clock, where waiting takes no time, also for what the hosts' kernels send after the programs: the
-    emulator's counters are read next, and the captures would have what comes between that and their end.
+    That includes what the hosts' kernels send when the programs have ended, such as that they leave the multicast groups
+    of a run that has some: the emulator's counters are read next, and the captures, or those of the next run, would have
+    what comes later.
     """
-    if clock == "exact":
-        time.sleep(LATE_REPORTS_S)
+    if clock != "real":
+        time.sleep(LATE_PACKETS_S)
+    elif has_groups:
+        time.sleep(LEAVING_S)
     pause_s = max(run.rtt_s / 8, 0.005)
     end = time.monotonic() + run.rtt_s + run.file_time_s + 1
     while _packets_on_their_way(rig) and time.monotonic() < end:

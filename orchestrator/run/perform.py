@@ -167,7 +167,8 @@ def _stop(
 
     def programs_and_instruments() -> None:
         stop_programs(sides)
-        drain_channel(run, rig, setting.sweep.clock)
+        has_groups = bool(setting.implementation_of(run).session.multicast_groups)
+        drain_channel(run, rig, setting.sweep.clock, has_groups)
         _stop_instruments(run, setting, instruments, directory, result)
 
     doubts, _ = rig.at_once(

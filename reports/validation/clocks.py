@@ -1,4 +1,5 @@
-"""One sweep on several clocks: runs with the same seed meet the same channel errors, and are compared pair by pair.
+"""One sweep on several clocks, and on a lab rig: runs with the same seed meet the same channel errors, and are compared
+pair by pair.
 
 The means of the logarithms of ratios are tested against 1 ± MARGIN. Disturbed runs, which owlt marks as suspect,
 decide nothing about times; numbers of packets are compared in all pairs.
@@ -18,6 +19,12 @@ from reports.validation.statements import Statement, interval_text, percent_text
 
 MARGIN = 0.01
 REFERENCE = "exact"
+SETTINGS = {
+    "skip": "On the clock skip",
+    "real": "On the clock real",
+    "lab": "On lab rigs of namespaces",
+}
+"""What is compared with REFERENCE, and how sentences call it: clocks of the virtual rig, and the lab rig."""
 MEASURES = {
     "session_s": "session time",
     "delivery_s": "time to delivery",
@@ -33,9 +40,9 @@ CellKey = tuple[str, int, float]
 
 @dataclass(frozen=True)
 class ClockCell:
-    """One measure of one cell on a clock and on REFERENCE. Ratios are of the clock to REFERENCE."""
+    """One measure of one cell in a setting and on REFERENCE. Ratios are of the setting to REFERENCE."""
 
-    clock: str
+    setting: str
     measure: str
     key: CellKey
     reference: Estimate | None
@@ -50,18 +57,23 @@ class ClockCell:
     """The same of all pairs, disturbed ones too."""
 
 
-def clock_cells(rows: Iterable[Row], clock: str) -> list[ClockCell]:
-    """Every measure of every cell that has a completed run on the clock and on REFERENCE, in the order of the rows."""
-    by_clock: dict[str, dict[CellKey, dict[int, Row]]] = {REFERENCE: defaultdict(dict), clock: defaultdict(dict)}
+def setting_of(row: Row) -> str:
+    """The setting of a run: its clock, or `lab`."""
+    return "lab" if row["rig"] == "lab" else str(row["clock"])
+
+
+def clock_cells(rows: Iterable[Row], setting: str) -> list[ClockCell]:
+    """Every measure of every cell that has completed runs in the setting and on REFERENCE, in the order of the rows."""
+    runs: dict[str, dict[CellKey, dict[int, Row]]] = {REFERENCE: defaultdict(dict), setting: defaultdict(dict)}
     for row in rows:
-        if row["outcome"] == "completed" and row["clock"] in by_clock and row["session_s"]:
+        if row["outcome"] == "completed" and setting_of(row) in runs and row["session_s"]:
             key = row["implementation"], row["delay_ns"], row["packet_error_rate"]
-            by_clock[row["clock"]][key][row["seed"]] = row
+            runs[setting_of(row)][key][row["seed"]] = row
     return [
-        _cell(clock, measure, key, by_clock[REFERENCE][key], by_clock[clock][key])
+        _cell(setting, measure, key, runs[REFERENCE][key], runs[setting][key])
         for measure in MEASURES
-        for key in by_clock[REFERENCE]
-        if key in by_clock[clock]
+        for key in runs[REFERENCE]
+        if key in runs[setting]
     ]
 
 
@@ -72,14 +84,15 @@ def value_of(row: Row, measure: str) -> float:
     return float(row[measure])
 
 
-def clock_statements(cells: Sequence[ClockCell], clock: str, planned: int) -> list[Statement]:
+def clock_statements(cells: Sequence[ClockCell], setting: str, planned: int) -> list[Statement]:
     """A statement for each measure; `planned` is the number of cells of the sweep."""
     return [
-        _statement([cell for cell in cells if cell.measure == measure], clock, measure, planned) for measure in MEASURES
+        _statement([cell for cell in cells if cell.measure == measure], setting, measure, planned)
+        for measure in MEASURES
     ]
 
 
-def _cell(clock: str, measure: str, key: CellKey, reference: dict[int, Row], measured: dict[int, Row]) -> ClockCell:
+def _cell(setting: str, measure: str, key: CellKey, reference: dict[int, Row], measured: dict[int, Row]) -> ClockCell:
     pairs = [(reference[seed], measured[seed]) for seed in sorted(reference) if seed in measured]
     ratios = [log(value_of(other, measure) / value_of(one, measure)) for one, other in pairs]
     is_disturbed = [bool(one["suspect"] or other["suspect"]) for one, other in pairs]
@@ -89,7 +102,7 @@ def _cell(clock: str, measure: str, key: CellKey, reference: dict[int, Row], mea
         if measure in WITHOUT_TIMES or not disturbed
     ]
     return ClockCell(
-        clock,
+        setting,
         measure,
         key,
         estimate([value_of(row, measure) for row in reference.values()]),
@@ -105,7 +118,7 @@ def _test(ratios: Sequence[float]) -> Equivalence | None:
     return equivalence(ratios, -log(1 + MARGIN), log(1 + MARGIN))
 
 
-def _statement(cells: Sequence[ClockCell], clock: str, measure: str, planned: int) -> Statement:
+def _statement(cells: Sequence[ClockCell], setting: str, measure: str, planned: int) -> Statement:
     tests = [cell.test for cell in cells]
     inside = sum(test is not None and test.place == "inside" for test in tests)
     outside = sum(outside_of(tests))
@@ -121,8 +134,8 @@ def _statement(cells: Sequence[ClockCell], clock: str, measure: str, planned: in
     if ratios:
         numbers += f"; all pairs: {percent_text(ratios[0])} to {percent_text(ratios[-1])} (means of cells)"
     return Statement(
-        f"{clock}-{measure.replace('_', '-')}",
-        f"On the clock {clock}, the {MEASURES[measure]} is that on {REFERENCE} within {100 * MARGIN:g} % in every cell",
+        f"{setting}-{measure.replace('_', '-')}",
+        f"{SETTINGS[setting]}, the {MEASURES[measure]} is that on {REFERENCE} within {100 * MARGIN:g} % in every cell",
         verdict,
         numbers,
     )
@@ -130,7 +143,7 @@ def _statement(cells: Sequence[ClockCell], clock: str, measure: str, planned: in
 
 def cell_table(cells: Sequence[ClockCell]) -> tuple[list[str], list[tuple[object, ...]]]:
     """The headings and a row for each cell and measure."""
-    headings = ["clock", "measure", "implementation", "delay_ms", "packet_error_rate", "median_exact", "low", "high"]
+    headings = ["setting", "measure", "implementation", "delay_ms", "packet_error_rate", "median_exact", "low", "high"]
     headings += ["median", "low_", "high_", "pairs", "disturbed", "ratio_percent", "interval_percent", "verdict"]
     return headings, [_table_row(cell) for cell in cells]
 
@@ -139,7 +152,7 @@ def _table_row(cell: ClockCell) -> tuple[object, ...]:
     shown = cell.test if cell.test and cell.test.n > 1 else cell.of_all
     has_interval = shown is not None and shown.n > 1
     return (
-        cell.clock,
+        cell.setting,
         cell.measure,
         cell.key[0],
         cell.key[1] / 1e6,
@@ -162,18 +175,18 @@ def _estimate_numbers(of: Estimate | None) -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class ClockSummary:
-    """One implementation on one clock: the range of its cells' session times against REFERENCE."""
+    """One implementation in one setting: the range of its cells' session times against REFERENCE."""
 
-    clock: str
+    setting: str
     implementation: str
     cells: Sequence[ClockCell]
 
     def row(self) -> tuple[object, ...]:
-        """Clock, implementation, cells, pairs, disturbed, and the median, least and greatest ratio of a cell."""
+        """Setting, implementation, cells, pairs, disturbed, and the median, least and greatest ratio of a cell."""
         ratios = sorted(exp(cell.of_all.mean) for cell in self.cells if cell.of_all)
         middle = estimate(ratios)
         return (
-            self.clock,
+            self.setting,
             self.implementation,
             len(self.cells),
             sum(cell.pairs for cell in self.cells),
@@ -184,9 +197,9 @@ class ClockSummary:
 
 
 def summaries(cells: Sequence[ClockCell], measure: str = "session_s") -> list[ClockSummary]:
-    """A summary for each clock and implementation, of one measure."""
+    """A summary for each setting and implementation, of one measure."""
     groups: dict[tuple[str, str], list[ClockCell]] = defaultdict(list)
     for cell in cells:
         if cell.measure == measure:
-            groups[cell.clock, cell.key[0]].append(cell)
-    return [ClockSummary(clock, name, of_group) for (clock, name), of_group in groups.items()]
+            groups[cell.setting, cell.key[0]].append(cell)
+    return [ClockSummary(setting, name, of_group) for (setting, name), of_group in groups.items()]

@@ -1,4 +1,4 @@
-"""The figures of the validation page: measured against expected values, and cells of one clock against another."""
+"""The figures of the validation page: measured against expected values, and cells of one setting against another."""
 
 from __future__ import annotations
 
@@ -55,23 +55,24 @@ def _draw_panel(axes: Axes, panel: Agreement) -> None:
 
 
 def draw_clocks(cells: Sequence[ClockCell], path: Path) -> None:
-    """The session time of each cell on a clock, in per cent of that on `exact`; a panel for each clock."""
-    clocks = list(dict.fromkeys(cell.clock for cell in cells))
+    """The session time of each cell in a setting, in per cent of that on `exact`; a panel for each setting."""
+    settings = list(dict.fromkeys(cell.setting for cell in cells))
     names = list(dict.fromkeys(cell.key[0] for cell in cells))
     with rc_context({**STYLE, **SMALL_SVG}):
         canvas = Figure(figsize=(7.2, 2.9), layout="constrained")
-        for axes, clock in zip(canvas.subplots(1, max(1, len(clocks)), squeeze=False)[0], clocks, strict=False):
+        panels = canvas.subplots(1, max(1, len(settings)), squeeze=False, sharey=True)[0]
+        for axes, setting in zip(panels, settings, strict=False):
             margin = 100 * CLOCK_MARGIN
             axes.axhspan(-margin, margin, color=MUTED, alpha=0.2, linewidth=0)
             for number, name in enumerate(names):
                 looks = Looks(number)
                 points = [(number, 100 * (exp(cell.of_all.mean) - 1)) for cell in cells
-                          if cell.clock == clock and cell.key[0] == name and cell.of_all]  # fmt: skip
+                          if cell.setting == setting and cell.key[0] == name and cell.of_all]  # fmt: skip
                 if points:
                     axes.plot(*zip(*points, strict=True), linestyle="", marker=looks.marker, markersize=3.5,
                               color=looks.colour)  # fmt: skip
             axes.set_xticks(range(len(names)), names, rotation=45, ha="right")
-            axes.set_title(f"{clock}; grey: ±{margin:g} %", loc="left", fontsize=8)
+            axes.set_title(f"{setting}; grey: ±{margin:g} %", loc="left", fontsize=8)
             axes.margins(y=0.1)
             axes.set_yscale("symlog", linthresh=1)
             axes.yaxis.set_major_formatter("{x:g}")

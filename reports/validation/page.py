@@ -10,7 +10,7 @@ from reports.reproduction.page import markdown_table, write_rows
 from reports.results.load import Results, load_results
 from reports.table.rows import Row, run_rows
 from reports.validation.clocks import (
-    REFERENCE,
+    SETTINGS,
     ClockCell,
     cell_table,
     clock_cells,
@@ -31,9 +31,8 @@ from reports.validation.rounds import RoundsCell, rounds_cells, rounds_statement
 from reports.validation.statements import Statement
 
 NAME = "validation"
-CLOCKS = ("skip", "real")
 CLOCK_SWEEP = "clocks-"
-"""The beginning of the names of the sweeps that are one sweep on several clocks."""
+"""The beginning of the names of the sweeps that are one sweep on several clocks and rigs."""
 VERDICTS: tuple[Verdict, ...] = ("passed", "failed", "undecidable")
 Table = tuple[list[str], list[tuple[object, ...]]]
 
@@ -49,7 +48,7 @@ def make_page(template: Path, directories: Sequence[Path], target: Path) -> list
     rounds = rounds_cells(row for row in rows if not _is_of_clocks(row))
     tcp, custody = (make(row for row in rows if not _is_of_clocks(row)) for make in (tcp_cells, custody_cells))
     statements = [
-        *(each for clock in CLOCKS for each in clock_statements(of_clock(clocks, clock), clock, planned)),
+        *(each for setting in SETTINGS for each in clock_statements(in_setting(clocks, setting), setting, planned)),
         *rounds_statements(rounds),
         *tcp_statements(tcp),
         *custody_statements(custody),
@@ -62,11 +61,11 @@ def make_page(template: Path, directories: Sequence[Path], target: Path) -> list
         "counts": counts_text(statements),
         "runs": _runs_table(results),
         "clocks": markdown_table(
-            ["clock", "implementation", "cells", "pairs", "disturbed", "median of cells", "range of cells"],
+            ["setting", "implementation", "cells", "pairs", "disturbed", "median of cells", "range of cells"],
             [summary.row() for summary in summaries(clocks)],
         ),
         "packets": markdown_table(
-            ["clock", "implementation", "cells", "pairs", "disturbed", "median of cells", "range of cells"],
+            ["setting", "implementation", "cells", "pairs", "disturbed", "median of cells", "range of cells"],
             [summary.row() for summary in summaries(clocks, "str_sent")],
         ),
         "tcp": markdown_table(*rate_table(tcp)),
@@ -79,9 +78,9 @@ def make_page(template: Path, directories: Sequence[Path], target: Path) -> list
     return statements
 
 
-def of_clock(cells: Sequence[ClockCell], clock: str) -> list[ClockCell]:
-    """The cells of one clock."""
-    return [cell for cell in cells if cell.clock == clock]
+def in_setting(cells: Sequence[ClockCell], setting: str) -> list[ClockCell]:
+    """The cells of one setting."""
+    return [cell for cell in cells if cell.setting == setting]
 
 
 def counts_text(statements: Sequence[Statement]) -> str:
@@ -95,11 +94,11 @@ def _is_of_clocks(row: Row) -> bool:
 
 
 def _clock_cells(results: Sequence[Results]) -> tuple[list[ClockCell], int]:
-    """The cells of all clocks beside REFERENCE, and how many cells the sweep has."""
+    """The cells of all settings beside REFERENCE, and how many cells the sweep has."""
     of_clocks = [each for each in results if each.sweep.name.startswith(CLOCK_SWEEP)]
     rows = [row for each in of_clocks for row in run_rows(each)]
     planned = max((len(each.planned) for each in of_clocks), default=0)
-    return [cell for clock in CLOCKS if clock != REFERENCE for cell in clock_cells(rows, clock)], planned
+    return [cell for setting in SETTINGS for cell in clock_cells(rows, setting)], planned
 
 
 def _statement_table(statements: Sequence[Statement]) -> str:

@@ -189,6 +189,7 @@ fi
 mount -t proc proc proc
 mount -t sysfs -o ro sysfs sys
 mount --bind proc/sys proc/sys
+[ ! -e proc/sys/net/ipv6/conf ] || mount --bind proc/sys/net/ipv6/conf proc/sys/net/ipv6/conf
 mount -o remount,bind,ro proc/sys
 [ $first = sshd ] || mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount -t tmpfs -o mode=755 tmpfs dev
@@ -261,7 +262,11 @@ ADD_PORT = """for port; do
   ip link set $port master channel up
 done
 """
-EMULATOR_BRIDGE = f"""ip link add channel type bridge stp_state 0 mcast_snooping 0
+EMULATOR_BRIDGE = f"""for each in all default; do
+  setting=/proc/sys/net/ipv6/conf/$each/disable_ipv6
+  [ ! -e $setting ] || echo 1 >$setting
+done
+ip link add channel type bridge stp_state 0 mcast_snooping 0
 ip link set channel up
 {ADD_PORT}"""
 

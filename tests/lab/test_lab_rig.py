@@ -104,6 +104,20 @@ def test_the_doctor_says_how_to_install_what_a_host_does_not_have(the_rack: Rack
     assert "owlt ALL=(root) NOPASSWD: /usr/local/sbin/owlt-host" in missing["fix"]
 
 
+def test_the_doctor_says_which_port_of_the_emulator_has_an_address(the_rack: Rack) -> None:
+    setting = "/proc/sys/net/ipv6/conf/to-sender/disable_ipv6"
+    the_rack.check("emulator", "sh", "-ec", f"echo 0 >{setting}")
+    try:
+        done = owlt("doctor", "--rig", the_rack.inventory, "--json")
+    finally:
+        the_rack.check("emulator", "sh", "-ec", f"echo 1 >{setting}")
+
+    (check,) = [each for each in json.loads(done.stdout) if "bridge without addresses" in each["name"]]
+    assert (check["found"], done.returncode) == (False, 1)
+    assert check["detail"].startswith("to-sender has fe80::")
+    assert "net.ipv6.conf.to-sender.disable_ipv6=1" in check["fix"]
+
+
 def shape(value: Any) -> Any:
     """The keys of a record, without those that depend on its values."""
     if isinstance(value, dict):

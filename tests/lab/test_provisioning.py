@@ -106,6 +106,23 @@ def test_systemd_networkd_is_kept_from_a_port_by_name_and_from_one_by_address(pr
     assert f"MACAddress={PORT_MACS['sender']}" in shown.splitlines()
 
 
+def addresses(the_rack: Rack) -> dict[str, list[str]]:
+    """The addresses of the bridge and its ports."""
+    shown = json.loads(the_rack.check("emulator", "ip", "-json", "address", "show"))
+    names = ("owlt-channel", "to-sender", "to-receiver")
+    return {each["ifname"]: [a["local"] for a in each["addr_info"]] for each in shown if each["ifname"] in names}
+
+
+def ipv6_of_ports_is_off(the_rack: Rack) -> str:
+    settings = [f"/proc/sys/net/ipv6/conf/to-{role}/disable_ipv6" for role in ("sender", "receiver")]
+    return the_rack.check("emulator", "cat", *settings)
+
+
+def test_the_emulators_bridge_and_ports_send_no_packets_of_their_own(provisioned: Provisioned) -> None:
+    assert addresses(provisioned.rack) == {"owlt-channel": [], "to-sender": [], "to-receiver": []}
+    assert ipv6_of_ports_is_off(provisioned.rack) == "1\n1\n"
+
+
 def test_a_second_run_changes_nothing(provisioned: Provisioned) -> None:
     again = play(provisioned.rack, "provision")
 
@@ -246,3 +263,4 @@ def test_the_rig_can_be_removed(provisioned: Provisioned) -> None:
     assert provisioned.rack.run("emulator", "systemctl", "list-unit-files", "owlt-*", "--no-legend").stdout == ""
     assert "owlt-channel" not in provisioned.rack.check("emulator", "ip", "link")
     assert provisioned.rack.check("receiver", "cat", GOVERNOR) == "ondemand\n"
+    assert ipv6_of_ports_is_off(provisioned.rack) == "0\n0\n"

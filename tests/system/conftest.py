@@ -24,6 +24,8 @@ class Guest:
 
     out_dir: Path
     kernel: Kernel
+    cpu: int = max(os.sched_getaffinity(0))
+    """That it runs on."""
 
     def run(
         self, script: Path, *arguments: str, clock: str = "exact", timeout_s: float = 60, seed: int = 1
@@ -43,8 +45,7 @@ class Guest:
             str(script),
             *arguments,
         ]
-        cpu = sorted(os.sched_getaffinity(0))[-1]
-        boot = Boot(self.kernel.path, clock, cpu, 512, seed, self.kernel.seccomp)  # type: ignore[arg-type]
+        boot = Boot(self.kernel.path, clock, self.cpu, 512, seed, self.kernel.seccomp)  # type: ignore[arg-type]
         (self.out_dir / "status").unlink(missing_ok=True)
         guest = launch(boot, self.out_dir, program)
         try:

@@ -12,11 +12,12 @@ import sys
 from pathlib import Path
 
 from reports.validation.page import counts_text, make_page
+from tests.validation.lab_rigs import perform_on_lab_rigs
 
 PROJECT = Path(__file__).parents[2]
 PROFILES = PROJECT / "profiles" / "validation"
-SWEEPS = ("custody", "rounds", "padhye", "clocks-exact", "clocks-skip", "clocks-real")
-"""Those in virtual time first; the last one takes as long as its transfers."""
+SWEEPS = ("custody", "rounds", "padhye", "clocks-exact", "clocks-skip", "clocks-real", "clocks-lab")
+"""Those in virtual time first; the last two take as long as their transfers."""
 OWLT = Path(sys.executable).parent / "owlt"
 RECORDED = (0, 1, 3)
 """Exit statuses of `owlt run` if runs are recorded, or the time is over."""
@@ -32,14 +33,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--judge", action="store_true", help="judge the results that exist, and perform nothing")
     given = parser.parse_args(arguments)
     results = given.results.resolve()
-    options = [
-        word
-        for option, value in (("--for", given.duration), ("--guests", given.guests))
-        if value
-        for word in (option, value)
-    ]
+    limit = ["--for", given.duration] if given.duration else []
+    guests = ["--guests", given.guests] if given.guests else []
     for name in () if given.judge else given.sweep or SWEEPS:
-        if perform(PROFILES / f"{name}.yaml", results / name, options) not in RECORDED:
+        sweep = PROFILES / f"{name}.yaml"
+        if name == "clocks-lab":
+            status = perform_on_lab_rigs(sweep, results / name, limit)
+        else:
+            status = perform(sweep, results / name, limit + guests)
+        if status not in RECORDED:
             return 2
     statements = make_page(
         PROFILES / "page.md",

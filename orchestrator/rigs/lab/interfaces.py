@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
+from typing import Any
 
 from orchestrator.hosts.host import Host, HostError
 from orchestrator.rigs import rig
@@ -15,11 +16,14 @@ LINK_S = 15
 
 @dataclass(frozen=True)
 class Interface:
-    """An interface as `ip address` shows it; `addresses` are global ones."""
+    """An interface as `ip address` shows it."""
 
     name: str
     mac: str
     addresses: tuple[str, ...]
+    """Global ones."""
+    link_addresses: tuple[str, ...]
+    """Those of the link, which an interface with IPv6 gives itself; its kernel then sends packets of its own."""
     has_carrier: bool
     mtu: int
     bridge: str
@@ -33,7 +37,8 @@ def interfaces_of(host: Host) -> list[Interface]:
         Interface(
             each["ifname"],
             each.get("address", ""),
-            tuple(each_address["local"] for each_address in each["addr_info"] if each_address.get("scope") == "global"),
+            _addresses(each, "global"),
+            _addresses(each, "link"),
             "LOWER_UP" in each["flags"],
             each["mtu"],
             each.get("master", ""),
@@ -41,6 +46,10 @@ def interfaces_of(host: Host) -> list[Interface]:
         for each in shown
         if "ifname" in each and "LOOPBACK" not in each["flags"]
     ]
+
+
+def _addresses(shown: dict[str, Any], scope: str) -> tuple[str, ...]:
+    return tuple(each["local"] for each in shown["addr_info"] if each.get("scope") == scope)
 
 
 def find_interface(host: Host, wanted: str) -> Interface:
@@ -57,10 +66,7 @@ def find_interface(host: Host, wanted: str) -> Interface:
 
 def set_up(interface: str, address: str, peer_address: str, peer_mac: str) -> str:
     """Shell lines for a network namespace of its own: the address, a static neighbour, no offloads, the card's rate."""
-    return f"""for f in all default; do
-  f=/proc/sys/net/ipv6/conf/$f/disable_ipv6
-  [ ! -e $f ] || echo 1 >$f
-done
+    return f"""{rig.QUIET_KERNEL}
 ip -batch - <<END
 link set lo up
 addr add {address} dev {interface}

@@ -20,7 +20,7 @@ from reports.theory.rounds import (
     polled_distribution,
     rounds_distribution,
 )
-from reports.validation.clocks import clock_cells, clock_statements
+from reports.validation.clocks import REFERENCE, SETTINGS, clock_cells, clock_statements
 from reports.validation.equivalence import (
     Equivalence,
     equivalence,
@@ -348,15 +348,27 @@ def test_without_results_nothing_is_decided(tmp_path: Path) -> None:
     assert {each.verdict for each in statements} == {"undecidable"}
 
 
-def test_the_sweeps_of_the_clocks_differ_in_nothing_but_the_clock() -> None:
-    loaded = [
-        YAML(typ="safe").load((PROFILES / f"clocks-{clock}.yaml").read_text()) for clock in ("exact", "skip", "real")
-    ]
+def test_the_sweeps_of_the_clocks_differ_in_clock_and_rig_only() -> None:
+    settings = (REFERENCE, *SETTINGS)
+    loaded = [YAML(typ="safe").load((PROFILES / f"clocks-{setting}.yaml").read_text()) for setting in settings]
 
-    for each in loaded:
-        assert each.pop("name") == f"clocks-{each.pop('clock')}"
+    for setting, each in zip(settings, loaded, strict=True):
+        assert setting == (each.pop("clock") if "rig" not in each else each.pop("rig"))
+        assert each.pop("name") == f"clocks-{setting}"
         each.pop("title")
-    assert loaded[0] == loaded[1] == loaded[2]
+        each.pop("clock", None)
+    assert all(each == loaded[0] for each in loaded)
+
+
+def test_runs_on_a_lab_rig_are_compared_apart_from_those_on_its_clock() -> None:
+    rows = clock_rows([1.0, 1.0, 1.0]) + [each | {"rig": "lab"} for each in clock_rows([1.05, 1.051, 1.052])]
+
+    assert verdicts(rows)["real-session-s"] == "passed"
+    assert {each.id: each.verdict for each in clock_statements(clock_cells(rows, "lab"), "lab", 1)} == {
+        "lab-session-s": "failed",
+        "lab-delivery-s": "failed",
+        "lab-str-sent": "passed",
+    }
 
 
 def test_every_sweep_has_a_profile() -> None:
