@@ -111,10 +111,10 @@ QUIET_KERNEL = """for setting in ipv6/conf/all/disable_ipv6 ipv6/conf/default/di
   setting=/proc/sys/net/$setting
   [ ! -e $setting ] || echo 1 >$setting
 done"""
-"""Shell lines that limit what the kernel itself sends from a network namespace: the channel's errors would hit such packets
-instead of those of the run. Without IPv6 there are no router solicitations and the like. A change of a multicast group
-is reported once, at once; reports are repeated at random times, up to a second later, in the next run too (RFC 3376, section
-5.1)."""
+"""Shell lines that limit what the kernel itself sends from a network namespace: the channel's errors would hit such
+packets instead of those of the run. Without IPv6 there are no router solicitations and the like. A change of a
+multicast group is reported once, at once; reports are repeated at random times, up to a second later, in the next run
+too (RFC 3376, section 5.1)."""
 
 
 def card_command(interface: str, rate_bps: float) -> list[str]:

@@ -33,8 +33,8 @@ from orchestrator.run.result import Ended, RunResult
 CAPTURE_START_S = 10.0
 CAPTURE_STOP_S = 30.0
 LATE_PACKETS_S = 2.5
-"""For what the hosts' kernels send after the programs, where waiting takes no time. tcpdump has packets a second after they
-came."""
+"""For what the hosts' kernels send after the programs, where waiting takes no time. tcpdump has packets a second after
+they came."""
 LEAVING_S = 0.1
 """A host that leaves a multicast group reports it two ticks of its kernel's clock (of 0.01 s at most) later."""
 HOST_CAPTURE_NAME = "host-{role}.pcap"
@@ -123,9 +123,9 @@ def stop_host_captures(capturing: list[CapturingHost], rig: Rig, directory: Path
 def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool) -> None:
     """Wait until the last packets have crossed the channel: both captures must see every packet that was sent.
 
-    That includes what the hosts' kernels send when the programs have ended, such as that they leave the multicast groups
-    of a run that has some: the emulator's counters are read next, and the captures, or those of the next run, would have
-    what comes later.
+    That includes what the hosts' kernels send when the programs have ended, such as that they leave the multicast
+    groups of a run that has some: the emulator's counters are read next, and the captures, or those of the next run,
+    would have what comes later.
     """
     if clock != "real":
         time.sleep(LATE_PACKETS_S)
