@@ -22,10 +22,11 @@ def missing_for_plan(plan: Plan) -> list[Mistake]:
     """
     if plan.sweep.rig == "lab":
         return [Mistake("a lab rig needs an inventory, which names its hosts", fix="add --rig INVENTORY (docs/lab.md)")]
-    return [*_missing_implementations(plan), *_missing_for_rig(plan.sweep.rig)]
+    return [*missing_implementations(plan), *_missing_for_rig(plan.sweep.rig)]
 
 
-def _missing_implementations(plan: Plan) -> list[Mistake]:
+def missing_implementations(plan: Plan) -> list[Mistake]:
+    """The programs of its implementations that are missing on this machine, each with how to get it."""
     implementations = {base_name(name): each for name, each in plan.implementations.items()}
     return [
         Mistake(f"implementation {name!r} needs {each.name}, which is missing ({each.detail})", fix=each.fix)

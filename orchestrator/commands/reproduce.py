@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from orchestrator.terminal.options import Guests, Json
 from orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
+    from reports.reproduction.claims import Reproduction
     from reports.reproduction.judging import Judged
 
 RECORDED_STATUSES = (0, 3)
@@ -65,7 +67,7 @@ def reproduce(
         _refuse_beside_judge(quick, results, guests)
         _print(printer, *_judge(directory, judge, name))
         return
-    status, performed = _perform_all(directory, quick, results, guests, as_json)
+    status, performed = perform_all(directory, quick, results, guests, printer)
     if status not in RECORDED_STATUSES:
         raise typer.Exit(status)
     _print(printer, *_judge(directory, performed, name))
@@ -123,18 +125,39 @@ def sweep_files(directory: Path, quick: bool) -> list[tuple[str, Path]]:
 
     Raises ProfileError.
     """
-    from reports.reproduction.claims import load_claims
-
     if quick:
         return [("", directory / "quick.yaml")]
+    loaded = _claims(directory)
+    return [("", (directory / loaded.sweep).resolve()), *_named(directory, loaded.also)]
+
+
+def optional_sweep_files(directory: Path) -> list[tuple[str, Path]]:
+    """The sweeps of implementations that a user may have, as `sweep_files` has the others. Raises ProfileError."""
+    return _named(directory, _claims(directory).if_installed)
+
+
+def _named(directory: Path, names: Iterable[str]) -> list[tuple[str, Path]]:
+    return [(f"-{name}", directory / f"{name}.yaml") for name in names]
+
+
+def _claims(directory: Path) -> Reproduction:
+    from reports.reproduction.claims import load_claims
+
     try:
-        loaded = load_claims(directory)
+        return load_claims(directory)
     except Invalid as problem:
         raise ProfileError(*problem.mistakes) from problem
-    return [
-        ("", (directory / loaded.sweep).resolve()),
-        *((f"-{name}", directory / f"{name}.yaml") for name in loaded.also),
-    ]
+
+
+def missing_for_sweep(sweep: Path, results: Path) -> list[Mistake]:
+    """The programs of implementations that are missing for the runs that a sweep still has to perform."""
+    from orchestrator.checks.preconditions import missing_implementations
+    from orchestrator.sweeping.campaign import is_finished
+    from orchestrator.sweeping.resolving import resolve
+
+    plan = resolve(sweep)
+    missing = missing_implementations(plan)
+    return missing if missing and not is_finished(plan, results, None) else []
 
 
 def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) -> None:
@@ -150,14 +173,22 @@ def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) 
             )
 
 
-def _perform_all(
-    directory: Path, quick: bool, results: Path | None, guests: int | None, as_json: bool
+def perform_all(
+    directory: Path, quick: bool, results: Path | None, guests: int | None, printer: Printer
 ) -> tuple[int, list[Path]]:
     """Perform what is missing of each sweep. Returns the first exit status that is not 0, and the results; no further
-    sweep is performed after one with runs that have no record."""
+    sweep is performed after one with runs that have no record.
+
+    A sweep of implementations that a user may have is skipped with a note where one of them is missing.
+    """
     first, statuses, performed = results, [], []
-    for ending, sweep in sweep_files(directory, quick):
-        status, place = _perform(sweep, first and first.with_name(first.name + ending), guests, as_json)
+    optional = [] if quick else optional_sweep_files(directory)
+    for ending, sweep in [*sweep_files(directory, quick), *optional]:
+        place = first and first.with_name(first.name + ending)
+        if place and (ending, sweep) in optional and (missing := missing_for_sweep(sweep, place)):
+            printer.note(f"{directory.name}{ending} is skipped: {'; '.join(map(str, missing))}")
+            continue
+        status, place = _perform(sweep, place, guests, printer.as_json)
         first = first or place
         statuses.append(status)
         performed.append(place)

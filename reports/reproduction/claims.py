@@ -129,6 +129,8 @@ class Reproduction(_Value):
     """The file of the complete grid; its quick form is quick.yaml."""
     also: tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")], ...] = ()
     """Further sweeps, such as other settings: NAME.yaml."""
+    if_installed: tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")], ...] = ()
+    """Further sweeps of implementations that a user may have; a sweep is skipped where one of them is missing."""
     views: dict[str, str] = {}
     """Names for SQL queries that the others use, in their order."""
     packets_of: str = ""

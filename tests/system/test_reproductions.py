@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.commands.reproduce import reproductions
+from orchestrator.commands.reproduce import perform_all, reproductions
+from orchestrator.terminal.output import Printer
 from tests.system.sweeps import owlt
 
 CONFIRMED = {
@@ -29,3 +30,53 @@ def test_the_quick_form_judges_the_claims(name: str, tmp_path: Path, guest_kerne
     verdicts = {each["id"]: each["verdict"] for each in judged["claims"]}
     assert {id for id, verdict in verdicts.items() if verdict == "confirmed"} >= CONFIRMED[name]
     assert Path(judged["page"]).read_text().startswith(f"# {name}")
+
+
+SWEEP = """\
+name: NAME
+title: One transfer
+seed: 1
+implementations: IMPLEMENTATION
+file_size: 10 kB
+channel: bypass
+"""
+CLAIMS = """\
+paper: {authors: A, title: T, year: 2024, published_in: J}
+if_installed: [tcp, mine]
+claims:
+  - {id: one, states: S, place: section 1, ours: SELECT 2, accept: {most: 3}}
+"""
+MISSING = """\
+name: mine
+title: Mine
+protocol: LTP
+description: A program that no machine has.
+binary:
+  mine: {search: [no-such-program-of-mine], fix: bring your own}
+starts_first: receiver
+sender: {command: ["{mine}"]}
+receiver: {command: ["{mine}"]}
+session: {udp_ports: ["5000"]}
+done: both_exit
+time_limit: {rtts: 1, file_times: 1, extra_s: 10}
+version_command: ["{mine}"]
+"""
+
+
+def test_a_sweep_is_skipped_where_its_implementation_is_missing(
+    tmp_path: Path, guest_kernel: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And performed where it is installed, as tcp is."""
+    source, results = tmp_path / "small", tmp_path / "results"
+    source.mkdir()
+    (source / "claims.yaml").write_text(CLAIMS)
+    (tmp_path / "mine.yaml").write_text(MISSING)
+    for file, implementation in {"sweep": "cfdp", "tcp": "tcp", "mine": tmp_path / "mine.yaml"}.items():
+        text = SWEEP.replace("NAME", f"small-{file}").replace("IMPLEMENTATION", str(implementation))
+        (source / f"{file}.yaml").write_text(text)
+
+    status, performed = perform_all(source, False, results, 1, Printer())
+
+    assert (status, performed) == (0, [results, tmp_path / "results-tcp"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "small-mine is skipped: implementation 'mine' needs mine, which is missing" in printed

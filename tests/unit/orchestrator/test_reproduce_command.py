@@ -9,7 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator.commands import cli
-from orchestrator.commands.reproduce import reproduction_directory, reproductions, sweep_files
+from orchestrator.commands.reproduce import (
+    missing_for_sweep,
+    optional_sweep_files,
+    reproduction_directory,
+    reproductions,
+    sweep_files,
+)
 from orchestrator.errors import NotFound, OwltError
 from orchestrator.sweeping.resolving import resolve
 from tests.unit.reports.conftest import few, write_results
@@ -52,9 +58,54 @@ def test_the_quick_form_is_a_part_of_the_grid(directory: Path) -> None:
 
 @pytest.mark.parametrize("directory", reproductions(), ids=lambda path: path.name)
 def test_the_results_of_further_sweeps_have_the_name_of_the_first_in_theirs(directory: Path) -> None:
-    names = [(ending, resolve(path).sweep.name) for ending, path in sweep_files(directory, False)]
+    files = [*sweep_files(directory, False), *optional_sweep_files(directory)]
+    names = [(ending, resolve(path).sweep.name) for ending, path in files]
 
     assert names == [(ending, f"{directory.name}{ending}") for ending, _ in names]
+
+
+def test_the_sweeps_of_a_user_s_own_implementations_are_those_of_ion_and_hdtn() -> None:
+    sweeps = [sweep for path in reproductions() for _, sweep in optional_sweep_files(path)]
+    names = {name.partition("+")[0] for sweep in sweeps for name in resolve(sweep).implementations}
+
+    assert names == {"ion-ltp", "hdtn-ltp"}
+
+
+SWEEP = """\
+name: mine
+title: Mine
+seed: 1
+implementations: {implementation}
+file_size: 10 kB
+channel: bypass
+"""
+MISSING = """\
+name: mine
+title: Mine
+protocol: LTP
+description: A program that no machine has.
+binary:
+  mine: {search: [no-such-program-of-mine], fix: bring your own}
+starts_first: receiver
+sender: {command: ["{mine}"]}
+receiver: {command: ["{mine}"]}
+session: {udp_ports: ["5000"]}
+done: both_exit
+time_limit: {rtts: 1, file_times: 1, extra_s: 10}
+version_command: ["{mine}"]
+"""
+
+
+def test_missing_programs_of_a_sweep_are_named(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(MISSING)
+    ours, mine = tmp_path / "ours-sweep.yaml", tmp_path / "mine-sweep.yaml"
+    ours.write_text(SWEEP.format(implementation="tcp"))
+    mine.write_text(SWEEP.format(implementation=tmp_path / "mine.yaml"))
+
+    assert missing_for_sweep(ours, tmp_path / "results") == []
+    (mistake,) = missing_for_sweep(mine, tmp_path / "results")
+    assert "implementation 'mine' needs mine, which is missing" in str(mistake)
+    assert "bring your own" in str(mistake)
 
 
 def test_results_that_exist_are_judged_without_a_run(tmp_path: Path) -> None:
