@@ -28,6 +28,8 @@ Point = tuple[str, float, float, str]
 """A series, x, y, and the facet of the panel: "" if it has none."""
 CAPTURES = {"packets": "sender.pcap", "packets_at_receiver": "receiver.pcap"}
 """The capture of each table of packets."""
+SAMPLES = "tcp-sender.csv"
+"""The samples of the sender's TCP."""
 NO_RUNS = "no completed run has this value"
 
 
@@ -49,12 +51,14 @@ class BadQuery(Exception):
 @contextmanager
 def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator[DuckDBPyConnection]:
     """A database with the tables `runs` (every planned run of all results), `good` (completed ones without doubts),
-    `packets`, `packets_at_receiver`, and the views. Raises BadQuery, and ReportError if a capture that `packets` needs
-    cannot be read.
+    `packets`, `packets_at_receiver`, `tcp_samples`, and the views. Raises BadQuery, and ReportError if a capture or
+    the samples that these need cannot be read.
 
     `packets` has the frames at the sender's port of the runs that `packets_of` selects: `sweep`, `run_id`,
     `from_sender`, `at_s` from the session's first frame there, `bytes`, and `frame`, its number in the capture.
-    `packets_at_receiver` has those at the receiver's port.
+    `packets_at_receiver` has those at the receiver's port. `tcp_samples` has what the sender's kernel reported of its
+    connections in these runs: `sweep`, `run_id`, `at_s` as above, `cwnd_segments`, `ssthresh_segments` and
+    `total_retrans`. Runs without TCP have none.
     """
     import duckdb
 
@@ -67,6 +71,10 @@ def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator
                 f"CREATE TABLE {name} (sweep VARCHAR, run_id VARCHAR, from_sender BOOLEAN, at_s DOUBLE, bytes BIGINT, "
                 "frame BIGINT)"
             )
+        connection.execute(
+            "CREATE TABLE tcp_samples (sweep VARCHAR, run_id VARCHAR, at_s DOUBLE, cwnd_segments BIGINT, "
+            "ssthresh_segments BIGINT, total_retrans BIGINT)"
+        )
         try:
             for each in results:
                 _add_packets(connection, each, reproduction.packets_of)
@@ -140,15 +148,19 @@ def _add_packets(connection: DuckDBPyConnection, results: Results, condition: st
     selected = {row[0] for row in connection.execute(query, [results.sweep.name]).fetchall()}
     for run in results.runs:
         if run.record.run_id in selected:
-            for name, file in CAPTURES.items():
-                _add_packets_of(connection, name, results.sweep.name, run, file)
+            begin_ns = {
+                name: _add_packets_of(connection, name, results.sweep.name, run, file)
+                for name, file in CAPTURES.items()
+            }
+            _add_tcp_samples_of(connection, results.sweep.name, run, begin_ns["packets"])
 
 
-def _add_packets_of(connection: DuckDBPyConnection, name: str, sweep: str, run: Run, file: str) -> None:
+def _add_packets_of(connection: DuckDBPyConnection, name: str, sweep: str, run: Run, file: str) -> int:
+    """Returns the time of the session's first frame at that port, in ns since 1970."""
     columns = _frames(run, file)
     session = Session.model_validate(run.record.session)
     sending, receiving = sent_by(columns, session, "sender"), sent_by(columns, session, "receiver")
-    first_ns = columns.time_ns[sending | receiving].min(initial=columns.time_ns.max(initial=0))
+    first_ns = int(columns.time_ns[sending | receiving].min(initial=columns.time_ns.max(initial=0)))
     frames = {  # duckdb reads the arrays by this name
         "from_sender": sending[sending | receiving],
         "at_s": (columns.time_ns[sending | receiving] - first_ns) / 1e9,
@@ -158,6 +170,24 @@ def _add_packets_of(connection: DuckDBPyConnection, name: str, sweep: str, run: 
     connection.register("frames", frames)
     connection.execute(f"INSERT INTO {name} SELECT ?, ?, * FROM frames", [sweep, run.record.run_id])
     connection.unregister("frames")
+    return first_ns
+
+
+def _add_tcp_samples_of(connection: DuckDBPyConnection, sweep: str, run: Run, first_ns: int) -> None:
+    """Add the samples of a run, if it has any. Raises ReportError if they cannot be read."""
+    import duckdb
+
+    path = run.directory / SAMPLES
+    if not path.exists():
+        return
+    try:
+        connection.execute(
+            "INSERT INTO tcp_samples SELECT ?, ?, (time_ns - ?) / 1e9, cwnd_segments, ssthresh_segments, total_retrans "
+            "FROM read_csv(?, header = true)",
+            [sweep, run.record.run_id, first_ns, str(path)],
+        )
+    except duckdb.Error as problem:
+        raise _unreadable(run, path, "not a table of TCP samples", "the samples of a run") from problem
 
 
 def _frames(run: Run, file: str) -> Columns:
@@ -167,11 +197,15 @@ def _frames(run: Run, file: str) -> Columns:
         return read_columns(path)
     except (NotACapture, OSError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else problem
-        raise ReportError(
-            Mistake(
-                f"cannot be read: {reason}",
-                "the capture of a completed run",
-                f"perform it again: owlt retry {run.directory.parent.parent} --run {run.record.run_id}",
-                Place(str(path)),
-            )
-        ) from problem
+        raise _unreadable(run, path, str(reason), "the capture of a completed run") from problem
+
+
+def _unreadable(run: Run, path: Path, reason: str, expected: str) -> ReportError:
+    return ReportError(
+        Mistake(
+            f"cannot be read: {reason}",
+            expected,
+            f"perform it again: owlt retry {run.directory.parent.parent} --run {run.record.run_id}",
+            Place(str(path)),
+        )
+    )
