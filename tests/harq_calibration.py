@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from emulator.models.harq import attempt_shares, coded_table
-from emulator.models.land_mobile import snr_series_db
+from emulator.models.land_mobile import INTERMEDIATE_TREE_SHADOW, Environment, snr_series_db
 
 FIGURE = Path(__file__).parents[1] / "docs" / "harq-calibration.svg"
 SNR_DB = tuple(range(7, 14))
@@ -30,10 +30,13 @@ SAMPLES = 60_000
 BETWEEN = 2
 
 
-def success_percent(series: int, first_seed: int = 0) -> NDArray[numpy.float64]:
+def success_percent(
+    series: int, first_seed: int = 0, environment: Environment = INTERMEDIATE_TREE_SHADOW
+) -> NDArray[numpy.float64]:
     """The delivered share for each fading series (rows) and each SNR (columns)."""
     table = coded_table()
-    fading = [snr_series_db(0, SAMPLES, SAMPLE_S, 1.0, seed) for seed in range(first_seed, first_seed + series)]
+    seeds = range(first_seed, first_seed + series)
+    fading = [snr_series_db(0, SAMPLES, SAMPLE_S, 1.0, seed, environment) for seed in seeds]
     return numpy.array(
         [[100 * (1 - attempt_shares(each + snr, table, BETWEEN)[:, -1].mean()) for snr in SNR_DB] for each in fading]
     )

@@ -25,6 +25,14 @@ _NOBODY = -1
 
 
 @dataclass(frozen=True)
+class Network:
+    """Satellites, as skyfield has them, and the pairs of their indices that have a link."""
+
+    satellites: list[Any]
+    links: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
 class Route:
     """The path over time: its delay in seconds (NaN: there is no path), its satellites and the handovers."""
 
@@ -36,8 +44,13 @@ class Route:
     """The indices of the moments from which either ground point has another satellite."""
 
 
+def network_of(orbits: Constellation, epoch: datetime) -> Network:
+    """A constellation's satellites, and their links."""
+    return Network(orbits.satellites(epoch), isl_pairs(orbits))
+
+
 def route_between(
-    orbits: Constellation,
+    network: Network,
     ends: tuple[GroundPoint, GroundPoint],
     start: datetime,
     seconds: Values,
@@ -46,13 +59,12 @@ def route_between(
 ) -> Route:
     """Compute the path; `hop_s` is added for each satellite on it."""
     at = times(start, seconds)
-    places_km = numpy.stack([each.at(at).position.km for each in orbits.satellites(start)])
+    places_km = numpy.stack([each.at(at).position.km for each in network.satellites])
     grounds_km = [numpy.asarray(position(end).at(at).position.km) for end in ends]
     serving = [
         _serving(places_km - ground_km, end, at, least_elevation_deg)
         for end, ground_km in zip(ends, grounds_km, strict=True)
     ]
-    links = isl_pairs(orbits)
     delays, hops = [], []
     for index in range(len(seconds)):
         first, last = int(serving[0][index]), int(serving[1][index])
@@ -60,7 +72,7 @@ def route_between(
             delays.append(float("nan"))
             hops.append(0)
             continue
-        between_km, count = _shortest(places_km[:, :, index], links, first, last)
+        between_km, count = _shortest(places_km[:, :, index], network.links, first, last)
         edges_km = sum(
             float(numpy.linalg.norm(places_km[satellite, :, index] - ground_km[:, index]))
             for satellite, ground_km in zip((first, last), grounds_km, strict=True)

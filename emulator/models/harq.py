@@ -22,6 +22,8 @@ BITS_PER_SYMBOL = 2.3
 SYMBOLS = 1000
 TABLE_ENTRIES = 10
 """Of the delays in a step: each stands for 10 % of the packets."""
+AVERAGE_TABLE_ENTRIES = 100
+"""Of the delays in a channel that does not change."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,11 @@ def attempt_shares(snr_db: Values, table: SuccessTable, samples_between: int) ->
     return numpy.stack([*shares, failing], axis=1)
 
 
-def delay_table(shares: Values) -> tuple[int, ...]:
-    """The retransmissions of each of TABLE_ENTRIES equally likely packets that arrive (largest remainders)."""
+def delay_table(shares: Values, entries: int = TABLE_ENTRIES) -> tuple[int, ...]:
+    """The retransmissions of each of some equally likely packets that arrive (largest remainders)."""
     arriving = shares[:-1].sum()
-    exact = shares[:-1] / arriving * TABLE_ENTRIES if arriving > 0 else numpy.eye(len(shares) - 1)[0] * TABLE_ENTRIES
+    exact = shares[:-1] / arriving * entries if arriving > 0 else numpy.eye(len(shares) - 1)[0] * entries
     counts = numpy.floor(exact).astype(int)
-    for index in numpy.argsort(counts - exact, kind="stable")[: TABLE_ENTRIES - counts.sum()]:
+    for index in numpy.argsort(counts - exact, kind="stable")[: entries - counts.sum()]:
         counts[index] += 1
     return tuple(number for number, count in enumerate(counts) for _ in range(count))

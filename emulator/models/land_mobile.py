@@ -4,8 +4,8 @@ of which the amplitude has the distribution of Loo.
 Model and values: F. Perez-Fontan et al., "Statistical modeling of the LMS channel", IEEE Trans. Vehicular Technology
 50(6), 2001: S band, intermediate tree shadow (ITS), elevation 40 degrees. The direct signal is lognormal, and
 correlated over a distance; the multipath signal is complex Gaussian, with the Doppler spread of the terminal's speed.
-Lengths in metres are of the order that the paper has for this environment. The values have not been checked against its
-tables.
+The values are those of another published implementation of the model, except for the length of a frame:
+docs/channels.md states the comparison and the effect. The paper's own tables were not available.
 """
 
 from __future__ import annotations

@@ -95,6 +95,35 @@ WRONG: dict[str, tuple[dict[str, Any], set[str]]] = {
         },
         {"share of 1514-byte frames lost"},
     ),
+    "a frame header that the rate does not have": (  # as owlt channel coded computes it from 10 Mbit/s, and with none
+        {
+            "applied": {
+                "forward": {
+                    "rate": "8.670837 Mbit/s",
+                    "queue": "10 packets",
+                    "coding": {"frame_bytes": 1109, "frame_error_rate": 0.01},
+                }
+            },
+            "certified": {
+                "forward": {
+                    "rate": "8.717748 Mbit/s",
+                    "queue": "10 packets",
+                    "coding": {"frame_bytes": 1115, "frame_error_rate": 0.01},
+                }
+            },
+        },
+        {"rate, bit/s", *(f"one-way delay of 1514-byte frames, p{percent}, ns" for percent in (0, 50, 99))},
+    ),
+    "overhead by a frame header": (
+        {
+            "applied": {"forward": {"rate": "10 Mbit/s", "overhead": "24 B"}},
+            "certified": {"forward": {"rate": "10 Mbit/s", "overhead": "18 B"}},
+        },
+        {
+            "rate, bit/s",
+            *(f"one-way delay of {length}-byte frames, p{p}, ns" for length in (64, 1514) for p in (0, 50, 99)),
+        },
+    ),
     "rate by a thousandth": (
         {"applied": {"forward": {"rate": "10.01 Mbit/s"}}, "certified": {"forward": {"rate": "10 Mbit/s"}}},
         {"rate, bit/s", *(f"one-way delay of 1514-byte frames, p{percent}, ns" for percent in (0, 50))},

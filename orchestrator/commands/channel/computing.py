@@ -140,15 +140,27 @@ def leo(
         str, typer.Option("--from", metavar="PLACE", help="The sender's place: LATITUDE,LONGITUDE, such as 43.6,1.44.")
     ],
     end_point: Annotated[str, typer.Option("--to", metavar="PLACE", help="The receiver's place.")],
-    altitude: Annotated[str, typer.Option("--altitude", metavar="LENGTH", help="Of all satellites.")] = "800km",
-    planes: Annotated[int, typer.Option("--planes", metavar="COUNT", min=1, help="Orbital planes.")] = 6,
+    tle: Annotated[
+        Path | None,
+        typer.Option("--tle", metavar="FILE", help="Two-line element sets of a constellation; default: an ideal one."),
+    ] = None,
+    altitude: Annotated[
+        str | None, typer.Option("--altitude", metavar="LENGTH", help="Of all satellites; default: 800km.")
+    ] = None,
+    planes: Annotated[
+        int | None, typer.Option("--planes", metavar="COUNT", min=1, help="Orbital planes; default: 6.")
+    ] = None,
     satellites: Annotated[
-        int, typer.Option("--satellites", metavar="COUNT", min=1, help="Satellites in all planes together.")
-    ] = 66,
-    inclination: Annotated[float, typer.Option("--inclination", metavar="DEGREES", help="Of all planes.")] = 86.4,
+        int | None,
+        typer.Option("--satellites", metavar="COUNT", min=1, help="Satellites in all planes together; default: 66."),
+    ] = None,
+    inclination: Annotated[
+        float | None, typer.Option("--inclination", metavar="DEGREES", help="Of all planes; default: 86.4.")
+    ] = None,
     pattern: Annotated[
-        Pattern, typer.Option("--pattern", help="star: nodes over 180 degrees, as for polar orbits; delta: over 360.")
-    ] = Pattern.star,
+        Pattern | None,
+        typer.Option("--pattern", help="star (default): nodes over 180 degrees, as for polar orbits; delta: over 360."),
+    ] = None,
     hop_delay: Annotated[
         str, typer.Option("--hop-delay", metavar="TIME", help="Added for each satellite on the path.")
     ] = "0 s",
@@ -171,19 +183,37 @@ def leo(
     The satellites have links to their neighbours. A ground point keeps its satellite until that is below --elevation.
     """
     require_orbits("channel leo")
-    from orchestrator.commands.channel.constellation import ConstellationRequest, constellation_channel
+    from orchestrator.commands.channel.constellation import (
+        RouteRequest,
+        constellation_channel,
+        ideal_satellites,
+        tle_constellation,
+    )
 
-    if satellites % planes:
-        raise OwltError(
-            Mistake.of("--satellites", f"got {satellites}", f"a multiple of --planes {planes}", "such as 66 and 6")
-        )
-    request = ConstellationRequest(
-        parse_altitude_km(altitude), inclination, planes, satellites // planes, pattern.value,
+    request = RouteRequest(
         (parse_point("--from", start_point), parse_point("--to", end_point)), elevation,
         _seconds("--hop-delay", hop_delay), _seconds("--interruption", interruption),
     )  # fmt: skip
-    start = parse_date(date)
-    channel, facts = constellation_channel(request, start, _values(hours, step), compute_links(forward, reverse, both))
+    start, seconds = parse_date(date), _values(hours, step)
+    ideal = {
+        "--altitude": altitude, "--planes": planes, "--satellites": satellites, "--inclination": inclination,
+        "--pattern": pattern,
+    }  # fmt: skip
+    if tle is not None:
+        given = [option for option, value in ideal.items() if value is not None]
+        if given:
+            raise OwltError(Mistake.of(given[0], "the elements of --tle determine it", fix="leave it out"))
+        orbits = tle_constellation(_satellites_of(tle), tle.name, start, seconds)
+    else:
+        count, in_planes = satellites or 66, planes or 6
+        if count % in_planes:
+            expected = f"a multiple of --planes {in_planes}"
+            raise OwltError(Mistake.of("--satellites", f"got {count}", expected, "such as 66 and 6"))
+        orbits = ideal_satellites(
+            parse_altitude_km(altitude or "800km"), 86.4 if inclination is None else inclination,
+            in_planes, count // in_planes, (pattern or Pattern.star).value, start,
+        )  # fmt: skip
+    channel, facts = constellation_channel(orbits, request, start, seconds, compute_links(forward, reverse, both))
     write_computed(channel, out or _default_file("leo", start), facts, as_json)
 
 
@@ -276,6 +306,10 @@ def land_mobile(
         Path | None,
         typer.Option("--table", metavar="FILE.csv", help="Success probability by SNR and attempt; default: computed."),
     ] = None,
+    average: Annotated[
+        bool,
+        typer.Option("--average", help="The same shares of attempts and losses at every moment: those of --hours."),
+    ] = False,
     in_order: Annotated[
         bool, typer.Option("--in-order", help="Packets wait for those before them; default: they overtake.")
     ] = False,
@@ -294,10 +328,12 @@ def land_mobile(
     Its forward link has type II HARQ.
 
     The fading is that of trees (Perez-Fontan's three-state model, S band). --base adds a channel of 'owlt channel leo'.
+    With --average, each packet draws its attempts independently: fading that is fast against the time between packets.
     """
     from orchestrator.commands.channel.land_mobile import (
         STEP_ATTEMPTS,
         HarqRequest,
+        average_channel,
         default_table,
         land_mobile_channel,
         read_success_table,
@@ -316,8 +352,9 @@ def land_mobile(
         hours * 3600,
         read_success_table(table) if table else default_table(attempts), compute_links(forward, reverse, both),
     )  # fmt: skip
-    computed, facts = land_mobile_channel(request, find_channel(base) if base else None)
-    write_computed(computed, out or Path(f"land-mobile-{snr:g}dB-{seed}.yaml"), facts, as_json)
+    compute, kind = (average_channel, "average-") if average else (land_mobile_channel, "")
+    computed, facts = compute(request, find_channel(base) if base else None)
+    write_computed(computed, out or Path(f"land-mobile-{kind}{snr:g}dB-{seed}.yaml"), facts, as_json)
 
 
 def _light_time(
@@ -412,16 +449,20 @@ def _seconds(option: str, text: str) -> float:
         raise OwltError(*(mistake.below(option) for mistake in problem.mistakes)) from problem
 
 
-def _of_tle(path: Path, name: str | None) -> Any:
+def _satellites_of(path: Path) -> list[Any]:
     from emulator.models.orbits import NotATle, tle_satellites
 
     try:
-        satellites = tle_satellites(path.read_text())
+        return tle_satellites(path.read_text())
     except (OSError, UnicodeDecodeError):
         raise NoSuchFile(Mistake.of(f"--tle {path}", "no such file, or it is not text")) from None
     except NotATle as problem:
         expected = "two-line element sets, each after a line with a name or not"
         raise OwltError(Mistake.of(str(path), str(problem), expected)) from problem
+
+
+def _of_tle(path: Path, name: str | None) -> Any:
+    satellites = _satellites_of(path)
     names = [each.name for each in satellites]
     if name is not None and name not in names:
         raise OwltError(Mistake.of("--satellite", f"got {name!r}", f"one of {', '.join(names[:20])}"))

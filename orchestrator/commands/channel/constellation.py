@@ -8,53 +8,86 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from agents.inputs.mistake import Mistake
-from emulator.models.constellation_route import Route, route_between
+from emulator.models.constellation_route import Network, Route, network_of, route_between
 from emulator.models.orbits import Constellation
 from emulator.models.sky import GroundPoint, Values
+from emulator.models.tle_constellation import NoConstellation, constellation_of
 from orchestrator.commands.channel.computed_files import ComputedChannel, seconds_text
 from orchestrator.errors import OwltError
 
 
 @dataclass(frozen=True)
-class ConstellationRequest:
-    """What `owlt channel leo` is given."""
+class Satellites:
+    """A constellation at the channel's date, and its description."""
 
-    altitude_km: float
-    inclination_deg: float
+    network: Network
     planes: int
-    per_plane: int
-    pattern: str
+    altitude_km: float
+    text: str
+    """Its planes, and how they are propagated."""
+
+
+@dataclass(frozen=True)
+class RouteRequest:
+    """The places that a constellation connects, and the conditions."""
+
     ends: tuple[GroundPoint, GroundPoint]
     elevation_deg: float
     hop_s: float
     interruption_s: float
 
 
+def ideal_satellites(
+    altitude_km: float, inclination_deg: float, planes: int, per_plane: int, pattern: str, start: datetime
+) -> Satellites:
+    """A constellation in circular orbits."""
+    orbits = Constellation(altitude_km, inclination_deg, planes, per_plane, cast(Literal["star", "delta"], pattern))
+    text = (
+        f"{planes} planes of {per_plane} satellites, inclination {inclination_deg:g} degrees, pattern {pattern}, "
+        "propagated by SGP4"
+    )
+    return Satellites(network_of(orbits, start), planes, altitude_km, text)
+
+
+def tle_constellation(satellites: list[Any], file: str, start: datetime, seconds: Values) -> Satellites:
+    """The constellation of the elements in a file. Raises OwltError if they are none."""
+    try:
+        found = constellation_of(satellites, start, seconds)
+    except NoConstellation as problem:
+        raise OwltError(Mistake.of(f"--tle {file}", problem.problem, problem.expected, problem.fix)) from problem
+    epochs = sorted(each.epoch.utc_strftime("%Y-%m-%d") for each in satellites)
+    counts = [str(each) for each in sorted(found.planes)]
+    text = (
+        f"{len(found.planes)} planes of {_range(counts)} satellites, inclination "
+        f"{found.inclination_deg:.1f} degrees, from the elements in {file} of {_range(epochs)}, propagated by SGP4"
+    )
+    return Satellites(found.network, len(found.planes), round(found.altitude_km), text)
+
+
 def constellation_channel(
-    request: ConstellationRequest, start: datetime, seconds: Values, links: dict[str, dict[str, Any]]
+    satellites: Satellites, request: RouteRequest, start: datetime, seconds: Values, links: dict[str, dict[str, Any]]
 ) -> tuple[ComputedChannel, dict[str, Any]]:
     """Compute the channel, and what is worth printing about it. Raises OwltError if there never is a path."""
-    pattern = cast(Literal["star", "delta"], request.pattern)
-    orbits = Constellation(request.altitude_km, request.inclination_deg, request.planes, request.per_plane, pattern)
-    route = route_between(orbits, request.ends, start, seconds, request.elevation_deg, request.hop_s)
+    route = route_between(satellites.network, request.ends, start, seconds, request.elevation_deg, request.hop_s)
     known = [delay for delay in route.delay_s if not math.isnan(delay)]
     if not known:
         problem = "the constellation never connects the two places"
         fix = "add satellites, or lower --elevation"
         raise OwltError(Mistake.of("channel leo", problem, fix=fix))
-    count = orbits.planes * orbits.per_plane
+    count = len(satellites.network.satellites)
     title = (
-        f"{request.ends[0].name} to {request.ends[1].name} over {count} satellites at {orbits.altitude_km:g} km "
+        f"{request.ends[0].name} to {request.ends[1].name} over {count} satellites at {satellites.altitude_km:g} km "
         f"from {start:%Y-%m-%d %H:%M} UTC"
     )
     source = (
-        f"Computed by owlt channel leo: {orbits.planes} planes of {orbits.per_plane} satellites, inclination "
-        f"{orbits.inclination_deg:g} degrees, pattern {pattern}, propagated by SGP4. Shortest path over links within a "
-        f"plane and between adjacent planes; least elevation {request.elevation_deg:g} degrees; "
+        f"Computed by owlt channel leo: {satellites.text}. Shortest path over links within a plane and between "
+        f"adjacent planes; least elevation {request.elevation_deg:g} degrees; "
         f"{request.hop_s * 1000:g} ms for each satellite; {len(route.handovers)} handovers"
         f"{f' with an outage of {request.interruption_s:g} s each' if request.interruption_s else ''}."
     )
     facts = {
+        "satellites": count,
+        "planes": satellites.planes,
         "least_delay_s": min(known),
         "largest_delay_s": max(known),
         "handovers": len(route.handovers),
@@ -62,6 +95,11 @@ def constellation_channel(
     }
     rows = _rows(route, request.interruption_s)
     return ComputedChannel(title, source, links, ("both.delay_us", "both.up"), rows), facts
+
+
+def _range(texts: list[str]) -> str:
+    """The first and the last one of sorted texts; one if they are the same."""
+    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
 
 
 def _rows(route: Route, interruption_s: float) -> list[tuple[str, str, str]]:

@@ -17,7 +17,7 @@ from emulator.channel.quantities import format_delay
 from emulator.channel.spec import DIRECTIONS, ChannelSpec
 from emulator.channel.text import SMALLEST_ERROR_RATE
 from emulator.faults import InvalidChannel
-from emulator.models.harq import SuccessTable, attempt_shares, coded_table, delay_table
+from emulator.models.harq import AVERAGE_TABLE_ENTRIES, SuccessTable, attempt_shares, coded_table, delay_table
 from emulator.models.land_mobile import snr_series_db
 from emulator.models.sky import Values
 from orchestrator.commands.channel.computed_files import ComputedChannel, seconds_text
@@ -53,29 +53,56 @@ def land_mobile_channel(request: HarqRequest, base: ChannelProfile | None) -> tu
     sample_s = request.again_ns / 1e9 / SAMPLES_PER_ATTEMPT
     per_step = SAMPLES_PER_ATTEMPT * (request.step_ns // request.again_ns)
     steps = int(request.seconds / (sample_s * per_step))
+    if not steps:
+        raise OwltError(Mistake.of("--hours", f"got {request.seconds / 3600:g}", "at least a step, --step"))
     count = steps * per_step + SAMPLES_PER_ATTEMPT * (request.table.attempts - 1)
     snr_db = snr_series_db(request.mean_snr_db, count, sample_s, request.speed_m_per_s, request.seed)
     shares = attempt_shares(snr_db, request.table, SAMPLES_PER_ATTEMPT)
     by_step = shares[: steps * per_step].reshape(steps, per_step, -1).mean(axis=1)
     moments: Values = numpy.arange(steps, dtype=numpy.float64) * sample_s * per_step
     bases = _base_links(request, base, moments)
+    success = float(1 - by_step[:, -1].mean())
     facts = {
         "steps_s": sample_s * per_step,
-        "success": float(1 - by_step[:, -1].mean()),
+        "success": success,
         "attempts": [float(share) for share in by_step[:, :-1].mean(axis=0)],
     }
     title = f"Land-mobile satellite link with HARQ at a mean SNR of {request.mean_snr_db:g} dB"
-    source = (
-        f"Computed by owlt channel land-mobile: three-state model of Perez-Fontan (2001), S band, intermediate tree "
-        f"shadow, 40 degrees (values not checked against its tables), "
-        f"at {request.speed_m_per_s:g} m/s, seed {request.seed}; type II HARQ with up to "
-        f"{request.table.attempts} attempts, the first of {format_delay(request.first_ns)}, the others of "
-        f"{format_delay(request.again_ns)}; {facts['success']:.2%} of the packets arrive"
-        f"{f'; delays of {base.name}' if base else ''}."
-    )
+    source = _source(request, base, success, "")
     columns = ("forward.delay_us", "reverse.delay_us", "forward.jitter_table", "forward.packet_error_rate", "both.up")
     rows = _changes(moments, [_cells(request, *each) for each in zip(bases, by_step, strict=True)])
     return ComputedChannel(title, source, _links(request, base), columns, rows), facts
+
+
+def average_channel(request: HarqRequest, base: ChannelProfile | None) -> tuple[ComputedChannel, dict[str, Any]]:
+    """Compute a channel that has, at every moment, the shares of attempts and losses of the series as a whole.
+
+    Packets that enter so late that an attempt would be after the end of the series are left out.
+    """
+    sample_s = request.again_ns / 1e9 / SAMPLES_PER_ATTEMPT
+    count = round(request.seconds / sample_s)
+    if count <= SAMPLES_PER_ATTEMPT * (request.table.attempts - 1):
+        problem, expected = f"got {request.seconds / 3600:g}", "longer than all attempts of a packet"
+        raise OwltError(Mistake.of("--hours", problem, expected))
+    snr_db = snr_series_db(request.mean_snr_db, count, sample_s, request.speed_m_per_s, request.seed)
+    shares = attempt_shares(snr_db, request.table, SAMPLES_PER_ATTEMPT).mean(axis=0)
+    links = _links(request, base)
+    changes_later = base is not None and base.channel.timeline is not None
+    steps = int(request.seconds * 1e9 / request.step_ns) if changes_later else 1
+    moments: Values = numpy.arange(steps, dtype=numpy.float64) * request.step_ns / 1e9
+    bases = _base_links(request, base, moments)
+    links["forward"] |= {
+        "delay": format_delay(bases[0][0].delay_ns + request.first_ns),
+        "jitter": links["forward"]["jitter"] | {"table": list(delay_table(shares, AVERAGE_TABLE_ENTRIES))},
+        "packet_error_rate": float(_error_rate_text(_error_rate(shares, bases[0][0]))),
+    }
+    success = float(1 - shares[-1])
+    facts = {"success": success, "attempts": [float(share) for share in shares[:-1]]}
+    title = f"Satellite link with HARQ at a mean SNR of {request.mean_snr_db:g} dB, the same shares at every moment"
+    source = _source(request, base, success, "averaged, and drawn for each packet independently; ")
+    columns = ("forward.delay_us", "reverse.delay_us", "both.up") if changes_later else ()
+    rows = _changes(moments, [_base_cells(request, *each) for each in bases]) if changes_later else []
+    return ComputedChannel(title, source, links, columns, rows), facts
 
 
 def read_success_table(path: Path) -> SuccessTable:
@@ -151,15 +178,31 @@ def _require_delays_only(base: ChannelProfile) -> None:
             raise OwltError(Mistake.of("--base", problem, "a channel such as those of owlt channel leo"))
 
 
-def _cells(request: HarqRequest, links: tuple[LinkSpec, LinkSpec], shares: Values) -> tuple[str, ...]:
-    forward, reverse = links
+def _source(request: HarqRequest, base: ChannelProfile | None, success: float, shares: str) -> str:
     return (
-        _us(forward.delay_ns + request.first_ns),
-        _us(reverse.delay_ns),
-        " ".join(map(str, delay_table(shares))),
-        _error_rate_text(1 - (1 - shares[-1]) * (1 - forward.packet_error_rate)),
-        "1" if forward.up and reverse.up else "0",
+        f"Computed by owlt channel land-mobile: three-state model of Perez-Fontan (2001), S band, intermediate tree "
+        f"shadow, 40 degrees (compared with another publication of the model, docs/channels.md), "
+        f"at {request.speed_m_per_s:g} m/s, seed {request.seed}; type II HARQ with up to "
+        f"{request.table.attempts} attempts, the first of {format_delay(request.first_ns)}, the others of "
+        f"{format_delay(request.again_ns)}; {shares}{success:.2%} of the packets arrive"
+        f"{f'; delays of {base.name}' if base else ''}."
     )
+
+
+def _cells(request: HarqRequest, links: tuple[LinkSpec, LinkSpec], shares: Values) -> tuple[str, ...]:
+    forward_us, reverse_us, up = _base_cells(request, *links)
+    table = " ".join(map(str, delay_table(shares)))
+    return forward_us, reverse_us, table, _error_rate_text(_error_rate(shares, links[0])), up
+
+
+def _base_cells(request: HarqRequest, forward: LinkSpec, reverse: LinkSpec) -> tuple[str, str, str]:
+    up = "1" if forward.up and reverse.up else "0"
+    return _us(forward.delay_ns + request.first_ns), _us(reverse.delay_ns), up
+
+
+def _error_rate(shares: Values, link: LinkSpec) -> float:
+    """Of packets that HARQ or the link loses."""
+    return float(1 - (1 - shares[-1]) * (1 - link.packet_error_rate))
 
 
 def _error_rate_text(probability: float) -> str:
@@ -174,7 +217,7 @@ def _us(delay_ns: int) -> str:
 def _changes(moments: Values, rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The rows with the cells that differ from those before."""
     written: list[tuple[str, ...]] = []
-    before: tuple[str, ...] = ("",) * 5
+    before: tuple[str, ...] = ("",) * len(rows[0]) if rows else ()
     for at, row in zip(moments, rows, strict=True):
         now = tuple("" if cell == last else cell for cell, last in zip(row, before, strict=True))
         before = row

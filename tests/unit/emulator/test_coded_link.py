@@ -15,8 +15,11 @@ from emulator.faults import InvalidChannel
 from emulator.kernel.error_process import ErrorProcess
 from emulator.kernel.link_to_stages import link_of, stages_of
 from emulator.models.coded_link import (
+    FRAME_OVERHEAD_BYTES,
     CodedFrame,
+    CommandFrame,
     bit_error_rate_of,
+    command_error_rate,
     frame_error_rate,
     interpolated_error_rate,
 )
@@ -38,6 +41,48 @@ def hits(lengths: list[int], rate: float, block_bytes: int, seed: int = 1) -> li
 def test_a_frame_of_five_codewords_has_the_bytes_of_the_standard() -> None:
     """223 x 5 bytes less a header of 6, in 255 x 5 bytes and a marker of 4."""
     assert (FRAME.data_bytes, FRAME.coded_bytes) == (1109, 1279)
+
+
+def test_headers_of_frames_are_those_of_the_standards() -> None:
+    """The control: another header makes other bytes of packets."""
+    assert FRAME_OVERHEAD_BYTES == {"tm": 6, "aos": 6, "tc": 5}
+    assert CodedFrame("rs-223", 5, 5).data_bytes == FRAME.data_bytes + 1
+
+
+@pytest.mark.parametrize(
+    ("data_bytes", "codeblocks", "coded_bytes"),
+    [(1019, 147, 1186), (1017, 146, 1178), (9, 2, 26), (10, 3, 34)],
+)
+def test_a_command_frame_fills_codeblocks_of_seven_bytes(data_bytes: int, codeblocks: int, coded_bytes: int) -> None:
+    """With a header of 5 bytes, and 10 bytes of start and tail sequence."""
+    frame = CommandFrame("bch-sec", data_bytes, 5)
+
+    assert (frame.codeblocks, frame.coded_bytes) == (codeblocks, coded_bytes)
+
+
+def test_a_command_frame_without_correction_is_lost_with_one_bit() -> None:
+    """63 bits of each codeblock count, the filler bit does not; 16 bits of the start sequence."""
+    assert command_error_rate(CommandFrame("bch-ted", 9, 5), 1e-3) == pytest.approx(1 - (1 - 1e-3) ** (2 * 63 + 16))
+
+
+def test_a_command_frame_with_correction_is_lost_with_two_bits_of_a_codeblock() -> None:
+    ber = 1e-3
+    start, block = ((1 - ber) ** n + n * ber * (1 - ber) ** (n - 1) for n in (16, 63))
+
+    assert command_error_rate(CommandFrame("bch-sec", 9, 5), ber) == pytest.approx(1 - start * block**2)
+
+
+def test_the_error_rates_of_command_frames_are_those_of_simulated_bits() -> None:
+    """An independent count: bits are drawn, and wrong ones counted in each codeblock."""
+    count, ber = 20_000, 2e-3
+    frame = CommandFrame("bch-sec", 65, 5)
+    generator = numpy.random.default_rng(1)
+    blocks = generator.binomial(63, ber, (count, 10))
+    starts = generator.binomial(16, ber, count)
+    low, high = share_interval(int(((blocks > 1).any(axis=1) | (starts > 1)).sum()), count, 1e-6)
+
+    assert low <= command_error_rate(frame, ber) <= high
+    assert not low <= command_error_rate(CommandFrame("bch-ted", 65, 5), ber) <= high
 
 
 @pytest.mark.parametrize(("code", "correctable"), [("rs-223", 16), ("rs-239", 8)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy
 import pytest
 
@@ -123,3 +125,11 @@ def test_another_code_rate_misses_the_papers_success() -> None:
     fading = snr_series_db(7, 60_000, 0.01, 1.0, 1)
 
     assert 100 * (1 - attempt_shares(fading, table, 2)[:, -1].mean()) < 95.8 - 0.6
+
+
+@pytest.mark.parametrize("length_m", [2.6, 10.0])
+def test_success_hardly_depends_on_the_length_of_a_frame(percent: numpy.ndarray, length_m: float) -> None:
+    """Within the bound of the tests above; another publication of the model has 4.5 to 6.3 m."""
+    other = success_percent(20, 1000, replace(INTERMEDIATE_TREE_SHADOW, frame_m=length_m))
+
+    assert other.mean(axis=0) == pytest.approx(percent.mean(axis=0), abs=0.6)

@@ -8,7 +8,7 @@ from math import acos, cos, pi, radians, sqrt
 import numpy
 import pytest
 
-from emulator.models.constellation_route import Route, isl_pairs, route_between
+from emulator.models.constellation_route import Route, isl_pairs, network_of, route_between
 from emulator.models.orbits import (
     EARTH_RADIUS_KM,
     GRAVITATION_KM3_PER_S2,
@@ -40,7 +40,7 @@ def seen() -> Pass:
 
 @pytest.fixture(scope="module")
 def route() -> Route:
-    return route_between(IRIDIUM_LIKE, (TOULOUSE, WELLINGTON), START, HOUR, 10)
+    return route_between(network_of(IRIDIUM_LIKE, START), (TOULOUSE, WELLINGTON), START, HOUR, 10)
 
 
 def test_all_satellites_stay_at_their_altitude() -> None:
@@ -147,14 +147,14 @@ def test_a_place_keeps_its_satellite_for_minutes(route: Route) -> None:
 
 
 def test_a_delay_for_each_satellite_is_added(route: Route) -> None:
-    slower = route_between(IRIDIUM_LIKE, (TOULOUSE, WELLINGTON), START, HOUR[:3], 10, hop_s=0.001)
+    slower = route_between(network_of(IRIDIUM_LIKE, START), (TOULOUSE, WELLINGTON), START, HOUR[:3], 10, hop_s=0.001)
 
     assert slower.delay_s - route.delay_s[:3] == pytest.approx(numpy.array(slower.satellites) * 0.001)
 
 
 def test_one_satellite_connects_places_only_while_both_see_it() -> None:
     orbits = Constellation(800, 86.4, 1, 1)
-    route = route_between(orbits, (TOULOUSE, TOULOUSE), START, numpy.arange(0.0, 86_401.0, 60.0), 10)
+    route = route_between(network_of(orbits, START), (TOULOUSE, TOULOUSE), START, numpy.arange(0.0, 86_401.0, 60.0), 10)
 
     share = numpy.isfinite(route.delay_s).mean()
     assert 0.005 < share < 0.05
@@ -163,6 +163,6 @@ def test_one_satellite_connects_places_only_while_both_see_it() -> None:
 def test_links_through_the_earth_are_interrupted() -> None:
     """Four satellites in a plane are 90 degrees apart: their links would pass 1,300 km below the ground."""
     orbits = Constellation(800, 86.4, 1, 4)
-    route = route_between(orbits, (TOULOUSE, WELLINGTON), START, HOUR, 0)
+    route = route_between(network_of(orbits, START), (TOULOUSE, WELLINGTON), START, HOUR, 0)
 
     assert numpy.isnan(route.delay_s).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,15 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.channel.channel_file import load_channel
+from emulator.channel.spec import ChannelSpec
+from emulator.models.orbits import Constellation
 from orchestrator.commands import cli
 from orchestrator.errors import Missing, OwltError
+from orchestrator.profiles.catalogue import PROFILES
+from tests.unit.emulator.tle_files import tle_text
 
+CHANNELS = PROFILES / "channels"
+START = datetime(2026, 11, 22, tzinfo=UTC)
 LEO = ("leo", "--date", "2026-11-22", "--from", "43.6,1.44", "--to=-41.3,174.8", "--hours", "0.25", "--step", "10")
 TLE = Path(__file__).parents[1] / "emulator" / "test_orbits.py"
 
@@ -28,6 +35,16 @@ def in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def channel(*words: str) -> Any:
     result = CliRunner().invoke(cli.app, ["channel", *words, "--json"], catch_exceptions=False)
     return json.loads(result.stdout)
+
+
+def table_of(spec: ChannelSpec) -> list[float]:
+    assert spec.forward.jitter is not None
+    return list(spec.forward.jitter.table)
+
+
+def trace_of(path: Path) -> list[list[str]]:
+    """The rows, without the comment and the header."""
+    return [line.split(",") for line in path.read_text().splitlines()[2:]]
 
 
 def refusal(*words: str) -> str:
@@ -105,6 +122,29 @@ def test_an_outage_at_each_handover_ends_after_its_time() -> None:
     assert outages == [200_000_000] * written["handovers"]
 
 
+def test_a_constellation_of_a_tle_file_makes_a_channel_like_the_ideal_one() -> None:
+    """To 2 us: the elements are rounded (tests/unit/emulator/test_tle_constellation.py has the bound)."""
+    Path("sixty-six.txt").write_text(tle_text(Constellation(800, 86.4, 6, 11), START))
+    ideal = channel(*LEO, "--out", "ideal.yaml")
+    written = channel(*LEO, "--tle", "sixty-six.txt", "--out", "tle.yaml")
+
+    same = ("satellites", "planes", "handovers", "without_path_s", "steps")
+    assert [written[key] for key in same] == [ideal[key] for key in same]
+    assert written["least_delay_s"] == pytest.approx(ideal["least_delay_s"], abs=2e-6)
+    assert written["largest_delay_s"] == pytest.approx(ideal["largest_delay_s"], abs=2e-6)
+    assert "from the elements in sixty-six.txt of 2026-11-22" in load_channel(Path("tle.yaml")).source
+
+
+def test_one_satellite_is_no_constellation() -> None:
+    Path("one.txt").write_text(tle_text(Constellation(800, 86.4, 1, 1), START))
+
+    message = refusal(*LEO, "--tle", "one.txt")
+    assert message.startswith(
+        "--tle one.txt: got no constellation: fewer than 3 satellites in the planes of S10001, exp"
+    )
+    assert "at least 3 satellites in each plane (nodes within 2 degrees); add the missing satellites" in message
+
+
 def test_a_satellite_of_a_tle_is_found_by_its_name() -> None:
     lines = TLE.read_text().partition('TLE = """\\\n')[2].partition('"""')[0]
     Path("stations.txt").write_text(lines)
@@ -130,6 +170,10 @@ def test_a_satellite_of_a_tle_is_found_by_its_name() -> None:
         ((*LEO, "--altitude", "800"), "--altitude: got '800', expected 160 km to 36000 km"),
         ((*LEO, "--planes", "7"), "--satellites: got 66, expected a multiple of --planes 7"),
         ((*LEO, "--satellites", "4", "--planes", "1"), "the constellation never connects the two places"),
+        (("land-mobile", "--snr", "7", "--hours", "0.00001", "--average"), "--hours: got"),
+        (("land-mobile", "--snr", "7", "--hours", "0.00002"), "--hours: got 2e-05, expected at least a step"),
+        ((*LEO, "--tle", "none.txt"), "--tle none.txt: no such file"),
+        ((*LEO, "--tle", "none.txt", "--planes", "6"), "--planes: the elements of --tle determine it; leave it out"),
         (("land-mobile", "--snr", "7", "--attempts", "5"), "--attempts: got 5, expected 1 to 4"),
         (("land-mobile", "--snr", "7", "--step", "50 ms"), "--step: got '50 ms', expected a multiple of"),
         (("land-mobile", "--snr", "7", "--step", "10 ms"), "--step: got '10 ms', expected a multiple of"),
@@ -149,6 +193,41 @@ def test_a_satellite_of_a_tle_is_found_by_its_name() -> None:
             ("coded", "--rate", "2Mbit/s", "--frame-error-rate", "0.1", "--table", "ldpc.csv"),
             "--table: got it with --frame-error-rate, expected one of them",
         ),
+        (
+            ("coded", "--rate", "2Mbit/s", "--ebn0", "6", "--interleaving", "6"),
+            "--interleaving: got 6, expected one of",
+        ),
+        (("coded", "--rate", "2Mbit/s", "--ebn0", "6", "--interleaving", "7"), "131.0-B, 1, 2, 3, 4, 5, 8"),
+        (("coded", "--rate", "2Mbit/s", "--ebn0", "6", "--interleaving", "9"), "--interleaving: got 9"),
+        (
+            ("coded", "--rate", "2kbit/s", "--ebn0", "6", "--frame", "tc", "--code", "rs-223"),
+            "--code: got rs-223, expected one of bch-sec, bch-ted, other for tc frames",
+        ),
+        (
+            ("coded", "--rate", "2kbit/s", "--ebn0", "6", "--frame", "aos", "--code", "bch-sec"),
+            "--code: got bch-sec, expected one of rs-223, rs-239, other for aos frames",
+        ),
+        (
+            ("coded", "--rate", "2kbit/s", "--ebn0", "6", "--frame", "tc", "--frame-bytes", "1020"),
+            "--frame-bytes: got 1020, expected 32 to 1019 bytes of packets: a TC frame has 1024 with its header",
+        ),
+        (
+            ("coded", "--rate", "2kbit/s", "--ebn0", "6", "--frame", "tc", "--interleaving", "5"),
+            "--interleaving: the code bch-sec determines it",
+        ),
+        (
+            ("coded", "--rate", "2kbit/s", "--ebn0", "6", "--header", "8", "--error-control"),
+            "--header: got it with --error-control, expected one of them",
+        ),
+        (
+            ("coded", "--rate", "2kbit/s", "--ebn0", "6", "--code", "other", "--header", "8"),
+            "--header: the code other determines it; leave it out: --frame-bytes counts packets only",
+        ),
+        (
+            ("coded", "--rate", "2kbit/s", "--ebn0", "6", "--base", "lunar-trace"),
+            "--base: lunar-trace has a timeline, expected a channel that does not change",
+        ),
+        (("coded", "--rate", "2kbit/s", "--ebn0", "6", "--base", "bypass"), "--base: bypass is a bypass, expected"),
         (("coded", "--rate", "2Mbit/s", "--ebn0", "6", "--coded-bytes", "9"), "--coded-bytes: the code rs-223 determ"),
         (
             ("coded", "--rate", "2Mbit/s", "--code", "other", "--ebn0", "6"),
@@ -222,6 +301,69 @@ def test_the_steps_of_a_fading_channel_have_the_length_asked_for(step: tuple[str
     assert min(b - a for a, b in pairwise(moments_ns)) == step_ns
 
 
+MIXED = ("--average", "--hours", "0.17", "--seed", "14", "--both", "rate=42.64Mbit/s", "--both", "delay=84.515918ms")
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in CHANNELS.glob("leo-harq-*-mixed*.yaml")))
+def test_channels_with_the_same_shares_at_every_moment_are_those_of_the_command(name: str) -> None:
+    """The error rates of the profiles have five decimal places."""
+    _, _, snr, _, *variant = name.split("-", 4)
+    channel(
+        "land-mobile", "--snr", snr, *MIXED, *(["--in-order"] if variant == ["in-order"] else []), "--out", "harq.yaml"
+    )
+
+    computed, shipped = (load_channel(each).channel for each in (Path("harq.yaml"), CHANNELS / f"{name}.yaml"))
+    rounded = round(computed.forward.packet_error_rate, 5)
+    for state in shipped.states if variant != ["moving"] else []:
+        assert state["forward"] == computed.forward.model_copy(update={"packet_error_rate": rounded})
+        assert state["reverse"] == computed.reverse
+    if variant == ["moving"]:  # whose first attempt is half a retransmission of its table
+        assert shipped.forward.packet_error_rate == rounded
+        assert table_of(shipped) == [0.5 + value for value in table_of(computed)]
+
+
+def test_another_seed_has_other_shares() -> None:
+    """The control of the test above."""
+    channel("land-mobile", "--snr", "7", *MIXED, "--seed", "15", "--out", "computed.yaml")
+
+    shipped = load_channel(CHANNELS / "leo-harq-7-mixed.yaml").channel
+    assert table_of(load_channel(Path("computed.yaml")).channel) != table_of(shipped)
+
+
+@pytest.mark.parametrize("snr", [7, 13])
+def test_fading_channels_are_those_of_the_command(snr: int) -> None:
+    """And so have the shares of leo-harq-N-mixed: the same model, values and seed. Delays to 2 ns."""
+    leo = ("--from", "43.6,1.44", "--to=-41.3,174.8", "--both", "rate=42.64Mbit/s")
+    channel("leo", "--date", "2026-11-22T00:41", "--hours", "0.05", *leo, "--out", "toulouse-wellington.yaml")
+    channel(
+        "land-mobile", "--snr", str(snr), "--step", "500 ms", "--base", "toulouse-wellington.yaml",
+        "--hours", "0.17", "--seed", "14", "--out", "harq.yaml",
+    )  # fmt: skip
+
+    computed, shipped = (trace_of(each) for each in (Path("harq.csv"), CHANNELS / f"leo-harq-{snr}.csv"))
+    assert [row[3:] for row in computed if any(row[3:])] == [row[3:] for row in shipped if any(row[3:])]
+    for own, other in zip(computed, shipped, strict=False):
+        if float(own[0]) < 180:  # the delays that were computed here
+            assert [float(cell or 0) for cell in own[:3]] == pytest.approx(
+                [float(c or 0) for c in other[:3]], abs=0.002
+            )
+
+
+def test_a_channel_with_the_same_shares_at_every_moment_keeps_the_delays_of_its_base() -> None:
+    channel(*LEO, "--both", "rate=40Mbit/s")
+    channel(
+        "land-mobile", "--snr", "10", "--average", "--base", "leo-2026-11-22.yaml", "--step", "10 s",
+        "--hours", "0.2", "--out", "both.yaml",
+    )  # fmt: skip
+
+    base, both = (load_channel(Path(name)).channel for name in ("leo-2026-11-22.yaml", "both.yaml"))
+    count = len(both.states)
+    assert count > 70
+    delays_ns = [(state["forward"].delay_ns - 10_000_000, state["reverse"].delay_ns) for state in both.states]
+    assert delays_ns == [(state["forward"].delay_ns, state["reverse"].delay_ns) for state in base.states[:count]]
+    assert len({state["forward"].jitter for state in both.states}) == 1
+
+
 @pytest.mark.parametrize(("flag", "keeps_order"), [((), False), (("--in-order",), True)])
 def test_packets_overtake_each_other_unless_delivery_is_in_order(flag: tuple[str, ...], keeps_order: bool) -> None:
     channel("land-mobile", "--snr", "7", "--hours", "0.01", "--out", "harq.yaml", *flag)
@@ -276,6 +418,40 @@ def test_a_coded_link_has_the_rate_that_its_code_leaves() -> None:
     assert spec.forward.coding is not None
     assert (spec.forward.coding.frame_bytes, spec.forward.coding.frame_error_rate) == (1109, 0.001)
     assert (spec.reverse.coding, spec.reverse.delay_ns, spec.timeline) == (None, 1_250_000_000, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "frame_bytes", "coded_bytes"),
+    [
+        ((), 1109, 1279),
+        (("--frame", "aos"), 1109, 1279),
+        (("--error-control",), 1107, 1279),
+        (("--header", "20"), 1095, 1279),
+        (("--frame", "tc"), 1019, 1186),
+        (("--frame", "tc", "--error-control"), 1017, 1186),
+        (("--frame", "tc", "--frame-bytes", "100"), 100, 130),
+    ],
+    ids=str,
+)
+def test_the_kind_of_frame_determines_its_header(words: tuple[str, ...], frame_bytes: int, coded_bytes: int) -> None:
+    """TM and AOS 6, TC 5, error control 2; 105 bytes of a TC frame are 15 codeblocks of 8 bytes, and 10 bytes."""
+    written = channel("coded", "--rate", "64 kbit/s", "--frame-error-rate", "0.001", *words)
+
+    assert (written["frame_bytes"], written["coded_bytes"]) == (frame_bytes, coded_bytes)
+
+
+def test_both_links_are_coded_one_after_the_other() -> None:
+    channel("coded", "--rate", "2 Mbit/s", "--ebn0", "6", "--both", "delay=1250ms", "--out", "down.yaml")
+    words = ("--frame", "tc", "--rate", "8 kbit/s", "--frame-error-rate", "0.01", "--link", "reverse")
+    written = channel("coded", *words, "--base", "down.yaml")
+
+    down, both = (load_channel(Path(name)) for name in ("down.yaml", written["path"]))
+    assert written["path"] == "coded-bch-sec-reverse.yaml"
+    assert both.channel.forward == down.channel.forward
+    assert both.channel.reverse.coding is not None
+    assert (both.channel.reverse.coding.frame_bytes, both.channel.reverse.delay_ns) == (1019, 1_250_000_000)
+    assert both.channel.reverse.rate_bps == pytest.approx(8000 * 1019 / 1186, abs=0.5)
+    assert "other values of down" in both.source and "TM frames" in both.source
 
 
 def test_a_higher_ebn0_loses_fewer_frames() -> None:
