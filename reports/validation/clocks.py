@@ -22,7 +22,7 @@ REFERENCE = "exact"
 SETTINGS = {
     "skip": "On the clock skip",
     "real": "On the clock real",
-    "lab": "On lab rigs of namespaces",
+    "lab": "On a lab rig of namespaces",
 }
 """What is compared with REFERENCE, and how sentences call it: clocks of the virtual rig, and the lab rig."""
 MEASURES = {

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from reports.validation.page import counts_text, make_page
-from tests.validation.lab_rigs import perform_on_lab_rigs
+from tests.validation.lab_rig import perform_on_lab_rig
 
 PROJECT = Path(__file__).parents[2]
 PROFILES = PROJECT / "profiles" / "validation"
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     for name in () if given.judge else given.sweep or SWEEPS:
         sweep = PROFILES / f"{name}.yaml"
         if name == "clocks-lab":
-            status = perform_on_lab_rigs(sweep, results / name, limit)
+            status = perform_on_lab_rig(sweep, results / name, limit)
         else:
             status = perform(sweep, results / name, limit + guests)
         if status not in RECORDED:

@@ -1,6 +1,6 @@
 """In a guest on the clock real: a lab rig of three hosts as namespaces, and `owlt run` on it.
 
-Arguments: the time limit in seconds, then those of `owlt run` without the rig. The results are in OUT_DIR/results.
+Arguments: the time limit in seconds, then those of `owlt run` without the rig. The results are in OUT_DIR.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from tests.system.sweeps import owlt
 place = Path("/run/rack")
 place.mkdir()
 with rack(place) as made:
-    results = Path(os.environ["OUT_DIR"], "results")
     limit_s, *arguments = sys.argv[1:]
-    rig = ["--rig", made.inventory, "--results", results, "--no-report"]
+    rig = ["--rig", made.inventory, "--results", os.environ["OUT_DIR"], "--no-report"]
     done = owlt("run", *arguments, *rig, timeout_s=float(limit_s))
 print(done.stdout)
 print(done.stderr, file=sys.stderr)
