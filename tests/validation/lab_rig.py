@@ -1,5 +1,5 @@
-"""Performs a sweep on a lab rig of namespaces in a guest on the clock real, whose kernel has netem, with the command of a
-user: `owlt run --rig`.
+"""Performs a sweep on a lab rig of namespaces in a guest on the clock real, whose kernel has netem, as a user does:
+`owlt run --rig`.
 
 It is one guest, because several on one machine disturb each other: the programs of three hosts share its processor.
 """
