@@ -151,6 +151,14 @@ def test_the_page_of_a_reproduction_has_its_tables(directory: Path) -> None:
         assert (PROJECT / "docs" / "reproductions" / name).exists()
 
 
+@pytest.mark.parametrize("path", sorted((PROJECT / "docs" / "reproductions").glob("*.csv")), ids=lambda path: path.stem)
+def test_each_column_of_a_table_has_a_name_of_its_own(path: Path) -> None:
+    with path.open() as file:
+        names = [name.strip() for name in next(csv.reader(file))]
+
+    assert len(set(names)) == len(names)
+
+
 def test_results_of_several_sweeps_are_put_together(demo: Path, reported: Path) -> None:
     both = [load_results(demo), load_results(reported)]
     with database(both, reproduction()) as connection:
