@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
+from orchestrator.commands.cli import USER_ERROR_STATUS
+from orchestrator.commands.performing.concluding import ASSERTION_STATUS, SOME_FAILED_STATUS
 from orchestrator.dashboard.pages.app import new_app
 from orchestrator.dashboard.pages.packet_views import PacketViews
 from orchestrator.dashboard.pages.protection import Token
@@ -92,6 +94,60 @@ def test_the_problem_of_a_refused_retry_is_on_the_page(shown: Callable[[str], Fl
     client.post(f"{RUN}again", headers=HERE)
 
     assert "no kernel; run: owlt kernel build" in ended(client)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_result"),
+    [(0, True), (1, True), (SOME_FAILED_STATUS, True), (ASSERTION_STATUS, True), (USER_ERROR_STATUS, False)],
+)
+def test_a_retry_that_ends_with_a_result_is_no_problem_whether_or_not_the_sweep_meets_its_assertions(
+    shown: Callable[[str], FlaskClient], status: int, is_result: bool
+) -> None:
+    client = shown(f"import sys; sys.exit({status})")
+    client.post(f"{RUN}again", headers=HERE)
+
+    text = ended(client)
+
+    assert ("has been performed again" in text, f"status {status}" in text) == (is_result, not is_result)
+
+
+@pytest.fixture
+def lab_results(tmp_path: Path) -> Path:
+    """A sweep on a lab rig."""
+    sweep = SMALL.model_copy(update={"rig": "lab", "clock": "real"})
+    return write_results(tmp_path / "rack", sweep, skip=lambda run: run.repetition > 1)
+
+
+def test_the_pages_of_a_sweep_on_a_lab_rig_name_the_commands_and_have_no_button(
+    lab_results: Path, tmp_path: Path
+) -> None:
+    client = new_app(Directories([lab_results]), PacketViews(tmp_path), (), None, Token(TOKEN)).test_client()
+    before = client.get("/sweeps/rack/").text
+    client.get(f"/?token={TOKEN}")
+    sweep, run = client.get("/sweeps/rack/").text, client.get(f"/sweeps/rack/runs/{COMPLETED}/").text
+
+    assert f"owlt extend {lab_results} --rig INVENTORY" in sweep
+    assert f"owlt retry {lab_results} --run {COMPLETED} --rig INVENTORY" in run
+    assert [words in sweep + run for words in ("Run again", "Add five repetitions", ">Add")] == [False] * 3
+    assert "owlt extend" not in before
+
+
+@pytest.mark.parametrize("path", ["extend", f"runs/{COMPLETED}/again"])
+def test_a_request_for_runs_on_a_lab_rig_is_refused_and_starts_nothing(
+    lab_results: Path, tmp_path: Path, path: str
+) -> None:
+    def refuse(*_: object) -> list[str]:
+        raise AssertionError("a process was started")
+
+    app = new_app(
+        Directories([lab_results]), PacketViews(tmp_path), (), None, Token(TOKEN), Retries(tmp_path, refuse, refuse)
+    )
+    client = app.test_client()
+    client.get(f"/?token={TOKEN}")
+
+    answer = client.post(f"/sweeps/rack/{path}", headers=HERE)
+
+    assert (answer.status_code, "--rig INVENTORY" in answer.text) == (409, True)
 
 
 def test_a_second_retry_waits_for_the_first(shown: Callable[[str], FlaskClient], tmp_path: Path) -> None:

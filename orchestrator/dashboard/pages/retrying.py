@@ -6,6 +6,7 @@ The process goes on when the dashboard ends, and holds the lock of the results d
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import threading
@@ -27,6 +28,11 @@ def owlt_retry(results: Path, run_id: str, new_seed: bool) -> list[str]:
 def owlt_extend(results: Path) -> list[str]:
     """`owlt extend RESULTS`, which adds five repetitions."""
     return [str(Path(sys.executable).with_name("owlt")), "-q", "extend", str(results)]
+
+
+def lab_command(subcommand: str, results: Path, *options: str) -> str:
+    """The command that a user types for runs on a lab rig, with a placeholder for the inventory."""
+    return f"{shlex.join(['owlt', subcommand, str(results), *options])} --rig INVENTORY"
 
 
 MORE_REPETITIONS = ""
@@ -65,8 +71,11 @@ class Retry:
         return "\n".join(lines).removeprefix("owlt: ") or f"it ended with status {self.process.returncode}"
 
 
-RESULT_STATUSES = (0, 1, 3)
-"""Exit statuses of `owlt retry` that are results: all completed, some are missing, some failed."""
+RESULT_STATUSES = (0, 1, 3, 4)
+"""Exit statuses of `owlt retry` that are results: all completed, some are missing, some failed, an assertion is not
+met."""
+LAB_RIG = "lab"
+"""The rig whose runs need an inventory (`--rig`), which the results do not name: a user performs them again."""
 
 
 class Retries:
