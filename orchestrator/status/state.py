@@ -40,6 +40,8 @@ class RunState:
     reason: str = ""
     suspect: tuple[str, ...] = ()
     attempt: int = 1
+    machine: str = ""
+    """The name of another machine that performed it; "": that of `owlt run`, or it has no record."""
     activity: Activity | None = None
     """Of the worker that performs it now."""
     is_due: bool = True

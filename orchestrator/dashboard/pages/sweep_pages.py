@@ -11,7 +11,7 @@ from orchestrator.dashboard.sweeps.directories import Directories
 from orchestrator.dashboard.sweeps.filters import Filter, choices, condition_title
 from orchestrator.dashboard.sweeps.index import Snapshot
 from orchestrator.dashboard.sweeps.matrix import changed_cells, matrix_of
-from orchestrator.dashboard.sweeps.wording import activity_text, headline_of
+from orchestrator.dashboard.sweeps.wording import activity_text, headline_of, machines_of
 from reports.comparison.metrics import METRICS
 
 
@@ -97,12 +97,15 @@ def _selected() -> Filter:
 def _live_values(name: str, snapshot: Snapshot) -> dict[str, object]:
     """What the page of a sweep shows beside its matrix: it may change every second."""
     state = snapshot.state
-    activities = (
-        []
-        if state is None
-        else [(each.slot, each.run_id, activity_text(each, state.read_at_s)) for each in state.activities]
-    )
-    return {"name": name, "snapshot": snapshot, "headline": headline_of(snapshot), "activities": sorted(activities)}
+    assert state is not None
+    activities = [(each.slot, each.run_id, activity_text(each, state.read_at_s)) for each in state.activities]
+    return {
+        "name": name,
+        "snapshot": snapshot,
+        "headline": headline_of(snapshot),
+        "activities": sorted(activities),
+        "machines": machines_of(state),
+    }
 
 
 def _metric() -> int:

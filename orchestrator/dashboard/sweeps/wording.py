@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from orchestrator.dashboard.sweeps.index import Snapshot
@@ -87,7 +88,32 @@ def _process_text(state: SweepState) -> str:
 
 
 def activity_text(activity: Activity, now_s: float) -> str:
-    """What a worker does, and for how long: "perform, transfer, for 12 s"."""
+    """What a worker does, for how long and on which other machine: "perform, transfer, for 12 s (on lab2)"."""
     phase = f", {activity.phase}" if activity.phase else ""
+    machine = f" (on {activity.machine})" if activity.machine else ""
     since_s = activity.phase_since_s or activity.since_s
-    return f"{activity.what}{phase}, for {max(now_s - since_s, 0):.0f} s"
+    return f"{activity.what}{phase}, for {max(now_s - since_s, 0):.0f} s{machine}"
+
+
+@dataclass(frozen=True)
+class MachineRuns:
+    """A machine of a sweep."""
+
+    name: str
+    performed: int
+    """Runs in the results, with any outcome; the latest attempt of each."""
+    performs: int
+    """Runs that it performs now."""
+
+
+def machines_of(state: SweepState) -> list[MachineRuns]:
+    """The machines of a sweep by name, that of `owlt run` first; empty if no other machine performs runs of it."""
+    performed = Counter(run.machine for run in state.runs if run.outcome is not None)
+    performs = Counter(each.machine for each in state.activities if each.run_id)
+    names = {*performed, *performs, *(each.machine for each in state.activities)}
+    if not any(names):
+        return []
+    return [MachineRuns(name or THIS_MACHINE, performed[name], performs[name]) for name in sorted(names)]
+
+
+THIS_MACHINE = "the machine of owlt run"

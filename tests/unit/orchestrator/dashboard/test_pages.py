@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,10 +18,12 @@ from orchestrator.dashboard.pages.packet_views import PacketViews
 from orchestrator.dashboard.sweeps.directories import Directories
 from orchestrator.dashboard.sweeps.index import LOOK_EVERY_S
 from orchestrator.errors import OwltError
+from orchestrator.status.journal import JOURNAL_NAME
+from orchestrator.status.results_lock import locked
 from reports.page.parts import page_script, script
 from reports.rendering import TEMPLATES
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL, TOKEN, Clock, Shown
-from tests.unit.reports.conftest import FAILED, FAILURE, plan_of, write_results, write_run
+from tests.unit.reports.conftest import FAILED, FAILURE, change_record, plan_of, write_results, write_run
 
 SWEEP = "/sweeps/small/"
 CONDITION = f"{SWEEP}conditions/1MB_10Mbps_25ms_per0"
@@ -182,6 +185,24 @@ def test_an_address_that_names_nothing_says_what_is_missing(client: FlaskClient,
     answer = client.get(address)
 
     assert (answer.status_code, problem in answer.text) == (404, True)
+
+
+def test_the_page_of_a_sweep_names_its_machines_and_what_they_do(results: Path, shown: Shown) -> None:
+    change_record(results, COMPLETED, machine="lab1")
+    run_id = COMPLETED.replace("_r1", "_r2")
+    events: list[dict[str, object]] = [
+        {"event": "boot", "slot": 0, "machine": "lab2"},
+        {"event": "run", "run_id": run_id},
+    ]
+    journal = "".join(json.dumps({"at_s": 1.0, "batch": 0, **event}) + "\n" for event in events)
+    (results / JOURNAL_NAME).write_text(journal)
+
+    with locked(results):
+        page = shown(results).get(SWEEP).text
+
+    assert "(on lab2)" in page
+    rows = re.findall(r'<th scope="row">([^<]+)</th><td class="number">(\d)</td><td class="number">(\d)</td>', page)
+    assert rows == [("the machine of owlt run", "3", "0"), ("lab1", "1", "0"), ("lab2", "0", "1")]
 
 
 def test_the_page_of_a_run_has_its_record_measures_and_ledger(client: FlaskClient) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from orchestrator.dashboard.sweeps.index import Snapshot
-from orchestrator.dashboard.sweeps.wording import headline_of
+from orchestrator.dashboard.sweeps.wording import THIS_MACHINE, MachineRuns, activity_text, headline_of, machines_of
 from orchestrator.results.record import Outcome
+from orchestrator.status.activity import Activity
 from orchestrator.status.state import RunState, SweepProcess, SweepState
 
 
@@ -43,3 +45,36 @@ def ended(*outcomes: Outcome | None) -> Snapshot:
 )
 def test_a_sweep_is_complete_when_no_run_is_left_to_be_performed(outcome: Outcome | None, sentence: str) -> None:
     assert headline_of(ended(Outcome.COMPLETED, outcome)).sentence == sentence
+
+
+@pytest.mark.parametrize(
+    ("machine", "text"), [("lab2", "perform, transfer, for 12 s (on lab2)"), ("", "perform, transfer, for 12 s")]
+)
+def test_what_a_worker_does_names_another_machine_that_it_runs_on(machine: str, text: str) -> None:
+    activity = Activity(3, 1, "perform", 80.0, "r1", phase="transfer", phase_since_s=88.0, machine=machine)
+
+    assert activity_text(activity, 100.0) == text
+
+
+def performed_on(*machines: str) -> SweepState:
+    """A sweep with a recorded run of each machine, and a run that waits."""
+    state = ended(*(Outcome.COMPLETED for _ in machines), None).state
+    assert state is not None
+    runs = [replace(run, machine=machine) for run, machine in zip(state.runs, (*machines, ""), strict=True)]
+    return replace(state, runs=tuple(runs))
+
+
+def test_each_machine_has_the_number_of_runs_that_it_performed_and_performs() -> None:
+    busy, booting = Activity(0, 0, "perform", 80.0, "r4", machine="lab2"), Activity(1, 0, "boot", 80.0, machine="lab3")
+    state = replace(performed_on("", "lab2", "lab1", "lab2"), activities=(busy, booting))
+
+    assert machines_of(state) == [
+        MachineRuns(THIS_MACHINE, 1, 0),
+        MachineRuns("lab1", 1, 0),
+        MachineRuns("lab2", 2, 1),
+        MachineRuns("lab3", 0, 0),
+    ]
+
+
+def test_a_sweep_on_one_machine_has_no_table_of_machines() -> None:
+    assert machines_of(performed_on("", "")) == []
