@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,8 +23,10 @@ from reports.results.load import PLAN_NAME
 from reports.results.records import Plan, ReportError
 
 LOOK_EVERY_S = 1.0
-SHARE_OF_TIME = 0.03
-"""A look that takes long is repeated later, so that all looks together take at most this share of a processor."""
+SHARE_OF_TIME = 0.02
+"""A complete look that takes long is repeated later, so that all of them take at most this share of a processor."""
+SHARE_OF_NOTED = 0.01
+"""The same for looks in between, at what the journal names: the first place where a new run is seen."""
 LOOK_AT_ALL_EVERY_S = 15.0
 """After so long the directory of every run is looked at, whether or not `runs/` has changed."""
 SLICE_S = 0.3
@@ -59,6 +61,11 @@ class Snapshot:
         return sorted((row for row in rows if row.state.is_due), key=lambda row: row.state.repetition)
 
 
+def new_reader(directory: Path) -> StateReader:
+    """A reader of a results directory; the index reads what is in summaries itself."""
+    return StateReader(directory, with_summaries=False)
+
+
 class SweepIndex:
     """A results directory, read little by little. Any thread may ask for the snapshot."""
 
@@ -67,13 +74,18 @@ class SweepIndex:
         directory: Path,
         now_s: Callable[[], float] = time.monotonic,
         read_measures: Callable[[Path], Measures] = read_measures,
+        new_reader: Callable[[Path], StateReader] = new_reader,
     ) -> None:
         self.directory = directory
         self._now_s = now_s
         self._read_measures = read_measures
+        self._new_reader = new_reader
         self._lock = threading.Lock()
         self._next_look_s = now_s()
+        self._next_complete_look_s = now_s()
         self._look_at_all_s = now_s()
+        self._reading_s = 0.0
+        """How long the latest look read summaries: each is read once, so that this does not delay the next look."""
         self._plan_stamp = (0, 0)
         self._runs_stamp = 0
         self._reader: StateReader | None = None
@@ -83,29 +95,42 @@ class SweepIndex:
         self._snapshot = Snapshot(problem="not read yet")
 
     def snapshot(self) -> Snapshot:
-        """The state of the directory, about `LOOK_EVERY_S` old at most; older while another thread reads it."""
+        """The state of the directory, about `LOOK_EVERY_S` old at most; older while another thread reads it.
+
+        Of thousands of runs, what the journal does not name is older: see `SHARE_OF_TIME`.
+        """
         if self._lock.acquire(blocking=self._snapshot.state is None):
             try:
                 began_s = self._now_s()
                 if began_s >= self._next_look_s or self._unread:
-                    self._snapshot = self._look(began_s)
+                    is_complete = began_s >= self._next_complete_look_s or self._snapshot.state is None
+                    self._snapshot = self._look(began_s, is_complete)
                     ended_s = self._now_s()
-                    self._next_look_s = ended_s + max(LOOK_EVERY_S, (ended_s - began_s) / SHARE_OF_TIME)
+                    took_s = ended_s - began_s - self._reading_s
+                    if is_complete:
+                        self._next_complete_look_s = ended_s + took_s / SHARE_OF_TIME
+                        self._next_look_s = ended_s + LOOK_EVERY_S
+                    else:
+                        self._next_look_s = ended_s + max(LOOK_EVERY_S, took_s / SHARE_OF_NOTED)
             finally:
                 self._lock.release()
         return self._snapshot
 
-    def _look(self, now_s: float) -> Snapshot:
+    def _look(self, now_s: float, is_complete: bool) -> Snapshot:
+        """The next snapshot: of all runs, or of those that the journal names since the latest one."""
+        self._reading_s = 0.0
         try:
             before = self._with_plan()
-            self._reader = self._reader or StateReader(self.directory, with_summaries=False)
-            state = self._reader.read()
+            self._reader = self._reader or self._new_reader(self.directory)
+            state = self._reader.read() if is_complete else self._reader.read_noted()
         except (OwltError, ReportError) as problem:
             self._plan_stamp, self._reader = (0, 0), None
             return Snapshot(problem=str(problem), plan_version=self._snapshot.plan_version)
         if any(run.run_id not in before.rows for run in state.runs):
             return before  # the plan has changed since it was read: the next look reads both
-        self._note_changed(before, now_s)
+        if is_complete:
+            self._note_changed(before, now_s)
+        self._note(self._reader.noted & before.rows.keys())
         return self._after(before, state, self._read_changed())
 
     def _with_plan(self) -> Snapshot:
@@ -120,7 +145,7 @@ class SweepIndex:
         except OSError:
             raise OwltError(f"{path}: is missing; 'owlt run' writes it when the sweep starts") from None
         planned = tuple(planned_cells(plan))
-        self._plan_stamp, self._reader = stamp, StateReader(self.directory, with_summaries=False)
+        self._plan_stamp, self._reader = stamp, self._new_reader(self.directory)
         self._stamps, self._unread, self._measures = {}, {}, {}
         self._runs_stamp = 0
         return Snapshot(
@@ -148,24 +173,37 @@ class SweepIndex:
             del self._stamps[name]
             self._measures.pop(name, None)
 
+    def _note(self, names: Collection[str]) -> None:
+        """Note runs that the journal names, if their directories are new or changed."""
+        for name in names:
+            try:
+                stamp = run_directory(self.directory, name).stat().st_mtime_ns
+            except OSError:
+                continue
+            if self._stamps.get(name) != stamp:
+                self._unread[name] = stamp
+
     def _read_changed(self) -> set[str]:
         """Read the measures of runs that have changed, for `SLICE_S`. Returns their names."""
-        end_s = self._now_s() + SLICE_S
+        began_s = self._now_s()
         read = set()
-        while self._unread and self._now_s() < end_s:
+        while self._unread and self._now_s() < began_s + SLICE_S:
             name = next(iter(self._unread))
             self._stamps[name] = self._unread.pop(name)
             self._measures[name] = self._read_measures(run_directory(self.directory, name))
             read.add(name)
+        self._reading_s = self._now_s() - began_s
         return read
 
     def _after(self, before: Snapshot, state: SweepState, read: set[str]) -> Snapshot:
         """The next snapshot; the same one if nothing has changed but the time."""
+        if before.state is not None and state.runs is before.state.runs and not read:
+            return replace(before, problem="", state=state, unread=len(self._unread))
         rows = dict(before.rows)
         changed = set()
         for run in state.runs:
             row = rows[run.run_id]
-            if run.run_id in read or row.state != run:
+            if run.run_id in read or (row.state is not run and row.state != run):
                 rows[run.run_id] = RunRow(run, self._measures.get(run.run_id, Measures()))
                 changed.add(run.run_id)
         version = before.version + bool(changed)

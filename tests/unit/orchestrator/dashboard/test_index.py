@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.dashboard.sweeps.index import LOOK_AT_ALL_EVERY_S, LOOK_EVERY_S, SLICE_S, SweepIndex
+import pytest
+
+from orchestrator.dashboard.sweeps.index import LOOK_AT_ALL_EVERY_S, LOOK_EVERY_S, SHARE_OF_TIME, SLICE_S, SweepIndex
 from orchestrator.dashboard.sweeps.measures import Measures, read_measures
 from orchestrator.results.record import Outcome
 from orchestrator.status.journal import JOURNAL_NAME
+from orchestrator.status.reading import StateReader
 from orchestrator.status.results_lock import locked
+from orchestrator.status.state import SweepState
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL, Clock
 from tests.unit.reports.conftest import plan_of, sweep, write_results, write_run
 
@@ -103,6 +109,58 @@ def test_summaries_are_read_in_slices_of_time(results: Path, clock: Clock) -> No
     watched = SweepIndex(results, clock, read_slowly)
 
     assert [watched.snapshot().unread for _ in range(5)] == [3, 2, 1, 0, 0]
+
+
+def with_rare_complete_looks(results: Path, clock: Clock) -> SweepIndex:
+    """An index whose complete looks take so long that the next one is due only after minutes; it has had the first."""
+
+    class Slow(StateReader):
+        def read(self) -> SweepState:
+            clock.now_s += 60 * SHARE_OF_TIME
+            return super().read()
+
+    watched = SweepIndex(results, clock, new_reader=lambda path: Slow(path, with_summaries=False))
+    watched.snapshot()
+    return watched
+
+
+def publish(results: Path, repetition: int, event: str = "published") -> str:
+    """Record a run of a cell, and note it in the journal as a sweep does. Returns the name of the run."""
+    run = next(run for run in plan_of(SMALL).runs if run.run_id == COMPLETED.replace("_r1", f"_r{repetition}"))
+    write_run(results / "runs" / run.run_id, run, SMALL)
+    entry = {"at_s": 3.0, "batch": 0, "event": event, "run_id": run.run_id, "outcome": "completed"}
+    with (results / JOURNAL_NAME).open("a") as journal:
+        journal.write(json.dumps(entry) + "\n")
+    return run.run_id
+
+
+@pytest.mark.parametrize(("event", "is_there"), [("published", True), ("other", False)])
+def test_a_run_that_the_journal_names_is_there_before_all_runs_are_looked_at(
+    results: Path, clock: Clock, event: str, is_there: bool
+) -> None:
+    watched = with_rare_complete_looks(results, clock)
+    run_id = publish(results, 2, event)
+    clock.now_s += LOOK_EVERY_S
+
+    row = watched.snapshot().rows[run_id]
+
+    assert (row.state.outcome is Outcome.COMPLETED, row.value(0) is not None) == (is_there, is_there)
+    clock.now_s += 1000
+    assert watched.snapshot().rows[run_id].value(0) is not None
+
+
+def test_a_look_at_what_the_journal_names_gives_what_a_complete_look_gives(results: Path, clock: Clock) -> None:
+    watched = with_rare_complete_looks(results, clock)
+    publish(results, 2)
+    publish(results, 3)
+    clock.now_s += LOOK_EVERY_S
+    named = watched.snapshot()
+    complete = SweepIndex(results, clock).snapshot()
+
+    assert (named.cells, named.rows) == (complete.cells, complete.rows)
+    assert named.state is not None
+    assert complete.state is not None
+    assert replace(named.state, read_at_s=0) == replace(complete.state, read_at_s=0)
 
 
 def test_a_changed_plan_replaces_all_cells(results: Path, clock: Clock) -> None:
