@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from captures.protocols.view import load_view
 from captures.summary.cache import load_summary
 from captures.summary.summary import CaptureSummary
-from orchestrator.results.certificates import DIRECTORY_NAME
+from orchestrator.dashboard.sweeps.rig_phases import RigPhase, rig_phases
+from orchestrator.results.certificates import DIRECTORY_NAME, of_machine
 from orchestrator.results.record import RECORD_NAME
 from orchestrator.results.recorded_runs import run_directory
 from reports.comparison.metrics import MEASURES, METRICS
@@ -21,7 +23,11 @@ from reports.sessions.protocols import ShownRun
 from reports.sessions.run_numbers import ledger_rows
 from reports.style.units import moment_text, size_text
 
-LOGS = ("sender.out", "sender.err", "receiver.out", "receiver.err")
+PROGRAM_LOGS = ("sender.out", "sender.err", "receiver.out", "receiver.err")
+"""What the programs wrote: the first logs of a page."""
+LOG_ENDINGS = (".out", ".err", ".log")
+"""Of all logs in a run's directory, also those of its captures, and of a worker that was lost (`console.log`)."""
+MOST_LOGS = 24
 LAST_LINES = 40
 LOG_BYTES = 64_000
 
@@ -41,6 +47,8 @@ class Log:
     name: str
     text: str
     is_cut: bool
+    is_of_rig: bool
+    """Whether the rig wrote it, not the programs that are compared."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,8 @@ class RunDetails:
     suspect: Sequence[str]
     numbers: Sequence[tuple[str, str]]
     phases: Sequence[tuple[str, str]]
-    """In the time of the rig's clock, since the first packet."""
+    """Of the session, in the time of the rig's clock, since the first packet."""
+    rig_phases: Sequence[RigPhase]
     ledger: Sequence[tuple[str, str, str]]
     certificate: Certificate | None
     checks: Sequence[CheckWords]
@@ -67,7 +76,7 @@ def run_details(results: Path, plan: Plan, run_id: str) -> RunDetails:
     record = Record.read(directory / RECORD_NAME)
     summary = load_summary(directory)
     run = Run(record, summary, directory, load_view(directory))
-    certificate = _certificate(results, record.channel_key)
+    certificate = _certificate(results, record)
     return RunDetails(
         record=record,
         channel=channel_head(plan.channels.get(record.channel_key, WrittenChannel())),
@@ -75,10 +84,11 @@ def run_details(results: Path, plan: Plan, run_id: str) -> RunDetails:
         suspect=run.suspect,
         numbers=_numbers(record, summary),
         phases=_phases(run),
+        rig_phases=rig_phases(results, run_id),
         ledger=ledger_rows(summary.ledger_forward, summary.ledger_reverse) if summary else (),
         certificate=certificate,
         checks=[check_words(check) for check in certificate.checks] if certificate else (),
-        logs=[log for name in LOGS if (log := _log(directory / name))],
+        logs=list(_logs(directory)),
         files=list(_files(directory)),
     )
 
@@ -119,11 +129,23 @@ def _phases(run: Run) -> list[tuple[str, str]]:
     return [(name, f"{(time_ns - first_ns) / 1e9:.3f} s") for name, time_ns in times_ns.items() if time_ns is not None]
 
 
-def _certificate(results: Path, key: str) -> Certificate | None:
-    try:
-        return Certificate.read(results / DIRECTORY_NAME / f"{key}.json") if key else None
-    except (OSError, ReportError):
-        return None
+def _certificate(results: Path, record: Record) -> Certificate | None:
+    """The certificate that the run's machine measured; that of the results if the machine's is not kept."""
+    key = record.channel_key
+    for directory in (of_machine(results, record.machine), results):
+        with suppress(OSError, ReportError):
+            return Certificate.read(directory / DIRECTORY_NAME / f"{key}.json") if key else None
+    return None
+
+
+def _logs(directory: Path) -> Iterator[Log]:
+    """The logs that are not empty: those of the programs first, then those of the rig."""
+    endings = sorted(path.name for path in directory.iterdir() if path.suffix in LOG_ENDINGS)
+    names = [*PROGRAM_LOGS, *(name for name in endings if name not in PROGRAM_LOGS)]
+    for name in names[:MOST_LOGS]:
+        log = _log(directory / name)
+        if log is not None:
+            yield log
 
 
 def _log(path: Path) -> Log | None:
@@ -136,7 +158,8 @@ def _log(path: Path) -> Log | None:
     except OSError:
         return None
     shown = lines[-LAST_LINES:]
-    return Log(path.name, "\n".join(shown), size > LOG_BYTES or len(lines) > len(shown)) if lines else None
+    is_cut = size > LOG_BYTES or len(lines) > len(shown)
+    return Log(path.name, "\n".join(shown), is_cut, path.name not in PROGRAM_LOGS) if lines else None
 
 
 def _files(directory: Path) -> Iterator[File]:
