@@ -14,7 +14,13 @@ from agents.inputs.mistake import Mistake
 from emulator.service.client import EmulatorClient
 from orchestrator.dashboard.pages.app import new_app
 from orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
-from orchestrator.dashboard.pages.packet_views import AnalysisProcesses, PacketViews
+from orchestrator.dashboard.pages.packet_views import (
+    LONGEST_LIST_S,
+    AnalysisProcesses,
+    PacketViews,
+    list_missing,
+    lists_in,
+)
 from orchestrator.dashboard.pages.protection import Token
 from orchestrator.dashboard.sweeps.directories import Directories
 from orchestrator.errors import OwltError
@@ -42,9 +48,15 @@ def serve(
     token = secrets.token_urlsafe()
     directories = Directories(results)
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it warns when two requests come at once
-    with ended_by_signals(), process_directory("dashboard") as keep, closing(AnalysisProcesses()) as analyse:
+    with (
+        ended_by_signals(),
+        process_directory("dashboard") as keep,
+        closing(AnalysisProcesses()) as analyse,
+        closing(AnalysisProcesses(list_missing, LONGEST_LIST_S)) as list_packets,
+    ):
         watch = EmulatorWatch(emulator) if emulator else None
-        app = new_app(directories, PacketViews(keep, analyse), names, watch, Token(token))
+        lists = lists_in(keep, list_packets)
+        app = new_app(directories, PacketViews(keep, analyse), names, watch, Token(token), lists=lists)
         try:
             server = create_server(
                 app,

@@ -12,7 +12,7 @@ from werkzeug.exceptions import HTTPException
 from orchestrator.dashboard.pages.emulator_page import add_emulator_page
 from orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
 from orchestrator.dashboard.pages.file_pages import add_file_pages
-from orchestrator.dashboard.pages.packet_views import PacketViews
+from orchestrator.dashboard.pages.packet_views import AnalysisProcesses, PacketViews, list_missing, lists_in
 from orchestrator.dashboard.pages.protection import Token, protect
 from orchestrator.dashboard.pages.retry_pages import add_retry_pages
 from orchestrator.dashboard.pages.retrying import Retries
@@ -37,10 +37,12 @@ def new_app(
     emulator: EmulatorWatch | None = None,
     token: Token | None = None,
     retries: Retries | None = None,
+    lists: PacketViews | None = None,
 ) -> Flask:
     """The dashboard of these results directories, for requests to these names of the server.
 
     `emulator` has a panel. Those who have the `token` change its channel and perform runs again; None: nobody does.
+    `lists` are the packets that did not arrive, of runs whose pages were opened.
     """
     app = Flask("orchestrator.dashboard.pages")
     app.jinja_env.undefined = StrictUndefined
@@ -57,7 +59,7 @@ def new_app(
     protect(app, names)
     tags = Tags()
     add_sweep_pages(app, directories, tags)
-    add_run_pages(app, directories, views)
+    add_run_pages(app, directories, views, lists or lists_in(views.keep, AnalysisProcesses(list_missing)))
     add_file_pages(app, directories)
     token = token or Token(secrets.token_urlsafe())
     token.protect(app)

@@ -1,11 +1,13 @@
-"""The packets of a run, when somebody wants to see them: `owlt analyse`, one at a time, into a temporary directory.
+"""The packets of a run, when somebody wants to see them: programs that read captures, one at a time and at a low
+priority, into a temporary directory.
 
-The results directory stays as it is. The analysis is the one that a user would start, at a low priority.
+`owlt analyse` is the analysis that a user would start, and takes the token. The list of the packets that did not arrive
+is for everybody: the server starts it only for runs whose ledger has some, with limits on captures, time and number.
+The results directory stays as it is.
 """
 
 from __future__ import annotations
 
-import csv
 import os
 import shutil
 import signal
@@ -13,16 +15,23 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.summary.derived_files import CAPTURES
+from orchestrator.results.record import RECORD_NAME
+
+ANALYSIS, ANALYSIS_PAGE = "analysis", "index.html"
+"""Where `owlt analyse RUN` leaves its result in the directory of a run."""
 MOST_KEPT = 32
 MOST_WAITING = 8
-MOST_ROWS = 200
 LONGEST_S = 600.0
+LONGEST_LIST_S = 60.0
+MOST_LISTED_BYTES = 100_000_000
+"""Of both captures: those of longer runs are read only for somebody with the token."""
 
 Analyse = Callable[[Path, Path], str]
 """Analyses a run's directory into another one; returns what went wrong, "" if nothing."""
@@ -34,11 +43,22 @@ def owlt_analyse(run: Path, out: Path) -> list[str]:
     return ["nice", "-n", "10", str(owlt), "analyse", str(run), "--out", str(out)]
 
 
+def list_missing(run: Path, out: Path) -> list[str]:
+    """`orchestrator.dashboard.sweeps.missing_packets`, at a low priority."""
+    return ["nice", "-n", "10", sys.executable, "-m", MISSING_PACKETS, str(run), str(out)]
+
+
+MISSING_PACKETS = "orchestrator.dashboard.sweeps.missing_packets"
+
+
 class AnalysisProcesses:
     """Analyses runs, each in a process of its own, until it is closed."""
 
-    def __init__(self, command: Callable[[Path, Path], Sequence[str]] = owlt_analyse) -> None:
+    def __init__(
+        self, command: Callable[[Path, Path], Sequence[str]] = owlt_analyse, longest_s: float = LONGEST_S
+    ) -> None:
         self._command = command
+        self._longest_s = longest_s
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._is_closed = False
@@ -58,10 +78,10 @@ class AnalysisProcesses:
                     start_new_session=True,
                 )
             try:
-                _, errors = process.communicate(timeout=LONGEST_S)
-            except subprocess.TimeoutExpired as problem:
+                _, errors = process.communicate(timeout=self._longest_s)
+            except subprocess.TimeoutExpired:
                 _end(process)
-                return str(problem)
+                return f"it took more than {self._longest_s:g} s"
         except OSError as problem:
             return str(problem)
         return (
@@ -109,10 +129,16 @@ class PacketView:
 
 
 class PacketViews:
-    """The latest analyses. `keep` is the directory for their files; who gives it removes it."""
+    """The latest analyses. `keep` is the directory for their files; who gives it removes it.
 
-    def __init__(self, keep: Path, analyse: Analyse | None = None) -> None:
+    `kept` finds one that somebody else has made.
+    """
+
+    def __init__(
+        self, keep: Path, analyse: Analyse | None = None, kept: Callable[[Path], PacketView | None] | None = None
+    ) -> None:
         self.keep = keep
+        self._kept = kept or kept_analysis
         self._analyse = analyse or AnalysisProcesses()
         self._views: OrderedDict[tuple[str, int], PacketView] = OrderedDict()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="analyse")
@@ -120,16 +146,17 @@ class PacketViews:
         self._number = 0
 
     def view(self, run: Path) -> PacketView | None:
-        """The analysis of a run as it is now; None if nobody asked for one."""
+        """The analysis of a run as it is now; None if nobody has asked for one or made one."""
         with self._lock:
-            return self._views.get(_version(run))
+            return self._views.get(_version(run)) or self._kept(run)
 
     def request(self, run: Path) -> PacketView:
         """The analysis of a run, which is begun if there is none. Raises TooMany."""
         with self._lock:
             version = _version(run)
-            if version in self._views:
-                return self._views[version]
+            there = self._views.get(version) or self._kept(run)
+            if there is not None:
+                return there
             if sum(not view.is_ready for view in self._views.values()) >= MOST_WAITING:
                 raise TooMany
             self._number += 1
@@ -153,29 +180,28 @@ def _version(run: Path) -> tuple[str, int]:
     return str(run), stamp
 
 
-@dataclass(frozen=True)
-class PacketRow:
-    """A packet that did not arrive as it was sent."""
-
-    host: str
-    frame: str
-    sent_s: str
-    """Since the first packet of the session."""
-    wire_bytes: str
-    fate: str
+def lists_in(keep: Path, make: Analyse) -> PacketViews:
+    """The lists of packets that did not arrive, in a directory of their own below `keep`."""
+    directory = keep / "missing"
+    directory.mkdir(exist_ok=True)
+    return PacketViews(directory, make, kept=lambda run: None)
 
 
-def missing_packets(directory: Path) -> tuple[Sequence[PacketRow], int]:
-    """The first packets that were not delivered intact, in the order of their departure; and how many there are."""
-    with (directory / "packets.csv").open(newline="") as file:
-        rows = sorted(csv.DictReader(file), key=lambda row: int(row["sent_ns"]))
-    first_ns = int(rows[0]["sent_ns"]) if rows else 0
-    missing = list(_not_delivered(rows, first_ns))
-    return missing[:MOST_ROWS], len(missing)
+def kept_analysis(run: Path) -> PacketView | None:
+    """The analysis that `owlt analyse` wrote into the directory of a run, unless the record is newer."""
+    directory = run / ANALYSIS
+    try:
+        is_current = (directory / ANALYSIS_PAGE).stat().st_mtime_ns >= (run / RECORD_NAME).stat().st_mtime_ns
+    except OSError:
+        return None
+    ending: Future[str] = Future()
+    ending.set_result("")
+    return PacketView(directory, ending) if is_current else None
 
 
-def _not_delivered(rows: Sequence[dict[str, str]], first_ns: int) -> Iterator[PacketRow]:
-    for row in rows:
-        if row["fate"] != "delivered":
-            sent_s = (int(row["sent_ns"]) - first_ns) / 1e9
-            yield PacketRow(row["host"], row["frame"], f"{sent_s:.6f}", row["wire_bytes"], row["fate"])
+def may_list(run: Path) -> bool:
+    """Whether the captures of a run are there, and short enough to be read for everybody."""
+    try:
+        return sum((run / name).stat().st_size for name in CAPTURES) <= MOST_LISTED_BYTES
+    except OSError:
+        return False

@@ -7,19 +7,33 @@ from pathlib import Path
 from flask import Flask, abort, make_response, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
+from captures.summary.cache import load_summary
 from captures.summary.derived_files import CAPTURES
 from orchestrator.dashboard.pages.file_pages import file_answer
-from orchestrator.dashboard.pages.packet_views import PacketView, PacketViews, TooMany, missing_packets
+from orchestrator.dashboard.pages.packet_views import PacketView, PacketViews, TooMany, may_list
 from orchestrator.dashboard.pages.run_details import run_details
 from orchestrator.dashboard.pages.snapshots import directory_of, is_part, sweep_of
 from orchestrator.dashboard.sweeps.directories import Directories
+from orchestrator.dashboard.sweeps.missing_packets import read_missing
 from reports.results.records import ReportError
 
 FIGURES = ("traces", "ladder")
+TABLE = "packets.csv"
+FATES = {
+    "lost": "lost by the channel",
+    "corrupted": "damaged by the channel",
+    "queue": "dropped by a full queue",
+    "mtu": "too long for the link",
+    "in_flight": "on its way at the end",
+    "unrecognised": "arrived, but too damaged to be recognised",
+    "undetermined": "did not arrive; the cause cannot be told",
+    "unexplained_missing": "did not arrive; no recorded drop",
+}
+"""The fates of packets that did not arrive as they were sent, in words."""
 
 
-def add_run_pages(app: Flask, directories: Directories, views: PacketViews) -> None:
-    """Add them to the application."""
+def add_run_pages(app: Flask, directories: Directories, views: PacketViews, lists: PacketViews) -> None:
+    """Add them to the application. `lists` are of the packets that did not arrive, `views` complete analyses."""
 
     @app.get("/sweeps/<name>/runs/<run_id>/")
     def run(name: str, run_id: str) -> Response:
@@ -31,6 +45,7 @@ def add_run_pages(app: Flask, directories: Directories, views: PacketViews) -> N
             "run_id": run_id,
             "row": snapshot.rows[run_id],
             **_packet_values(directory, views.view(directory)),
+            **_missing_values(directory, lists.view(directory)),
         }
         try:
             details = run_details(index.directory, snapshot.plan, run_id)
@@ -45,6 +60,19 @@ def add_run_pages(app: Flask, directories: Directories, views: PacketViews) -> N
         directory = directory_of(*sweep_of(directories, name), run_id)
         values = _packet_values(directory, views.view(directory))
         return make_response(render_template("packets.html", name=name, run_id=run_id, **values))
+
+    @app.get("/sweeps/<name>/runs/<run_id>/missing")
+    def run_missing(name: str, run_id: str) -> Response:
+        """The list of packets; begins to make it if a page of the dashboard asks, which other sites cannot imitate."""
+        directory = directory_of(*sweep_of(directories, name), run_id)
+        view, must_wait = lists.view(directory), False
+        if view is None and is_part() and _missing_count(directory) and may_list(directory):
+            try:
+                view = lists.request(directory)
+            except TooMany:
+                must_wait = True
+        values = _missing_values(directory, view, must_wait)
+        return make_response(render_template("missing.html", name=name, run_id=run_id, **values))
 
     @app.post("/sweeps/<name>/runs/<run_id>/packets")
     def analyse(name: str, run_id: str) -> Response:
@@ -67,10 +95,29 @@ def add_run_pages(app: Flask, directories: Directories, views: PacketViews) -> N
 
 
 def _packet_values(run: Path, view: PacketView | None) -> dict[str, object]:
-    """The values of the part of the page that shows packets."""
+    """The values of the part of the page that shows the analysis."""
     values = {"view": view, "has_captures": all((run / name).is_file() for name in CAPTURES)}
     if view is None or not view.is_ready or view.problem:
-        return {**values, "missing": (), "missing_count": 0, "figures": ()}
-    missing, count = missing_packets(view.directory)
+        return {**values, "figures": (), "has_table": False}
     figures = [name for name in FIGURES if (view.directory / f"{name}.svg").is_file()]
-    return {**values, "missing": missing, "missing_count": count, "figures": figures}
+    return {**values, "figures": figures, "has_table": (view.directory / TABLE).is_file()}
+
+
+def _missing_values(run: Path, view: PacketView | None, must_wait: bool = False) -> dict[str, object]:
+    """The values of the part of the page that lists the packets which did not arrive as they were sent."""
+    return {
+        "missing_view": view,
+        "missing_count": _missing_count(run),
+        "may_list_missing": may_list(run),
+        "must_wait": must_wait,
+        "missing": read_missing(view.directory) if view is not None and view.is_ready else None,
+        "fates": FATES,
+    }
+
+
+def _missing_count(run: Path) -> int | None:
+    """How many packets did not arrive as they were sent, by the ledger; None if the run has no summary."""
+    summary = load_summary(run)
+    if summary is None:
+        return None
+    return sum(each.sent - each.delivered for each in (summary.ledger_forward, summary.ledger_reverse))

@@ -11,10 +11,11 @@ import pytest
 from flask.testing import FlaskClient
 
 from orchestrator.dashboard.pages.app import new_app
-from orchestrator.dashboard.pages.packet_views import PacketViews
+from orchestrator.dashboard.pages.packet_views import PacketViews, lists_in
 from orchestrator.dashboard.pages.protection import Token
 from orchestrator.dashboard.sweeps.directories import Directories
 from orchestrator.dashboard.sweeps.index import SweepIndex
+from orchestrator.dashboard.sweeps.missing_packets import main
 from tests.unit.reports.conftest import sweep, write_results
 
 SMALL = sweep(file_size="1 MB", delay="25 ms", packet_error_rate=[0, 0.01], repetitions=3)
@@ -57,19 +58,22 @@ def results(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def shown(tmp_path: Path, clock: Clock) -> Iterator[Shown]:
-    """The dashboard of a results directory, and requests to it. Analyses write one lost packet."""
+    """The dashboard of a results directory, and requests to it. Analyses write a page."""
 
     def analyse(run: Path, out: Path) -> str:
         out.mkdir()
-        rows = ("host,frame,sent_ns,wire_bytes,fate", "sender,1,1000,1090,delivered", "sender,2,2001000,1090,lost")
-        (out / "packets.csv").write_text("\n".join(rows) + "\n")
+        (out / "packets.csv").write_text("host,frame\n")
         (out / "index.html").write_text(f"<p>{run.name}</p>")
         return ""
+
+    def list_packets(run: Path, out: Path) -> str:
+        return "" if main(run, out) == 0 else "the captures cannot be read"
 
     def client(*results: Path) -> FlaskClient:
         (tmp_path / "kept").mkdir(exist_ok=True)
         directories = Directories(results, new_index=lambda path: SweepIndex(path, clock))
-        dashboard = new_app(directories, PacketViews(tmp_path / "kept", analyse), token=Token(TOKEN))
+        lists = lists_in(tmp_path / "kept", list_packets)
+        dashboard = new_app(directories, PacketViews(tmp_path / "kept", analyse), token=Token(TOKEN), lists=lists)
         dashboard.test_client_class = Client
         return dashboard.test_client()
 

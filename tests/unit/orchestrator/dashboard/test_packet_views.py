@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -9,15 +10,13 @@ import pytest
 
 from orchestrator.dashboard.pages.packet_views import (
     MOST_KEPT,
-    MOST_ROWS,
+    MOST_LISTED_BYTES,
     MOST_WAITING,
     PacketViews,
     TooMany,
-    missing_packets,
+    may_list,
 )
 from tests.unit.orchestrator.dashboard.conftest import ended
-
-HEAD = "host,frame,sent_ns,wire_bytes,fate\n"
 
 
 def write(_run: Path, out: Path) -> str:
@@ -91,22 +90,26 @@ def test_the_oldest_analyses_are_removed(tmp_path: Path) -> None:
     assert len(list((tmp_path / "kept").iterdir())) <= MOST_KEPT + 1
 
 
-def test_packets_that_were_not_delivered_are_listed_in_the_order_of_their_departure(tmp_path: Path) -> None:
-    rows = ("sender,1,1000000000,100,delivered", "receiver,4,3000000000,60,queue", "sender,2,2000000000,100,corrupted")
-    (tmp_path / "packets.csv").write_text(HEAD + "\n".join(rows) + "\n")
+@pytest.mark.parametrize(("is_older", "is_shown"), [(False, True), (True, False)])
+def test_an_analysis_that_owlt_analyse_left_beside_a_run_is_shown_unless_the_record_is_newer(
+    tmp_path: Path, is_older: bool, is_shown: bool
+) -> None:
+    run = run_directory(tmp_path, 1)
+    (run / "record.json").write_text("{}")
+    (run / "analysis").mkdir()
+    (run / "analysis" / "index.html").write_text("<p>")
+    if is_older:
+        os.utime(run / "analysis" / "index.html", ns=(1, 1))
 
-    packets, count = missing_packets(tmp_path)
+    view = PacketViews(tmp_path, write).view(run)
 
-    assert count == 2
-    assert [(each.host, each.frame, each.sent_s, each.fate) for each in packets] == [
-        ("sender", "2", "1.000000", "corrupted"),
-        ("receiver", "4", "2.000000", "queue"),
-    ]
+    assert (view is not None and view.directory == run / "analysis" and view.is_ready) == is_shown
 
 
-def test_only_the_first_packets_are_listed_and_all_are_counted(tmp_path: Path) -> None:
-    (tmp_path / "packets.csv").write_text(HEAD + "".join(f"sender,{n},{n},1,lost\n" for n in range(MOST_ROWS + 7)))
+@pytest.mark.parametrize(("size_bytes", "may"), [(MOST_LISTED_BYTES // 2, True), (MOST_LISTED_BYTES // 2 + 1, False)])
+def test_long_captures_are_not_read_for_everybody(tmp_path: Path, size_bytes: int, may: bool) -> None:
+    for name in ("sender.pcap", "receiver.pcap"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(size_bytes)
 
-    packets, count = missing_packets(tmp_path)
-
-    assert (len(packets), count) == (MOST_ROWS, MOST_ROWS + 7)
+    assert may_list(tmp_path) == may

@@ -6,12 +6,14 @@ import base64
 import hashlib
 import json
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
 
+from emulator.certification.certificate import Check
 from orchestrator.dashboard.pages import app
 from orchestrator.dashboard.pages.app import new_app
 from orchestrator.dashboard.pages.packet_views import PacketViews
@@ -23,7 +25,16 @@ from orchestrator.status.results_lock import locked
 from reports.page.parts import page_script, script
 from reports.rendering import TEMPLATES
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL, TOKEN, Clock, Shown
-from tests.unit.reports.conftest import FAILED, FAILURE, change_record, plan_of, write_results, write_run
+from tests.unit.orchestrator.dashboard.test_missing_packets import DATA, lossy_run
+from tests.unit.reports.conftest import (
+    FAILED,
+    FAILURE,
+    change_record,
+    plan_of,
+    write_certificates,
+    write_results,
+    write_run,
+)
 
 SWEEP = "/sweeps/small/"
 CONDITION = f"{SWEEP}conditions/1MB_10Mbps_25ms_per0"
@@ -234,9 +245,6 @@ def test_the_page_of_a_run_without_a_record_says_so(client: FlaskClient) -> None
 
 
 def test_the_certificate_of_the_channel_is_on_the_page_of_a_run(results: Path, shown: Shown) -> None:
-    from emulator.certification.certificate import Check
-    from tests.unit.reports.conftest import write_certificates
-
     write_certificates(results, SMALL, Check("forward", "delay, ns", "ok", 25e6, 25e6, 24e6, 26e6, 900))
 
     assert "Certificate of the channel" in shown(results).get(RUN).text
@@ -323,7 +331,7 @@ def test_the_links_of_a_report_to_files_of_runs_and_to_certificates_are_served(
     assert all("sandbox" in client.get(each).headers["Content-Security-Policy"] for each in addresses)
 
 
-def test_the_packets_of_a_run_are_analysed_on_request_and_the_lost_one_is_named(client: FlaskClient) -> None:
+def test_the_packets_of_a_run_are_analysed_on_request(client: FlaskClient) -> None:
     client.get(f"/?token={TOKEN}")
     before = client.get(f"{RUN}packets").text
 
@@ -334,8 +342,108 @@ def test_the_packets_of_a_run_are_analysed_on_request_and_the_lost_one_is_named(
         if "Analysing" not in after:
             break
     assert "Analyse the captures" in before
-    assert "1 packets did not arrive" in after
-    assert '<td class="number">0.002000</td><td>sender</td><td class="number">2</td>' in after
+    assert "The whole analysis" in after
+    assert "packets.csv" in after
+
+
+def listed(client: FlaskClient) -> str:
+    """The part of a run's page with its packets, as a page asks for it until they are there."""
+    end_s = time.monotonic() + 60
+    while "Reading the captures" in (text := client.get(f"{RUN}missing", headers={"HX-Request": "true"}).text):
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+    return text
+
+
+def test_the_dropped_packet_of_a_run_is_named_for_those_without_the_token(results: Path, shown: Shown) -> None:
+    lossy_run(results, dropped=(DATA,))
+    client = shown(results)
+    before = client.get(RUN).text
+
+    text = listed(client)
+
+    assert "data bytes 1000-1999" not in before
+    row = re.search(r"<tbody><tr>(.*?)</tr>", text)
+    assert row
+    assert re.findall(r"<td[^>]*>([^<]*)</td>", row[1]) == [
+        "0.200000",
+        "forward",
+        "3",
+        "data bytes 1000-1999",
+        "1056",
+        "lost by the channel",
+    ]
+    assert "data bytes 1000-1999" in client.get(RUN).text
+
+
+def test_an_address_alone_does_not_start_the_reading_of_captures(results: Path, shown: Shown, tmp_path: Path) -> None:
+    lossy_run(results, dropped=(DATA,))
+    client = shown(results)
+
+    texts = [client.get(address).text for address in (RUN, f"{RUN}missing", f"{RUN}missing")]
+
+    assert all("Reading the captures" in text for text in texts)
+    assert list((tmp_path / "kept" / "missing").iterdir()) == []
+
+
+def test_of_a_run_whose_packets_all_arrived_the_captures_are_not_read(client: FlaskClient, tmp_path: Path) -> None:
+    assert "Every packet arrived as it was sent." in listed(client)
+    assert list((tmp_path / "kept" / "missing").iterdir()) == []
+
+
+def test_an_analysis_that_a_user_made_is_shown_without_the_token(client: FlaskClient, results: Path) -> None:
+    before = client.get(RUN).text
+    analysis = results / "runs" / COMPLETED / "analysis"
+    analysis.mkdir()
+    (analysis / "index.html").write_text("<p>made before</p>")
+
+    page = client.get(RUN).text
+
+    assert ("The whole analysis" in before, "The whole analysis" in page) == (False, True)
+    assert client.get(f"{RUN}packets/index.html").text == "<p>made before</p>"
+
+
+def test_a_run_has_the_logs_of_its_captures_and_of_a_worker_that_was_lost(client: FlaskClient, results: Path) -> None:
+    run = results / "runs" / COMPLETED
+    (run / "capture-sender.err").write_text("118 packets captured\n")
+    (run / "console.log").write_text("Kernel panic\n")
+
+    page = client.get(RUN).text
+
+    assert re.findall(r"<summary>([a-z.-]+\.(?:err|log))", page) == ["capture-sender.err", "console.log"]
+    assert "118 packets captured" in page
+    assert "Kernel panic" in page
+
+
+@pytest.mark.parametrize(("machine", "kernel"), [("lab2", "6.12.2"), ("lab3", "6.12.1"), ("", "6.12.1")])
+def test_the_certificate_is_that_of_the_machine_that_performed_the_run_if_it_is_kept(
+    results: Path, shown: Shown, machine: str, kernel: str
+) -> None:
+    change_record(results, COMPLETED, machine=machine)
+    check = Check("forward", "delay, ns", "ok", 25e6, 25e6, 24e6, 26e6, 900)
+    write_certificates(results, SMALL, check)
+    (results / "machines" / "lab2").mkdir(parents=True)
+    write_certificates(results / "machines" / "lab2", SMALL, check)
+    for directory, version in ((results, "6.12.1"), (results / "machines" / "lab2", "6.12.2")):
+        for path in (directory / "certificates").iterdir():
+            path.write_text(path.read_text().replace("6.12.48", version))
+
+    assert f"measured on kernel {kernel}." in shown(results).get(RUN).text
+
+
+def test_the_phases_of_the_rig_are_beside_those_of_the_session(client: FlaskClient, results: Path) -> None:
+    events: list[dict[str, object]] = [
+        {"at_s": 1.0, "event": "run"},
+        {"at_s": 1.0, "event": "phase", "phase": "stage"},
+        {"at_s": 1.25, "event": "phase", "phase": "transfer"},
+    ]
+    lines = [json.dumps({"batch": 0, "run_id": COMPLETED, **event}) for event in events]
+    (results / JOURNAL_NAME).write_text("\n".join(lines) + "\n")
+
+    page = client.get(RUN).text
+
+    assert "Phases of the session" in page
+    assert '<th scope="row">stage</th><td>0.25 s</td>' in page
 
 
 def test_the_packets_of_a_run_without_captures_cannot_be_shown(client: FlaskClient, results: Path) -> None:
