@@ -28,6 +28,7 @@ from reports.page.build import build_report
 from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, Page, browser
 from tests.conftest import require
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL
+from tests.unit.orchestrator.dashboard.test_missing_packets import DATA, lossy_run
 from tests.unit.reports.conftest import few, plan_of, write_results, write_run
 
 PAGES = ("", "sweeps/small/", "sweeps/small/conditions/1MB_10Mbps_25ms_per0", f"sweeps/small/runs/{COMPLETED}/")
@@ -149,6 +150,25 @@ def test_the_captures_of_a_run_are_analysed_from_its_page(page: Page, addresses:
     assert page.messages == []
 
 
+def test_the_dropped_packet_of_a_run_is_on_its_page_for_those_without_the_token(
+    page: Page, url: str, results: Path
+) -> None:
+    lossy_run(results, dropped=(DATA,))
+    page.open(f"{url}{PAGES[3]}")
+
+    page.wait_for("document.querySelector('#missing tbody tr')")
+
+    cells = "[...document.querySelectorAll('#missing tbody td')].map(each => each.textContent)"
+    assert page.evaluate(cells)[1:4] == ["forward", "3", "data bytes 1000-1999"]
+    assert page.messages == []
+
+
+def test_a_list_of_packets_that_takes_too_long_ends_with_the_reason(tmp_path: Path) -> None:
+    processes = AnalysisProcesses(lambda run, out: [sys.executable, "-c", "import time; time.sleep(600)"], 0.1)
+
+    assert processes(tmp_path, tmp_path / "out") == "it took more than 0.1 s"
+
+
 def test_repetitions_can_be_added_on_the_page_of_a_sweep_with_the_token_only(
     page: Page, addresses: tuple[str, str]
 ) -> None:
@@ -189,6 +209,41 @@ def test_axe_finds_no_violation_in_the_dashboard(page: Page, url: str, size: tup
         found[path] = page.violations()
 
     assert {path: each for path, each in found.items() if each} == {}
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_axe_finds_no_violation_in_the_pages_of_those_with_the_token(
+    page: Page, addresses: tuple[str, str], results: Path, size: tuple[int, int, int], dark: bool
+) -> None:
+    url, with_token = addresses
+    lossy_run(results, dropped=(DATA,))
+    page.look(size, dark)
+    page.call("Page.navigate", url=with_token)
+    page.wait_for("location.search === '' && document.readyState === 'complete'")
+    found = {}
+    for path, element in ((PAGES[1], "#extend button"), (PAGES[3], "#missing tbody tr")):
+        page.open(f"{url}{path}")
+        page.wait_for(f"document.querySelector({element!r})")
+        found[path] = page.violations()
+
+    assert {path: each for path, each in found.items() if each} == {}
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("query", ["", "?token=t"], ids=["read-only", "token"])
+def test_axe_finds_no_violation_in_the_panel(
+    page: Page, panel: str, emulator: MemoryEmulator, size: tuple[int, int, int], dark: bool, query: str
+) -> None:
+    emulator.count("forward", "pipe", packets=500)
+    page.look(size, dark)
+    page.call("Page.navigate", url=f"{panel}{query}")
+    page.wait_for("location.search === '' && document.querySelectorAll('.chart canvas').length === 3")
+    page.wait_for("document.querySelector('#emulator').textContent.includes('500')")
+
+    assert page.evaluate("document.querySelector('form') !== null") == bool(query)
+    assert page.violations() == []
 
 
 def test_a_table_that_fits_the_page_does_not_say_that_it_scrolls(page: Page, url: str) -> None:

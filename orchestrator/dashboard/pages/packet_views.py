@@ -81,6 +81,7 @@ class AnalysisProcesses:
                 _, errors = process.communicate(timeout=self._longest_s)
             except subprocess.TimeoutExpired:
                 _end(process)
+                process.communicate()
                 return f"it took more than {self._longest_s:g} s"
         except OSError as problem:
             return str(problem)

@@ -116,4 +116,4 @@ def machines_of(state: SweepState) -> list[MachineRuns]:
     return [MachineRuns(name or THIS_MACHINE, performed[name], performs[name]) for name in sorted(names)]
 
 
-THIS_MACHINE = "the machine of owlt run"
+THIS_MACHINE = "orchestrator"

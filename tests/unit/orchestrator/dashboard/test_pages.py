@@ -19,6 +19,7 @@ from orchestrator.dashboard.pages.app import new_app
 from orchestrator.dashboard.pages.packet_views import PacketViews
 from orchestrator.dashboard.sweeps.directories import Directories
 from orchestrator.dashboard.sweeps.index import LOOK_EVERY_S
+from orchestrator.dashboard.sweeps.wording import THIS_MACHINE
 from orchestrator.errors import OwltError
 from orchestrator.status.journal import JOURNAL_NAME
 from orchestrator.status.results_lock import locked
@@ -213,7 +214,7 @@ def test_the_page_of_a_sweep_names_its_machines_and_what_they_do(results: Path, 
 
     assert "(on lab2)" in page
     rows = re.findall(r'<th scope="row">([^<]+)</th><td class="number">(\d)</td><td class="number">(\d)</td>', page)
-    assert rows == [("the machine of owlt run", "3", "0"), ("lab1", "1", "0"), ("lab2", "0", "1")]
+    assert rows == [(THIS_MACHINE, "3", "0"), ("lab1", "1", "0"), ("lab2", "0", "1")]
 
 
 def test_the_page_of_a_run_has_its_record_measures_and_ledger(client: FlaskClient) -> None:
