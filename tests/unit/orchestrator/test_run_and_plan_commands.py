@@ -223,6 +223,7 @@ def test_a_run_with_json_prints_one_value_and_notes_elsewhere(
         "complete": True,
         "failed": 0,
         "summary": "2 of 4",
+        "same_failures": [],
         "interrupted": False,
         "report": None,
         "assertions": [],
