@@ -69,11 +69,22 @@ class Performed:
 def require_ready(
     plan: Plan, results: Path, machine: Machine = THIS_MACHINE, selection: Selection | None = None
 ) -> None:
-    """Raise OwltError for all that `perform_plan` refuses; changes nothing."""
+    """Raise OwltError for all that `perform_plan` refuses; changes nothing.
+
+    The machine is examined for the runs that are left and selected, and only for these.
+    """
     require_extension(plan, results, _recorded_ids(results))
     require_free(results)
-    if not is_finished(plan, results, selection) and (missing := machine.missing(plan)):
+    if not is_finished(plan, results, selection) and (missing := machine.missing(_left(plan, results, selection))):
         raise Missing(*missing)
+
+
+def _left(plan: Plan, results: Path, selection: Selection | None) -> Plan:
+    """The plan with those of its runs that `perform_plan` would perform."""
+    if selection and selection.again:
+        return selection.alone(plan)
+    recorded = _recorded(plan, results)
+    return Selection(frozenset(_selected(plan, results, recorded, selection) - standing(recorded))).alone(plan)
 
 
 def planned_change(plan: Plan, results: Path) -> PlanChange | None:
