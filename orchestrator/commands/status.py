@@ -70,6 +70,7 @@ def latest_results(parent: Path) -> Path:
 
 def print_state(state: SweepState, printer: Printer) -> None:
     """Print the state of a sweep as text or JSON."""
+    from orchestrator.results.same_failures import same_failures_text
     from orchestrator.status.text import activity_text, duration, headline, process_text, repetitions_text, since
 
     printer.json(as_json_value(state))
@@ -101,6 +102,9 @@ def print_state(state: SweepState, printer: Printer) -> None:
             ),
             numbers=("runs",),
         )
+    if text := same_failures_text(state.results, state.same_failures):
+        printer.text()
+        printer.text(text)
     if state.suspects:
         printer.text()
         printer.table(
@@ -151,6 +155,7 @@ def as_json_value(state: SweepState) -> dict[str, Any]:
             for (cell, implementation), counts in state.by_cell.items()
         ],
         "failures": state.failures,
+        "same_failures": state.same_failures,
         "suspects": state.suspects,
         "repetitions": state.repetitions,
         "problems": state.problems,

@@ -11,9 +11,11 @@ from orchestrator.forecast.resources import Resources, resources
 from orchestrator.planning.estimate import Estimate, RigTime, duration_text, estimate, times_by_rig
 from orchestrator.planning.feasibility import infeasible
 from orchestrator.planning.plan import Plan, Run
+from orchestrator.planning.selection import Selection
 from orchestrator.planning.sweep import Permutation
 from orchestrator.repetitions.due import DueRuns, Repeating
 from orchestrator.results.recorded_runs import read_recorded
+from orchestrator.workers.launching import beyond_memory, machine_memory_bytes
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Cell:
     """With adaptive repetitions, the decision so far: "narrow: 3.1 % after 12"; "" if their number is fixed."""
     infeasible: str = ""
     """Why its runs cannot complete; "": they can."""
+    is_refused: bool = False
+    """Whether this machine cannot perform it: `owlt run` refuses it, and does not record it as unsupported."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +52,39 @@ class Forecast:
 
     @property
     def infeasible(self) -> tuple[Cell, ...]:
-        """The cells whose runs cannot complete."""
-        return tuple(cell for cell in self.cells if cell.infeasible)
+        """The cells whose runs cannot complete on any machine."""
+        return tuple(cell for cell in self.cells if cell.infeasible and not cell.is_refused)
+
+    @property
+    def refused(self) -> tuple[Cell, ...]:
+        """The cells that this machine cannot perform, and that have runs left."""
+        return tuple(cell for cell in self.cells if cell.is_refused and cell.recorded < cell.runs)
 
 
-def forecast(plan: Plan, recorded: Collection[str], results: Path, guests: int | None = None) -> Forecast:
-    """The forecast of a plan; `recorded` are its runs whose records stand, `guests` those that run side by side."""
+def forecast(
+    plan: Plan,
+    recorded: Collection[str],
+    results: Path,
+    guests: int | None = None,
+    selected: Collection[str] | None = None,
+    machine_bytes: int | None = None,
+) -> Forecast:
+    """The forecast of a plan; `recorded` are its runs whose records stand, `guests` those that run side by side.
+
+    With `selected` runs, it is about these only. `machine_bytes` is the memory of the machine, by default of this one.
+    """
     records = read_recorded(results, set(recorded)).records if plan.sweep.adaptive else {}
     due = Repeating(plan, results).due(records)
+    if selected is not None:
+        recorded = set(recorded) & set(selected)
+        plan = Selection(frozenset(selected)).alone(plan)
+    machine_bytes = machine_memory_bytes() if machine_bytes is None else machine_bytes
     left = [run for run in plan.runs if run.run_id not in recorded and (due is None or due.is_possible(run))]
     to_launch = [run for run in left if not infeasible(run, plan.implementations[run.permutation.implementation])]
     expected = estimate(plan, guests, left)
     side_by_side = expected.side_by_side if plan.sweep.rig == "virtual" else 0
     return Forecast(
-        cells=tuple(_cells(plan, recorded, due)),
+        cells=tuple(_cells(plan, recorded, due, machine_bytes)),
         runs=len(left) + len(recorded),
         recorded=len(recorded),
         left=len(left),
@@ -73,7 +96,7 @@ def forecast(plan: Plan, recorded: Collection[str], results: Path, guests: int |
     )
 
 
-def _cells(plan: Plan, recorded: Collection[str], due: DueRuns | None) -> Iterable[Cell]:
+def _cells(plan: Plan, recorded: Collection[str], due: DueRuns | None, machine_bytes: int) -> Iterable[Cell]:
     """In the order of the grid."""
     by_cell: dict[Permutation, list[Run]] = {}
     for run in plan.runs:
@@ -82,13 +105,16 @@ def _cells(plan: Plan, recorded: Collection[str], due: DueRuns | None) -> Iterab
     for point in sorted(by_cell, key=lambda point: _place(point, places)):
         runs = by_cell[point]
         implementation = plan.implementations[runs[0].permutation.implementation]
+        reason = infeasible(runs[0], implementation)
+        too_large = beyond_memory(runs[0], machine_bytes) if plan.sweep.rig == "virtual" and not reason else None
         yield Cell(
             name=point.slug,
             runs=len(runs),
             recorded=sum(run.run_id in recorded for run in runs),
             time_limit_s=runs[0].deadline_s(implementation),
             repetitions="" if due is None else due.text(point),
-            infeasible=infeasible(runs[0], implementation) or "",
+            infeasible=reason or too_large or "",
+            is_refused=too_large is not None,
         )
 
 
@@ -120,9 +146,15 @@ def texts(forecast: Forecast, results: Path) -> Iterable[str]:
             "; not enough: use fewer --guests, or exclude large files" if needs.is_memory_short else ""
         )
     if cells := forecast.infeasible:
-        runs = sum(cell.runs for cell in cells)
-        counts = f"{len(cells)} of {len(forecast.cells)} cells, {runs} {'run' if runs == 1 else 'runs'}"
-        yield f"infeasible: {counts}; they are recorded as unsupported, and nothing is launched"
+        yield f"infeasible: {_counts(forecast, cells)}; they are recorded as unsupported, and nothing is launched"
+    if cells := forecast.refused:
+        fix = "leave them out with 'exclude', or perform others with --only"
+        yield f"too large for this machine: {_counts(forecast, cells)}; 'owlt run' refuses them: {fix}"
+
+
+def _counts(forecast: Forecast, cells: Collection[Cell]) -> str:
+    runs = sum(cell.runs for cell in cells)
+    return f"{len(cells)} of {len(forecast.cells)} cells, {runs} {'run' if runs == 1 else 'runs'}"
 
 
 def _bytes(count: int) -> str:

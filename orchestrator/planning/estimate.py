@@ -11,10 +11,11 @@ from orchestrator.planning.plan import Batch, Plan, Run
 
 GUEST_BOOT_WALL_S = 1.5
 """On a clock on which guests are booted; on the exact clock they are copied, which RUN_WALL_S includes."""
-CERTIFICATE_WALL_S = 3.0
-RUN_WALL_S = 1.0
-WALL_S_PER_MEGABYTE = 0.6
-"""Measured on the demo sweep, two shared cores, exact clock."""
+CERTIFICATE_WALL_S = 1.6
+RUN_WALL_S = 0.5
+WALL_S_PER_MEGABYTE = 0.13
+"""With the analysis, of a core that does nothing else: the 5,760 runs of profiles/sweeps/grc-nack-2012.yaml, exact
+clock, took 0.89 s each. Their share that grows with the file is from runs of 10 kB, 1 MB and 10 MB."""
 
 SESSION_RTTS = 3
 """A reliable transfer with losses takes about this many round trips in addition to the file itself."""
@@ -58,10 +59,10 @@ def estimate(plan: Plan, guests: int | None = None, left: Sequence[Run] | None =
     rig_s = sum(_session_s(run) for run in runs)
     if plan.sweep.clock == "real":
         return Estimate(len(runs), rig_s, (rig_s + RUN_WALL_S * len(runs)) / workers, workers)
-    certificates = sum(len(batch.certify) for batch in plan.certifications)
+    certificates = _certificates_left(plan, runs)
     shares = len(runs) / max(1, len(plan.runs))
-    guests_s = _boot_s(plan.sweep.clock) * shares * len([*plan.batches, *plan.certifications])
-    work_s = guests_s + CERTIFICATE_WALL_S * shares * certificates + _computing_s(runs)
+    guests_s = _boot_s(plan.sweep.clock) * (shares * len(plan.batches) + certificates)
+    work_s = guests_s + CERTIFICATE_WALL_S * certificates + _computing_s(runs)
     return Estimate(len(runs), rig_s, work_s / workers, workers)
 
 
@@ -78,6 +79,14 @@ def batch_wall_s(batch: Batch, clock: Clock) -> float:
     """The approximate wall time of a batch, with the boot of its guest."""
     transfers_s = sum(_session_s(run) for run in batch.runs) if clock == "real" else 0.0
     return _boot_s(clock) + CERTIFICATE_WALL_S * len(batch.certify) + _computing_s(batch.runs) + transfers_s
+
+
+def _certificates_left(plan: Plan, left: Sequence[Run]) -> int:
+    """How many channels are certified: those of the runs that are left, but not of others, which have been."""
+    names = {run.run_id for run in left}
+    others = {run.channel_key for run in plan.runs if run.run_id not in names}
+    to_certify = {key for batch in plan.certifications for key in batch.certify}
+    return len(({run.channel_key for run in left} - others) & to_certify)
 
 
 def _boot_s(clock: Clock) -> float:

@@ -197,6 +197,9 @@ class RunRecord(BaseModel):
     emulator_statistics: Statistics = {}
     captures: dict[str, CaptureCounters] = {}
     """tcpdump's own counters, by the role of the host at whose port it captured."""
+    captures_sha256: dict[str, str] = {}
+    """Digests of the complete captures, by the same roles, of a run on the clock exact that did not deliver: a further
+    attempt is compared with it. {}: of any other."""
     host_captures: dict[str, HostCapture] = {}
     """By role; {}: none was requested."""
     tcp: dict[str, HostTcp] = {}

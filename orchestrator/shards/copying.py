@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.results.record import RECORD_NAME
-
-ATTEMPTS = "attempts"
+from orchestrator.results.same_failures import ATTEMPTS
 
 
 def copy_directory(source: Path, target: Path) -> Path:

@@ -23,6 +23,7 @@ from orchestrator.repetitions.due import DueRuns, Repeating, counts
 from orchestrator.results.doubts import doubts_in, together
 from orchestrator.results.record import RECORD_NAME, Outcome, RunRecord, read_record
 from orchestrator.results.recorded_runs import RUNS, run_directory
+from orchestrator.results.same_failures import failed_again
 from orchestrator.status.activity import Activities, Activity
 from orchestrator.status.channel_labels import channel_labels
 from orchestrator.status.journal import JOURNAL_NAME, entries_in
@@ -42,6 +43,8 @@ class _Record:
     record: RunRecord | None
     """None if it cannot be read."""
     problem: str = ""
+    failed_again: bool = False
+    """As in `RunState`."""
 
 
 class StateReader:
@@ -170,6 +173,7 @@ class StateReader:
             suspect=together(record, self._doubts_of(run.run_id)) if record else (),
             attempt=record.attempt if record else 1,
             machine=record.machine if record else "",
+            failed_again=bool(known and known.failed_again),
             activity=activity,
         )
 
@@ -221,7 +225,7 @@ class StateReader:
             return None
         known = self._records.get(run_id)
         if known is None or known.signature != signature:
-            known = self._records[run_id] = _read(run_directory(self.results, run_id), signature)
+            known = self._records[run_id] = _read(self.results, run_id, signature)
         return known
 
     def _doubts_of(self, run_id: str) -> tuple[str, ...]:
@@ -277,8 +281,9 @@ def _signature(path: Path | str) -> Signature | None:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _read(directory: Path, signature: Signature) -> _Record:
+def _read(results: Path, run_id: str, signature: Signature) -> _Record:
     try:
-        return _Record(signature, read_record(directory))
+        record = read_record(run_directory(results, run_id))
+        return _Record(signature, record, failed_again=failed_again(results, record))
     except (ResultsConflict, OSError) as problem:
         return _Record(signature, None, str(problem))

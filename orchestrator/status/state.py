@@ -42,6 +42,8 @@ class RunState:
     attempt: int = 1
     machine: str = ""
     """The name of another machine that performed it; "": that of `owlt run`, or it has no record."""
+    failed_again: bool = False
+    """Whether it failed exactly as an earlier attempt did: with the same seed, it always does."""
     activity: Activity | None = None
     """Of the worker that performs it now."""
     is_due: bool = True
@@ -173,6 +175,11 @@ class SweepState:
             for (implementation, outcome, code), runs in groups.items()
         ]
         return sorted(failures, key=lambda group: -len(group.run_ids))
+
+    @property
+    def same_failures(self) -> list[str]:
+        """The runs that failed again exactly as an earlier attempt did, in the order of the sweep."""
+        return [run.run_id for run in self.runs if run.failed_again]
 
     @property
     def suspects(self) -> list[SuspectGroup]:

@@ -6,6 +6,7 @@ The record and the logs of an attempt stay, its captures do not: they show a fau
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.errors import ResultsConflict
@@ -13,17 +14,19 @@ from orchestrator.results.disturbance import disturbance
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import RECORD_NAME, RunRecord, read_record, write_record
 from orchestrator.results.repeat_rules import reason_code
+from orchestrator.results.same_failures import ATTEMPTS, note_captures
 from orchestrator.whole_file import write_whole
 
-DIRECTORY_NAME = "attempts"
 SEED_NAME = "seed"
 """Beside the attempts: the seed of a run that is performed again with another one, also by a later start."""
 
 
 def set_aside(results: Path, run_directory: Path) -> Path:
     """Move a run's directory to its earlier attempts, without its captures. Returns where it is now."""
-    of_run = results / DIRECTORY_NAME / run_directory.name
+    of_run = results / ATTEMPTS / run_directory.name
     of_run.mkdir(parents=True, exist_ok=True)
+    with suppress(ResultsConflict, OSError):  # its record is damaged
+        note_captures(run_directory, read_record(run_directory))
     for capture in run_directory.glob("*.pcap"):
         capture.unlink()
     return run_directory.rename(of_run / str(1 + max(_numbers(of_run), default=0)))
@@ -31,14 +34,14 @@ def set_aside(results: Path, run_directory: Path) -> Path:
 
 def reasons(results: Path, run_id: str) -> list[str]:
     """Why each earlier attempt at a run was repeated, oldest first."""
-    of_run = results / DIRECTORY_NAME / run_id
+    of_run = results / ATTEMPTS / run_id
     return [_reason(of_run / str(number)) for number in sorted(_numbers(of_run))] if of_run.is_dir() else []
 
 
 def note_seeds(results: Path, run_ids: Iterable[str], new_seeds: Mapping[str, int]) -> None:
     """Note the seeds of runs that are performed again; a run that is not in `new_seeds` has that of the plan."""
     for run_id in run_ids:
-        place = results / DIRECTORY_NAME / run_id / SEED_NAME
+        place = results / ATTEMPTS / run_id / SEED_NAME
         if run_id in new_seeds:
             place.parent.mkdir(parents=True, exist_ok=True)
             write_whole(place, f"{new_seeds[run_id]}\n")
@@ -48,13 +51,13 @@ def note_seeds(results: Path, run_ids: Iterable[str], new_seeds: Mapping[str, in
 
 def noted_seeds(results: Path) -> dict[str, int]:
     """The seeds that take the place of the plan's, by run, until the run is performed again with another one."""
-    places = (results / DIRECTORY_NAME).glob(f"*/{SEED_NAME}")
+    places = (results / ATTEMPTS).glob(f"*/{SEED_NAME}")
     return {place.parent.name: int(place.read_text()) for place in places}
 
 
 def number_record(results: Path, run_directory: Path) -> RunRecord:
-    """Write into a new run's record which attempt it is. Returns the record."""
-    record = read_record(run_directory)
+    """Write into a new run's record which attempt it is, and what later ones are compared with. Returns the record."""
+    record = note_captures(run_directory, read_record(run_directory))
     earlier = reasons(results, record.run_id)
     if earlier:
         numbers = {"attempt": 1 + len(earlier), "earlier_attempts": earlier}

@@ -26,6 +26,7 @@ from orchestrator.results.doubts import doubts_of
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import NOT_DELIVERED, Outcome, RunRecord
 from orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, recorded_directories, standing
+from orchestrator.results.same_failures import failed_again, same_failures_text
 from orchestrator.status.results_lock import locked, require_free
 from orchestrator.sweeping.attempts import note_seeds, noted_seeds, set_aside
 from orchestrator.sweeping.interrupts import Interrupts
@@ -59,6 +60,8 @@ class Performed:
     """Runs that are recorded and did not complete: failed, timed out, incomplete, corrupt or quarantined."""
     change: PlanChange | None = None
     """What this start changed in the plan of earlier ones."""
+    same_failures: tuple[str, ...] = ()
+    """Runs that failed again exactly as an earlier attempt did."""
     stopped: str = ""
     """How far it came until its deadline; "": it was not ended by one."""
 
@@ -66,11 +69,22 @@ class Performed:
 def require_ready(
     plan: Plan, results: Path, machine: Machine = THIS_MACHINE, selection: Selection | None = None
 ) -> None:
-    """Raise OwltError for all that `perform_plan` refuses; changes nothing."""
+    """Raise OwltError for all that `perform_plan` refuses; changes nothing.
+
+    The machine is examined for the runs that are left and selected, and only for these.
+    """
     require_extension(plan, results, _recorded_ids(results))
     require_free(results)
-    if not is_finished(plan, results, selection) and (missing := machine.missing(plan)):
+    if not is_finished(plan, results, selection) and (missing := machine.missing(_left(plan, results, selection))):
         raise Missing(*missing)
+
+
+def _left(plan: Plan, results: Path, selection: Selection | None) -> Plan:
+    """The plan with those of its runs that `perform_plan` would perform."""
+    if selection and selection.again:
+        return selection.alone(plan)
+    recorded = _recorded(plan, results)
+    return Selection(frozenset(_selected(plan, results, recorded, selection) - standing(recorded))).alone(plan)
 
 
 def planned_change(plan: Plan, results: Path) -> PlanChange | None:
@@ -291,8 +305,12 @@ def _performed(plan: Plan, results: Path, again: str, interrupts: int, selection
     to_do += [f"{not_analysed} not analysed (see {FAILURE_NAME} in their directories)"] if not_analysed else []
     counted += _not_completed(records.values())
     counted += _suspect(records, results)
+    same = tuple(sorted(run_id for run_id, record in records.items() if failed_again(results, record)))
+    counted += f"; {same_failures_text(results, same)}" if same else ""
     more = f"; {', '.join(to_do)}: run '{again}' again" if to_do else ""
     failed = sum(outcomes[outcome] for outcome in (*NOT_DELIVERED, Outcome.QUARANTINED))
     of = f"{len(selected)} selected runs" if selection else f"{len(selected)} runs"
     summary = f"{len(records)} of {of} recorded in {results}: {counted or 'none'}{more}"
-    return Performed(results, summary, interrupts > 0, len(records), not to_do, interrupts > 1, failed)
+    return Performed(
+        results, summary, interrupts > 0, len(records), not to_do, interrupts > 1, failed, same_failures=same
+    )

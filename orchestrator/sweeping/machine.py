@@ -15,19 +15,26 @@ from orchestrator.allocation.places import Places, SlotsHere
 from orchestrator.checks.lab_doctor import missing_in_lab
 from orchestrator.checks.preconditions import missing_for_plan
 from orchestrator.kernel.build import find_kernel
+from orchestrator.planning.feasibility import infeasible
 from orchestrator.planning.plan import Plan
 from orchestrator.profiles.inventory import LabRig
 from orchestrator.provenance.machine import provenance_of
 from orchestrator.provenance.provenance import UNKNOWN_MACHINE
 from orchestrator.rigs import guest
-from orchestrator.workers.launching import Launcher, LocalWorkers, VirtualWorkers, needed_memory_mb
+from orchestrator.workers.launching import (
+    Launcher,
+    LocalWorkers,
+    VirtualWorkers,
+    beyond_memory,
+    machine_memory_bytes,
+)
 
 
 class Machine(Protocol):
     """Where workers run."""
 
     def missing(self, plan: Plan) -> list[Mistake]:
-        """What it is missing to perform a plan, each with how to fix it."""
+        """What it is missing to perform the runs of a plan, each with how to fix it."""
 
     def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
         """Its workers; `cpus` are the cores that guests are pinned to. Call it only if nothing is missing."""
@@ -46,7 +53,7 @@ class ThisMachine:
         """What it is missing, each with how to get it; `perform_plan` refuses to start without."""
         return [
             *missing_for_plan(plan),
-            *missing_memory(plan, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
+            *missing_memory(plan, machine_memory_bytes()),
         ]
 
     def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
@@ -72,15 +79,18 @@ THIS_MACHINE = ThisMachine()
 
 
 def missing_memory(plan: Plan, machine_bytes: int) -> Iterator[Mistake]:
-    """A mistake if a guest needs more memory than the whole machine has."""
-    if plan.sweep.rig == "virtual":
-        largest = max(plan.runs, key=lambda run: needed_memory_mb([run]))
-        needed_bytes = needed_memory_mb([largest]) * 1_000_000
-        if needed_bytes > machine_bytes:
-            cell = largest.permutation.slug
-            problem = f"the guest of {cell} needs {needed_bytes / 1e9:.1f} GB of memory"
-            expected = f"at most {machine_bytes / 1e9:.1f} GB, the memory of this machine"
-            yield Mistake(problem, expected, "leave such cells out with 'exclude' in the sweep")
+    """A mistake if a run that would be launched needs a guest with more memory than the whole machine has."""
+    cells = {run.permutation: run for run in plan.runs if plan.sweep.rig == "virtual"}
+    reasons = {
+        point.slug: reason
+        for point, run in cells.items()
+        if (reason := beyond_memory(run, machine_bytes))
+        and not infeasible(run, plan.implementations[point.implementation])
+    }
+    for slug, reason in list(reasons.items())[:1]:
+        more = f" (and the same for {len(reasons) - 1} more cells: see 'owlt plan')" if len(reasons) > 1 else ""
+        fix = "leave such cells out with 'exclude' in the sweep, or perform others with --only"
+        yield Mistake(f"{slug}: {reason}{more}", fix=fix)
 
 
 def _running_kernel_hz() -> int | None:

@@ -17,6 +17,7 @@ from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, write_record
 from orchestrator.rigs.waits import Waited
 from orchestrator.status.journal import Journal
+from orchestrator.steady_clock import steady_s
 from orchestrator.sweeping.publishing import Publisher
 from orchestrator.sweeping.scheduling import Scheduler
 from orchestrator.sweeping.worker_state import WorkerState
@@ -26,6 +27,7 @@ from orchestrator.workers.events import (
     Event,
     Heartbeat,
     RunEnded,
+    RunStarted,
     WorkerLost,
     event_in,
 )
@@ -66,6 +68,7 @@ class WorkerMonitor:
         self._state = WorkerState.of(batch)
         self._to_certify_again: list[str] = []
         self._hang = ""
+        self._run_began_s = steady_s()
         self._waits: Waits | None = None
         """None if its processes' waits are no part of the time of a run, or are not measured."""
 
@@ -119,6 +122,9 @@ class WorkerMonitor:
         match event:
             case Heartbeat():
                 pass
+            case RunStarted():
+                self._run_began_s = steady_s()
+                self._context.journal.note(self._batch.index, event)
             case ChannelCertified():
                 self._take_certificate(event)
             case RunEnded():
@@ -130,7 +136,10 @@ class WorkerMonitor:
     def _take_run(self, run_directory: Path) -> None:
         if self._clock != "exact" and not self._machine:  # another machine has noted it: it measures the waits
             note_machine_delay(run_directory, self._waited)
-        self._context.publisher.publish_run(run_directory, self._batch.index)
+        self._publish(run_directory)
+
+    def _publish(self, run_directory: Path) -> None:
+        self._context.publisher.publish_run(run_directory, self._batch.index, steady_s() - self._run_began_s)
 
     def _waited(self, first_ns: int, last_ns: int) -> Waited | None:
         """The waits of the worker's processes between two times of the latest run; None if they were not measured."""
@@ -182,7 +191,7 @@ class WorkerMonitor:
         run_directory.mkdir(parents=True, exist_ok=True)
         shutil.copy(self._directory / "console.log", run_directory / "console.log")
         write_record(record, run_directory)
-        self._context.publisher.publish_run(run_directory, self._batch.index)
+        self._publish(run_directory)
 
 
 def silence_limit_s(plan: Plan, batch: Batch, run_id: str | None) -> float:

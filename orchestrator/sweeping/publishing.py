@@ -61,8 +61,8 @@ class Publisher:
         """Remove all directories of workers."""
         shutil.rmtree(self.results / WORKERS, ignore_errors=True)
 
-    def publish_run(self, run_directory: Path, batch: int) -> None:
-        """Publish a run and start its analysis, or set it aside if it is repeated."""
+    def publish_run(self, run_directory: Path, batch: int, wall_s: float = 0.0) -> None:
+        """Publish a run, which took so much wall time, and start its analysis; or set it aside if it is repeated."""
         run_id = run_directory.name
         record = number_record(self.results, run_directory)
         ending = {
@@ -81,7 +81,7 @@ class Publisher:
         self._scheduler.finish(run_id)
         self._journal.note(batch, RunPublished(**ending))
         self._analyses.start(place)
-        if reason := self._quarantine.take(self._runs[run_id], record):
+        if reason := self._quarantine.take(self._runs[run_id], record, wall_s):
             self._journal.note(batch, ImplementationQuarantined(implementation=record.implementation, reason=reason))
 
     def publish_quarantined(self, runs: list[Run], batch: int) -> list[Run]:

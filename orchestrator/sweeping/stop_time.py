@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from orchestrator.planning.plan import Batch
 from orchestrator.steady_clock import steady_s
 
 LONGEST = timedelta(days=366)
+LATEST_BATCHES = 50
+"""Only so many decide: the first one of a start also boots what the others share, and other work comes and goes."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class StopTime:
 class Deadline:
     """Compares the time that a batch is expected to take with the time that is left. Any thread may call it.
 
-    What a batch takes is estimated from its runs, and corrected by the slowest batch so far.
+    What a batch takes is estimated from its runs, and corrected by what the latest batches took.
     """
 
     def __init__(self, clock: Clock, stop: StopTime | None = None, elapsed_s: Callable[[], float] = steady_s) -> None:
@@ -41,7 +44,8 @@ class Deadline:
         self._clock = clock
         self._stop = stop
         self._elapsed_s = elapsed_s
-        self._slowness = 1.0
+        self._latest: deque[tuple[float, float]] = deque(maxlen=LATEST_BATCHES)
+        """The time that each of the latest batches took, and the one that was estimated."""
         self._lock = threading.Lock()
         self.is_over = False
         """Whether a batch was left to a later start."""
@@ -53,7 +57,7 @@ class Deadline:
         if self._stop is None:
             return True
         with self._lock:
-            expected_s = self._slowness * batch_wall_s(batch, self._clock)
+            expected_s = self._slowness() * batch_wall_s(batch, self._clock)
             if not self.is_over and self._stop.now_s() + expected_s > self._stop.at_s:
                 self.is_over = True
                 count = len(batch.runs)
@@ -67,7 +71,12 @@ class Deadline:
         began_s = self._elapsed_s()
         yield
         with self._lock:
-            self._slowness = max(self._slowness, (self._elapsed_s() - began_s) / batch_wall_s(batch, self._clock))
+            self._latest.append((self._elapsed_s() - began_s, batch_wall_s(batch, self._clock)))
+
+    def _slowness(self) -> float:
+        """How many times longer than estimated the latest batches took; less than 1 on a fast machine."""
+        took_s, estimated_s = map(sum, zip(*self._latest, strict=True)) if self._latest else (1.0, 1.0)
+        return took_s / estimated_s
 
 
 def parse_until(text: str, now: datetime) -> datetime:

@@ -123,6 +123,19 @@ def guest_memory_mb(runs: list[Run]) -> int:
     return SMALLEST_GUEST_MB << steps
 
 
+def beyond_memory(run: Run, machine_bytes: int) -> str | None:
+    """Why a machine with so much memory cannot hold the guest of a run; None if it can."""
+    needed_bytes = needed_memory_mb([run]) * 1_000_000
+    if needed_bytes <= machine_bytes:
+        return None
+    return f"the guest needs {needed_bytes / 1e9:.1f} GB of memory, the machine has {machine_bytes / 1e9:.1f} GB"
+
+
+def machine_memory_bytes() -> int:
+    """All memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def needed_memory_mb(runs: list[Run]) -> int:
     """The memory that runs need in a guest: for its programs, the files and captures in tmpfs, and packets in flight.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from orchestrator.commands.results.replaying import SAME_IN_ITS_CLONE
 from orchestrator.profiles.catalogue import PROFILES
 from orchestrator.third_party import find_installables
 from orchestrator.third_party.places import is_installed
@@ -19,7 +20,7 @@ from tests.system.sweeps import owlt, perform, sweep_file
 
 THIRD_PARTY = ["licklider", "normcast", "socat", "uftp"]
 IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "saratoga", "bp-acs", "tcp", "quic-aioquic", *THIRD_PARTY]
-SAME_EVERYWHERE = [name for name in IMPLEMENTATIONS if name != "quic-aioquic"]
+SAME_EVERYWHERE = [name for name in IMPLEMENTATIONS if name not in SAME_IN_ITS_CLONE]
 """Those whose encrypted octets do not depend on addresses in memory."""
 SLOW = "    [time.time_ns() for _ in range(145_678)]\n    time.sleep(0.0123456789)\n"
 GRID = {

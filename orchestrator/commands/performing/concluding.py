@@ -98,6 +98,7 @@ def _as_json(performed: Performed, page: Path | None, checked: CheckedAssertions
         "complete": performed.is_complete,
         "failed": performed.failed,
         "summary": performed.summary,
+        "same_failures": performed.same_failures,
         "interrupted": performed.interrupted,
         "report": page,
         "assertions": checked.values,

@@ -18,6 +18,7 @@ from orchestrator.commands.performing.perform import (
     performing_options,
     plan_of,
 )
+from orchestrator.commands.performing.stopping import For, Until, stop_time
 from orchestrator.errors import OwltError
 from orchestrator.terminal.options import Guests, Json, LabRigOption
 from orchestrator.terminal.output import Printer
@@ -36,6 +37,8 @@ def extend(
     guests: Guests = None,
     report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True,
     on_end: OnEnd = "",
+    until: Until = None,
+    duration: For = None,
     rig: LabRigOption = None,
     dask: Dask = None,
     tls: Tls = None,
@@ -51,6 +54,7 @@ def extend(
 
     if by is not None and to is not None:
         raise OwltError(Mistake.of("extend", "got both --by and --to", "one of them"))
+    stop = stop_time(until, duration)
     machine = machine_of(rig, dask, tls, without_authentication, guests)
     plan = plan_of(results)
     extended = with_repetitions(plan, to or plan.sweep.most_repetitions + (by or MORE))
@@ -59,7 +63,7 @@ def extend(
     advice = f"before 'owlt run', write 'repetitions: {number}' in the sweep file too"
     printer.note(f"{results}: {number} repetitions; {advice}")
     again = as_typed(results, number, performing_options(guests, report, rig, dask, tls, without_authentication))
-    perform_and_conclude(extended, results, guests, report, on_end, printer, again, None, None, machine)
+    perform_and_conclude(extended, results, guests, report, on_end, printer, again, stop, None, machine)
 
 
 def as_typed(results: Path, number: int, options: Sequence[str] = ()) -> str:

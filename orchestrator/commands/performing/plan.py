@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.commands.performing.perform import machine_of
+from orchestrator.commands.performing.selecting import Only, ShardOption, results_of, selection_of
 from orchestrator.terminal.options import Guests, Json, LabRigOption, Results, Sweep
 from orchestrator.terminal.output import Printer
 
@@ -15,13 +15,20 @@ if TYPE_CHECKING:
 
 
 def plan(
-    sweep: Sweep, results: Results = None, guests: Guests = None, rig: LabRigOption = None, as_json: Json = False
+    sweep: Sweep,
+    results: Results = None,
+    guests: Guests = None,
+    only: Only = None,
+    shard: ShardOption = None,
+    rig: LabRigOption = None,
+    as_json: Json = False,
 ) -> None:
     """Show what a sweep needs: cells, runs, time, disk, memory.
 
     A cell is a permutation of the sweep. Existing results are taken into account. Cells whose runs cannot complete are
-    listed with the reason; 'owlt run' records these runs as unsupported. If 'owlt run' would refuse the sweep, the same
-    message follows the plan, and the exit status is 2. With --rig, it is for a lab rig, and checks its hosts.
+    listed with the reason; 'owlt run' records these runs as unsupported, or refuses them if the memory of this machine
+    is the reason. If 'owlt run' would refuse the sweep, the same message follows the plan, and the exit status is 2.
+    With --only or --shard, it is about the selected runs. With --rig, it is for a lab rig, and checks its hosts.
     """
     from orchestrator.forecast.forecast import forecast, texts
     from orchestrator.profiles.catalogue import sweep_path
@@ -31,8 +38,10 @@ def plan(
     printer = Printer(as_json)
     machine = machine_of(rig)
     planned = resolve(sweep_path(sweep), in_lab=rig is not None)
-    directory = results or Path("results", planned.sweep.name)
-    expected = forecast(planned, standing_runs(planned, directory), directory, guests)
+    directory = results_of(planned, shard, results)
+    selection = selection_of(planned, only or [], shard)
+    selected = None if selection is None else selection.run_ids
+    expected = forecast(planned, standing_runs(planned, directory), directory, guests, selected)
     adaptive = planned.sweep.adaptive
     bounds = f"{adaptive.at_least} to {adaptive.at_most}" if adaptive else ""
     printer.table(
@@ -50,8 +59,8 @@ def plan(
     change = planned_change(planned, directory)
     if change:
         printer.text(f"{directory}: the sweep has changed: {change.text}")
-    printer.json(plan_values(planned, expected, change))
-    require_ready(planned, directory, machine)
+    printer.json(plan_values(selection.alone(planned) if selection else planned, expected, change))
+    require_ready(planned, directory, machine, selection)
 
 
 def plan_values(planned: Plan, expected: Forecast, change: PlanChange | None) -> dict[str, Any]:

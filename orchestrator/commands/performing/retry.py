@@ -17,6 +17,7 @@ from orchestrator.commands.performing.perform import (
     performing_options,
     plan_of,
 )
+from orchestrator.commands.performing.stopping import For, Until, stop_time
 from orchestrator.errors import OwltError
 from orchestrator.terminal.options import Guests, Json, LabRigOption
 from orchestrator.terminal.output import Printer
@@ -46,6 +47,8 @@ def retry(
     guests: Guests = None,
     report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True,
     on_end: OnEnd = "",
+    until: Until = None,
+    duration: For = None,
     rig: LabRigOption = None,
     dask: Dask = None,
     tls: Tls = None,
@@ -62,6 +65,7 @@ def retry(
     from orchestrator.sweeping.attempts import reasons
 
     printer = Printer(as_json)
+    stop = stop_time(until, duration)
     machine = machine_of(rig, dask, tls, without_authentication, guests)
     plan = plan_of(results)
     records = read_recorded(results, {each.run_id for each in plan.runs}).records
@@ -78,7 +82,7 @@ def retry(
     selection = Selection(frozenset(each.run_id for each in runs), again=True, new_seeds=seeds)
     options = performing_options(guests, report, rig, dask, tls, without_authentication)
     again = as_typed(results, outcome, run or [], cell or [], new_seed, options)
-    perform_and_conclude(plan, results, guests, report, on_end, printer, again, None, selection, machine)
+    perform_and_conclude(plan, results, guests, report, on_end, printer, again, stop, selection, machine)
 
 
 def as_typed(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,8 @@ import typer
 from agents.inputs.mistake import Mistake
 from orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
 from orchestrator.commands.performing.perform import OnEnd, as_typed, machine_of, perform_and_conclude
+from orchestrator.commands.performing.selecting import Only, ShardOption, results_of, selection_of
+from orchestrator.commands.performing.stopping import For, Until, stop_time
 from orchestrator.errors import OwltError
 from orchestrator.terminal.options import Guests, Json, LabRigOption, Results, Sweep
 from orchestrator.terminal.output import Printer
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from orchestrator.commands.performing.host_baselines import HostBaselines
     from orchestrator.planning.plan import Plan
     from orchestrator.sweeping.machine import Machine
-    from orchestrator.sweeping.stop_time import StopTime
 
 
 def run(
@@ -27,22 +27,11 @@ def run(
     results: Results = None,
     guests: Guests = None,
     report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CELL|RUN", help="Only this run, or the runs of a cell such as delay=25ms; repeatable."),
-    ] = None,
-    shard: Annotated[
-        str | None,
-        typer.Option(metavar="I/N", help="Only the I-th of N shards; 'owlt merge' puts the results together."),
-    ] = None,
+    only: Only = None,
+    shard: ShardOption = None,
     on_end: OnEnd = "",
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Start no run that would end after this wall-clock time, such as 07:00."),
-    ] = None,
-    duration: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help='The same after a duration, such as 8h or "90 min".')
-    ] = None,
+    until: Until = None,
+    duration: For = None,
     rig: LabRigOption = None,
     host_baseline: Annotated[
         str | None,
@@ -70,20 +59,14 @@ def run(
     some did not complete; 4 if every run is recorded and an assertion of the sweep is not met; 1 if runs are aborted,
     missing or not analysed; 2 for a mistake or a missing program; 130 after an interrupt.
     """
-    from orchestrator.planning.selection import Selection, runs_named
     from orchestrator.profiles.catalogue import sweep_path
-    from orchestrator.shards.shard import parse_shard
     from orchestrator.sweeping.resolving import resolve
 
     if host_captures and rig is None:
         raise OwltError(Mistake.of("--host-captures", "got no lab rig", "--rig INVENTORY", "add it"))
     plan = resolve(sweep_path(sweep), in_lab=rig is not None, host_captures=host_captures)
-    part = parse_shard(shard) if shard else None
-    directory = results or Path("results", f"{plan.sweep.name}-{part.text}" if part else plan.sweep.name)
-    selected = {each.run_id for each in runs_named(plan, only)} if only else {each.run_id for each in plan.runs}
-    if part:
-        selected &= {each.run_id for each in part.runs(plan)}
-    selection = Selection(frozenset(selected)) if only or part else None
+    directory = results_of(plan, shard, results)
+    selection = selection_of(plan, only or [], shard)
     again = as_typed(
         sweep,
         results,
@@ -98,7 +81,7 @@ def run(
         host_baseline,
         host_captures,
     )
-    stop = _stop_time(until, duration)
+    stop = stop_time(until, duration)
     machine = machine_of(rig, dask, tls, without_authentication, guests)
     around = _host_baselines(plan, directory, machine, host_baseline, rig)
     printer = Printer(as_json)
@@ -122,26 +105,3 @@ def _host_baselines(
             return HostBaselines(plan, results, machine, parse_size_bytes(size))
     except Invalid as problem:
         raise OwltError(*problem.mistakes) from problem
-
-
-def _stop_time(until: str | None, duration: str | None) -> StopTime | None:
-    """The time of --until, by the machine's clock, or of --for, by one that is never set; None if neither is given."""
-    from datetime import datetime
-
-    from agents.inputs.mistake import Invalid, Mistake, keys_below
-    from emulator.channel.quantities import parse_delay_ns
-    from orchestrator.steady_clock import steady_s
-    from orchestrator.sweeping.stop_time import StopTime, parse_until
-
-    if until and duration:
-        raise OwltError(Mistake.of("--for", "got both --until and --for", "one of them"))
-    try:
-        if until:
-            with keys_below("--until"):
-                return StopTime(parse_until(until, datetime.now().astimezone()).timestamp(), time.time)
-        if duration:
-            with keys_below("--for"):
-                return StopTime(steady_s() + parse_delay_ns(duration) / 1e9, steady_s)
-    except Invalid as problem:
-        raise OwltError(*problem.mistakes) from problem
-    return None

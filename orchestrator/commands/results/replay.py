@@ -42,8 +42,11 @@ def replay(
 
 def print_replay(run_id: str, result: Replay, printer: Printer) -> None:
     """Print what is the same and what differs."""
-    printer.json({"run": run_id, "is_same": result.is_same, "outcome": result.outcome, "captures": result.differences})
+    values = {"run": run_id, "is_same": result.is_same, "outcome": result.outcome}
+    printer.json({**values, "captures": result.differences, "note": result.note})
     was = "" if result.outcome is result.recorded_outcome else f", was {result.recorded_outcome}"
     printer.text(f"{run_id}: {result.outcome}{was}")
     for name, difference in result.differences.items():
         printer.text(f"  {name}: {difference or 'the same frames'}")
+    if result.note:
+        printer.text(f"  note: {result.note}")

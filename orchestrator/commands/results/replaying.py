@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,12 +14,15 @@ from captures.frames.comparing import first_difference
 from orchestrator.errors import OwltError
 from orchestrator.planning.plan import Plan, Run
 from orchestrator.planning.selection import Selection
+from orchestrator.planning.variants import base_name
 from orchestrator.results.certificates import DIRECTORY_NAME
 from orchestrator.results.record import Outcome, RunRecord
 from orchestrator.results.recorded_runs import read_recorded, run_directory
 from orchestrator.sweeping.campaign import Performed, perform_plan
 
 CAPTURES = ("sender.pcap", "receiver.pcap")
+SAME_IN_ITS_CLONE = ("quic-aioquic",)
+"""Implementations whose keys depend on addresses in memory, and so on the path of the clone (docs/sweeps.md)."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Replay:
     recorded_outcome: Outcome
     differences: dict[str, str]
     """By capture, where it first differs from the kept one; "" if it has the same frames."""
+    note: str = ""
+    """What may be the reason, if something differs."""
 
     @property
     def is_same(self) -> bool:
@@ -58,7 +63,19 @@ def replay(plan: Plan, results: Path, record: RunRecord) -> Replay:
         if run.run_id not in records:
             raise OwltError(f"{run.run_id}: the run could not be performed again")
         differences = {name: _difference(results, again, run, name) for name in CAPTURES}
-        return Replay(records[run.run_id].outcome, record.outcome, differences)
+        note = note_on(run, differences)
+        return Replay(records[run.run_id].outcome, record.outcome, differences, note)
+
+
+def note_on(run: Run, differences: Mapping[str, str]) -> str:
+    """What may be the reason of differences; "" if nothing is known."""
+    name = base_name(run.permutation.implementation)
+    if name not in SAME_IN_ITS_CLONE or not any(differences.values()):
+        return ""
+    return (
+        f"{name} encrypts with keys that depend on addresses in memory: if the run was performed in another clone, or "
+        "if this one has changed, its frames have the same lengths, but other octets (docs/sweeps.md, rigs and clocks)"
+    )
 
 
 def require_comparable(plan: Plan, results: Path, run: Run) -> None:

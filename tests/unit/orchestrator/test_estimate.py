@@ -4,9 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.planning.estimate import Estimate
+from orchestrator.planning.estimate import CERTIFICATE_WALL_S, Estimate, estimate
+from orchestrator.profiles.catalogue import PROFILES
+from orchestrator.sweeping.resolving import resolve
+from tests.unit.orchestrator.small_sweep import small_plan
 
 
 @pytest.mark.parametrize(("runs", "text"), [(1, "1 run, about"), (2, "2 runs, about")])
 def test_one_run_is_not_called_runs(runs: int, text: str) -> None:
     assert Estimate(runs, rig_s=2, wall_s=4, side_by_side=1).text.startswith(text)
+
+
+def test_the_sweep_of_the_main_paper_is_estimated_within_a_factor_of_one_and_a_half_of_what_it_took() -> None:
+    """5,760 runs took 42 min 37 s on two cores."""
+    expected = estimate(resolve(PROFILES / "sweeps" / "grc-nack-2012.yaml"))
+
+    assert 1 / 1.5 < expected.wall_s * expected.side_by_side / 2 / (42 * 60 + 37) < 1.5
+
+
+def test_only_the_channels_of_runs_that_are_left_are_certified() -> None:
+    plan = small_plan("exact", certify=True)
+    [first, *_] = plan.runs
+    on_its_channel = [run for run in plan.runs if run.channel_key == first.channel_key]
+
+    def work_s(left: int) -> float:
+        expected = estimate(plan, left=on_its_channel[:left])
+        return expected.wall_s * expected.side_by_side
+
+    assert len(on_its_channel) == 2
+    assert work_s(2) - 2 * work_s(1) == pytest.approx(CERTIFICATE_WALL_S, rel=0.01)

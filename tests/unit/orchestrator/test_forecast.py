@@ -139,8 +139,48 @@ def test_a_guest_that_needs_more_memory_than_the_machine_has_is_named_with_both_
 
     [mistake] = missing_memory(plan, machine_bytes=8 * 10**9)
 
-    assert re.search(r"the guest of \w+_2GB_\S+ needs 16\.5 GB of memory, expected at most 8\.0 GB", str(mistake))
+    size = r"the guest needs 16\.5 GB of memory, the machine has 8\.0 GB \(and the same for 3 more cells"
+    assert re.search(rf"\w+_2GB_\S+: {size}", str(mistake))
 
 
 def test_a_sweep_of_small_files_fits_into_the_memory() -> None:
     assert list(missing_memory(planned(), machine_bytes=10**9)) == []
+
+
+def test_a_cell_that_is_infeasible_anyway_needs_no_memory() -> None:
+    plan = limited(planned(file_size="2 GB", implementations=["cfdp"]), extra_s=0.04)
+
+    assert list(missing_memory(plan, machine_bytes=10**9)) == []
+
+
+def test_cells_whose_guests_do_not_fit_are_listed_with_the_reason_and_are_refused(tmp_path: Path) -> None:
+    plan = planned(file_size=["1 MB", "2 GB"])
+
+    seen = forecast(plan, set(), tmp_path, machine_bytes=8 * 10**9)
+
+    assert {cell.infeasible for cell in seen.cells if "_2GB_" in cell.name} == {
+        "the guest needs 16.5 GB of memory, the machine has 8.0 GB"
+    }
+    assert {cell.infeasible for cell in seen.cells if "_1MB_" in cell.name} == {""}
+    assert (len(seen.refused), seen.infeasible) == (4, ())
+    assert "too large for this machine: 4 of 8 cells, 12 runs; 'owlt run' refuses them" in "\n".join(
+        texts(seen, tmp_path)
+    )
+
+
+def test_cells_that_do_not_fit_and_are_recorded_are_no_longer_refused(tmp_path: Path) -> None:
+    plan = planned(file_size=["1 MB", "2 GB"])
+    recorded = {run.run_id for run in plan.runs if run.permutation.file_size_bytes == 2 * 10**9}
+
+    assert forecast(plan, recorded, tmp_path, machine_bytes=8 * 10**9).refused == ()
+
+
+def test_a_forecast_of_selected_runs_is_about_these_only(tmp_path: Path) -> None:
+    plan = planned()
+    selected = {run.run_id for run in plan.runs if run.permutation.file_size_bytes == 10**6}
+    recorded = {run.run_id for run in plan.runs if run.repetition == 1}
+
+    seen = forecast(plan, recorded, tmp_path, selected=selected)
+
+    assert {cell.name.split("_")[1] for cell in seen.cells} == {"1MB"}
+    assert (seen.runs, seen.recorded, seen.left, seen.estimate.runs) == (12, 4, 8, 8)

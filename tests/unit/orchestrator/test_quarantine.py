@@ -12,8 +12,8 @@ from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, RunRecord, read_record
 from orchestrator.results.recorded_runs import recorded_runs
 from orchestrator.sweeping.quarantine import Quarantine
-from orchestrator.workers.events import ImplementationQuarantined
-from orchestrator.workers.in_memory import InMemoryWorkers, Reported, complete
+from orchestrator.workers.events import ImplementationQuarantined, PhaseStarted
+from orchestrator.workers.in_memory import InMemoryWorkers, Reported, Silence, complete
 from orchestrator.workers.task import Task
 from tests.unit.orchestrator.making import record
 from tests.unit.orchestrator.small_sweep import go, launched
@@ -137,3 +137,74 @@ def test_a_channels_certificate_is_in_the_record_of_a_quarantined_run(tmp_path: 
 
     (run_id, *_) = [each.run_id for each in records_of(tmp_path, "ltp") if each.outcome is Outcome.QUARANTINED]
     assert read_record(tmp_path / "runs" / run_id).certificate == "ok"
+
+
+def hung_or_timed_out(quarantine: Quarantine, runs: Sequence[Run], code: ReasonCode, wall_s: float) -> list[bool]:
+    """Whether each of these runs, which ended at a limit after so much wall time, leads to quarantine."""
+    ended = record(implementation="ltp", outcome=Outcome.TIMED_OUT, reason_code=code)
+    return [bool(quarantine.take(run, ended, wall_s)) for run in runs]
+
+
+def completed_in_another_cell(plan: Plan, after: int) -> Quarantine:
+    return Quarantine(after, [("ltp", runs_at(plan, 0)[0].permutation.cell)])
+
+
+def test_an_implementation_that_completed_once_and_hangs_in_other_cells_is_quarantined_after_a_quarter() -> None:
+    plan = plan_of_two(8)
+    hangs, failures = (completed_in_another_cell(plan, 8) for _ in range(2))
+    runs = runs_at(plan, 0.1)[:3]
+
+    assert hung_or_timed_out(hangs, runs, ReasonCode.HUNG, wall_s=1) == [False, True, False]
+    assert not any(hung_or_timed_out(failures, runs, ReasonCode.TIME_LIMIT, wall_s=1))
+
+
+def test_a_completion_ends_a_series_of_hangs() -> None:
+    plan = plan_of_two(8)
+    quarantine, runs = completed_in_another_cell(plan, 8), runs_at(plan, 0.1)
+
+    for run in runs[:4]:
+        assert hung_or_timed_out(quarantine, [run], ReasonCode.HUNG, wall_s=1) == [False]
+        quarantine.take(runs_at(plan, 0)[0], record(implementation="ltp", outcome=COMPLETED))
+
+
+def test_runs_that_time_out_where_none_completed_lead_to_quarantine_if_they_take_more_than_an_hour() -> None:
+    plan = plan_of_two(3)
+    runs = runs_at(plan, 0.1)[:4]
+
+    long = hung_or_timed_out(completed_in_another_cell(plan, 3), runs, ReasonCode.TIME_LIMIT, wall_s=1201)
+    short = hung_or_timed_out(completed_in_another_cell(plan, 3), runs, ReasonCode.TIME_LIMIT, wall_s=890)
+
+    assert (long, short) == ([False, False, True, False], [False] * 4)
+
+
+def test_failures_that_are_no_time_outs_do_not_count_towards_the_hour() -> None:
+    plan = plan_of_two(3)
+    quarantine = completed_in_another_cell(plan, 3)
+
+    for run in runs_at(plan, 0.1)[:4]:
+        assert not quarantine.take(run, record(implementation="ltp", outcome=FAILED), 7200)
+
+
+def test_zero_means_that_hangs_do_not_count_either() -> None:
+    runs = runs_at(plan_of_two(0), 0.1)
+
+    assert not any(hung_or_timed_out(Quarantine(0, []), runs, ReasonCode.HUNG, wall_s=7200))
+
+
+def test_a_sweep_goes_on_without_an_implementation_that_hangs(tmp_path: Path) -> None:
+    """It completes its first run, and hangs in all others."""
+    plan = plan_of_two(4)
+    first = next(run.run_id for run in plan.runs if run.permutation.implementation == "ltp")
+
+    def hang_ltp(run: Run, task: Task, directory: Path) -> Iterator[Reported]:
+        if run.permutation.implementation == "ltp" and run.run_id != first:
+            yield PhaseStarted(run_id=run.run_id, phase="transfer")
+            yield Silence()
+        yield from complete(run, task, directory)
+
+    go(InMemoryWorkers(plan, hang_ltp), tmp_path)
+
+    ltp = records_of(tmp_path, "ltp")
+    assert sorted(each.outcome for each in ltp) == [COMPLETED, *[Outcome.QUARANTINED] * 10, Outcome.TIMED_OUT]
+    assert next(each for each in ltp if each.reason_code is ReasonCode.QUARANTINED).reason.endswith("; hung: 1")
+    assert {each.outcome for each in records_of(tmp_path, "cfdp")} == {COMPLETED}

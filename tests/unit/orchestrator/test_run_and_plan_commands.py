@@ -223,6 +223,7 @@ def test_a_run_with_json_prints_one_value_and_notes_elsewhere(
         "complete": True,
         "failed": 0,
         "summary": "2 of 4",
+        "same_failures": [],
         "interrupted": False,
         "report": None,
         "assertions": [],
@@ -328,6 +329,19 @@ def test_a_plan_shows_cells_and_takes_the_number_of_guests(tmp_path: Path) -> No
 
     assert ended.stdout.splitlines()[0].split() == ["cell", "runs", "recorded", "time", "limit", "infeasible"]
     assert "1 at a time" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "runs"), [((), 4), (("--only", "packet_error_rate=0"), 2), (("--shard", "1/4"), 1)]
+)
+def test_a_plan_of_selected_runs_is_about_these_only(tmp_path: Path, options: tuple[str, ...], runs: int) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(small_plan().sweep.model_dump_json(exclude_none=True))
+
+    shown = CliRunner().invoke(cli.app, ["plan", str(path), "--results", str(tmp_path / "results"), "--json", *options])
+
+    values = json.loads(shown.stdout)
+    assert (values["left"], len(values["runs"]), sum(cell["runs"] for cell in values["cells"])) == (runs,) * 3
 
 
 def test_a_missing_implementation_is_listed_once_for_all_its_variants() -> None:

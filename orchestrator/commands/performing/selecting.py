@@ -1,0 +1,43 @@
+"""The options that select runs of a sweep: `--only` and `--shard`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from orchestrator.planning.plan import Plan
+    from orchestrator.planning.selection import Selection
+
+Only = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CELL|RUN", help="Only this run, or the runs of a cell such as delay=25ms; repeatable."),
+]
+ShardOption = Annotated[
+    str | None,
+    typer.Option("--shard", metavar="I/N", help="Only the I-th of N shards; 'owlt merge' puts the results together."),
+]
+
+
+def selection_of(plan: Plan, only: Sequence[str], shard: str | None) -> Selection | None:
+    """The runs that both options select; None without an option. Raises OwltError."""
+    from orchestrator.planning.selection import Selection, runs_named
+    from orchestrator.shards.shard import parse_shard
+
+    if not only and not shard:
+        return None
+    selected = {each.run_id for each in (runs_named(plan, only) if only else plan.runs)}
+    if shard:
+        selected &= {each.run_id for each in parse_shard(shard).runs(plan)}
+    return Selection(frozenset(selected))
+
+
+def results_of(plan: Plan, shard: str | None, results: Path | None) -> Path:
+    """The results directory: the one given, or that of the sweep or of its shard."""
+    from orchestrator.shards.shard import parse_shard
+
+    name = f"{plan.sweep.name}-{parse_shard(shard).text}" if shard else plan.sweep.name
+    return results or Path("results", name)

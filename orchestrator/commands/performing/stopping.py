@@ -1,0 +1,45 @@
+"""The options that end a start of a sweep in time: `--until` and `--for`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agents.inputs.mistake import Mistake
+from orchestrator.errors import OwltError
+
+if TYPE_CHECKING:
+    from orchestrator.sweeping.stop_time import StopTime
+
+Until = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Start no run that would end after this wall-clock time, such as 07:00."),
+]
+For = Annotated[
+    str | None, typer.Option("--for", metavar="DURATION", help='The same after a duration, such as 8h or "90 min".')
+]
+
+
+def stop_time(until: str | None, duration: str | None) -> StopTime | None:
+    """The time of --until, by the machine's clock, or of --for, by one that is never set; None if neither is given."""
+    from datetime import datetime
+
+    from agents.inputs.mistake import Invalid, keys_below
+    from emulator.channel.quantities import parse_delay_ns
+    from orchestrator.steady_clock import steady_s
+    from orchestrator.sweeping.stop_time import StopTime, parse_until
+
+    if until and duration:
+        raise OwltError(Mistake.of("--for", "got both --until and --for", "one of them"))
+    try:
+        if until:
+            with keys_below("--until"):
+                return StopTime(parse_until(until, datetime.now().astimezone()).timestamp(), time.time)
+        if duration:
+            with keys_below("--for"):
+                return StopTime(steady_s() + parse_delay_ns(duration) / 1e9, steady_s)
+    except Invalid as problem:
+        raise OwltError(*problem.mistakes) from problem
+    return None
