@@ -140,7 +140,9 @@ def stop_host_captures(capturing: list[CapturingHost], rig: Rig, directory: Path
         counters, problem = _stopped(each.program)
         sentences = [f"the capture at the {role}{problem}"] if problem else []
         if rig.has_machines and (full := _full_disk(each.end.host, str(PurePosixPath(each.path).parent))):
-            sentences.append(f"{full}, so the capture at the {role} is not complete: free space there")
+            sentences.append(
+                f"{full}, so the capture at the {role} is not complete: free space in /var/lib of that host"
+            )
         each.end.host.fetch_file(each.path, directory / HOST_CAPTURE_NAME.format(role=role))
         known = {"counters": counters, "problem": "; ".join(sentences), "clock": clocks.get(role)}
         result.host_captures[role] = each.capture.model_copy(update=known)
@@ -204,14 +206,14 @@ def require_room(run: Run, rig: Rig, free_bytes: Mapping[str, int], host_capture
         needed = disk_bytes(run, role, host_captures) + FULL_BYTES
         if free < needed:
             problem = f"the {role} has {free / 1e6:.1f} MB free at {bases[role]}, and this run may need"
-            fix = "free space there, or leave out such cells with 'exclude' in the sweep"
+            fix = "free space in /var/lib of that host, or leave out such cells with 'exclude' in the sweep"
             raise Ended(Outcome.ABORTED, ReasonCode.CAPTURE, f"not launched: {problem} {needed / 1e6:.1f} MB: {fix}")
 
 
 def require_space(rig: Rig, path: str) -> None:
     """Raise Ended if the emulator's disk is full: tcpdump ignores that a packet could not be written, with status 0."""
     if full := _full_disk(rig.emulator, path):
-        problem = f"{full}, so the captures are not complete: free space there"
+        problem = f"{full}, so the captures are not complete: free space in /var/lib of that host"
         raise Ended(Outcome.ABORTED, ReasonCode.CAPTURE, problem)
 
 

@@ -131,11 +131,14 @@ def test_the_doctor_says_how_to_install_what_a_host_does_not_have(the_rack: Rack
 
 def test_the_doctor_says_which_port_of_the_emulator_has_an_address(the_rack: Rack) -> None:
     setting = "/proc/sys/net/ipv6/conf/to-sender/disable_ipv6"
+    the_rack.check("sender", "ip", "link", "set", "test0", "up")  # without a carrier there is no address
     the_rack.check("emulator", "sh", "-ec", f"echo 0 >{setting}")
     try:
+        wait_until(lambda: "fe80::" in the_rack.check("emulator", "ip", "address", "show", "to-sender"), "an address")
         done = owlt("doctor", "--rig", the_rack.inventory, "--json")
     finally:
         the_rack.check("emulator", "sh", "-ec", f"echo 1 >{setting}")
+        the_rack.check("sender", "ip", "link", "set", "test0", "down")
 
     (check,) = [each for each in json.loads(done.stdout) if "bridge without addresses" in each["name"]]
     assert (check["found"], done.returncode) == (False, 1)
@@ -149,7 +152,7 @@ def shape(value: Any) -> Any:
         return {
             key: shape(each)
             for key, each in value.items()
-            if key not in ("versions", "provenance", "timeline", "counters", "host_captures")
+            if key not in ("versions", "provenance", "timeline", "counters", "host_captures", "port_drops")
         }
     return type(value).__name__ if isinstance(value, list | str) else "value"
 
@@ -191,6 +194,14 @@ def test_a_sweep_of_four_protocols_has_records_of_the_same_shape_as_on_the_local
     (there,) = records(tmp_path / "results").values()
     assert shape(four.records["tcp"]) == shape(there)
     assert {record["rig"] for record in four.records.values()} == {"lab"}
+
+
+def test_what_the_emulators_cards_dropped_is_read_at_both_ports(four: Performed) -> None:
+    """The cards are virtual, and drop nothing."""
+    counters = ("rx_dropped", "rx_missed_errors", "rx_fifo_errors", "tx_dropped")
+
+    for record in four.records.values():
+        assert record["port_drops"] == dict.fromkeys(("sender", "receiver"), dict.fromkeys(counters, 0))
 
 
 def test_a_sweep_leaves_the_hosts_as_it_found_them(the_rack: Rack, lab: LabRig, four: Performed) -> None:
@@ -353,7 +364,7 @@ def test_a_run_is_not_launched_on_a_host_with_too_little_space_and_repeated(
     assert record["outcome"] == "completed", output
     (reason,) = set(record["earlier_attempts"])
     assert "not launched: the emulator has 1.0 MB free at /var/lib/owlt/rig/emulator" in reason
-    assert "this run may need 2.1 MB: free space there" in reason
+    assert "this run may need 2.1 MB: free space in /var/lib" in reason
 
 
 def test_a_run_is_repeated_when_the_disk_of_the_emulator_was_full(the_rack: Rack, lab: LabRig, tmp_path: Path) -> None:
@@ -367,6 +378,22 @@ def test_a_run_is_repeated_when_the_disk_of_the_emulator_was_full(the_rack: Rack
     (record,) = records(tmp_path / "results").values()
     assert record["outcome"] == "completed", output
     assert "the disk of the emulator is full (0 bytes free" in record["earlier_attempts"][0]
+
+
+def test_a_capture_at_a_host_whose_disk_was_full_is_not_called_complete(
+    the_rack: Rack, lab: LabRig, tmp_path: Path
+) -> None:
+    wait_until_idle(lab)
+    captured = SLOW | {"host_captures": True}
+    with small_disk(the_rack, "receiver", "5m"), sweep_under_way(the_rack, tmp_path, **captured) as process:
+        the_rack.run("receiver", "dd", "if=/dev/zero", "of=/var/lib/owlt/other", "bs=1M")
+        output, _ = process.communicate(timeout=120)
+
+    (record,) = records(tmp_path / "results").values()
+    problems = {role: each["problem"] for role, each in record["host_captures"].items()}
+    assert (record["outcome"], problems["sender"]) == ("completed", ""), output
+    assert "the disk of the receiver is full (0 bytes free at /run/owlt/receiver" in problems["receiver"]
+    assert "so the capture at the receiver is not complete: free space in /var/lib of that host" in problems["receiver"]
 
 
 @contextmanager
@@ -740,9 +767,9 @@ def test_a_change_of_the_machines_files_would_be_found(change: str, tmp_path: Pa
 
 
 def secrets_of(the_rack: Rack) -> list[bytes]:
-    """The token, and a line of each private key."""
-    keys = [the_rack.directory / name for name in ("user_key", "root_key", "key.pem")]
-    return [(the_rack.directory / "token").read_bytes(), *(key.read_bytes().splitlines()[1] for key in keys)]
+    """The token, and a line of each private key: of one of OpenSSH the fourth, which is part of the secret number."""
+    lines = {"token": 0, "user_key": 4, "root_key": 4, "key.pem": 1}
+    return [(the_rack.directory / name).read_bytes().splitlines()[number] for name, number in lines.items()]
 
 
 def process_texts(roots: list[int]) -> dict[str, bytes]:
@@ -776,7 +803,8 @@ def file_texts(files: Iterable[Path]) -> dict[str, bytes]:
 
 def test_the_scan_finds_a_secret_in_a_file_a_command_and_an_environment(the_rack: Rack, tmp_path: Path) -> None:
     token, *_, key = secrets_of(the_rack)
-    (tmp_path / "record.json").write_bytes(b'{"token": "' + token + b'"}')
+    record = tmp_path / "record.json"
+    record.write_bytes(b'{"token": "' + token + b'"}')
     command = ["sh", "-c", "read -r _", key.decode()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | {"OWLT_TOKEN": token.decode()}) as planted:
         wait_until(lambda: len(process_texts([planted.pid])) == 2, "the process")
@@ -784,7 +812,8 @@ def test_the_scan_finds_a_secret_in_a_file_a_command_and_an_environment(the_rack
         planted.communicate(b"end\n")
 
     assert in_processes == [f"/proc/{planted.pid}/cmdline", f"/proc/{planted.pid}/environ"]
-    assert holding([token], file_texts(tmp_path.rglob("*"))) == [str(tmp_path / "record.json")]
+    assert holding([token], file_texts(tmp_path.rglob("*"))) == [str(record)]
+    record.unlink()  # what the last test searches has no such file
 
 
 def test_no_secret_is_in_results_logs_or_processes(

@@ -667,7 +667,9 @@ def test_a_run_that_may_fill_the_disk_of_a_host_is_not_launched(machines: Stage)
     done = machines.perform()
 
     assert (done.record.outcome, done.record.reason_code) == (Outcome.ABORTED, ReasonCode.CAPTURE)
-    problem = "not launched: the emulator has 0.4 MB free at /owlt, and this run may need 0.5 MB: free space there"
+    problem = (
+        "not launched: the emulator has 0.4 MB free at /owlt, and this run may need 0.5 MB: free space in /var/lib"
+    )
     assert done.record.reason.startswith(problem)
     assert "launch" not in done.phases
 
@@ -930,7 +932,10 @@ def test_a_capture_at_a_host_whose_disk_is_full_says_so(free_bytes: int, is_full
     full = (
         f"the disk of the receiver is full (4096 bytes free at /owlt/captures/{record.run_id}), so the capture at the "
     )
-    assert problems == {"sender": "", "receiver": f"{full}receiver is not complete: free space there" * is_full}
+    assert problems == {
+        "sender": "",
+        "receiver": f"{full}receiver is not complete: free space in /var/lib of that host" * is_full,
+    }
 
 
 def test_without_a_request_nothing_is_captured_at_the_hosts(stage: Stage) -> None:
