@@ -837,7 +837,7 @@ def test_no_secret_is_in_results_logs_or_processes(
         roots += [the_rack.emulator.pid] if the_rack.emulator is not None else []
         while process.poll() is None:
             sampled |= process_texts(roots)
-            time.sleep(0.1)
+            time.sleep(0.5)
         output = process.communicate()[0]
     owlt("rig", "release", the_rack.inventory)
     searched = [path for path in tmp_path_factory.getbasetemp().rglob("*") if the_rack.directory not in path.parents]
