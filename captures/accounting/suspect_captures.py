@@ -48,7 +48,7 @@ def suspect_capture(capture: Columns, counters: CaptureCounters | None, mtu_byte
         yield (
             f"{name} is not complete: {counters.captured} of {counters.received_by_filter} packets captured, "
             f"{counters.dropped_by_kernel} dropped by the kernel, "
-            f"{counters.dropped_by_interface} by the interface"
+            f"{counters.dropped_by_interface} by the interface, {counters.lost_by_tcpdump} lost by tcpdump"
         )
     if counters and counters.captured != len(capture):
         yield f"{name} has {len(capture)} packets, but tcpdump counted {counters.captured}"

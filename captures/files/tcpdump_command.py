@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 WHOLE_FRAMES = 2_048
 """A snapshot length, in bytes, that leaves the frames of an MTU of 1500 complete.
@@ -35,6 +36,9 @@ class CaptureCounters:
     received_by_filter: int
     dropped_by_kernel: int
     dropped_by_interface: int
+    lost_by_tcpdump: int = 0
+    """Packets that the kernel offered, and that were neither dropped by it nor captured: they were in the ring when
+    tcpdump ended."""
 
     @property
     def drained(self) -> bool:
@@ -50,10 +54,30 @@ class CaptureCounters:
         return self.drained and self.dropped_by_kernel == self.dropped_by_interface == 0
 
 
-ONE_BY_ONE = ("--immediate-mode", "-B", "32768")
-"""tcpdump is woken for each packet; the large ring (KiB) keeps it from dropping packets when it is not fast enough."""
-IN_BLOCKS = ("-B", "4096")
+ONE_BY_ONE = ("--immediate-mode",)
+"""tcpdump is woken for each packet; a ring of `ring_bytes_of` keeps it from losing packets when it has to wait."""
+IN_BLOCKS = ()
 """tcpdump is woken when a block of its ring is full, or a second after its first packet."""
+IN_BLOCKS_RING_BYTES = 4 << 20
+"""Enough where no time passes while tcpdump has work to do."""
+STALL_S = 0.1
+"""A ring holds what comes in this time, while tcpdump does not get a processor or waits for the disk."""
+PACKET_BYTES = 1000
+"""The mean size of packets that the ring is made for."""
+SLOT_BYTES = 128
+"""What a packet takes of the ring in addition to the snapshot length (struct tpacket2_hdr, sockaddr_ll, padding)."""
+LEAST_RING_BYTES, MOST_RING_BYTES = 16 << 20, 256 << 20
+"""The least holds a burst: a sender may be faster than the channel for a while."""
+
+
+def ring_bytes_of(rate_bps: float, snaplen_bytes: int) -> int:
+    """The size of tcpdump's ring, in whole KiB, for packets that come at this rate one by one.
+
+    Each takes a slot for the snapshot length, however short it is (packet_mmap in the kernel's documentation).
+    """
+    packets = rate_bps / 8 * STALL_S / PACKET_BYTES
+    ring_bytes = min(max(packets * (snaplen_bytes + SLOT_BYTES), LEAST_RING_BYTES), MOST_RING_BYTES)
+    return ceil(ring_bytes / 1024) * 1024
 
 
 def snaplen_bytes_of(mtu_bytes: int) -> int:
@@ -85,12 +109,13 @@ def capture_command(
     snaplen_bytes: int = WHOLE_FRAMES,
     delivery: Sequence[str] = ONE_BY_ONE,
     stamps: str = HOST_STAMPS,
+    ring_bytes: int = LEAST_RING_BYTES,
 ) -> list[str]:
     """The tcpdump call that writes `interface` to `path`, the first `snaplen_bytes` of each frame.
 
-    `delivery` is ONE_BY_ONE or IN_BLOCKS: how packets reach tcpdump. What is in its ring when SIGINT comes is lost, so
-    that `CaptureCounters.drained` must hold first. `-Z root` keeps Debian's tcpdump from becoming user tcpdump, who may
-    not write to the run's folder. `stamps`: HOST_STAMPS, or what `best_stamps` found.
+    `delivery` is ONE_BY_ONE or IN_BLOCKS: how packets reach tcpdump, through a ring of `ring_bytes`. What is in it when
+    SIGINT comes is lost, so that `CaptureCounters.drained` must hold first. `-Z root` keeps Debian's tcpdump from
+    becoming user tcpdump, who may not write to the run's folder. `stamps`: HOST_STAMPS, or what `best_stamps` found.
     """
     if snaplen_bytes < 1:
         raise ValueError(
@@ -99,7 +124,18 @@ def capture_command(
         )
     options = f"--time-stamp-precision=nano -nn -s {snaplen_bytes} -Z root"
     by_card = [] if stamps == HOST_STAMPS else ["-j", stamps]
-    return ["tcpdump", "-i", interface, *delivery, *options.split(), *by_card, "-w", path]
+    return [
+        "tcpdump",
+        "-i",
+        interface,
+        *delivery,
+        "-B",
+        str(ring_bytes // 1024),
+        *options.split(),
+        *by_card,
+        "-w",
+        path,
+    ]
 
 
 def parse_counters(stderr_text: str) -> CaptureCounters:
@@ -114,9 +150,11 @@ def parse_counters(stderr_text: str) -> CaptureCounters:
             f"tcpdump's stderr: no line with packets {', '.join(sorted(missing))}; it ends with "
             f"{stderr_text.strip()[-200:]!r}; was tcpdump stopped with a signal other than SIGINT or SIGTERM?"
         )
+    captured, received, dropped = (counts[name] for name in ("captured", "received by filter", "dropped by kernel"))
     return CaptureCounters(
-        captured=counts["captured"],
-        received_by_filter=counts["received by filter"],
-        dropped_by_kernel=counts["dropped by kernel"],
+        captured=captured,
+        received_by_filter=received,
+        dropped_by_kernel=dropped,
         dropped_by_interface=counts.get("dropped by interface", 0),
+        lost_by_tcpdump=max(received - captured - dropped, 0),
     )

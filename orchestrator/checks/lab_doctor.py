@@ -14,7 +14,7 @@ from orchestrator.errors import Missing
 from orchestrator.hosts.binaries import MissingProgram, find_programs
 from orchestrator.hosts.host import Host, HostError, last_line
 from orchestrator.planning.variants import base_name
-from orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry, LabRig, TestHostEntry
+from orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry, LabRig, LabRole, TestHostEntry
 from orchestrator.rigs.lab.clocks import clock_offset
 from orchestrator.rigs.lab.emulator import token_of
 from orchestrator.rigs.lab.interfaces import Interface, find_interface, interfaces_of
@@ -50,20 +50,23 @@ Connect = Callable[[LabHostEntry], ManagementHost]
 def examine_lab(
     lab: LabRig,
     implementations: Mapping[str, Implementation] | None = None,
-    needed_bytes: int = 0,
+    needed_bytes: Mapping[LabRole, int] | None = None,
     connect: Connect = ManagementHost,
     host_captures: bool = False,
 ) -> list[Requirement]:
     """Everything that the rig needs, whether its hosts have it or not; with the programs of `implementations`.
 
-    `needed_bytes`: the disk space that a run needs on a host; `host_captures`: whether sender and receiver capture too.
+    `needed_bytes`: the disk space that a run needs, by the host's role; `host_captures`: whether sender and receiver
+    capture too.
     """
     requirements: list[Requirement] = []
     for entry in lab.hosts:
         try:
             with closing(connect(entry)) as host:
                 requirements.append(_requirement(entry, "login", True, f"{entry.user}@{entry.address}:{entry.port}"))
-                requirements += _host(entry, host, implementations or {}, needed_bytes, host_captures)
+                requirements += _host(
+                    entry, host, implementations or {}, (needed_bytes or {}).get(entry.role, 0), host_captures
+                )
         except HostError as problem:
             fix = "fix this first: nothing else on this host was checked"
             requirements.append(_requirement(entry, "login", False, str(problem), fix))
@@ -71,7 +74,10 @@ def examine_lab(
 
 
 def missing_in_lab(
-    lab: LabRig, implementations: Mapping[str, Implementation], needed_bytes: int, host_captures: bool = False
+    lab: LabRig,
+    implementations: Mapping[str, Implementation],
+    needed_bytes: Mapping[LabRole, int],
+    host_captures: bool = False,
 ) -> list[Mistake]:
     """What a sweep of these implementations is missing on the rig, each with how to fix it.
 

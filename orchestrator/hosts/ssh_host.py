@@ -64,7 +64,7 @@ class SshHost(Host):
             # paramiko looks ten times a second whether it was closed: over light times that is most of the work
             link.settimeout(None)
             with ExitStack() as undo:
-                undo.callback(_hang_up, transport)
+                undo.callback(hang_up, transport)
                 self._log_in(transport)
                 undo.pop_all()
         except (OSError, EOFError, paramiko.SSHException) as problem:
@@ -215,7 +215,7 @@ class SshHost(Host):
 
     def close(self) -> None:
         """End the connection."""
-        _hang_up(self._transport)
+        hang_up(self._transport)
 
     def __enter__(self) -> Self:
         return self
@@ -224,7 +224,7 @@ class SshHost(Host):
         self.close()
 
 
-def _hang_up(transport: paramiko.Transport) -> None:
+def hang_up(transport: paramiko.Transport) -> None:
     """End a connection at once: only the shutdown wakes its reading thread, which waits without a limit."""
     with suppress(OSError):
         transport.sock.shutdown(socket.SHUT_RDWR)

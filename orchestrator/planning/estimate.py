@@ -1,4 +1,4 @@
-"""The approximate duration of a plan, from costs measured on one machine."""
+"""The approximate duration of a plan, from costs measured on one machine, and the disk space of a run on a lab rig."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ RUN_WALL_S = 0.5
 WALL_S_PER_MEGABYTE = 0.13
 """With the analysis, of a core that does nothing else: the 5,760 runs of profiles/sweeps/grc-nack-2012.yaml, exact
 clock, took 0.89 s each. Their share that grows with the file is from runs of 10 kB, 1 MB and 10 MB."""
+
+FILES_ON_A_HOST = 4
+"""A host's files together, in sizes of the test file: two captures at the emulator, each with the packets' headers and
+some retransmissions; the file itself and a capture at the other hosts."""
+PORTS = 2
+"""The emulator captures at both; each capture has what the sender sends."""
 
 SESSION_RTTS = 3
 """A reliable transfer with losses takes about this many round trips in addition to the file itself."""
@@ -73,6 +79,18 @@ def times_by_rig(runs: Sequence[Run]) -> tuple[RigTime, ...]:
         RigTime("virtual rig, clock exact, on one core", _computing_s(runs)),
         RigTime("local rig or lab, clock real, one run at a time", real_s),
     )
+
+
+def disk_bytes(run: Run, role: str, host_captures: bool) -> int:
+    """The disk space that a run needs on a host of a lab rig at most, in bytes.
+
+    A sender that sends for a duration sends at the channel's rate, or at its card's if that is unlimited. Its data come
+    from no file, so that sender and receiver then need space for their captures only.
+    """
+    most_bytes = run.permutation.most_bytes
+    if run.permutation.duration_ns is None:
+        return FILES_ON_A_HOST * most_bytes
+    return (PORTS if role == "emulator" else int(host_captures)) * most_bytes
 
 
 def batch_wall_s(batch: Batch, clock: Clock) -> float:

@@ -76,6 +76,13 @@ def slowest_rate_bps(channel: ChannelSpec) -> float | None:
     return min((link.rate_bps for link in links if link.rate_bps is not None), default=None)
 
 
+def fastest_rate_bps(channel: ChannelSpec) -> float | None:
+    """The highest rate of either direction over time; None: unlimited."""
+    rates = [link.rate_bps for state in channel.states for link in state.values()]
+    limited = [rate_bps for rate_bps in rates if rate_bps is not None]
+    return max(limited) if rates and len(limited) == len(rates) else None
+
+
 def time_to_change_s(channel: ChannelSpec) -> float:
     """The duration of the channel's timeline; 0 without a timeline."""
     if channel.timeline is None:

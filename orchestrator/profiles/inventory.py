@@ -141,6 +141,15 @@ class LabHostEntry(BaseModel):
     python: Annotated[
         str, Field(alias="owlt_python", description="Python that has owlt, on the host", pattern="^/")
     ] = "/opt/owlt/bin/python"
+    lease_s: Annotated[
+        int,
+        Field(
+            alias="owlt_lease_s",
+            ge=5,
+            le=3600,
+            description="s after which a host ends a session, and the emulator clears its channel, without owlt",
+        ),
+    ] = 120
 
 
 class TestHostEntry(LabHostEntry):

@@ -128,6 +128,8 @@ class HostCapture(BaseModel):
     stamps: str
     """Who took its times: "host", the kernel; "adapter" or "adapter_unsynced", the card (pcap-tstamp(7))."""
     snaplen_bytes: int
+    ring_bytes: int = 0
+    """Of tcpdump's ring; 0: not known."""
     counters: CaptureCounters | None = None
     problem: str = ""
     """Why it has no counters, or is not complete."""
@@ -200,6 +202,14 @@ class RunRecord(BaseModel):
     captures_sha256: dict[str, str] = {}
     """Digests of the complete captures, by the same roles, of a run on the clock exact that did not deliver: a further
     attempt is compared with it. {}: of any other."""
+    capture_ring_bytes: int = 0
+    """The size of tcpdump's ring at each port; 0: not known."""
+    reconnections: dict[str, list[int]] = {}
+    """On a lab rig, when SSH to a host was connected again after it was lost, by role, in ns since 1970 by the clock of
+    the orchestrator. {}: it was not lost, or not known."""
+    port_drops: dict[str, dict[str, int]] = {}
+    """On a lab rig, frames that the emulator's cards dropped or missed during the run: by the role of the host at the
+    port, and by the name of the counter below /sys/class/net. {}: not known."""
     host_captures: dict[str, HostCapture] = {}
     """By role; {}: none was requested."""
     tcp: dict[str, HostTcp] = {}

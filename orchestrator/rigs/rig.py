@@ -4,7 +4,7 @@ network beside it. The addresses are the same on every rig this project raises i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -38,13 +38,22 @@ class TestHost:
 
 
 class HostConditions(Protocol):
-    """What on the hosts of a rig may make the times of a run doubtful."""
+    """What on the hosts of a rig may make a run doubtful or impossible."""
 
     def begin(self) -> None:
         """Note the conditions at the beginning of a run."""
 
+    def free_bytes(self) -> Mapping[str, int]:
+        """The free disk space for the rig's files at that time, by the host's role."""
+
     def doubts(self) -> list[str]:
         """Sentences about what has happened since then."""
+
+    def take_reconnections(self) -> Mapping[str, Sequence[int]]:
+        """When SSH was connected again after it was lost, since the last call: times in ns since 1970, by role."""
+
+    def port_drops(self) -> Mapping[str, Mapping[str, int]]:
+        """Frames that the emulator's cards dropped until `doubts`, by the role of the host at the port and counter."""
 
 
 class HostClocks(Protocol):

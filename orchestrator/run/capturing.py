@@ -4,29 +4,37 @@ been written. On request also one at each host, by that host's clock, which noth
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
 
 from agents.contract.implementation import ROLES, Role
 from captures.files.tcpdump_command import (
     IN_BLOCKS,
+    IN_BLOCKS_RING_BYTES,
     ONE_BY_ONE,
     READY_LINE,
     CaptureCounters,
     best_stamps,
     capture_command,
     parse_counters,
+    ring_bytes_of,
     snaplen_bytes_of,
     stamps_command,
 )
+from emulator.channel.spec import ChannelSpec
+from orchestrator.hosts.host import Host
 from orchestrator.hosts.program import Program
+from orchestrator.planning.estimate import disk_bytes
 from orchestrator.planning.plan import Run
+from orchestrator.planning.run_channel import fastest_rate_bps
 from orchestrator.planning.sweep import Sweep
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import HostCapture, Outcome
-from orchestrator.rigs.rig import Rig, TestHost
+from orchestrator.rigs.rig import CARD_RATE_BPS, Rig, TestHost
 from orchestrator.run.preparing import make_directory
 from orchestrator.run.result import Ended, RunResult
 
@@ -45,17 +53,29 @@ FULL_BYTES = 1 << 16
 """With less space, a disk is full: a packet of a capture may need as much."""
 
 
+def ring_bytes_for(channel: ChannelSpec, clock: str, snaplen_bytes: int) -> int:
+    """The size of the ring of a capture: by the highest rate of the channel, or the card's if that is unlimited.
+
+    On the exact clock no packet comes while tcpdump has work to do.
+    """
+    if clock == "exact":
+        return IN_BLOCKS_RING_BYTES
+    return ring_bytes_of(fastest_rate_bps(channel) or CARD_RATE_BPS, snaplen_bytes)
+
+
 def start_captures(
-    rig: Rig, clock: str, mtu_bytes: int, path: str, directory: Path, undo: ExitStack
+    rig: Rig, clock: str, channel: ChannelSpec, path: str, directory: Path, result: RunResult, undo: ExitStack
 ) -> dict[Role, Program]:
     """Start both, and return once every frame is captured. Raises Ended if one does not start.
 
     On the exact clock no packet comes while tcpdump has work to do: it takes them in blocks, which costs less.
     """
     delivery = IN_BLOCKS if clock == "exact" else ONE_BY_ONE
+    snaplen_bytes = snaplen_bytes_of(channel.path_mtu_bytes)
+    ring_bytes = result.capture_ring_bytes = ring_bytes_for(channel, clock, snaplen_bytes)
 
     def start(role: Role, port: str) -> Program:
-        command = capture_command(port, f"{path}/{role}.pcap", snaplen_bytes_of(mtu_bytes), delivery)
+        command = capture_command(port, f"{path}/{role}.pcap", snaplen_bytes, delivery, ring_bytes=ring_bytes)
         capture = rig.emulator.start(command, path, directory / f"capture-{role}")
         undo.callback(capture.stop, "INT")
         return capture
@@ -84,7 +104,7 @@ class CapturingHost:
 
 
 def start_host_captures(
-    run: Run, rig: Rig, sweep: Sweep, mtu_bytes: int, directory: Path, undo: ExitStack
+    run: Run, rig: Rig, sweep: Sweep, channel: ChannelSpec, directory: Path, undo: ExitStack
 ) -> list[CapturingHost]:
     """Start the captures at the hosts if the sweep requests them. Raises Ended if one does not start.
 
@@ -92,17 +112,20 @@ def start_host_captures(
     """
     if not sweep.host_captures:
         return []
-    snaplen_bytes = snaplen_bytes_of(mtu_bytes) if sweep.keep_captures == "full" else HOST_CAPTURE_BYTES
+    complete_bytes = snaplen_bytes_of(channel.path_mtu_bytes)
+    snaplen_bytes = complete_bytes if sweep.keep_captures == "full" else HOST_CAPTURE_BYTES
+    ring_bytes = ring_bytes_for(channel, sweep.clock, snaplen_bytes)
     started = []
     for end in (rig.sender, rig.receiver):
         host = end.host
         listed = host.run(stamps_command(end.interface))
         stamps = best_stamps((listed.stdout + listed.stderr).decode(errors="replace"))
         path = f"{make_directory(host, run.run_id, undo)}/{HOST_CAPTURE_NAME.format(role=host.role)}"
-        command = capture_command(end.interface, path, snaplen_bytes, ONE_BY_ONE, stamps)
+        command = capture_command(end.interface, path, snaplen_bytes, ONE_BY_ONE, stamps, ring_bytes)
         program = host.start(command, host.base, directory / f"host-capture-{host.role}")
         undo.callback(program.stop, "INT")
-        capture = HostCapture(interface=end.interface, stamps=stamps, snaplen_bytes=snaplen_bytes)
+        known = {"stamps": stamps, "snaplen_bytes": snaplen_bytes, "ring_bytes": ring_bytes}
+        capture = HostCapture.model_validate({"interface": end.interface, **known})
         started.append(CapturingHost(end, program, path, capture))
     for each in started:
         _require_started(each.program, f"the capture at the {each.end.host.role}")
@@ -112,12 +135,19 @@ def start_host_captures(
 def stop_host_captures(capturing: list[CapturingHost], rig: Rig, directory: Path, result: RunResult) -> None:
     """Stop the captures at the hosts, bring them here, and enter what is known of each, the hosts' clocks too."""
     clocks = rig.clocks.clocks() if rig.clocks is not None else {}
-    for role, each in zip(ROLES, capturing, strict=False):
+
+    def stop(role: Role, each: CapturingHost) -> None:
         counters, problem = _stopped(each.program)
+        sentences = [f"the capture at the {role}{problem}"] if problem else []
+        if rig.has_machines and (full := _full_disk(each.end.host, str(PurePosixPath(each.path).parent))):
+            sentences.append(
+                f"{full}, so the capture at the {role} is not complete: free space in /var/lib of that host"
+            )
         each.end.host.fetch_file(each.path, directory / HOST_CAPTURE_NAME.format(role=role))
-        sentence = f"the capture at the {role}{problem}" if problem else ""
-        known = {"counters": counters, "problem": sentence, "clock": clocks.get(role)}
+        known = {"counters": counters, "problem": "; ".join(sentences), "clock": clocks.get(role)}
         result.host_captures[role] = each.capture.model_copy(update=known)
+
+    rig.at_once(*(partial(stop, role, each) for role, each in zip(ROLES, capturing, strict=False)))
 
 
 def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool) -> None:
@@ -169,14 +199,28 @@ def _stopped(capture: Program) -> tuple[CaptureCounters | None, str]:
     return counted, "" if counted.complete else f" is not complete: {counted}"
 
 
+def require_room(run: Run, rig: Rig, free_bytes: Mapping[str, int], host_captures: bool) -> None:
+    """Raise Ended before the launch if the disk of a host has too little space for what the run may write there."""
+    bases = {host.role: host.base for host in (rig.sender.host, rig.emulator, rig.receiver.host)}
+    for role, free in free_bytes.items():
+        needed = disk_bytes(run, role, host_captures) + FULL_BYTES
+        if free < needed:
+            problem = f"the {role} has {free / 1e6:.1f} MB free at {bases[role]}, and this run may need"
+            fix = "free space in /var/lib of that host, or leave out such cells with 'exclude' in the sweep"
+            raise Ended(Outcome.ABORTED, ReasonCode.CAPTURE, f"not launched: {problem} {needed / 1e6:.1f} MB: {fix}")
+
+
 def require_space(rig: Rig, path: str) -> None:
     """Raise Ended if the emulator's disk is full: tcpdump ignores that a packet could not be written, with status 0."""
-    free_bytes = int(rig.emulator.check(["df", "--output=avail", "-B1", path]).split()[-1])
-    if free_bytes < FULL_BYTES:
-        problem = (
-            f"the disk of the emulator is full ({free_bytes} bytes free at {path}), so the captures are not complete"
-        )
-        raise Ended(Outcome.ABORTED, ReasonCode.CAPTURE, f"{problem}: free space there")
+    if full := _full_disk(rig.emulator, path):
+        problem = f"{full}, so the captures are not complete: free space in /var/lib of that host"
+        raise Ended(Outcome.ABORTED, ReasonCode.CAPTURE, problem)
+
+
+def _full_disk(host: Host, path: str) -> str:
+    """The beginning of a sentence if a host's disk is full."""
+    free_bytes = int(host.check(["df", "--output=avail", "-B1", path]).split()[-1])
+    return f"the disk of the {host.role} is full ({free_bytes} bytes free at {path})" if free_bytes < FULL_BYTES else ""
 
 
 def _empty_ring(capture: Program) -> None:

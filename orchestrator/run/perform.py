@@ -28,6 +28,7 @@ from orchestrator.run.capturing import (
     CapturingHost,
     drain_channel,
     fetch_captures,
+    require_room,
     require_space,
     start_captures,
     start_host_captures,
@@ -69,6 +70,9 @@ def perform(run: Run, setting: Setting, directory: Path, observe: Observe) -> Ru
         reason = "; ".join([*killed, end.reason])
     except (HostError, EmulatorError, OSError, EOFError) as problem:
         outcome, code, reason = Outcome.ABORTED, _fault_of_rig(problem), printable(f"the rig failed: {problem}")
+    if setting.rig.conditions is not None:
+        reconnections = setting.rig.conditions.take_reconnections()
+        result.reconnections = {role: list(times_ns) for role, times_ns in reconnections.items()}
     record = result.record(run, setting, sides, outcome, code, reason)
     write_record(record, directory)
     return record
@@ -135,22 +139,30 @@ def _start_instruments(
 ) -> _Instruments:
     """Start everything that observes the run, and return when it does. Raises Ended if one does not start."""
     rig, sweep, paths = setting.rig, setting.sweep, staged.paths
-    mtu_bytes = setting.channel_of(run).path_mtu_bytes
+    channel = setting.channel_of(run)
 
     def captures_and_counters() -> tuple[dict[Role, Program], Statistics]:
-        captures = start_captures(rig, sweep.clock, mtu_bytes, paths["emulator"], directory, undo)
+        captures = start_captures(rig, sweep.clock, channel, paths["emulator"], directory, result, undo)
         return captures, rig.channel.statistics()
 
     (captures, before), _, at_hosts, watch, samplers = rig.at_once(
         captures_and_counters,
-        rig.conditions.begin if rig.conditions is not None else lambda: None,
-        lambda: start_host_captures(run, rig, sweep, mtu_bytes, directory, undo),
+        lambda: _begin_conditions(run, setting),
+        lambda: start_host_captures(run, rig, sweep, channel, directory, undo),
         lambda: _start_watch(run, setting, staged, directory, result, sides, undo),
         lambda: start_sampling(run, rig, result.tcp_ports, paths, directory, undo),
     )
     if at_hosts and rig.clocks is not None:
         rig.clocks.read()
     return _Instruments(watch, captures, before, at_hosts, samplers)
+
+
+def _begin_conditions(run: Run, setting: Setting) -> None:
+    """Note the conditions on the hosts. Raises Ended if one has too little disk space for the run."""
+    conditions = setting.rig.conditions
+    if conditions is not None:
+        conditions.begin()
+        require_room(run, setting.rig, conditions.free_bytes(), setting.sweep.host_captures)
 
 
 def _stop(
@@ -175,6 +187,8 @@ def _stop(
         rig.conditions.doubts if rig.conditions is not None else clock.doubts, programs_and_instruments
     )
     result.suspect += doubts
+    if rig.conditions is not None:
+        result.port_drops = {role: dict(counters) for role, counters in rig.conditions.port_drops().items()}
 
 
 def _stop_instruments(

@@ -67,7 +67,10 @@ class RunResult:
     timeline: PlayedTimeline | None = None
     emulator_statistics: Statistics = field(default_factory=dict)
     captures: dict[Role, CaptureCounters] = field(default_factory=dict)
+    capture_ring_bytes: int = 0
     host_captures: dict[Role, HostCapture] = field(default_factory=dict)
+    reconnections: dict[str, list[int]] = field(default_factory=dict)
+    port_drops: dict[str, dict[str, int]] = field(default_factory=dict)
     tcp: dict[Role, HostTcp] = field(default_factory=dict)
     received_sha256: str | None = None
     file_delivered_at_ns: int | None = None
@@ -118,6 +121,9 @@ class RunResult:
             timeline=asdict(self.timeline) if self.timeline else {},
             emulator_statistics=self.emulator_statistics,
             captures={**self.captures},
+            capture_ring_bytes=self.capture_ring_bytes,
+            reconnections=self.reconnections,
+            port_drops=self.port_drops,
             host_captures={**self.host_captures},
             tcp={**self.tcp},
             versions=setting.versions | {"implementation": version},

@@ -16,8 +16,9 @@ from orchestrator.checks.lab_doctor import missing_in_lab
 from orchestrator.checks.preconditions import missing_for_plan
 from orchestrator.kernel.build import find_kernel
 from orchestrator.planning.feasibility import infeasible
+from orchestrator.planning.estimate import disk_bytes
 from orchestrator.planning.plan import Plan
-from orchestrator.profiles.inventory import LabRig
+from orchestrator.profiles.inventory import LAB_ROLES, LabRig, LabRole
 from orchestrator.provenance.machine import provenance_of
 from orchestrator.provenance.provenance import UNKNOWN_MACHINE
 from orchestrator.rigs import guest
@@ -100,14 +101,10 @@ def _running_kernel_hz() -> int | None:
     return int(setting[1]) if setting else None
 
 
-FILES_ON_A_HOST = 4
-"""A host's files together, in sizes of the test file: two captures at the emulator, each with the packets' headers and
-some retransmissions; the file itself and a capture at the other hosts."""
-
-
-def needed_bytes(plan: Plan) -> int:
-    """The disk space that the largest run needs on a host."""
-    return FILES_ON_A_HOST * max((run.permutation.file_size_bytes or 0 for run in plan.runs), default=0)
+def needed_bytes(plan: Plan) -> dict[LabRole, int]:
+    """The disk space that the largest run needs, by the role of the host."""
+    captures = plan.sweep.host_captures
+    return {role: max((disk_bytes(run, role, captures) for run in plan.runs), default=0) for role in LAB_ROLES}
 
 
 class LabMachine:

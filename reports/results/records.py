@@ -417,7 +417,7 @@ class Record(Permutation):
 
     upgrades: ClassVar[Steps] = RECORD_STEPS
 
-    schema_version: Literal[7]
+    schema_version: Literal[8]
     run_id: str
     title: str
     protocol: str

@@ -62,6 +62,20 @@ def _record_7(record: Values) -> dict[str, Any]:
     return {**record, "host_captures": {}}
 
 
+def _record_8(record: Values) -> dict[str, Any]:
+    """New: what tcpdump itself lost; not known: the size of its ring, what cards dropped, and reconnections."""
+    return _changed(record, captures=lambda captures: _each(captures, _with_loss))
+
+
+def _with_loss(counters: Values) -> dict[str, Any]:
+    received, captured, dropped = (
+        counters.get(name) for name in ("received_by_filter", "captured", "dropped_by_kernel")
+    )
+    if not (isinstance(received, int) and isinstance(captured, int) and isinstance(dropped, int)):
+        return {**counters}
+    return {**counters, "lost_by_tcpdump": max(received - captured - dropped, 0)}
+
+
 def _plan_2(plan: Values) -> dict[str, Any]:
     """New names: advertised, full, fix, file_delivered, {third_party}. The oldest plans get channels."""
     renewed = _changed(plan, sweep=_sweep_2, implementations=lambda each: _each(each, _implementation_2))
@@ -135,7 +149,7 @@ def _certificate_2(certificate: Values) -> dict[str, Any]:
     return _changed(certificate, checks=lambda checks: _all(checks, _specified))
 
 
-RECORD_STEPS: Steps = {1: _record_2, 2: _record_3, 3: _record_4, 4: _record_5, 5: _record_6, 6: _record_7}
+RECORD_STEPS: Steps = {1: _record_2, 2: _record_3, 3: _record_4, 4: _record_5, 5: _record_6, 6: _record_7, 7: _record_8}
 PLAN_STEPS: Steps = {1: _plan_2, 2: _plan_3, 3: _plan_4, 4: _plan_5, 5: _plan_6}
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

@@ -6,10 +6,12 @@ ending its first process is pulling its plug.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -133,6 +135,17 @@ class Rack:
         self.inits[role].kill()
         self.inits[role].wait()
 
+    @contextmanager
+    def unplugged(self, *roles: str) -> Iterator[None]:
+        """Hosts that no frame of the management network reaches meanwhile, although their links are up."""
+        for role in roles:
+            subprocess.run(["ip", "link", "set", self.place.cable(role), "nomaster"], check=True)
+        try:
+            yield
+        finally:
+            for role in roles:
+                subprocess.run(["ip", "link", "set", self.place.cable(role), "master", self.place.name], check=True)
+
     def restore(self, role: str) -> None:
         """Start a host again whose plug was pulled during a session, which took the test interface along."""
         wait_until(lambda: f"to-{role}" not in self._links("emulator"), f"the end of the {role}'s session", 60)
@@ -229,6 +242,7 @@ def rack(directory: Path, bare: bool = False, root: Path = Path("/")) -> Iterato
     With another `root`, which only a bare one may have, its /opt/owlt is that of `root`.
     """
     made = Rack(directory, bare, root)
+    before = tree_state(ETC)
     with ExitStack() as down:
         down.callback(clear, made.place)
         _wire(made.place)
@@ -255,6 +269,29 @@ def rack(directory: Path, bare: bool = False, root: Path = Path("/")) -> Iterato
             down.callback(made.stop_emulator, signal.SIGTERM)
             made.start_emulator()
         yield made
+    changed = tree_changes(before, tree_state(ETC))
+    assert not changed, f"changed on this machine while the rack was in use: {changed}"
+
+
+ETC = Path("/etc")
+
+
+def tree_state(root: Path) -> dict[Path, tuple[object, ...]]:
+    """Mode, owner, time of change and content of everything in a directory; of a link its target."""
+    state: dict[Path, tuple[object, ...]] = {}
+    for path in [root, *root.rglob("*")]:
+        with suppress(FileNotFoundError):  # a program may replace a file meanwhile
+            status = path.lstat()
+            content = str(path.readlink()) if path.is_symlink() else ""
+            if stat.S_ISREG(status.st_mode):
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+            state[path] = (status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns, content)
+    return state
+
+
+def tree_changes(before: dict[Path, tuple[object, ...]], after: dict[Path, tuple[object, ...]]) -> list[str]:
+    """The paths that differ."""
+    return sorted(str(path) for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
 ADD_PORT = """for port; do
@@ -461,9 +498,9 @@ def _ip(*words: str, text: str) -> None:
 def children(parent: int) -> list[int]:
     """The processes that a process has started (proc_pid_stat(5))."""
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it may end meanwhile
-            number, _, rest = stat.read_text().partition(" ")
+            number, _, rest = path.read_text().partition(" ")
             if int(rest.rpartition(")")[2].split()[1]) == parent:
                 found.append(int(number))
     return found

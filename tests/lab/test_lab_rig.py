@@ -6,26 +6,43 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import paramiko
 import pytest
 
+from emulator.channel.link import LinkSpec
+from emulator.channel.spec import ChannelSpec
 from emulator.service.client import EmulatorClient
 from orchestrator.hosts.host import HostError
 from orchestrator.profiles.inventory import LabRig, read_inventory
 from orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, furnishing, make_keys
 from orchestrator.rigs.lab.lab_host import LabHost
 from orchestrator.rigs.lab.management import ManagementHost
+from orchestrator.rigs.lab.reservations import read_reservation
 from orchestrator.rigs.lab.session import close_session, open_session, renew_session, session_seconds_left
 from tests.conftest import require, require_command
-from tests.lab.rack import ADDRESSES, RACK, SERVICE_PORT, Rack, leftovers, rack, wait_until
+from tests.lab.rack import (
+    ADDRESSES,
+    RACK,
+    SERVICE_PORT,
+    Rack,
+    children,
+    leftovers,
+    rack,
+    tree_changes,
+    tree_state,
+    wait_until,
+)
 from tests.system.sweeps import PROJECT, owlt, records, sweep_file
 
 PLAIN = {"rate": "unlimited", "delay": "0 s", "certify": False}
@@ -56,16 +73,24 @@ def run_sweep(the_rack: Rack, directory: Path, **changes: object) -> subprocess.
 
 
 @contextmanager
-def sweep_under_way(the_rack: Rack, directory: Path, **changes: object) -> Iterator[subprocess.Popen[str]]:
-    """A sweep in its transfer phase; ended with the test."""
+def sweep_under_way(
+    the_rack: Rack, directory: Path, awaited: str = '"transfer"', inventory: Path | None = None, **changes: object
+) -> Iterator[subprocess.Popen[str]]:
+    """A sweep whose journal has a text, by default that of its transfer phase; ended with the test."""
     sweep = sweep_file(directory, **changes)
-    command = [str(Path(sys.executable).parent / "owlt"), "run", str(sweep), "--rig", str(the_rack.inventory)]
+    command = [
+        str(Path(sys.executable).parent / "owlt"),
+        "run",
+        str(sweep),
+        "--rig",
+        str(inventory or the_rack.inventory),
+    ]
     command += ["--results", str(directory / "results"), "--no-report"]
     with subprocess.Popen(
         command, cwd=PROJECT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ
     ) as process:
         try:
-            wait_until(lambda: '"transfer"' in journal(directory), "the transfer")
+            wait_until(lambda: awaited in journal(directory), f"{awaited} in the journal")
             yield process
         finally:
             if process.poll() is None:
@@ -106,11 +131,14 @@ def test_the_doctor_says_how_to_install_what_a_host_does_not_have(the_rack: Rack
 
 def test_the_doctor_says_which_port_of_the_emulator_has_an_address(the_rack: Rack) -> None:
     setting = "/proc/sys/net/ipv6/conf/to-sender/disable_ipv6"
+    the_rack.check("sender", "ip", "link", "set", "test0", "up")  # without a carrier there is no address
     the_rack.check("emulator", "sh", "-ec", f"echo 0 >{setting}")
     try:
+        wait_until(lambda: "fe80::" in the_rack.check("emulator", "ip", "address", "show", "to-sender"), "an address")
         done = owlt("doctor", "--rig", the_rack.inventory, "--json")
     finally:
         the_rack.check("emulator", "sh", "-ec", f"echo 1 >{setting}")
+        the_rack.check("sender", "ip", "link", "set", "test0", "down")
 
     (check,) = [each for each in json.loads(done.stdout) if "bridge without addresses" in each["name"]]
     assert (check["found"], done.returncode) == (False, 1)
@@ -124,7 +152,7 @@ def shape(value: Any) -> Any:
         return {
             key: shape(each)
             for key, each in value.items()
-            if key not in ("versions", "provenance", "timeline", "counters", "host_captures")
+            if key not in ("versions", "provenance", "timeline", "counters", "host_captures", "port_drops")
         }
     return type(value).__name__ if isinstance(value, list | str) else "value"
 
@@ -166,6 +194,14 @@ def test_a_sweep_of_four_protocols_has_records_of_the_same_shape_as_on_the_local
     (there,) = records(tmp_path / "results").values()
     assert shape(four.records["tcp"]) == shape(there)
     assert {record["rig"] for record in four.records.values()} == {"lab"}
+
+
+def test_what_the_emulators_cards_dropped_is_read_at_both_ports(four: Performed) -> None:
+    """The cards are virtual, and drop nothing."""
+    counters = ("rx_dropped", "rx_missed_errors", "rx_fifo_errors", "tx_dropped")
+
+    for record in four.records.values():
+        assert record["port_drops"] == dict.fromkeys(("sender", "receiver"), dict.fromkeys(counters, 0))
 
 
 def test_a_sweep_leaves_the_hosts_as_it_found_them(the_rack: Rack, lab: LabRig, four: Performed) -> None:
@@ -213,22 +249,59 @@ def payloads(capture: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_no_secret_is_in_results_or_logs(the_rack: Rack, four: Performed) -> None:
-    token = (the_rack.directory / "token").read_bytes()
-    key = (the_rack.directory / "user_key").read_bytes().splitlines()[1]
-    files = [path for path in four.results.rglob("*") if path.is_file()]
-    logs = list(the_rack.directory.glob("*.log"))
-    assert len(files) > 5
-    assert len(logs) >= 3
-    assert [path for path in files + logs if token in path.read_bytes() or key in path.read_bytes()] == []
+def jumping(the_rack: Rack) -> Path:
+    """An inventory whose receiver is reached through the emulator."""
+    key = json.loads(the_rack.inventory.read_text())["all"]["children"]["rack"]["hosts"]["rack-emulator"][
+        "owlt_host_key"
+    ]
+    jump = {"owlt_jump": f"owlt@{ADDRESSES['emulator']}", "owlt_jump_host_key": key}
+    return changed_inventory(the_rack, "rack-receiver", **jump)
 
 
-def test_no_secret_is_in_the_list_of_processes(the_rack: Rack, tmp_path: Path) -> None:
-    with sweep_under_way(the_rack, tmp_path, **SLOW):
-        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+def ssh_connections(role: str, inside: Rack | None = None) -> list[str]:
+    """The SSH connections to a host that this machine, or the emulator of a rack, has open."""
+    command = ["ss", "-Htn", "state", "established", "dst", f"{ADDRESSES[role]}:22"]
+    if inside is not None:
+        return inside.check("emulator", *command).splitlines()
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
-    assert "owlt" in listed
-    assert (the_rack.directory / "token").read_text() not in listed
+
+def test_a_run_goes_on_when_the_management_network_is_silent_for_a_while_behind_a_jump_host_too(
+    the_rack: Rack, tmp_path: Path
+) -> None:
+    with sweep_under_way(the_rack, tmp_path, inventory=jumping(the_rack), **SLOW) as process:
+        before = len(ssh_connections("sender")), len(ssh_connections("receiver", the_rack))
+        direct = ssh_connections("receiver")
+        with the_rack.unplugged("sender", "receiver"):
+            wait_until(lambda: not ssh_connections("sender"), "the end of the sender's connections", 60)
+            wait_until(lambda: not ssh_connections("receiver", the_rack), "the end of the receiver's", 60)
+        output, _ = process.communicate(timeout=120)
+
+    (record,) = records(tmp_path / "results").values()
+    assert (min(before) > 0, direct) == (True, []), "the receiver is reached through the emulator only"
+    assert (process.returncode, record["outcome"], record["attempt"]) == (0, "completed", 1), output
+    assert set(record["reconnections"]) == {"sender", "receiver"}
+    assert min(min(times_ns) for times_ns in record["reconnections"].values()) > record["started_at_ns"]
+
+
+def test_another_host_key_is_final_when_a_connection_is_made_again(the_rack: Rack, lab: LabRig) -> None:
+    with closing(CountingHost(lab.sender)) as host:
+        host.entry = lab.sender.model_copy(update={"host_key": lab.receiver.host_key})
+        wait_until(lambda: the_rack.cut_ssh("sender") == 0, "the end of the connection")
+        with pytest.raises(HostError, match="shows another host key than owlt_host_key"):
+            host.check(["true"])
+
+    assert host.dials == 2, "the first connection and one other"
+
+
+class CountingHost(ManagementHost):
+    """Counts how often it connects."""
+
+    dials = 0
+
+    def _dial(self) -> socket.socket | paramiko.Channel:
+        self.dials += 1
+        return super()._dial()
 
 
 def test_a_run_goes_on_when_all_ssh_connections_are_lost(the_rack: Rack, tmp_path: Path) -> None:
@@ -240,6 +313,7 @@ def test_a_run_goes_on_when_all_ssh_connections_are_lost(the_rack: Rack, tmp_pat
     assert all(number > 0 for number in cut), cut
     assert (process.returncode, record["outcome"]) == (0, "completed"), output
     assert "again" not in output.partition("recorded")[0], "no attempt was lost"
+    assert set(record["reconnections"]) == set(ADDRESSES)
 
 
 def test_a_run_is_repeated_when_a_host_was_started_again(the_rack: Rack, tmp_path: Path) -> None:
@@ -266,22 +340,60 @@ def test_a_run_is_repeated_when_the_emulator_was_killed(the_rack: Rack, tmp_path
     assert "is the service running" in record["earlier_attempts"][0]
 
 
-def test_a_run_is_repeated_when_the_disk_of_the_emulator_was_full(the_rack: Rack, lab: LabRig, tmp_path: Path) -> None:
-    wait_until_idle(lab)
-    the_rack.check("emulator", "mount", "-t", "tmpfs", "-o", "size=1m", "small-disk", "/var/lib/owlt")
+@contextmanager
+def small_disk(the_rack: Rack, role: str, size: str) -> Iterator[None]:
+    """A host with a small disk for the rig's files."""
+    the_rack.check(role, "mkdir", "-p", "/var/lib/owlt")
+    the_rack.check(role, "mount", "-t", "tmpfs", "-o", f"size={size}", "small-disk", "/var/lib/owlt")
     try:
-        with sweep_under_way(the_rack, tmp_path, **SLOW) as process:
-            wait_until(lambda: '"outcome": "aborted"' in journal(tmp_path), "the end of the run", 60)
-            the_rack.check("emulator", "mount", "-o", "remount,size=100m", "/var/lib/owlt")
-            output, _ = process.communicate(timeout=120)
+        yield
     finally:
-        the_rack.check("emulator", "umount", "-l", "/var/lib/owlt")
+        the_rack.check(role, "umount", "-l", "/var/lib/owlt")
+
+
+def test_a_run_is_not_launched_on_a_host_with_too_little_space_and_repeated(
+    the_rack: Rack, lab: LabRig, tmp_path: Path
+) -> None:
+    wait_until_idle(lab)
+    disk, under_way = small_disk(the_rack, "emulator", "1m"), '"outcome": "aborted"'
+    with disk, sweep_under_way(the_rack, tmp_path, under_way, **SLOW) as process:
+        the_rack.check("emulator", "mount", "-o", "remount,size=100m", "/var/lib/owlt")
+        output, _ = process.communicate(timeout=120)
 
     (record,) = records(tmp_path / "results").values()
     assert record["outcome"] == "completed", output
-    assert "the disk of the emulator is full (0 bytes free" in " ".join(record["earlier_attempts"]), record[
-        "earlier_attempts"
-    ]
+    (reason,) = set(record["earlier_attempts"])
+    assert "not launched: the emulator has 1.0 MB free at /var/lib/owlt/rig/emulator" in reason
+    assert "this run may need 2.1 MB: free space in /var/lib" in reason
+
+
+def test_a_run_is_repeated_when_the_disk_of_the_emulator_was_full(the_rack: Rack, lab: LabRig, tmp_path: Path) -> None:
+    wait_until_idle(lab)
+    with small_disk(the_rack, "emulator", "5m"), sweep_under_way(the_rack, tmp_path, **SLOW) as process:
+        the_rack.run("emulator", "dd", "if=/dev/zero", "of=/var/lib/owlt/other", "bs=1M")
+        wait_until(lambda: '"outcome": "aborted"' in journal(tmp_path), "the end of the run", 60)
+        the_rack.check("emulator", "rm", "/var/lib/owlt/other")
+        output, _ = process.communicate(timeout=120)
+
+    (record,) = records(tmp_path / "results").values()
+    assert record["outcome"] == "completed", output
+    assert "the disk of the emulator is full (0 bytes free" in record["earlier_attempts"][0]
+
+
+def test_a_capture_at_a_host_whose_disk_was_full_is_not_called_complete(
+    the_rack: Rack, lab: LabRig, tmp_path: Path
+) -> None:
+    wait_until_idle(lab)
+    captured = SLOW | {"host_captures": True}
+    with small_disk(the_rack, "receiver", "5m"), sweep_under_way(the_rack, tmp_path, **captured) as process:
+        the_rack.run("receiver", "dd", "if=/dev/zero", "of=/var/lib/owlt/other", "bs=1M")
+        output, _ = process.communicate(timeout=120)
+
+    (record,) = records(tmp_path / "results").values()
+    problems = {role: each["problem"] for role, each in record["host_captures"].items()}
+    assert (record["outcome"], problems["sender"]) == ("completed", ""), output
+    assert "the disk of the receiver is full (0 bytes free at /run/owlt/receiver" in problems["receiver"]
+    assert "so the capture at the receiver is not complete: free space in /var/lib of that host" in problems["receiver"]
 
 
 @contextmanager
@@ -302,6 +414,19 @@ def test_a_sweep_is_refused_if_the_disk_of_a_host_is_nearly_full(the_rack: Rack,
         message = refused(the_rack.inventory, tmp_path)
 
     assert NEARLY_FULL in message
+
+
+def test_a_sweep_is_refused_if_the_captures_of_a_duration_may_fill_the_disk(the_rack: Rack, tmp_path: Path) -> None:
+    """The rack's disks have 2 GB. Sender and receiver have no file of such a run."""
+    flood = {"implementations": ["udp-blast"], "file_size": None} | PLAIN
+    messages = {
+        duration: owlt("plan", sweep_file(tmp_path, duration=duration, **flood), "--rig", the_rack.inventory).stderr
+        for duration in ("10 min", "1 s")
+    }
+
+    assert re.search("rack-emulator: disk: .* GB free in /var/lib; 150.5 GB are needed", messages["10 min"]), messages
+    assert "rack-sender: disk" not in messages["10 min"]
+    assert "disk" not in messages["1 s"]
 
 
 def test_the_plan_for_a_lab_rig_says_why_the_sweep_would_be_refused(the_rack: Rack, tmp_path: Path) -> None:
@@ -378,7 +503,15 @@ def set_clock(the_rack: Rack, role: str) -> Iterator[Callable[[int], object]]:
         the_rack.check(role, "rm", "-f", preload, library, step)
 
 
-def changed_inventory(the_rack: Rack, host: str, base: Path | None = None, **variables: str) -> Path:
+def with_lease(the_rack: Rack, lease_s: int) -> Path:
+    """An inventory of a rig whose leases are that short."""
+    inventory = the_rack.inventory
+    for role in ADDRESSES:
+        inventory = changed_inventory(the_rack, f"rack-{role}", inventory, owlt_lease_s=lease_s)
+    return inventory
+
+
+def changed_inventory(the_rack: Rack, host: str, base: Path | None = None, **variables: object) -> Path:
     inventory = json.loads((base or the_rack.inventory).read_text())
     inventory["all"]["children"]["rack"]["hosts"][host] |= variables
     path = the_rack.directory / "changed.yaml"
@@ -432,6 +565,35 @@ def test_a_second_engineer_is_reported_who_has_the_rig(the_rack: Rack, tmp_path:
     assert "ada@bench: owlt, sweep night, for" in message
 
 
+def test_a_second_sweep_is_reported_who_runs_the_first_one(
+    the_rack: Rack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "first").mkdir()
+    monkeypatch.setenv("LOGNAME", "ada")
+    with sweep_under_way(the_rack, tmp_path / "first", **SLOW | {"file_size": "5 MB"}):
+        monkeypatch.setenv("LOGNAME", "bob")
+        message = refused(the_rack.inventory, tmp_path)
+
+    assert re.search(r"ada@\S+: owlt, for \d+ s", message), message
+
+
+def test_a_rig_of_several_is_named_behind_the_inventory(the_rack: Rack, tmp_path: Path) -> None:
+    inventory = json.loads(the_rack.inventory.read_text())
+    rigs = inventory["all"]["children"]
+    rigs["spare"] = {"hosts": {name.replace("rack", "spare"): host for name, host in rigs["rack"]["hosts"].items()}}
+    two = the_rack.directory / "two.yaml"
+    two.write_text(json.dumps(inventory))
+
+    sweep = sweep_file(tmp_path, implementations=["tcp"], **PLAIN)
+    options = ["--results", tmp_path / "results", "--no-report"]
+    done, unnamed = (owlt("run", sweep, "--rig", rig, *options) for rig in (f"{two}:rack", two))
+    examined = json.loads(owlt("doctor", "--rig", f"{two}:spare", "--json").stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert (unnamed.returncode, "rigs: rack, spare" in unnamed.stderr) == (2, True), unnamed.stderr
+    assert {each["name"].partition("-")[0] for each in examined} == {"spare"}
+
+
 def test_a_leased_rig_is_used_by_its_engineer_and_by_nobody_else(
     the_rack: Rack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -445,6 +607,54 @@ def test_a_leased_rig_is_used_by_its_engineer_and_by_nobody_else(
     assert status["lease"]["held"], "the sweep gave the lease back to its engineer"
     assert 300 < status["lease"]["seconds_left"] <= 600
     assert not other_engineer(the_rack).lease_status()["held"]
+
+
+def test_when_the_orchestrator_dies_channel_and_programs_end_with_their_leases(
+    the_rack: Rack, lab: LabRig, tmp_path: Path
+) -> None:
+    lease_s = 10
+    emulator = other_engineer(the_rack)
+
+    def state() -> dict[str, bool]:
+        return {
+            "channel": emulator.describe() != ChannelSpec(),
+            "lease": emulator.lease_status()["held"],
+            "programs": any("agents.ltp" in commands(the_rack, role) for role in ("sender", "receiver")),
+        }
+
+    channel = tmp_path / "errors.yaml"
+    channel.write_text("name: errors\ntitle: bit errors\nforward: {bit_error_rate: 1e-9}\n")
+    paced = {"implementations": ["ltp"], "advertised": SLOW["advertised"], "certify": False}
+    long = {
+        "file_size": "20 MB",
+        "channel": str(channel),
+        "rate": None,
+        "delay": None,
+        "packet_error_rate": None,
+    } | paced
+    with sweep_under_way(the_rack, tmp_path, inventory=with_lease(the_rack, lease_s), **long) as process:
+        (worker,) = children(process.pid)
+        for each in (worker, process.pid):
+            os.kill(each, signal.SIGSTOP)  # so that neither can react to the end of the other
+        during = state()
+        for each in (worker, process.pid):
+            os.kill(each, signal.SIGKILL)
+        process.wait()
+        left_s = emulator.lease_status()["seconds_left"]
+        wait_until(lambda: not any(state().values()), "the end of the leases", lease_s + MARGIN_S)
+
+    assert all(during.values()), during
+    assert left_s <= lease_s
+    wait_until_idle(lab)
+
+
+MARGIN_S = 30
+"""For a loaded machine: to end programs, and to look whether they have ended."""
+
+
+def commands(the_rack: Rack, role: str) -> str:
+    """The commands of all processes on a host."""
+    return the_rack.check(role, "sh", "-c", "cat /proc/[0-9]*/cmdline 2>/dev/null || :").replace("\0", " ")
 
 
 SessionOf = Callable[[str, int], tuple[ManagementHost, LabHost]]
@@ -518,10 +728,13 @@ def test_a_second_session_is_refused(session: SessionOf, lab: LabRig) -> None:
 def test_an_idle_rig_is_restored_by_command(the_rack: Rack, lab: LabRig, session: SessionOf, tmp_path: Path) -> None:
     _, host = session("sender", 600)
     host.close()
+    emulator = other_engineer(the_rack)
+    applied = emulator.configure(ChannelSpec(forward=LinkSpec(bit_error_rate=1e-9), reverse=LinkSpec()))
 
     done = owlt("rig", "clear", the_rack.inventory)
 
     assert done.returncode == 0, done.stderr
+    assert (applied != ChannelSpec(), emulator.describe()) == (True, ChannelSpec())
     assert "test0" in the_rack.check("sender", "ip", "-brief", "link")
 
 
@@ -532,3 +745,107 @@ def test_a_failure_to_furnish_a_session_is_reported_and_leaves_nothing(lab: LabR
 
         assert session_seconds_left(management) is None
     assert "test0" in the_rack.check("sender", "ip", "-brief", "link")
+
+
+@pytest.mark.parametrize("change", ["content", "mode", "new"])
+def test_a_change_of_the_machines_files_would_be_found(change: str, tmp_path: Path) -> None:
+    """What `rack` compares of /etc when it ends."""
+    file = tmp_path / "a" / "file"
+    file.parent.mkdir()
+    file.write_text("before")
+    before, times_ns = tree_state(tmp_path), (file.stat().st_atime_ns, file.stat().st_mtime_ns)
+    assert tree_changes(before, tree_state(tmp_path)) == []
+
+    changed = file.with_name("other") if change == "new" else file
+    if change == "mode":
+        file.chmod(0o600)
+    else:
+        changed.write_text("beyond")
+        os.utime(file, ns=times_ns)
+
+    assert str(changed) in tree_changes(before, tree_state(tmp_path))
+
+
+def secrets_of(the_rack: Rack) -> list[bytes]:
+    """The token, and a line of each private key: of one of OpenSSH the fourth, which is part of the secret number."""
+    lines = {"token": 0, "user_key": 4, "root_key": 4, "key.pem": 1}
+    return [(the_rack.directory / name).read_bytes().splitlines()[number] for name, number in lines.items()]
+
+
+def process_texts(roots: list[int]) -> dict[str, bytes]:
+    """What /proc shows of these processes and all that they started: commands and environments."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it may end meanwhile
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+
+    def is_below(pid: int) -> bool:
+        while pid not in roots and pid in parents:
+            pid = parents[pid]
+        return pid in roots
+
+    texts: dict[str, bytes] = {}
+    for pid in filter(is_below, parents):
+        for name in ("cmdline", "environ"):
+            with suppress(OSError):
+                texts[f"/proc/{pid}/{name}"] = Path("/proc", str(pid), name).read_bytes()
+    return texts
+
+
+def holding(secrets: list[bytes], texts: dict[str, bytes]) -> list[str]:
+    """Where a secret is."""
+    return [where for where, text in texts.items() if any(secret in text for secret in secrets)]
+
+
+def file_texts(files: Iterable[Path]) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in files if path.is_file() and not path.is_symlink()}
+
+
+def test_the_scan_finds_a_secret_in_a_file_a_command_and_an_environment(the_rack: Rack, tmp_path: Path) -> None:
+    token, *_, key = secrets_of(the_rack)
+    record = tmp_path / "record.json"
+    record.write_bytes(b'{"token": "' + token + b'"}')
+    command = ["sh", "-c", "read -r _", key.decode()]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | {"OWLT_TOKEN": token.decode()}) as planted:
+        wait_until(lambda: len(process_texts([planted.pid])) == 2, "the process")
+        in_processes = holding([token, key], process_texts([planted.pid]))
+        planted.communicate(b"end\n")
+
+    assert in_processes == [f"/proc/{planted.pid}/cmdline", f"/proc/{planted.pid}/environ"]
+    assert holding([token], file_texts(tmp_path.rglob("*"))) == [str(record)]
+    record.unlink()  # what the last test searches has no such file
+
+
+def test_no_secret_is_in_results_logs_or_processes(
+    the_rack: Rack,
+    lab: LabRig,
+    four: Performed,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It comes last: the results of all tests before it are searched. The lease's id is that of `owlt rig lease`."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(the_rack.directory / "cache"))
+    owlt("rig", "lease", the_rack.inventory, "--for", "10 min")
+    reservation = read_reservation(lab.emulator.service)
+    assert reservation is not None
+    secrets = [*secrets_of(the_rack), reservation.lease.encode()]
+
+    sampled: dict[str, bytes] = {}
+    with sweep_under_way(the_rack, tmp_path, "{", **SLOW) as process:
+        roots = [process.pid, *(init.pid for init in the_rack.inits.values())]
+        roots += [the_rack.emulator.pid] if the_rack.emulator is not None else []
+        while process.poll() is None:
+            sampled |= process_texts(roots)
+            time.sleep(0.5)
+        output = process.communicate()[0]
+    owlt("rig", "release", the_rack.inventory)
+    searched = [path for path in tmp_path_factory.getbasetemp().rglob("*") if the_rack.directory not in path.parents]
+    files = file_texts([*searched, *the_rack.directory.glob("*.log")])
+
+    assert process.returncode == 0, output
+    assert [
+        key for key in ("agents.ltp", "owlt-host", "sshd") if not any(key.encode() in each for each in sampled.values())
+    ] == []
+    assert sum(path.endswith("record.json") for path in files) > 5
+    assert holding(secrets, sampled | files | {"output": output.encode()}) == []

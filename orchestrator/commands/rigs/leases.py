@@ -107,7 +107,7 @@ def clear_rig(inventory: Inventory) -> None:
     """Restore a lab rig that an interrupted sweep left behind.
 
     Ends all programs of its sessions, gives the test interfaces back and clears the channel. Refused while somebody
-    else has the lease, or a sweep runs: its lease ends some minutes after it.
+    else has the lease, or a sweep runs. The lease of a sweep that was killed ends by itself.
     """
     from emulator.faults import EmulatorError
     from orchestrator.hosts.host import HostError

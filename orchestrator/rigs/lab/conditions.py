@@ -1,13 +1,14 @@
-"""What on the hosts of a lab rig makes the times of a run doubtful: a clock that was set, processors that were busy."""
+"""What on the hosts of a lab rig makes a run doubtful, such as a clock that was set; and their free disk space."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orchestrator.hosts.host import Host, HostError
+from orchestrator.rigs.lab.reconnecting import ReconnectingHost
 from orchestrator.rigs.rig import HostConditions
 
 CPU_BOUND = "CPU-bound"
@@ -24,8 +25,14 @@ _SCRIPT = """read -r before </proc/uptime
 clock=$(date +%s%N)
 read -r after </proc/uptime
 printf '%s\\n' "$before" "$clock" "$after"
+stat --file-system --format='%a %S' "$1"
+shift
+for port; do
+  for counter in rx_dropped rx_missed_errors rx_fifo_errors tx_dropped; do
+    read -r count <"/sys/class/net/$port/statistics/$counter" && echo "port $port $counter $count"
+  done
+done
 exec grep '^cpu' /proc/stat"""
-_READ = ["sh", "-c", _SCRIPT]
 
 
 @dataclass(frozen=True)
@@ -39,16 +46,26 @@ class Reading:
     """Of all its processors together."""
     ticks: int
     processors: int
+    free_bytes: int
+    """Of the file system of the rig's directory."""
+    drops: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Frames that the cards of ports dropped or missed since they were set up, by port and counter."""
 
 
 def parse_reading(text: str) -> Reading:
     """What the host printed (proc_uptime(5), proc_stat(5))."""
-    before, clock, after, *lines = text.splitlines()
+    before, clock, after, space, *lines = text.splitlines()
+    drops: dict[str, dict[str, int]] = {}
+    while lines[0].startswith("port "):
+        _, port, counter, count = lines.pop(0).split()
+        drops.setdefault(port, {})[counter] = int(count)
+    free_blocks, block_bytes = (int(word) for word in space.split())
     begin_ns, end_ns = (round(float(line.split()[0]) * 1e9) for line in (before, after))
     user, nice, system, idle, io_wait, irq, soft_irq, stolen = (int(word) for word in lines[0].split()[1:9])
     busy = user + nice + system + irq + soft_irq + stolen
     error_ns = (end_ns - begin_ns) // 2 + UPTIME_RESOLUTION_NS
-    return Reading(int(clock), (begin_ns + end_ns) // 2, error_ns, busy, busy + idle + io_wait, len(lines) - 1)
+    ticks, middle_ns = busy + idle + io_wait, (begin_ns + end_ns) // 2
+    return Reading(int(clock), middle_ns, error_ns, busy, ticks, len(lines) - 1, free_blocks * block_bytes, drops)
 
 
 def doubts_between(role: str, begin: Reading, end: Reading) -> list[str]:
@@ -70,33 +87,73 @@ def doubts_between(role: str, begin: Reading, end: Reading) -> list[str]:
     return sentences
 
 
-class LabConditions(HostConditions):
-    """The conditions on hosts, read over SSH."""
+def doubts_about_ports(drops: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Sentences about the ports whose cards dropped or missed frames, by the role of the host at each."""
+    sentences = []
+    for role, counters in drops.items():
+        if shown := ", ".join(f"{count} {counter}" for counter, count in counters.items() if count):
+            sentences.append(
+                f"the emulator's card at the {role}'s port dropped frames during the run ({shown}): the channel did "
+                "not cause these losses, and the captures may not have the frames"
+            )
+    return sentences
 
-    def __init__(self, hosts: Iterable[Host]) -> None:
+
+def drops_between(begin: Reading, end: Reading) -> dict[str, dict[str, int]]:
+    """The increase of each counter of drops, by port."""
+    return {
+        port: {counter: count - counters.get(counter, 0) for counter, count in end.drops.get(port, {}).items()}
+        for port, counters in begin.drops.items()
+    }
+
+
+class LabConditions(HostConditions):
+    """The conditions on hosts, read over SSH. `ports` are the emulator's, by the role of the host at each."""
+
+    def __init__(self, hosts: Iterable[ReconnectingHost], ports: Mapping[str, str]) -> None:
         self._hosts = list(hosts)
+        self._ports = ports
         self._begin: dict[str, Reading] = {}
+        self._drops: dict[str, dict[str, int]] = {}
+        self._taken = dict.fromkeys((host.role for host in self._hosts), 0)
 
     def begin(self) -> None:
-        self._begin = self._read()
+        self._begin, self._drops = self._read(), {}
+
+    def free_bytes(self) -> dict[str, int]:
+        return {role: reading.free_bytes for role, reading in self._begin.items()}
+
+    def port_drops(self) -> dict[str, dict[str, int]]:
+        return self._drops
+
+    def take_reconnections(self) -> dict[str, list[int]]:
+        taken = {}
+        for host in self._hosts:
+            if times_ns := list(host.reconnected_at_ns[self._taken[host.role] :]):
+                taken[host.role] = times_ns
+                self._taken[host.role] += len(times_ns)
+        return taken
 
     def doubts(self) -> list[str]:
         end = self._read()
+        if "emulator" in self._begin and "emulator" in end:
+            drops = drops_between(self._begin["emulator"], end["emulator"])
+            self._drops = {role: drops[port] for role, port in self._ports.items() if port in drops}
         return [
             sentence
             for role, reading in self._begin.items()
             if role in end
             for sentence in doubts_between(role, reading, end[role])
-        ]
+        ] + doubts_about_ports(self._drops)
 
     def _read(self) -> dict[str, Reading]:
         """Of the hosts that can be reached: a run on one that cannot is aborted for another reason."""
         with ThreadPoolExecutor(len(self._hosts)) as at_once:
-            readings = at_once.map(_reading, self._hosts)
+            readings = at_once.map(self._reading, self._hosts)
             return {host.role: reading for host, reading in zip(self._hosts, readings, strict=True) if reading}
 
-
-def _reading(host: Host) -> Reading | None:
-    with suppress(HostError):
-        return parse_reading(host.check(_READ).decode())
-    return None
+    def _reading(self, host: Host) -> Reading | None:
+        ports = self._ports.values() if host.role == "emulator" else ()
+        with suppress(HostError):
+            return parse_reading(host.check(["sh", "-c", _SCRIPT, "sh", host.base, *ports]).decode())
+        return None

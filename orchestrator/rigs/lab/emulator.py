@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import math
 import socket
 import time
 from contextlib import suppress
@@ -17,11 +18,15 @@ from orchestrator.rigs.lab.reservations import Reservation, read_reservation, wr
 
 
 class LabEmulator(EmulatorClient):
-    """A client whose lease names the engineer, and is that of `owlt rig lease` if this user has one."""
+    """A client whose lease names the engineer, and is that of `owlt rig lease` if this user has one.
 
-    def __init__(self, entry: EmulatorEntry, transport: Transport | None = None) -> None:
+    Without a reservation no lease lasts longer than `longest_s`, for whoever renews it regularly.
+    """
+
+    def __init__(self, entry: EmulatorEntry, transport: Transport | None = None, longest_s: float = math.inf) -> None:
         token = token_of(entry)
         self._service = entry.service
+        self._longest_s = longest_s
         try:
             super().__init__(entry.service, token=token, ca_file=entry.service_ca, transport=transport)
         except OSError as problem:  # ssl.SSLError is one
@@ -41,7 +46,7 @@ class LabEmulator(EmulatorClient):
                 self.renew(seconds)
                 return self._reservation.lease
             self._lease = self._reservation = None
-        return super().lease(f"{engineer()}: {holder}", seconds)
+        return super().lease(f"{engineer()}: {holder}", min(seconds, self._longest_s))
 
     def reserve(self, seconds: float) -> None:
         """Keep the rig for this user until so long from now, also if that is sooner than before."""
@@ -61,7 +66,7 @@ class LabEmulator(EmulatorClient):
     def renew(self, seconds: float) -> None:
         """Let the lease end so many seconds from now, but not before the end of the reservation."""
         left_s = self._reservation.seconds_left if self._reservation else 0.0
-        super().renew(max(seconds, left_s))
+        super().renew(max(min(seconds, self._longest_s), left_s))
 
     def give_back(self) -> None:
         """Clear the channel; end the lease, unless it is reserved for longer."""

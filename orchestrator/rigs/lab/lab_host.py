@@ -29,6 +29,7 @@ class LabHost(ReconnectingHost):
         self._sshd = [*ON_HOST, "enter", SSHD, "-i", "-f", sshd_config]
         self._programs = itertools.count(1)
         entry = management.entry
+        self.reconnect_s = entry.lease_s
         super().__init__(Login(entry.role, entry.address, entry.port, "root", key, known_hosts), base)
 
     def _dial(self) -> paramiko.Channel:
@@ -46,7 +47,7 @@ class LabHost(ReconnectingHost):
             raise HostError(f"{self._management.entry.name}: the session's sshd: {text or problem}") from problem
 
     def is_final(self, problem: HostError) -> bool:
-        return isinstance(problem, SessionEnded)
+        return isinstance(problem, SessionEnded) or super().is_final(problem)
 
     def start(
         self,

@@ -5,16 +5,18 @@ from __future__ import annotations
 import base64
 import shlex
 import socket
+import threading
+import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import paramiko
 
 from orchestrator.hosts.host import COMMAND_LIMIT_S, Completed, HostError
-from orchestrator.hosts.ssh_host import Login
+from orchestrator.hosts.ssh_host import Login, hang_up
 from orchestrator.profiles.inventory import LabHostEntry, login_parts
-from orchestrator.rigs.lab.reconnecting import ReconnectingHost
+from orchestrator.rigs.lab.reconnecting import OtherHostKey, ReconnectingHost
 
 KEEPALIVE_S = 5
 """A silent peer is asked so often, and given up after three times without an answer (tcp(7))."""
@@ -28,6 +30,7 @@ class ManagementHost(ReconnectingHost):
 
     def __init__(self, entry: LabHostEntry) -> None:
         self.entry = entry
+        self.reconnect_s = entry.lease_s
         login = Login(entry.role, entry.address, entry.port, entry.user, entry.key, Path())
         super().__init__(login, "")
 
@@ -61,6 +64,12 @@ class ManagementHost(ReconnectingHost):
             undo.pop_all()
         return channel
 
+    def _connect(self) -> paramiko.Transport:
+        transport = super()._connect()
+        if self.entry.jump is not None:
+            threading.Thread(target=_close_if_silent, args=(transport,), daemon=True).start()
+        return transport
+
     def _log_in(self, transport: paramiko.Transport) -> None:
         place = f"{self.entry.name} ({self.entry.address}:{self.entry.port})"
         _log_in(transport, place, self.entry.user, self.entry.host_key, self.entry.key)
@@ -78,6 +87,19 @@ def _connection(address: str, port: int) -> socket.socket:
     return link
 
 
+def _close_if_silent(transport: paramiko.Transport) -> None:
+    """Close a connection through a jump host when the host behind it is silent: TCP's own keepalive (`_connection`)
+    reaches the jump host only, and paramiko's (`set_keepalive`) asks for no answer.
+    """
+    while transport.is_active():
+        time.sleep(KEEPALIVE_S)
+        closing = threading.Timer(KEEPALIVE_S * (KEEPALIVES - 1), hang_up, (transport,))
+        closing.start()
+        with suppress(OSError, EOFError, paramiko.SSHException):
+            transport.global_request("keepalive@openssh.com", wait=True)
+        closing.cancel()
+
+
 def _log_in(transport: paramiko.Transport, place: str, user: str, pinned: str, key_file: Path) -> None:
     """Log in with a key, if the host shows the pinned one. Raises HostError."""
     kind, text = pinned.split()[:2]
@@ -87,7 +109,7 @@ def _log_in(transport: paramiko.Transport, place: str, user: str, pinned: str, k
     except paramiko.SSHException as problem:
         raise HostError(f"{place}: no SSH with a host key of type {kind}: {problem}") from problem
     if transport.get_remote_server_key().asbytes() != base64.b64decode(text):
-        raise HostError(
+        raise OtherHostKey(
             f"{place} shows another host key than owlt_host_key in the inventory; if the host was reinstalled, "
             "compare the key on its console and enter the new one"
         )

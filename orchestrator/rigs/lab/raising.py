@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from functools import partial
 from pathlib import Path
 
+from emulator.faults import EmulatorError
 from orchestrator.hosts.host import Host, HostError
 from orchestrator.profiles.inventory import LabHostEntry, LabRig, LabRole, TestHostEntry
 from orchestrator.rigs.killed_programs import KilledPrograms, for_memory
@@ -21,15 +22,12 @@ from orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, fur
 from orchestrator.rigs.lab.interfaces import Interface, find_interface, set_up
 from orchestrator.rigs.lab.lab_host import LabHost
 from orchestrator.rigs.lab.management import ManagementHost
-from orchestrator.rigs.lab.reconnecting import LEASE_S
 from orchestrator.rigs.lab.session import close_session, open_session, renew_session
 from orchestrator.rigs.rig import Rig, TestHost
 
 RENEWALS = 6
 """In the time of a lease."""
 READY_DEADLINE_S = 30.0
-RAISING_S = 600.0
-"""The emulator's lease until the first run renews it."""
 
 
 def raising(lab: LabRig) -> Callable[[Path, Path, Path], AbstractContextManager[Rig]]:
@@ -44,11 +42,15 @@ def _raised(lab: LabRig, directory: Path, logs: Path, third_party: Path) -> Iter
     Raises HostError, EmulatorError, or Missing without a token.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    channel = LabEmulator(lab.emulator)
+    lease_s = lab.emulator.lease_s
+    channel = LabEmulator(lab.emulator, longest_s=lease_s)
     channel.wait_until_ready(READY_DEADLINE_S)
     with ExitStack() as down:
-        channel.lease("owlt", RAISING_S)
+        lease = channel.lease("owlt", lease_s)
         down.callback(channel.give_back)
+        keeper = LabEmulator(lab.emulator, longest_s=lease_s)  # a client serves one thread
+        keeper.adopt(lease)
+        _keep(down, lease_s, lambda: keeper.renew(lease_s))
         management = {entry.role: down.enter_context(ManagementHost(entry)) for entry in lab.hosts}
         for host in management.values():
             close_session(host)  # of a worker that was killed: who has the emulator's lease has the hosts
@@ -64,7 +66,6 @@ def _raised(lab: LabRig, directory: Path, logs: Path, third_party: Path) -> Iter
             entry.role: _host_in_session(down, directory, lab, entry, management[entry.role], ends)
             for entry in lab.hosts
         }
-        _keep_leases(down, list(management.values()))
         killed = LabKilledPrograms([hosts["sender"], hosts["receiver"]])
         yield Rig(
             sender=_test_host(hosts["sender"], lab.sender, ends["sender"]),
@@ -82,7 +83,7 @@ def _raised(lab: LabRig, directory: Path, logs: Path, third_party: Path) -> Iter
             watch=_watch(hosts["receiver"], lab.receiver.python),
             third_party=lab.sender.third_party,
             killed_programs=killed,
-            conditions=LabConditions(hosts.values()),
+            conditions=LabConditions(hosts.values(), {"sender": ports[0], "receiver": ports[1]}),
             clocks=LabClocks((hosts["sender"], hosts["receiver"]), hosts["emulator"]),
             has_machines=True,
             versions=_versions(hosts),
@@ -106,7 +107,8 @@ def _host_in_session(
         lines = set_up(interface, entry.test_address, _address(peer), ends[peer.role].mac)
         needed = [str(Path(entry.python).parents[1]), entry.third_party]
     down.callback(_close, management)
-    open_session(management, furnishing(entry.role, keys, needed, lines), LEASE_S, interface)
+    open_session(management, furnishing(entry.role, keys, needed, lines), entry.lease_s, interface)
+    _keep(down, entry.lease_s, partial(renew_session, management, entry.lease_s))
     return down.enter_context(
         LabHost(management, base_on_host(entry.role), SSHD_CONFIG_FILE, keys.user_key, keys.known_hosts)
     )
@@ -119,17 +121,18 @@ def _close(management: ManagementHost) -> None:
         close_session(management)
 
 
-def _keep_leases(down: ExitStack, hosts: list[ManagementHost]) -> None:
-    """Renew the sessions until the rig is taken down; one that cannot be renewed ends, and with it what runs there."""
+def _keep(down: ExitStack, lease_s: float, renew: Callable[[], object]) -> None:
+    """Renew a lease until the rig is taken down. One that cannot be renewed ends: a session and what runs in it, or the
+    emulator's lease and its channel.
+    """
     over = threading.Event()
 
-    def renew(host: ManagementHost) -> None:
-        while not over.wait(LEASE_S / RENEWALS):
-            with suppress(HostError):
-                renew_session(host, LEASE_S)
+    def renewing() -> None:
+        while not over.wait(lease_s / RENEWALS):
+            with suppress(HostError, EmulatorError):
+                renew()
 
-    for host in hosts:
-        threading.Thread(target=renew, args=(host,), daemon=True).start()
+    threading.Thread(target=renewing, daemon=True).start()
     down.callback(over.set)
 
 

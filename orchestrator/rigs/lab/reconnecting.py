@@ -14,16 +14,21 @@ from orchestrator.hosts.ssh_host import SshHost
 # paramiko logs a traceback for each lost connection; what the user needs of it is in a HostError
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
-LEASE_S = 120
-"""A host ends the programs of a session that is not renewed for so long."""
 RETRY_S = 1.0
+
+
+class OtherHostKey(HostError):
+    """The host shows another key than the pinned one."""
 
 
 class ReconnectingHost(SshHost):
     """Commands that begin after the connection was lost have a new one; one that it was lost under fails."""
 
-    reconnect_s: float = LEASE_S
-    """How long a new connection is tried."""
+    reconnected_at_ns: tuple[int, ...] = ()
+    """When each new connection was made, in ns since 1970 by this machine's clock."""
+
+    reconnect_s: float
+    """How long a new connection is tried: the lease of the host's session."""
 
     def _session(self, command: str, *, terminal: bool = False) -> paramiko.Channel:
         self.require_connection()
@@ -46,6 +51,7 @@ class ReconnectingHost(SshHost):
             while True:
                 try:
                     self._transport = self._connect()
+                    self.reconnected_at_ns += (time.time_ns(),)
                     return
                 except HostError as problem:
                     if time.monotonic() > end_s or self.is_final(problem):
@@ -54,7 +60,7 @@ class ReconnectingHost(SshHost):
 
     def is_final(self, problem: HostError) -> bool:
         """Whether a further attempt to connect cannot succeed."""
-        return False
+        return isinstance(problem, OtherHostKey)
 
     @property
     def _lock(self) -> threading.Lock:

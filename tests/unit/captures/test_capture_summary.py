@@ -227,7 +227,8 @@ def test_packets_dropped_by_the_capture_are_suspect(tmp_path: Path) -> None:
         expected=Expected(sender_counters=CaptureCounters(20, 23, 3, 0)),
     )
     assert summary.suspect == [
-        "sender.pcap is not complete: 20 of 23 packets captured, 3 dropped by the kernel, 0 by the interface"
+        "sender.pcap is not complete: 20 of 23 packets captured, 3 dropped by the kernel, 0 by the interface, "
+        "0 lost by tcpdump"
     ]
 
 

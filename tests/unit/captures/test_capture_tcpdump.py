@@ -11,6 +11,7 @@ from captures.files.tcpdump_command import (
     best_stamps,
     capture_command,
     parse_counters,
+    ring_bytes_of,
     snaplen_bytes_of,
 )
 from tests.unit.captures.making import DATA
@@ -34,7 +35,7 @@ def test_packets_dropped_by_the_kernel_make_a_capture_incomplete() -> None:
 
 def test_packets_left_in_the_ring_at_the_stop_make_a_capture_incomplete_although_none_were_dropped() -> None:
     counters = parse_counters(stderr("cut-at-the-stop"))
-    assert counters == CaptureCounters(29848, 30009, 0, 0)
+    assert counters == CaptureCounters(29848, 30009, 0, 0, lost_by_tcpdump=161)
     assert not counters.complete
 
 
@@ -127,3 +128,24 @@ def test_tcpdump_is_told_of_time_stamps_only_if_they_are_not_the_kernels() -> No
     command = capture_command("test0", "a.pcap", stamps="adapter")
     assert command[command.index("-j") + 1] == "adapter"
     assert command[-1] == "a.pcap"
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "ring_kib"),
+    [
+        (10e6, 16 * 1024),  # the least
+        (1e9, 26563),  # 12,500 packets in slots of 2,176 bytes
+        (10e9, 256 * 1024),  # the most
+    ],
+)
+def test_the_ring_holds_what_comes_at_the_rate_while_tcpdump_waits(rate_bps: float, ring_kib: int) -> None:
+    assert ring_bytes_of(rate_bps, 2048) == ring_kib * 1024
+
+
+def test_a_longer_snapshot_length_needs_a_larger_ring() -> None:
+    assert ring_bytes_of(1e9, 9716) > 4 * ring_bytes_of(1e9, 2048)
+
+
+def test_the_command_states_the_ring_in_kib() -> None:
+    command = capture_command("to-sender", "sender.pcap", ring_bytes=26563 * 1024)
+    assert command[command.index("-B") + 1] == "26563"

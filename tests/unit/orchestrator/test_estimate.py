@@ -1,13 +1,17 @@
-"""The line about a plan's duration."""
+"""The line about a plan's duration, and the disk space of a run."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from orchestrator.planning.estimate import CERTIFICATE_WALL_S, Estimate, estimate
+from orchestrator.planning.estimate import CERTIFICATE_WALL_S, Estimate, disk_bytes, estimate
 from orchestrator.profiles.catalogue import PROFILES
 from orchestrator.sweeping.resolving import resolve
 from tests.unit.orchestrator.small_sweep import small_plan
+from orchestrator.planning.plan import Run
+from tests.unit.orchestrator.performing import Stage
 
 
 @pytest.mark.parametrize(("runs", "text"), [(1, "1 run, about"), (2, "2 runs, about")])
@@ -33,3 +37,25 @@ def test_only_the_channels_of_runs_that_are_left_are_certified() -> None:
 
     assert len(on_its_channel) == 2
     assert work_s(2) - 2 * work_s(1) == pytest.approx(CERTIFICATE_WALL_S, rel=0.01)
+
+
+def run_of(directory: Path, **point: object) -> Run:
+    """A run with other values of its point of the grid."""
+    (run,) = Stage(directory).plan.runs
+    return run.model_copy(update={"permutation": run.permutation.model_copy(update=point)})
+
+
+def test_a_file_takes_space_on_every_host(tmp_path: Path) -> None:
+    run = run_of(tmp_path, file_size_bytes=100_000)
+
+    assert {disk_bytes(run, role, False) for role in ("sender", "emulator", "receiver")} == {400_000}
+
+
+@pytest.mark.parametrize(("rate_bps", "sent_bytes"), [(8e6, 600_000_000), (None, 75_000_000_000)])
+def test_data_sent_for_a_duration_are_captured_twice_at_the_emulator(
+    rate_bps: float | None, sent_bytes: int, tmp_path: Path
+) -> None:
+    run = run_of(tmp_path, file_size_bytes=None, duration_ns=600 * 10**9, rate_bps=rate_bps)
+
+    assert disk_bytes(run, "emulator", False) == 2 * sent_bytes
+    assert (disk_bytes(run, "sender", False), disk_bytes(run, "sender", True)) == (0, sent_bytes)

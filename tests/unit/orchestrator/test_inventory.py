@@ -109,6 +109,7 @@ def test_the_variables_of_ansible_are_left_to_it(tmp_path: Path) -> None:
             "owlt_ptp_interface: got 'enp3s0f1', expected an interface of the management network",
         ),
         (with_host(SENDER, owlt_irq_cpus="2 3"), "owlt_irq_cpus: got '2 3'"),
+        (with_host(SENDER, owlt_lease_s=1), "owlt_lease_s: got 1"),
         (with_host(SENDER, owlt_governor="; reboot"), "owlt_governor: got '; reboot'"),
         (lambda rig: rig["hosts"][SENDER].pop("ansible_host"), "ansible_host: is missing; add it"),
         (lambda rig: rig["hosts"][SENDER].pop("owlt_role"), "owlt_role is missing, expected sender, emulator or"),

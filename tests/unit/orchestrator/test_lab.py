@@ -18,7 +18,7 @@ from orchestrator.commands.performing.perform import as_typed
 from orchestrator.commands.rigs.leases import release
 from orchestrator.errors import Missing, OwltError, ProfileError
 from orchestrator.hosts.host import HostError
-from orchestrator.profiles.inventory import LabHostEntry, lab_rig
+from orchestrator.profiles.inventory import LabHostEntry, LabRig, lab_rig
 from orchestrator.rigs.lab.clocks import Offset
 from orchestrator.rigs.lab.emulator import LabEmulator
 from orchestrator.rigs.lab.management import ManagementHost
@@ -129,11 +129,26 @@ def test_a_client_goes_on_with_a_lease_that_another_took() -> None:
 
 
 @pytest.fixture
-def reserved(cache: Path) -> LabEmulator:
-    """The emulator of a rig that this user has reserved for an hour."""
-    rig = rack1(cache, with_host(EMULATOR, owlt_service_token_file="token"))
+def rig(cache: Path) -> LabRig:
+    """A rig with the token of its emulator."""
     (cache / "token").write_text("a" * 64)
     (cache / "token").chmod(0o600)
+    return rack1(cache, with_host(EMULATOR, owlt_service_token_file="token"))
+
+
+def test_no_lease_lasts_longer_than_that_of_a_session_however_long_a_run_is(rig: LabRig) -> None:
+    emulator = LabEmulator(rig.emulator, MemoryTransport(MemoryEmulator()), longest_s=120)
+    emulator.lease("sweep", 7200)
+    first_s = emulator.lease_status()["seconds_left"]
+    emulator.renew(3600)
+
+    assert 110 < first_s <= 120
+    assert 110 < emulator.lease_status()["seconds_left"] <= 120
+
+
+@pytest.fixture
+def reserved(rig: LabRig) -> LabEmulator:
+    """The emulator of a rig that this user has reserved for an hour."""
     transport = MemoryTransport(MemoryEmulator())
     LabEmulator(rig.emulator, transport).reserve(3600)
     return LabEmulator(rig.emulator, transport)

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from orchestrator.rigs.lab.conditions import Reading, doubts_between, parse_reading
+from orchestrator.rigs.lab.conditions import (
+    Reading,
+    doubts_about_ports,
+    doubts_between,
+    drops_between,
+    parse_reading,
+)
 
 READ = """1000.10 3000.00
 1700000000000000000
 1000.12 3000.00
+250 4096
+port enp3s0f0 rx_dropped 7
+port enp3s0f0 rx_missed_errors 2
+port enp3s0f1 rx_dropped 0
 cpu  100 0 50 700 20 5 25 100 0 0
 cpu0 50 0 25 350 10 5 15 50 0 0
 cpu1 50 0 25 350 10 0 10 50 0 0
 """
-BEGIN = Reading(1_700_000_000 * 10**9, 1000 * 10**9, 20_000_000, 1_000, 100_000, 4)
+BEGIN = Reading(1_700_000_000 * 10**9, 1000 * 10**9, 20_000_000, 1_000, 100_000, 4, 10**9)
+
+
+DROPS = {"enp3s0f0": {"rx_dropped": 7, "rx_missed_errors": 2}, "enp3s0f1": {"rx_dropped": 0}}
 
 
 def after(seconds: float, busy: float = 0.1, step_s: float = 0.0) -> Reading:
@@ -25,11 +40,14 @@ def after(seconds: float, busy: float = 0.1, step_s: float = 0.0) -> Reading:
         BEGIN.busy_ticks + round(100 * seconds * busy),
         BEGIN.ticks + round(400 * seconds),
         4,
+        10**9,
     )
 
 
 def test_a_reading_is_parsed() -> None:
-    assert parse_reading(READ) == Reading(1_700_000_000 * 10**9, 1_000_110_000_000, 20_000_000, 280, 1000, 2)
+    assert parse_reading(READ) == Reading(
+        1_700_000_000 * 10**9, 1_000_110_000_000, 20_000_000, 280, 1000, 2, 1_024_000, DROPS
+    )
 
 
 def test_an_ordinary_run_has_no_doubts() -> None:
@@ -73,3 +91,22 @@ def test_a_host_that_kept_a_processor_busy_may_have_been_the_limit() -> None:
 
 def test_a_run_that_mostly_started_programs_is_not_called_cpu_bound() -> None:
     assert doubts_between("sender", BEGIN, after(0.5, busy=1.0)) == []
+
+
+def test_only_what_a_card_dropped_during_the_run_counts() -> None:
+    begin = replace(BEGIN, drops=DROPS)
+    end = replace(begin, drops=DROPS | {"enp3s0f0": {"rx_dropped": 7, "rx_missed_errors": 5}})
+
+    drops = drops_between(begin, end)
+
+    assert drops == {"enp3s0f0": {"rx_dropped": 0, "rx_missed_errors": 3}, "enp3s0f1": {"rx_dropped": 0}}
+
+
+def test_a_card_that_dropped_frames_makes_a_run_suspect() -> None:
+    (sentence,) = doubts_about_ports(
+        {"sender": {"rx_dropped": 0, "rx_missed_errors": 3}, "receiver": {"rx_dropped": 0}}
+    )
+
+    assert sentence.startswith(
+        "the emulator's card at the sender's port dropped frames during the run (3 rx_missed_errors)"
+    )

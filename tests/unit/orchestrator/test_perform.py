@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from captures.files.tcpdump_command import IN_BLOCKS_RING_BYTES, LEAST_RING_BYTES, MOST_RING_BYTES, ring_bytes_of
+from emulator.channel.link import LinkSpec
 from emulator.channel.spec import ChannelSpec
 from emulator.faults import ChannelRefused
 from emulator.service.memory_emulator import MemoryEmulator
@@ -23,7 +25,8 @@ from orchestrator.results.analysis import expected_of
 from orchestrator.results.certificates import Certified
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, read_record
-from orchestrator.rigs.rig import RECEIVER_ADDRESS, TEST_INTERFACE, HostClocks, HostConditions
+from orchestrator.rigs.rig import CARD_RATE_BPS, RECEIVER_ADDRESS, TEST_INTERFACE, HostClocks, HostConditions
+from orchestrator.run.capturing import ring_bytes_for
 from orchestrator.run.staging import file_content
 from tests.unit.orchestrator.performing import COPY, PORT, Stage, send, take
 
@@ -605,13 +608,25 @@ def test_a_capture_that_dies_makes_a_run_suspect(stage: Stage) -> None:
 
 
 class SetClock(HostConditions):
-    """Machines of which one has set its clock."""
+    """Machines of which one has set its clock, each with 1 GB of free space unless the test says otherwise."""
+
+    def __init__(self, **free_bytes: int) -> None:
+        self._free_bytes = dict.fromkeys(("sender", "emulator", "receiver"), 10**9) | free_bytes
 
     def begin(self) -> None:
         """Its clock is right."""
 
+    def free_bytes(self) -> dict[str, int]:
+        return self._free_bytes
+
     def doubts(self) -> list[str]:
         return ["the clock of the receiver was set"]
+
+    def take_reconnections(self) -> dict[str, list[int]]:
+        return {"receiver": [5]}
+
+    def port_drops(self) -> dict[str, dict[str, int]]:
+        return {"sender": {"rx_missed_errors": 3}}
 
 
 @pytest.fixture
@@ -626,6 +641,37 @@ def test_what_makes_times_on_the_hosts_doubtful_makes_a_run_suspect(machines: St
     record = machines.perform().record
 
     assert (record.outcome, record.suspect) == (Outcome.COMPLETED, ["the clock of the receiver was set"])
+    assert (record.port_drops, record.reconnections) == ({"sender": {"rx_missed_errors": 3}}, {"receiver": [5]})
+
+
+def test_the_record_states_the_ring_of_the_captures(stage: Stage) -> None:
+    stage.sweep = {"rate": "unlimited"}
+    record = stage.perform().record
+
+    started = [process.arguments for process in stage.rig.middle.processes.values()]
+    commands = [arguments for arguments in started if "-B" in arguments]
+    assert [command[command.index("-B") + 1] for command in commands] == [str(record.capture_ring_bytes >> 10)] * 2
+    assert record.capture_ring_bytes == ring_bytes_of(CARD_RATE_BPS, 2048) > LEAST_RING_BYTES
+
+
+def test_the_ring_is_for_the_highest_rate_of_the_channel() -> None:
+    slow, fast = LinkSpec(rate_bps=1e6), LinkSpec(rate_bps=10e9)
+
+    assert ring_bytes_for(ChannelSpec(forward=slow, reverse=fast), "real", 2048) == MOST_RING_BYTES
+    assert ring_bytes_for(ChannelSpec(forward=slow, reverse=slow), "real", 2048) == LEAST_RING_BYTES
+    assert ring_bytes_for(ChannelSpec(forward=slow, reverse=fast), "exact", 2048) == IN_BLOCKS_RING_BYTES
+
+
+def test_a_run_that_may_fill_the_disk_of_a_host_is_not_launched(machines: Stage) -> None:
+    machines.rig.rig = replace(machines.rig.rig, conditions=SetClock(emulator=400_000))
+    done = machines.perform()
+
+    assert (done.record.outcome, done.record.reason_code) == (Outcome.ABORTED, ReasonCode.CAPTURE)
+    problem = (
+        "not launched: the emulator has 0.4 MB free at /owlt, and this run may need 0.5 MB: free space in /var/lib"
+    )
+    assert done.record.reason.startswith(problem)
+    assert "launch" not in done.phases
 
 
 def test_a_run_after_which_the_emulators_disk_is_full_is_aborted(machines: Stage) -> None:
@@ -873,6 +919,23 @@ def test_the_clocks_of_the_hosts_are_read_before_and_after_a_run_with_captures_a
 
     assert clock is not None
     assert (clock.readings, clock.offset_ns, clock.drift_ppm, clock.drift_error_ppm) == (2, 3_000_000, 0, 1000)
+
+
+@pytest.mark.parametrize(("free_bytes", "is_full"), [(4096, True), (10**9, False)])
+def test_a_capture_at_a_host_whose_disk_is_full_says_so(free_bytes: int, is_full: bool, machines: Stage) -> None:
+    machines.sweep = IN_LAB
+    for host, free in ((machines.rig.sender, 10**9), (machines.rig.receiver, free_bytes)):
+        host.install("/usr/bin/df", printing(f"Avail\n{free}"))
+    record = machines.perform().record
+
+    problems = {role: each.problem for role, each in record.host_captures.items()}
+    full = (
+        f"the disk of the receiver is full (4096 bytes free at /owlt/captures/{record.run_id}), so the capture at the "
+    )
+    assert problems == {
+        "sender": "",
+        "receiver": f"{full}receiver is not complete: free space in /var/lib of that host" * is_full,
+    }
 
 
 def test_without_a_request_nothing_is_captured_at_the_hosts(stage: Stage) -> None:
