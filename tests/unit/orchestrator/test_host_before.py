@@ -18,7 +18,7 @@ STAND_INS = {
   is-enabled*) cat "$STATE/$2.boot" ;;
   start*) echo active >"$STATE/$2" ;;
   stop*) echo inactive >"$STATE/$2" ;;
-  enable*) echo enabled >"$STATE/$3.boot" ;;
+  enable*) echo enabled >"$STATE/$3.boot"; echo linked >"$STATE/links" ;;
   disable*) echo disabled >"$STATE/$3.boot" ;;
 esac""",
     "sysctl": """case $1 in
@@ -142,3 +142,16 @@ def test_nothing_is_restored_on_a_host_that_was_provisioned_before_there_was_a_r
     machine.before("restore")
 
     assert machine.state() == provisioned
+
+
+def test_a_daemon_that_is_as_it_was_is_not_enabled_again(machine: Machine) -> None:
+    """systemctl(1) may add links then that the unit did not have."""
+    machine.before("services")
+    machine.before("restore")
+    same = "links" in machine.state()
+    machine.before("services")
+    machine.set(**{"irqbalance.service.boot": "disabled"})
+    machine.before("restore")
+
+    assert not same
+    assert "links" in machine.state()
