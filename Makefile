@@ -57,7 +57,7 @@ coverage: .venv/.made .venv/coverage  ## lines of orchestrator/ that its unit te
 		-m pytest tests/unit/orchestrator tests/unit/kernel -q
 	PYTHONPATH=.venv/coverage $(BIN)/python -m coverage report --data-file=.venv/coverage/data --skip-covered --fail-under=80
 
-lint: .venv/.made  ## run ruff and mypy
+lint: .venv/.made lint-playbooks  ## run ruff, mypy and ansible-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy emulator orchestrator agents captures reports

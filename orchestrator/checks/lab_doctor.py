@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 
@@ -10,6 +11,7 @@ from agents.inputs.mistake import Mistake
 from emulator.faults import EmulatorError, LeaseLost, NotAllowed
 from emulator.service.client import EmulatorClient
 from orchestrator.checks.doctor import Requirement
+from orchestrator.checks.service_certificate import certificate_text
 from orchestrator.errors import Missing
 from orchestrator.hosts.binaries import MissingProgram, find_programs
 from orchestrator.hosts.host import Host, HostError, last_line
@@ -239,6 +241,7 @@ def _service(entry: EmulatorEntry) -> Iterator[Requirement]:
         version = client.version()
         detail = f"{entry.service}, owlt {version['owlt']}, Linux {version['kernel']}"
         yield _requirement(entry, "service", True, detail)
+        yield _requirement(entry, "certificate", True, certificate_text(entry.service, entry.service_ca, time.time()))
         yield _token(entry)
         status = client.lease_status()
         mine = read_reservation(entry.service) is not None

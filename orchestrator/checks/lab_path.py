@@ -1,14 +1,23 @@
-"""The test path of a lab rig as its cards show it: rates, MTUs, offloads; how far the clocks of its hosts differ."""
+"""The test path of a lab rig as its hosts show it: rates, MTUs, offloads, addresses, neighbours, bridge, clocks.
+
+What a playbook does not write is read back here: what a session sets up, and what the kernels of the hosts have now.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 from orchestrator.checks.doctor import Requirement
 from orchestrator.hosts.host import Host
+from orchestrator.profiles.inventory import LabHostEntry, LabRig
 from orchestrator.rigs.lab.clocks import Offset, clock_offset
+from orchestrator.rigs.lab.management import ManagementHost
+from orchestrator.rigs.lab.playbooks import SYSCTLS
 from orchestrator.rigs.rig import CARD_RATE_BPS, Rig
 
 LEAST_MTU = 1500
@@ -25,6 +34,11 @@ OFFLOADS = {
 _READ = """ethtool "$1" 2>/dev/null
 echo "MTU: $(ip -oneline link show dev "$1" | sed -E 's/.* mtu ([0-9]+) .*/\\1/')"
 ethtool -k "$1\""""
+
+_READ_SYSCTLS = """for key; do
+  file=/proc/sys/$(echo "$key" | tr . /)
+  [ ! -r "$file" ] || echo "$key = $(cat "$file")"
+done"""
 
 
 @dataclass(frozen=True)
@@ -60,13 +74,97 @@ def parse_card(host: str, interface: str, text: str) -> Card:
     )
 
 
-def check_path(rig: Rig) -> Iterator[Requirement]:
-    """The cards at both ends of each cable, and the clocks. Raises HostError."""
+def check_path(rig: Rig, lab: LabRig) -> Iterator[Requirement]:
+    """The cards at both ends of each cable, the addresses, the emulator's bridge, and the clocks. Raises HostError."""
     for end, port in ((rig.sender, rig.sender_port), (rig.receiver, rig.receiver_port)):
         yield from check_cable(read_card(end.host, end.interface), read_card(rig.emulator, port))
+    sender, receiver = (read_address(end.host, end.interface) for end in (rig.sender, rig.receiver))
+    yield check_address("sender", sender, lab.sender.test_address, receiver)
+    yield check_address("receiver", receiver, lab.receiver.test_address, sender)
+    ports = [each for port in (rig.sender_port, rig.receiver_port) for each in _shown(rig.emulator, "link", port)]
+    bridges = dict.fromkeys(each["master"] for each in ports if "master" in each)
+    yield check_bridge(ports, [each for bridge in bridges for each in _shown(rig.emulator, "link", bridge)])
     reference = clock_offset(rig.emulator)
     for host in (rig.sender.host, rig.receiver.host):
         yield check_clock(host.role, clock_offset(host), reference)
+
+
+@dataclass(frozen=True)
+class Addressed:
+    """An interface of the test path in its session."""
+
+    name: str
+    mac: str
+    addresses: tuple[str, ...]
+    """With their prefixes."""
+    neighbours: Mapping[str, str]
+    """The MAC address of each permanent neighbour."""
+
+
+def read_address(host: Host, interface: str) -> Addressed:
+    """The addresses and static neighbours of an interface, as ip(8) shows them. Raises HostError."""
+    return parse_address(_shown(host, "address", interface), _shown(host, "neigh", interface))
+
+
+def _shown(host: Host, kind: str, interface: str) -> list[dict[str, Any]]:
+    shown: list[dict[str, Any]] = json.loads(
+        host.check(["ip", "-details", "-json", kind, "show", "dev", interface]) or b"[]"
+    )
+    return shown
+
+
+def parse_address(address: list[dict[str, Any]], neighbours: list[dict[str, Any]]) -> Addressed:
+    """What `ip -json address` and `ip -json neigh` have printed of one interface."""
+    (shown,) = (each for each in address if "ifname" in each)
+    return Addressed(
+        shown["ifname"],
+        shown["address"],
+        tuple(f"{each['local']}/{each['prefixlen']}" for each in shown["addr_info"] if "local" in each),
+        {each["dst"]: each["lladdr"] for each in neighbours if "PERMANENT" in each["state"] and "lladdr" in each},
+    )
+
+
+def check_address(role: str, own: Addressed, expected: str, peer: Addressed) -> Requirement:
+    """The address of an end of the test path, and its static neighbour: no packet of ARP may meet the channel."""
+    peer_address = peer.addresses[0].partition("/")[0] if peer.addresses else ""
+    found = own.addresses == (expected,) and own.neighbours == {peer_address: peer.mac}
+    neighbours = ", ".join(f"{address} at {mac}" for address, mac in own.neighbours.items()) or "none"
+    detail = f"{own.name}: {', '.join(own.addresses) or 'none'}; static neighbour: {neighbours}"
+    fix = f"expected {expected}, and {peer_address} at {peer.mac}: stop what else configures {own.name}"
+    return _requirement(f"test address of the {role}", found, detail, "every run", fix)
+
+
+def check_bridge(ports: list[dict[str, Any]], bridge: list[dict[str, Any]]) -> Requirement:
+    """The bridge of the two ports, as `ip -details -json link` shows them: it neither sends nor holds back packets."""
+    masters = {each.get("master", "") for each in ports}
+    settings: dict[str, Any] = next((each["linkinfo"]["info_data"] for each in bridge if "linkinfo" in each), {})
+    values = {
+        "spanning tree": settings.get("stp_state"),
+        "multicast snooping": settings.get("mcast_snooping"),
+    }
+    found = len(masters) == 1 and set(values.values()) == {0}
+    words = {0: "off", None: "unknown"}
+    detail = "; ".join([", ".join(sorted(masters)), *(f"{key} {words.get(on, 'on')}" for key, on in values.items())])
+    name = bridge[0].get("ifname", "BRIDGE") if bridge else "BRIDGE"
+    fix = f"at the emulator: ip link set {name} type bridge stp_state 0 mcast_snooping 0; or: owlt rig provision"
+    return _requirement("bridge of the emulator", found, detail, "every run", fix)
+
+
+def check_sysctls(lab: LabRig, connect: Callable[[LabHostEntry], ManagementHost]) -> Iterator[Requirement]:
+    """What the kernel of each host has now of the settings that the playbook writes to a file. Raises HostError."""
+    for entry in lab.hosts:
+        with closing(connect(entry)) as host:
+            shown = host.check(["sh", "-c", _READ_SYSCTLS, "sh", *SYSCTLS]).decode(errors="replace")
+        yield check_sysctl(entry.name, entry.role, shown)
+
+
+def check_sysctl(name: str, role: str, shown: str) -> Requirement:
+    """What _READ_SYSCTLS has printed. A namespace does not show all settings: those that it does are compared."""
+    values = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in shown.splitlines())}
+    wrong = {key: value for key, value in values.items() if value != str(SYSCTLS.get(key))}
+    detail = ", ".join(f"{key} {value}" for key, value in values.items()) or "no setting is shown"
+    fix = f"at the {role}: sysctl -w {' '.join(f'{key}={SYSCTLS[key]}' for key in wrong)}; or: sysctl --system"
+    return _requirement(f"{name}: sysctls", bool(values) and not wrong, detail, f"the {role}", fix)
 
 
 def check_cable(end: Card, port: Card) -> Iterator[Requirement]:

@@ -45,6 +45,11 @@ def check_settings(rig: LabRig, output: str) -> Iterator[Requirement]:
     differences = read_differences(output)
     reached = set(_RECAP.findall(output))
     for entry in rig.hosts:
+        if not entry.provision:
+            yield Requirement(
+                f"{entry.name}: settings", True, "not compared: owlt_provision is false", f"the {entry.role}"
+            )
+            continue
         own = [each for each in differences if each.host == entry.name]
         texts = [f"{each.task} ({each.problem[:200]})" if each.problem else each.task for each in own]
         if entry.name not in reached:

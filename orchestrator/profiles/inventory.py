@@ -101,6 +101,14 @@ class LabHostEntry(BaseModel):
     host_key: Annotated[
         HostKey, Field(alias="owlt_host_key", description="public key of the host: 'ssh-ed25519 AAAA...'")
     ]
+    provision: Annotated[
+        bool,
+        Field(
+            alias="owlt_provision",
+            description="false: `owlt rig provision`, `update`, `collect` and `remove` leave this host alone, such "
+            "as the emulator of another lab",
+        ),
+    ] = True
     jump: Annotated[
         Annotated[str, AfterValidator(_login)] | None,
         Field(alias="owlt_jump", description="USER@ADDRESS[:PORT] of a host that the connection goes through"),
@@ -189,7 +197,8 @@ class EmulatorEntry(LabHostEntry):
         str | None,
         Field(
             alias="owlt_admitted",
-            description="networks that may reach the service, such as 192.0.2.0/24, as `owlt rig provision` sets it up",
+            description="networks that may reach the service, such as 192.0.2.0/24, as `owlt rig provision` sets it "
+            "up; default: that of ansible_host; all: every network",
         ),
     ] = None
     token_file: Annotated[

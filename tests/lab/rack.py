@@ -124,6 +124,7 @@ class Rack:
         if self.bare:
             # in a control group of its own, which systemd takes for the root of all
             cgroup = cgroup_of(role)
+            wait_until(lambda: _is_removed(cgroup), f"the end of the {role}'s control group")
             cgroup.mkdir()
             command = ["sh", "-ec", 'echo 0 >"$1/cgroup.procs"; shift; exec "$@"', "sh", str(cgroup), *command]
         with (self.directory / f"{role}.log").open("ab") as log:
@@ -222,9 +223,11 @@ cd /
 umount -l /.rack-old
 hostname "rack-$role"
 if [ $first = systemd ]; then
-  for unit in /etc/systemd/system/*.wants/*; do rm -f "$unit"; done
+  # at the first boot, none of this machine's own units
+  [ -e /etc/systemd/system/rack-sshd.wanted ] || for unit in /etc/systemd/system/*.wants/*; do rm -f "$unit"; done
+  touch /etc/systemd/system/rack-sshd.wanted
   mkdir -p /etc/systemd/system/multi-user.target.wants
-  ln -s /etc/systemd/system/rack-sshd.service /etc/systemd/system/multi-user.target.wants
+  ln -sf /etc/systemd/system/rack-sshd.service /etc/systemd/system/multi-user.target.wants
   for unit in console-getty systemd-logind; do ln -sf /dev/null /etc/systemd/system/$unit.service; done
   mount --make-rshared /
   export container=owlt-rack
@@ -451,6 +454,7 @@ def _write_inventory(made: Rack) -> None:
         "owlt_service_token_file": "token",
     }
     if made.bare:
+        del hosts["rack-emulator"]["owlt_admitted"]  # the management network is, by default
         for role in ROLES if made.root != Path("/") else ["emulator"]:
             del hosts[f"rack-{role}"]["owlt_python"]  # the playbooks install it
     variables = {"ansible_user": "owlt", "ansible_ssh_private_key_file": "user_key"}

@@ -12,6 +12,7 @@ from orchestrator.commands.rigs.leases import emulator_of
 from orchestrator.commands.rigs.options import Admin, AdminKey, Check
 from orchestrator.errors import OwltError
 from orchestrator.terminal.options import Inventory
+from orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
     from orchestrator.profiles.inventory import LabRig
@@ -44,13 +45,16 @@ def update(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = No
     require_idle(rig)
     emulator = emulator_of(rig)
     try:
-        emulator.lease("owlt rig update", UPDATING_S)
+        lease = emulator.lease("owlt rig update", UPDATING_S)
     except EmulatorError as problem:
         raise OwltError(Mistake(f"{rig.name} cannot be updated: {problem}")) from problem
     try:
         _play("update", inventory, admin, admin_key, check)
     finally:
         reserved = read_reservation(rig.emulator.service)
+        emulator = emulator_of(rig)  # the playbook may have replaced the CA's certificate
+        if reserved is None:
+            emulator.adopt(lease)
         try:
             emulator.wait_until_ready(STARTING_S)
             if reserved is None:
@@ -114,4 +118,7 @@ def _play(
 
     path, rig = lab_rig(inventory)
     administrator = Administrator(admin, admin_key)
+    for host in rig.hosts:
+        if not host.provision:
+            Printer().note(f"{host.name}: left alone, because owlt_provision is false")
     raise typer.Exit(run_playbook(name, path, rig, administrator, check, collected or Path()))

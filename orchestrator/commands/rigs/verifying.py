@@ -40,8 +40,8 @@ def verify(
 ) -> None:
     """Check all of a lab rig: settings, test path, clocks, channels.
 
-    Reads every setting back, then opens sessions on the hosts and checks rates, duplex, MTUs, offloads and clocks, and
-    certifies the clean link and an impaired channel. Nothing is changed.
+    Reads every setting back, then opens sessions on the hosts and checks rates, duplex, MTUs, offloads, addresses,
+    neighbours, bridge and clocks, and certifies the clean link and an impaired channel. Nothing is changed.
 
     Exit status: 0 if nothing is missing, 1 otherwise.
     """
@@ -56,6 +56,7 @@ def verify(
     is_fit = all(each.found or any(caveat in each.name for caveat in CAVEATS) for each in requirements)
     if read_back:
         requirements += _settings(path, lab, admin, admin_key)
+    requirements += _running(lab, is_fit)
     requirements += _measured(lab, {CLEAN: _bypass(), impaired.name: impaired.channel}, directory, is_fit)
     printer = Printer(as_json)
     printer.json(requirements)
@@ -76,6 +77,20 @@ def _settings(inventory: Path, lab: LabRig, admin: str, admin_key: Path | None) 
     yield from check_settings(lab, check_playbook("provision", inventory, lab, Administrator(admin, admin_key)))
 
 
+def _running(lab: LabRig, is_fit: bool) -> Iterator[Requirement]:
+    """What the kernels of the hosts have now, if the doctor has reached them."""
+    from orchestrator.checks.doctor import Requirement
+    from orchestrator.checks.lab_path import check_sysctls
+    from orchestrator.hosts.host import HostError
+    from orchestrator.rigs.lab.management import ManagementHost
+
+    if is_fit:
+        try:
+            yield from check_sysctls(lab, ManagementHost)
+        except HostError as problem:
+            yield Requirement("sysctls", False, str(problem), "every run", "fix this, then verify again")
+
+
 def _measured(lab: LabRig, channels: dict[str, ChannelSpec], directory: Path, is_fit: bool) -> Iterator[Requirement]:
     """The test path in a session, if nothing is missing for one."""
     import tempfile
@@ -93,7 +108,7 @@ def _measured(lab: LabRig, channels: dict[str, ChannelSpec], directory: Path, is
     with tempfile.TemporaryDirectory(prefix="owlt-verify-") as place:
         try:
             with raising(lab)(Path(place, "rig"), Path(place), third_party_directory()) as rig:
-                yield from check_path(rig)
+                yield from check_path(rig, lab)
                 rig.channel.renew(CERTIFYING_S)
                 for name, channel in channels.items():
                     yield _certified(rig, name, channel, directory)

@@ -74,7 +74,7 @@ link set {interface} up
 neigh add {peer_address} lladdr {peer_mac} dev {interface} nud permanent
 route add 224.0.0.0/4 dev {interface}
 END
-for offload in tx rx tso gso gro; do
+for offload in tx rx tso gso gro lro; do
   ethtool -K {interface} $offload off >/dev/null 2>&1 || echo "offload $offload stays as it is"
 done
 {shlex.join(rig.card_command(interface, rig.CARD_RATE_BPS))}

@@ -22,6 +22,8 @@ from orchestrator.rigs.lab.session import SOURCE
 
 PROJECT = Path(__file__).parents[3]
 PLAYBOOKS = PROJECT / "playbooks"
+SYSCTLS = {"net.core.rmem_max": 16_777_216, "net.core.wmem_max": 16_777_216, "net.core.netdev_max_backlog": 100_000}
+"""What provisioning sets on each host: the largest socket buffers in bytes; packets that wait for a processor."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,12 @@ def ansible_playbook() -> Path:
 def run_playbook(
     name: str, inventory: Path, rig: LabRig, administrator: Administrator, check: bool = False, collected: Path = Path()
 ) -> int:
-    """Run a playbook on all hosts of a rig; its output is Ansible's. Returns its exit status.
+    """Run a playbook on the hosts of a rig that are provisioned; its output is Ansible's. Returns its exit status.
 
     `check`: only show what would change. `collected`: where `collect` writes to.
     """
+    if not provisioned_hosts(rig):
+        return 0
     with tempfile.TemporaryDirectory(prefix="owlt-playbook-") as directory:
         place = Path(directory)
         command = _command(name, inventory, rig, administrator, check, collected, place)
@@ -58,13 +62,20 @@ def run_playbook(
 
 
 def check_playbook(name: str, inventory: Path, rig: LabRig, administrator: Administrator) -> str:
-    """What a playbook would change, as Ansible prints it in check mode."""
+    """What a playbook would change, as Ansible prints it in check mode; "" if no host of the rig is provisioned."""
+    if not provisioned_hosts(rig):
+        return ""
     with tempfile.TemporaryDirectory(prefix="owlt-playbook-") as directory:
         place = Path(directory)
         command = _command(name, inventory, rig, administrator, True, Path(), place)
         command.remove("--diff")
         done = subprocess.run(command, env=_environment(place), capture_output=True, text=True, check=False)
         return done.stdout + done.stderr
+
+
+def provisioned_hosts(rig: LabRig) -> list[LabHostEntry]:
+    """The hosts that the playbooks change: not those with `owlt_provision: false`."""
+    return [host for host in rig.hosts if host.provision]
 
 
 def _command(
@@ -75,7 +86,8 @@ def _command(
     known_hosts.write_text(known_hosts_lines(rig))
     hosts.write_text(json.dumps(host_variables(rig, administrator, known_hosts)))
     variables.write_text(json.dumps(_rig_variables(rig, _archive(place), collected)))
-    command = [str(ansible_playbook()), "--inventory", str(inventory), "--inventory", str(hosts), "--limit", rig.name]
+    command = [str(ansible_playbook()), "--inventory", str(inventory), "--inventory", str(hosts)]
+    command += ["--limit", ",".join(host.name for host in provisioned_hosts(rig))]
     command += ["--extra-vars", f"@{variables}", *(["--check", "--diff"] if check else [])]
     return [*command, str(PLAYBOOKS / f"{name}.yml")]
 
@@ -91,11 +103,22 @@ def _rig_variables(rig: LabRig, archive: Path, collected: Path) -> dict[str, obj
     return {
         "owlt_account_comment": "lab rig",
         "owlt_host_program": str(SOURCE),
+        "owlt_sysctls": SYSCTLS,
         "owlt_archive": str(archive),
         "owlt_local_python": sys.executable,
         "owlt_local_ca": str(rig.emulator.service_ca),
         "owlt_local_token": str(rig.emulator.token_file),
         "owlt_collected": str(collected.absolute()),
+        **clock_variables(rig),
+    }
+
+
+def clock_variables(rig: LabRig) -> dict[str, object]:
+    """The emulator as the time source of chrony on the other hosts; none if it is not provisioned, or has no chrony."""
+    emulator = rig.emulator
+    return {
+        "owlt_time_source": emulator.address if emulator.provision and emulator.clock == "chrony" else "",
+        "owlt_time_clients": [host.address for host in (rig.sender, rig.receiver)],
     }
 
 

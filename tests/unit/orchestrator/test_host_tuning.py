@@ -1,4 +1,4 @@
-"""What `owlt-tune` sets on a host, in a directory with files like those of the kernel; the configuration of PTP."""
+"""What `owlt-tune` sets on a host, in a directory with files like those of the kernel; PTP and chrony."""
 
 from __future__ import annotations
 
@@ -156,3 +156,31 @@ def test_only_the_emulators_system_clock_may_be_the_source_of_its_card() -> None
 
     assert "ExecStart=/usr/sbin/phc2sys -a -r -r -n 0" in commands["emulator"].splitlines()
     assert "ExecStart=/usr/sbin/phc2sys -a -r -n 0" in commands["receiver"].splitlines()
+
+
+def chrony(role: str, source: str) -> list[str]:
+    clients = ["192.0.2.11", "192.0.2.13"]
+    return rendered("chrony.conf.j2", owlt_role=role, owlt_time_source=source, owlt_time_clients=clients).splitlines()
+
+
+def test_the_emulator_serves_its_time_to_the_other_hosts_of_the_rig_and_to_no_others() -> None:
+    lines = chrony("emulator", "192.0.2.12")
+
+    assert "local stratum 10" in lines
+    assert [line for line in lines if line.startswith("allow")] == ["allow 192.0.2.11", "allow 192.0.2.13"]
+    assert not any(line.startswith("server") for line in lines)
+
+
+@pytest.mark.parametrize(("source", "servers"), [("192.0.2.12", ["192.0.2.12"]), ("", [])])
+def test_a_host_follows_the_emulator_unless_that_has_no_chrony(source: str, servers: list[str]) -> None:
+    lines = chrony("sender", source)
+
+    assert [line.split()[1] for line in lines if line.startswith("server ")] == servers
+    assert not any(line.startswith(("allow", "local")) for line in lines)
+
+
+@pytest.mark.parametrize("role", ["sender", "emulator"])
+def test_a_clock_is_set_at_the_start_of_chrony_only(role: str) -> None:
+    (steps,) = [line.split() for line in chrony(role, "192.0.2.12") if line.startswith("makestep")]
+
+    assert int(steps[2]) == 3, "the first measurements; a negative number: always"

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from orchestrator.checks.doctor import Requirement
-from orchestrator.checks.lab_path import Card, check_cable, check_clock, parse_card
+from orchestrator.checks.lab_path import (
+    OFFLOADS,
+    Addressed,
+    Card,
+    check_address,
+    check_bridge,
+    check_cable,
+    check_clock,
+    check_sysctl,
+    parse_address,
+    parse_card,
+)
 from orchestrator.checks.lab_settings import check_settings, read_differences
 from orchestrator.profiles.inventory import lab_rig
 from orchestrator.rigs.lab.clocks import Offset
-from tests.unit.orchestrator.test_inventory import EXAMPLE
+from orchestrator.rigs.lab.interfaces import set_up
+from orchestrator.rigs.lab.playbooks import PLAYBOOKS
+from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, rack1, with_host
 
 ETHTOOL = """Settings for enp3s0:
 \tSupported ports: [ TP ]
@@ -111,8 +127,99 @@ def test_a_host_that_the_playbook_would_not_change_is_as_provisioned() -> None:
     assert "No package ethtool" in found["rack1-sender: settings"].detail
 
 
+def test_a_host_that_is_not_provisioned_is_not_compared(tmp_path: Path) -> None:
+    rig = rack1(tmp_path, with_host(EMULATOR, owlt_provision=False))
+    found = {each.name: each for each in check_settings(rig, "")}
+
+    assert found["rack1-emulator: settings"].detail == "not compared: owlt_provision is false"
+    assert [name for name, each in found.items() if each.found] == ["rack1-emulator: settings"]
+
+
 def test_a_host_that_ansible_did_not_reach_is_not_as_provisioned() -> None:
     found = settings("ERROR! the playbook could not be found\n")
 
     assert not any(each.found for each in found.values())
     assert "could not be found" in found["rack1-sender: settings"].detail
+
+
+SENDER_MAC, RECEIVER_MAC = "02:4f:57:4c:54:11", "02:4f:57:4c:54:12"
+RECEIVER = Addressed("enp3s0", RECEIVER_MAC, ("10.77.0.2/24",), {"10.77.0.1": SENDER_MAC})
+
+
+def test_addresses_and_permanent_neighbours_are_read_from_ip() -> None:
+    address = {"ifname": "enp3s0", "address": SENDER_MAC, "addr_info": [{"local": "10.77.0.1", "prefixlen": 24}]}
+    neighbours = [
+        {"dst": "10.77.0.2", "lladdr": RECEIVER_MAC, "state": ["PERMANENT"]},
+        {"dst": "10.77.0.9", "lladdr": RECEIVER_MAC, "state": ["REACHABLE"]},
+    ]
+
+    assert parse_address([{}, address], neighbours) == Addressed(
+        "enp3s0", SENDER_MAC, ("10.77.0.1/24",), {"10.77.0.2": RECEIVER_MAC}
+    )
+
+
+@pytest.mark.parametrize(
+    ("addresses", "neighbours", "found"),
+    [
+        (("10.77.0.1/24",), {"10.77.0.2": RECEIVER_MAC}, True),
+        (("10.77.0.1/16",), {"10.77.0.2": RECEIVER_MAC}, False),
+        (("10.77.0.1/24", "fe80::1/64"), {"10.77.0.2": RECEIVER_MAC}, False),
+        (("10.77.0.1/24",), {}, False),
+        (("10.77.0.1/24",), {"10.77.0.2": SENDER_MAC}, False),
+    ],
+)
+def test_an_end_of_the_test_path_has_its_address_and_its_peer_as_the_static_neighbour(
+    addresses: tuple[str, ...], neighbours: dict[str, str], found: bool
+) -> None:
+    own = Addressed("enp3s0", SENDER_MAC, addresses, neighbours)
+
+    assert check_address("sender", own, "10.77.0.1/24", RECEIVER).found == found
+
+
+@pytest.mark.parametrize(
+    ("masters", "settings", "found"),
+    [
+        (("owlt-channel", "owlt-channel"), {"stp_state": 0, "mcast_snooping": 0}, True),
+        (("owlt-channel", "owlt-channel"), {"stp_state": 1, "mcast_snooping": 0}, False),
+        (("owlt-channel", "owlt-channel"), {"stp_state": 0, "mcast_snooping": 1}, False),
+        (("owlt-channel", "br0"), {"stp_state": 0, "mcast_snooping": 0}, False),
+        (("owlt-channel", "owlt-channel"), {}, False),
+    ],
+)
+def test_the_emulators_bridge_has_both_ports_and_neither_spanning_tree_nor_snooping(
+    masters: tuple[str, str], settings: dict[str, int], found: bool
+) -> None:
+    ports: list[dict[str, Any]] = [{"ifname": f"port{number}", "master": name} for number, name in enumerate(masters)]
+    bridge = [{"ifname": "owlt-channel", "linkinfo": {"info_kind": "bridge", "info_data": settings}}]
+
+    assert check_bridge(ports, bridge).found == found
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"),
+    [
+        ("net.core.rmem_max = 16777216\nnet.core.wmem_max = 16777216\nnet.core.netdev_max_backlog = 100000\n", True),
+        ("net.core.rmem_max = 16777216\nnet.core.wmem_max = 16777216\n", True),
+        ("net.core.rmem_max = 16777216\nnet.core.wmem_max = 212992\n", False),
+        ("", False),
+    ],
+)
+def test_the_settings_of_the_running_kernel_are_compared_with_those_that_are_provisioned(
+    shown: str, found: bool
+) -> None:
+    assert check_sysctl("rack1-sender", "sender", shown).found == found
+
+
+def test_the_fix_for_a_setting_of_the_kernel_is_a_command() -> None:
+    fix = check_sysctl("rack1-sender", "sender", "net.core.rmem_max = 16777216\nnet.core.wmem_max = 1\n").fix
+
+    assert fix.startswith("at the sender: sysctl -w net.core.wmem_max=16777216;")
+
+
+def test_every_offload_that_is_checked_is_turned_off_in_a_session_and_by_the_bridge() -> None:
+    bridge = (PLAYBOOKS / "roles" / "emulator" / "files" / "owlt-bridge").read_text()
+    session = set_up("enp3s0", "10.77.0.1/24", "10.77.0.2", RECEIVER_MAC)
+
+    for lines in (bridge, session):
+        (loop,) = [line for line in lines.splitlines() if "for offload in" in line]
+        assert set(OFFLOADS.values()) <= set(loop.partition(" in ")[2].partition(";")[0].split())

@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from orchestrator.profiles.inventory import LabRig
-from orchestrator.rigs.lab.playbooks import Administrator, host_variables, known_hosts_lines
-from tests.unit.orchestrator.test_inventory import EMULATOR, RECEIVER, SENDER, rack1
+from orchestrator.rigs.lab.playbooks import (
+    Administrator,
+    clock_variables,
+    host_variables,
+    known_hosts_lines,
+    provisioned_hosts,
+    run_playbook,
+)
+from tests.unit.orchestrator.test_inventory import EMULATOR, RECEIVER, SENDER, rack1, with_host
 
 JUMP_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEXAMPLEexampleEXAMPLEexampleEXAMPLEexample8"
 
@@ -62,3 +69,34 @@ def test_the_administrators_key_is_used_for_all_hosts(rig: LabRig) -> None:
     found = variables(rig, Path("/root/admin_key")).values()
 
     assert {each["ansible_ssh_private_key_file"] for each in found} == {"/root/admin_key"}
+
+
+def test_a_host_that_is_not_to_be_provisioned_is_left_to_its_owner(tmp_path: Path) -> None:
+    other = rack1(tmp_path, with_host(EMULATOR, owlt_provision=False))
+
+    assert [host.name for host in provisioned_hosts(other)] == [SENDER, RECEIVER]
+
+
+def test_nothing_is_run_for_a_rig_without_a_host_to_provision(tmp_path: Path) -> None:
+    def change(group: dict[str, Any]) -> None:
+        group["vars"] = {"owlt_provision": False}
+
+    # there is no such playbook: a run of it would fail
+    assert run_playbook("none", tmp_path, rack1(tmp_path, change), Administrator("root", None)) == 0
+
+
+@pytest.mark.parametrize(
+    ("variables", "source"),
+    [
+        ({}, "192.0.2.12"),
+        ({"owlt_clock": "none"}, ""),
+        ({"owlt_clock": "ptp", "owlt_ptp_interface": "eno1"}, ""),
+        ({"owlt_provision": False}, ""),
+    ],
+)
+def test_the_other_hosts_follow_the_emulator_if_chrony_is_configured_there(
+    variables: dict[str, object], source: str, tmp_path: Path
+) -> None:
+    found = clock_variables(rack1(tmp_path, with_host(EMULATOR, **variables)))
+
+    assert found == {"owlt_time_source": source, "owlt_time_clients": ["192.0.2.11", "192.0.2.13"]}
