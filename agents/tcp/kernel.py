@@ -17,7 +17,8 @@ TCP_DELACK_MAX_US = 46
 """Of Linux 7; from two ticks of the kernel (20 ms at 100 Hz) to 200 ms."""
 
 MOST_SYN_RETRIES = 127
-LONGEST_USER_TIMEOUT_MS = 2**31 - 1
+LONGEST_USER_TIMEOUT_MS = 2**30
+"""12 days. With twice as much, the kernel ends a connection whose segments BBR has given a time ahead of the clock."""
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 TIMESTAMPS = Path("/proc/sys/net/ipv4/tcp_timestamps")

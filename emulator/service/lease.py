@@ -19,7 +19,8 @@ from agents.inputs.mistake import Mistake
 from emulator.faults import EmulatorError, InvalidLease, LeaseHeld, LeaseLost
 
 SHORTEST_LEASE_S = 0.1
-LONGEST_LEASE_S = 7 * 24 * 3600.0
+LONGEST_LEASE_S = 60 * 24 * 3600.0
+"""Runs over light times of 20 minutes may last a month of virtual time."""
 LONGEST_NAME = 100
 LONGEST_WAIT_S = 5.0
 """How long a client that wants the lease waits for an earlier client's call to end."""
@@ -153,7 +154,7 @@ class LeaseKeeper:
 
         Calls that change something must then carry the id, in the HTTP header X-Owlt-Lease. If the lease is not renewed
         or released in time, the channel is cleared. `holder` is the name that other clients see. Fault 5 if another
-        client holds the lease, 9 if the name is empty or the time is not from 0.1 s to a week.
+        client holds the lease, 9 if the name is empty or the time is not from 0.1 s to 60 days.
         """
         with self._changed:
             self._wait_for_those_before(lambda: self._current is None and bool(self._running))
@@ -281,7 +282,7 @@ def _checked_name(holder: object) -> str:
 def _checked_length(seconds: object) -> float:
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not number or not SHORTEST_LEASE_S <= seconds <= LONGEST_LEASE_S:  # type: ignore[operator]
-        expected = f"a number from {SHORTEST_LEASE_S:g} to {LONGEST_LEASE_S:g}"
+        expected = f"a number from {SHORTEST_LEASE_S:g} to {LONGEST_LEASE_S:.0f}"
         fix = "renew the lease when half of it is over"
         raise InvalidLease(Mistake.of("seconds", f"got {seconds!r:.50}", expected, fix))
     return float(seconds)  # type: ignore[arg-type]

@@ -189,9 +189,20 @@ def needed_paths() -> list[str]:
 
 
 def compile_ahead() -> None:
-    """Compile this project's modules where that was not done: a guest cannot keep what it compiles."""
+    """Compile this project's modules, and the packages that it uses, where that was not done.
+
+    A guest cannot keep what it compiles, and on the exact clock packets would depend on whether it had to.
+    """
     for package in PACKAGES:
         compileall.compile_dir(_PROJECT / package, quiet=2)
+    compile_packages(Path(sysconfig.get_path("purelib")))
+
+
+def compile_packages(directory: Path) -> None:
+    """Compile those of the installed packages in a directory of which nothing is compiled: some installers do not."""
+    for init in directory.glob("*/__init__.py"):
+        if not (init.parent / "__pycache__").exists():
+            compileall.compile_dir(init.parent, quiet=2)
 
 
 def launch(boot: Boot, directory: Path, program: Sequence[str]) -> subprocess.Popen[str]:

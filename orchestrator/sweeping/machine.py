@@ -15,8 +15,8 @@ from orchestrator.allocation.places import Places, SlotsHere
 from orchestrator.checks.lab_doctor import missing_in_lab
 from orchestrator.checks.preconditions import missing_for_plan
 from orchestrator.kernel.build import find_kernel
-from orchestrator.planning.feasibility import infeasible
 from orchestrator.planning.estimate import disk_bytes
+from orchestrator.planning.feasibility import infeasible
 from orchestrator.planning.plan import Plan
 from orchestrator.profiles.inventory import LAB_ROLES, LabRig, LabRole
 from orchestrator.provenance.machine import provenance_of

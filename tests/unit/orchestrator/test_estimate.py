@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.planning.estimate import CERTIFICATE_WALL_S, Estimate, disk_bytes, estimate
+from orchestrator.planning.plan import Run
 from orchestrator.profiles.catalogue import PROFILES
 from orchestrator.sweeping.resolving import resolve
-from tests.unit.orchestrator.small_sweep import small_plan
-from orchestrator.planning.plan import Run
 from tests.unit.orchestrator.performing import Stage
+from tests.unit.orchestrator.small_sweep import small_plan
 
 
 @pytest.mark.parametrize(("runs", "text"), [(1, "1 run, about"), (2, "2 runs, about")])

@@ -93,3 +93,15 @@ def test_the_project_and_its_environment_are_needed() -> None:
 
 def test_every_package_is_compiled_before_a_guest_boots() -> None:
     assert sorted(PACKAGES) == sorted(ALL_PACKAGES)
+
+
+def test_installed_packages_of_which_nothing_is_compiled_are_compiled(tmp_path: Path) -> None:
+    for name in ("bare", "compiled"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("")
+    (tmp_path / "compiled" / "__pycache__").mkdir()
+
+    guest.compile_packages(tmp_path)
+
+    assert [path.name.split(".")[0] for path in tmp_path.glob("bare/__pycache__/*.pyc")] == ["__init__"]
+    assert list(tmp_path.glob("compiled/__pycache__/*")) == []
