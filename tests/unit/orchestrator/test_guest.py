@@ -10,6 +10,7 @@ from orchestrator.rigs.guest import (
     PROJECT,
     Boot,
     command_line,
+    compile_packages,
     in_huge_pages,
     init_script,
     needed_paths,
@@ -101,7 +102,7 @@ def test_installed_packages_of_which_nothing_is_compiled_are_compiled(tmp_path: 
         (tmp_path / name / "__init__.py").write_text("")
     (tmp_path / "compiled" / "__pycache__").mkdir()
 
-    guest.compile_packages(tmp_path)
+    compile_packages(tmp_path)
 
     assert [path.name.split(".")[0] for path in tmp_path.glob("bare/__pycache__/*.pyc")] == ["__init__"]
     assert list(tmp_path.glob("compiled/__pycache__/*")) == []
