@@ -63,7 +63,7 @@ def _record_7(record: Values) -> dict[str, Any]:
 
 
 def _record_8(record: Values) -> dict[str, Any]:
-    """New: what tcpdump itself lost; not known: the size of its ring, what cards dropped, and reconnections."""
+    """New: what tcpdump itself lost; not known: its ring, what cards dropped, reconnections, digests of captures."""
     return _changed(record, captures=lambda captures: _each(captures, _with_loss))
 
 
