@@ -64,10 +64,16 @@ def _record_7(record: Values) -> dict[str, Any]:
 
 def _record_8(record: Values) -> dict[str, Any]:
     """New: what tcpdump itself lost; not known: its ring, what cards dropped, reconnections, digests of captures."""
-    return _changed(record, captures=lambda captures: _each(captures, _with_loss))
+    return _changed(
+        record,
+        captures=lambda captures: _each(captures, _with_loss),
+        host_captures=lambda captures: _each(captures, lambda capture: _changed(capture, counters=_with_loss)),
+    )
 
 
-def _with_loss(counters: Values) -> dict[str, Any]:
+def _with_loss(counters: Any) -> Any:
+    if not isinstance(counters, Mapping):
+        return counters  # a capture at a host that has none
     received, captured, dropped = (
         counters.get(name) for name in ("received_by_filter", "captured", "dropped_by_kernel")
     )

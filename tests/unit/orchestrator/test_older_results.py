@@ -281,6 +281,10 @@ def test_an_owlt_without_assertions_refuses_a_plan_that_may_have_them() -> None:
 
 def test_what_tcpdump_lost_is_computed_for_older_records() -> None:
     counters = {"captured": 7, "received_by_filter": 10, "dropped_by_kernel": 2, "dropped_by_interface": 0}
-    record = upgraded({"schema_version": 7, "captures": {"sender": counters}}, RECORD_STEPS)
+    at_hosts = {"sender": {"counters": counters}, "receiver": {"counters": None}}
+    older = {"schema_version": 7, "captures": {"sender": counters}, "host_captures": at_hosts}
+    record = upgraded(older, RECORD_STEPS)
 
     assert record["captures"]["sender"] == counters | {"lost_by_tcpdump": 1}
+    assert record["host_captures"]["sender"]["counters"] == counters | {"lost_by_tcpdump": 1}
+    assert record["host_captures"]["receiver"]["counters"] is None
