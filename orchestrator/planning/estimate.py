@@ -67,7 +67,8 @@ def estimate(plan: Plan, guests: int | None = None, left: Sequence[Run] | None =
         return Estimate(len(runs), rig_s, (rig_s + RUN_WALL_S * len(runs)) / workers, workers)
     certificates = _certificates_left(plan, runs)
     shares = len(runs) / max(1, len(plan.runs))
-    guests_s = _boot_s(plan.sweep.clock) * (shares * len(plan.batches) + certificates)
+    batches = sum(bool(batch.runs) for batch in plan.batches)  # those of other runs than selected ones are empty
+    guests_s = _boot_s(plan.sweep.clock) * (shares * batches + certificates)
     work_s = guests_s + CERTIFICATE_WALL_S * certificates + _computing_s(runs)
     return Estimate(len(runs), rig_s, work_s / workers, workers)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.planning.estimate import CERTIFICATE_WALL_S, Estimate, disk_bytes, estimate
-from orchestrator.planning.plan import Run
+from orchestrator.planning.plan import Plan, Run
+from orchestrator.planning.selection import Selection
 from orchestrator.profiles.catalogue import PROFILES
 from orchestrator.sweeping.resolving import resolve
 from tests.unit.orchestrator.performing import Stage
@@ -37,6 +38,16 @@ def test_only_the_channels_of_runs_that_are_left_are_certified() -> None:
 
     assert len(on_its_channel) == 2
     assert work_s(2) - 2 * work_s(1) == pytest.approx(CERTIFICATE_WALL_S, rel=0.01)
+
+
+def test_guests_are_booted_for_the_selected_runs_only() -> None:
+    plan = small_plan("skip", repetitions=20, runs_per_guest=1)
+    alone = Selection(frozenset({plan.runs[0].run_id})).alone(plan)
+
+    def wall_s(of: Plan) -> float:
+        return estimate(of, guests=1).wall_s
+
+    assert wall_s(alone) == pytest.approx(wall_s(plan) / len(plan.runs))
 
 
 def run_of(directory: Path, **point: object) -> Run:
