@@ -25,7 +25,7 @@ def note_captures(directory: Path, record: RunRecord) -> RunRecord:
     may_be_compared = record.clock == "exact" and record.outcome in NOT_DELIVERED and not record.captures_sha256
     if not may_be_compared or not all(path.exists() for path in captures):
         return record
-    digests = {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in captures}
+    digests = {path.stem: _sha256(path) for path in captures}
     record = record.model_copy(update={"captures_sha256": digests})
     write_record(record, directory)
     return record
@@ -54,6 +54,11 @@ def same_failures_text(results: Path, run_ids: Sequence[str]) -> str:
     named = f"{', '.join(run_ids[:MOST_NAMED])}{more}"
     it = "it is" if len(run_ids) == 1 else "they are"
     return f"failed in the same way again, with the same packets: {named}: {it} deterministic; another seed: {command}"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:  # a capture may be larger than what memory is free
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _earlier(of_run: Path) -> list[RunRecord]:
