@@ -53,8 +53,7 @@ def land_mobile_channel(request: HarqRequest, base: ChannelProfile | None) -> tu
     sample_s = request.again_ns / 1e9 / SAMPLES_PER_ATTEMPT
     per_step = SAMPLES_PER_ATTEMPT * (request.step_ns // request.again_ns)
     steps = int(request.seconds / (sample_s * per_step))
-    if not steps:
-        raise OwltError(Mistake.of("--hours", f"got {request.seconds / 3600:g}", "at least a step, --step"))
+    _require_steps(request, steps)
     count = steps * per_step + SAMPLES_PER_ATTEMPT * (request.table.attempts - 1)
     snr_db = snr_series_db(request.mean_snr_db, count, sample_s, request.speed_m_per_s, request.seed)
     shares = attempt_shares(snr_db, request.table, SAMPLES_PER_ATTEMPT)
@@ -89,6 +88,7 @@ def average_channel(request: HarqRequest, base: ChannelProfile | None) -> tuple[
     links = _links(request, base)
     changes_later = base is not None and base.channel.timeline is not None
     steps = int(request.seconds * 1e9 / request.step_ns) if changes_later else 1
+    _require_steps(request, steps)
     moments: Values = numpy.arange(steps, dtype=numpy.float64) * request.step_ns / 1e9
     bases = _base_links(request, base, moments)
     links["forward"] |= {
@@ -167,6 +167,12 @@ def _base_links(request: HarqRequest, base: ChannelProfile | None, moments: Valu
     period_ns = timeline.loop_after_ns if timeline else None
     times_ns = [round(float(at) * 1e9) for at in moments]
     return [states[bisect_right(starts, at % period_ns if period_ns else at) - 1][1:] for at in times_ns]
+
+
+def _require_steps(request: HarqRequest, steps: int) -> None:
+    """Raise OwltError if the channel is shorter than a step."""
+    if not steps:
+        raise OwltError(Mistake.of("--hours", f"got {request.seconds / 3600:g}", "at least a step, --step"))
 
 
 def _require_delays_only(base: ChannelProfile) -> None:

@@ -364,6 +364,14 @@ def test_a_channel_with_the_same_shares_at_every_moment_keeps_the_delays_of_its_
     assert len({state["forward"].jitter for state in both.states}) == 1
 
 
+def test_a_channel_with_the_same_shares_that_is_shorter_than_a_step_of_its_base_is_refused() -> None:
+    channel(*LEO, "--both", "rate=40Mbit/s")
+    base = ("--base", "leo-2026-11-22.yaml", "--step", "10 s")
+
+    message = refusal("land-mobile", "--snr", "10", "--average", *base, "--hours", "0.001")
+    assert "--hours: got 0.001, expected at least a step" in message
+
+
 @pytest.mark.parametrize(("flag", "keeps_order"), [((), False), (("--in-order",), True)])
 def test_packets_overtake_each_other_unless_delivery_is_in_order(flag: tuple[str, ...], keeps_order: bool) -> None:
     channel("land-mobile", "--snr", "7", "--hours", "0.01", "--out", "harq.yaml", *flag)
