@@ -84,6 +84,8 @@ class SweepIndex:
         self._next_look_s = now_s()
         self._next_complete_look_s = now_s()
         self._look_at_all_s = now_s()
+        self._is_complete = True
+        """Whether the latest look was at all runs."""
         self._reading_s = 0.0
         """How long the latest look read summaries: each is read once, so that this does not delay the next look."""
         self._plan_stamp = (0, 0)
@@ -103,11 +105,11 @@ class SweepIndex:
             try:
                 began_s = self._now_s()
                 if began_s >= self._next_look_s or self._unread:
-                    is_complete = began_s >= self._next_complete_look_s or self._snapshot.state is None
-                    self._snapshot = self._look(began_s, is_complete)
+                    self._is_complete = began_s >= self._next_complete_look_s or self._snapshot.state is None
+                    self._snapshot = self._look(began_s)
                     ended_s = self._now_s()
                     took_s = ended_s - began_s - self._reading_s
-                    if is_complete:
+                    if self._is_complete:
                         self._next_complete_look_s = ended_s + took_s / SHARE_OF_TIME
                         self._next_look_s = ended_s + LOOK_EVERY_S
                     else:
@@ -116,19 +118,20 @@ class SweepIndex:
                 self._lock.release()
         return self._snapshot
 
-    def _look(self, now_s: float, is_complete: bool) -> Snapshot:
+    def _look(self, now_s: float) -> Snapshot:
         """The next snapshot: of all runs, or of those that the journal names since the latest one."""
         self._reading_s = 0.0
         try:
             before = self._with_plan()
+            self._is_complete |= before.state is None  # of a new plan, nothing has been read
             self._reader = self._reader or self._new_reader(self.directory)
-            state = self._reader.read() if is_complete else self._reader.read_noted()
+            state = self._reader.read() if self._is_complete else self._reader.read_noted()
         except (OwltError, ReportError) as problem:
             self._plan_stamp, self._reader = (0, 0), None
             return Snapshot(problem=str(problem), plan_version=self._snapshot.plan_version)
         if any(run.run_id not in before.rows for run in state.runs):
             return before  # the plan has changed since it was read: the next look reads both
-        if is_complete:
+        if self._is_complete:
             self._note_changed(before, now_s)
         self._note(self._reader.noted & before.rows.keys())
         return self._after(before, state, self._read_changed())

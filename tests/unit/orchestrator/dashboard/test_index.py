@@ -176,6 +176,18 @@ def test_a_changed_plan_replaces_all_cells(results: Path, clock: Clock) -> None:
     assert [(cell.recorded, cell.planned) for cell in after.cells] == [(1, 1), (1, 1)]
 
 
+def test_the_runs_of_a_changed_plan_are_looked_at_at_once(results: Path, clock: Clock) -> None:
+    watched = with_rare_complete_looks(results, clock)
+    shutil.rmtree(results)
+    write_results(results, sweep(file_size="100 kB", delay="25 ms", packet_error_rate=0, repetitions=1))
+    clock.now_s += LOOK_EVERY_S
+
+    assert all(row.value(0) is not None for row in watched.snapshot().rows.values())
+    latest = watched.snapshot()
+    clock.now_s += LOOK_EVERY_S
+    assert watched.snapshot() is not latest
+
+
 def test_a_directory_without_a_plan_says_so(tmp_path: Path) -> None:
     assert "plan.json" in SweepIndex(tmp_path).snapshot().problem
 
