@@ -47,14 +47,15 @@ class ReconnectingHost(SshHost):
                 return
             self.close()
             self._sftp = None
-            end_s = time.monotonic() + self.reconnect_s
+            began_s = time.monotonic()
             while True:
                 try:
                     self._transport = self._connect()
                     self.reconnected_at_ns += (time.time_ns(),)
                     return
                 except HostError as problem:
-                    if time.monotonic() > end_s or self.is_final(problem):
+                    # who takes the rig down does not wait: `reconnect_s` is 0 then
+                    if time.monotonic() > began_s + self.reconnect_s or self.is_final(problem):
                         raise
                 time.sleep(RETRY_S)
 
