@@ -48,6 +48,12 @@ class LabEmulator(EmulatorClient):
             self._lease = self._reservation = None
         return super().lease(f"{engineer()}: {holder}", min(seconds, self._longest_s))
 
+    def adopt(self, lease: str) -> None:
+        """As EmulatorClient. A reservation of another lease is over: it does not make this one last longer."""
+        super().adopt(lease)
+        if self._reservation is not None and self._reservation.lease != lease:
+            self._reservation = None
+
     def reserve(self, seconds: float) -> None:
         """Keep the rig for this user until so long from now, also if that is sooner than before."""
         lease = self._reservation.lease if self._reservation is not None else self._lease

@@ -146,6 +146,16 @@ def test_no_lease_lasts_longer_than_that_of_a_session_however_long_a_run_is(rig:
     assert 110 < emulator.lease_status()["seconds_left"] <= 120
 
 
+def test_a_reservation_that_the_service_has_lost_does_not_make_the_lease_of_a_sweep_last_longer(rig: LabRig) -> None:
+    write_reservation(Reservation(rig.emulator.service, "lost", time.time() + 3600))
+    transport = MemoryTransport(MemoryEmulator())
+    keeper = LabEmulator(rig.emulator, transport, longest_s=120)
+    keeper.adopt(LabEmulator(rig.emulator, transport, longest_s=120).lease("sweep", 120))
+    keeper.renew(120)
+
+    assert 110 < keeper.lease_status()["seconds_left"] <= 120
+
+
 @pytest.fixture
 def reserved(rig: LabRig) -> LabEmulator:
     """The emulator of a rig that this user has reserved for an hour."""
