@@ -17,8 +17,8 @@ def certificate_text(service: str, ca: Path, now_s: float) -> str:
     """When the certificate ends, and how many days are left. Raises OSError if it is not valid."""
     end_s = certificate_end_s(service, ca)
     left_s = end_s - now_s
-    text = f"valid until {time.strftime('%Y-%m-%d', time.gmtime(end_s))}, {left_s / 86_400:.0f} days"
-    return text if left_s > RENEWED_S else f"{text}; owlt rig provision issues another one"
+    text = f"valid until {time.strftime('%Y-%m-%d', time.gmtime(end_s))}, {left_s / 86_400:.0f} days left"
+    return text if left_s > RENEWED_S else f"{text}; owlt rig provision issues a new one"
 
 
 def certificate_end_s(service: str, ca: Path) -> float:

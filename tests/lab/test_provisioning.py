@@ -243,7 +243,7 @@ def test_the_certificate_of_the_service_is_signed_by_the_rigs_ca_and_the_doctor_
     context = ssl.create_default_context(cafile=provisioned.rack.directory / "certificate.pem")
     authorities = context.get_ca_certs()
 
-    assert re.fullmatch(r"valid until \d{4}-\d\d-\d\d, 82[45] days", shown["detail"])
+    assert re.fullmatch(r"valid until \d{4}-\d\d-\d\d, 82[45] days left", shown["detail"])
     assert kept == "root 600\n"
     assert [each["subject"] for each in authorities] == [((("commonName", "CA of a lab rig (owlt)"),),)]
 

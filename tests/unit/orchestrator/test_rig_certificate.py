@@ -93,7 +93,7 @@ def test_an_issued_certificate_needs_no_other(run: Run) -> None:
 
     assert (before.returncode, before.stdout) == (
         1,
-        "there is no CA of the rig, or its certificate ends within 30 days\n",
+        "there is no CA of the rig, or its certificate expires within 30 days\n",
     )
     assert (issued.returncode, issued.stdout) == (0, "")
     assert (after.returncode, after.stdout) == (0, "")
@@ -116,7 +116,7 @@ def test_a_certificate_that_ends_within_30_days_is_issued_again(run: Run, tmp_pa
     soon = run("check", ADDRESS)
     run("issue", ADDRESS)
 
-    assert (soon.returncode, soon.stdout) == (1, "the certificate ends within 30 days\n")
+    assert (soon.returncode, soon.stdout) == (1, "the certificate expires within 30 days\n")
     assert run("check", ADDRESS).returncode == 0
 
 
@@ -164,14 +164,14 @@ def service(run: Run, tmp_path: Path) -> Iterator[str]:
 def test_a_client_that_has_the_cas_certificate_learns_when_the_services_ends(service: str, tmp_path: Path) -> None:
     end_s = certificate_end_s(service, tmp_path / "ca.pem")
 
-    assert certificate_text(service, tmp_path / "ca.pem", end_s - 400 * DAY_S).endswith(", 400 days")
+    assert certificate_text(service, tmp_path / "ca.pem", end_s - 400 * DAY_S).endswith(", 400 days left")
 
 
 def test_a_certificate_that_ends_soon_is_shown_with_what_to_do(service: str, tmp_path: Path) -> None:
     end_s = certificate_end_s(service, tmp_path / "ca.pem")
 
     text = certificate_text(service, tmp_path / "ca.pem", end_s - 29 * DAY_S)
-    assert text.endswith(", 29 days; owlt rig provision issues another one")
+    assert text.endswith(", 29 days left; owlt rig provision issues a new one")
 
 
 def test_a_client_with_another_ca_refuses_the_service(service: str, tmp_path: Path) -> None:
