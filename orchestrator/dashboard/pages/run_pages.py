@@ -24,9 +24,9 @@ FATES = {
     "corrupted": "damaged by the channel",
     "queue": "dropped by a full queue",
     "mtu": "too long for the link",
-    "in_flight": "on its way at the end",
+    "in_flight": "in the emulator when the captures ended",
     "unrecognised": "arrived, but too damaged to be recognised",
-    "undetermined": "did not arrive; the cause cannot be told",
+    "undetermined": "did not arrive; the cause is unknown",
     "unexplained_missing": "did not arrive; no recorded drop",
 }
 """The fates of packets that did not arrive as they were sent, in words."""

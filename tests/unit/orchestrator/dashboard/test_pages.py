@@ -343,7 +343,7 @@ def test_the_packets_of_a_run_are_analysed_on_request(client: FlaskClient) -> No
         if "Analysing" not in after:
             break
     assert "Analyse the captures" in before
-    assert "The whole analysis" in after
+    assert "The complete analysis" in after
     assert "packets.csv" in after
 
 
@@ -400,7 +400,7 @@ def test_an_analysis_that_a_user_made_is_shown_without_the_token(client: FlaskCl
 
     page = client.get(RUN).text
 
-    assert ("The whole analysis" in before, "The whole analysis" in page) == (False, True)
+    assert ("The complete analysis" in before, "The complete analysis" in page) == (False, True)
     assert client.get(f"{RUN}packets/index.html").text == "<p>made before</p>"
 
 
