@@ -180,8 +180,8 @@ def _require_epochs(satellites: list[Any], start: datetime) -> None:
     furthest = max(range(len(days)), key=days.__getitem__)
     if days[furthest] > MOST_DAYS_FROM_EPOCH:
         epoch = satellites[furthest].epoch.utc_strftime("%Y-%m-%d")
-        problem = f"the elements of {satellites[furthest].name} are of {epoch}, {days[furthest]:.0f} days from --date"
-        fix = "get the elements of that date, or give another --date"
+        problem = f"the elements of {satellites[furthest].name} are from {epoch}, {days[furthest]:.0f} days from --date"
+        fix = "get the elements of that date, or use another --date"
         raise NoConstellation(problem, f"at most {MOST_DAYS_FROM_EPOCH} days", fix)
 
 
@@ -192,7 +192,7 @@ def _require_alike(satellites: list[Any], values: Values, quantity: str, unit: s
         low, high = float(values[others].min()), float(values[others].max())
         got = f"{low:.1f}" if len(others) == 1 else f"{low:.1f} to {high:.1f}"
         named = _names([satellites[index] for index in others])
-        problem = f"got no constellation: {named} with {quantity} of {got} {unit}"
+        problem = f"not a constellation: {named} with {quantity} of {got} {unit}"
         fix = "remove them from the file, or write a file for each shell"
         raise NoConstellation(problem, f"within {most:g} {unit} of the median, {usual:.1f}", fix)
 
@@ -200,7 +200,7 @@ def _require_alike(satellites: list[Any], values: Values, quantity: str, unit: s
 def _require_planes(satellites: list[Any], planes: list[Indices]) -> None:
     few = [satellites[index] for plane in planes if len(plane) < LEAST_IN_A_PLANE for index in plane]
     if few:
-        problem = f"got no constellation: fewer than {LEAST_IN_A_PLANE} satellites in the planes of {_names(few)}"
+        problem = f"not a constellation: fewer than {LEAST_IN_A_PLANE} satellites in the planes of {_names(few)}"
         expected = f"at least {LEAST_IN_A_PLANE} satellites in each plane (nodes within {NODE_GAP_DEG:g} degrees)"
         raise NoConstellation(problem, expected, "add the missing satellites, or remove these from the file")
 

@@ -224,7 +224,7 @@ def _ports(entry: EmulatorEntry, host: Host) -> Iterator[Requirement]:
 
 
 def _without_addresses(entry: EmulatorEntry, host: Host, names: set[str]) -> Requirement:
-    """Whether bridge and ports have no address, of IPv6 either: the kernel would send packets into the test path."""
+    """Whether bridge and ports have no address, IPv6 included: the kernel would send packets into the test path."""
     members = [each for each in interfaces_of(host) if each.name in names]
     addresses = [f"{each.name} has {address}" for each in members for address in each.addresses + each.link_addresses]
     commands = "; ".join(f"sysctl net.ipv6.conf.{name}.disable_ipv6=1" for name in sorted(names))

@@ -130,7 +130,7 @@ def check_address(role: str, own: Addressed, expected: str, peer: Addressed) -> 
     found = own.addresses == (expected,) and own.neighbours == {peer_address: peer.mac}
     neighbours = ", ".join(f"{address} at {mac}" for address, mac in own.neighbours.items()) or "none"
     detail = f"{own.name}: {', '.join(own.addresses) or 'none'}; static neighbour: {neighbours}"
-    fix = f"expected {expected}, and {peer_address} at {peer.mac}: stop what else configures {own.name}"
+    fix = f"expected {expected}, and {peer_address} at {peer.mac}: stop other software that configures {own.name}"
     return _requirement(f"test address of the {role}", found, detail, "every run", fix)
 
 

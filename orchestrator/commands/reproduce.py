@@ -132,7 +132,7 @@ def sweep_files(directory: Path, quick: bool) -> list[tuple[str, Path]]:
 
 
 def optional_sweep_files(directory: Path) -> list[tuple[str, Path]]:
-    """The sweeps of implementations that a user may have, as `sweep_files` has the others. Raises ProfileError."""
+    """The sweeps of implementations that a user may have; `sweep_files` has the others. Raises ProfileError."""
     return _named(directory, _claims(directory).if_installed)
 
 
@@ -179,7 +179,7 @@ def perform_all(
     """Perform what is missing of each sweep. Returns the first exit status that is not 0, and the results; no further
     sweep is performed after one with runs that have no record.
 
-    A sweep of implementations that a user may have is skipped with a note where one of them is missing.
+    A sweep of implementations that a user may have is skipped with a note if one of them is missing.
     """
     first, statuses, performed = results, [], []
     optional = [] if quick else optional_sweep_files(directory)

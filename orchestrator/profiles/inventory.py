@@ -105,7 +105,7 @@ class LabHostEntry(BaseModel):
         bool,
         Field(
             alias="owlt_provision",
-            description="false: `owlt rig provision`, `update`, `collect` and `remove` leave this host alone, such "
+            description="false: `owlt rig provision`, `update`, `collect` and `remove` skip this host, such "
             "as the emulator of another lab",
         ),
     ] = True
@@ -155,7 +155,8 @@ class LabHostEntry(BaseModel):
             alias="owlt_lease_s",
             ge=5,
             le=3600,
-            description="s after which a host ends a session, and the emulator clears its channel, without owlt",
+            description="seconds after which a host ends its session, and the emulator clears its channel, if owlt "
+            "does not renew the lease",
         ),
     ] = 120
 
@@ -197,8 +198,8 @@ class EmulatorEntry(LabHostEntry):
         str | None,
         Field(
             alias="owlt_admitted",
-            description="networks that may reach the service, such as 192.0.2.0/24, as `owlt rig provision` sets it "
-            "up; default: that of ansible_host; all: every network",
+            description="networks that may reach the service, such as 192.0.2.0/24, as `owlt rig provision` "
+            "configures it; default: the network of ansible_host; all: every network",
         ),
     ] = None
     token_file: Annotated[

@@ -90,7 +90,7 @@ def missing_memory(plan: Plan, machine_bytes: int) -> Iterator[Mistake]:
     }
     for slug, reason in list(reasons.items())[:1]:
         more = f" (and the same for {len(reasons) - 1} more cells: see 'owlt plan')" if len(reasons) > 1 else ""
-        fix = "leave such cells out with 'exclude' in the sweep, or perform others with --only"
+        fix = "leave out such cells with 'exclude' in the sweep, or perform others with --only"
         yield Mistake(f"{slug}: {reason}{more}", fix=fix)
 
 

@@ -61,7 +61,7 @@ CODES = {
 
 @dataclass(frozen=True)
 class CodedRequest:
-    """What `owlt channel coded` is given about frames and their code."""
+    """The options of `owlt channel coded` about frames and their code."""
 
     kind: FrameKind
     code: Code
@@ -93,7 +93,7 @@ def coded(
         typer.Option(
             "--code",
             help="Reed-Solomon with 223 (default of tm and aos) or 239 data symbols of 255; BCH (63,56) that corrects "
-            "a wrong bit (default of tc) or detects up to three; or another code.",
+            "one wrong bit (default of tc) or detects up to three; or another code.",
         ),
     ] = None,
     interleaving: Annotated[
@@ -103,7 +103,7 @@ def coded(
     header: Annotated[
         int | None,
         typer.Option(
-            "--header", metavar="BYTES", min=0, help="Header and trailer of a frame; default: that of --frame."
+            "--header", metavar="BYTES", min=0, help="Length of header and trailer; default: the header of --frame."
         ),
     ] = None,
     error_control: Annotated[
@@ -114,7 +114,7 @@ def coded(
         typer.Option(
             "--frame-bytes",
             metavar="BYTES",
-            help="Bytes of packets in a frame, of tc (default: the most) or another code.",
+            help="Bytes of packets in a frame, for tc (default: the maximum) or for another code.",
         ),
     ] = None,
     coded_bytes: Annotated[
@@ -132,7 +132,7 @@ def coded(
     base: Annotated[
         str | None,
         typer.Option(
-            "--base", metavar="CHANNEL", help="Channel whose other values are taken, such as a coded forward."
+            "--base", metavar="CHANNEL", help="Channel that provides all other values, such as the other link."
         ),
     ] = None,
     forward: ForwardFields = None,
@@ -143,10 +143,10 @@ def coded(
 ) -> None:
     """Compute a channel with coded frames on one link.
 
-    The frames are TM or AOS frames with Reed-Solomon codewords, TC frames in BCH codeblocks, or those of another code.
+    The frames are TM or AOS frames with Reed-Solomon codewords, TC frames in BCH codeblocks, or frames of another code.
 
-    The rate of the link is what headers, parity and markers leave of --rate. Without --table, the frame error rate at
-    an Eb/N0 is that of BPSK or QPSK with this code alone. To code both links, compute one, and then the other with
+    The rate of the link is --rate without headers, parity and markers. Without --table, the frame error rate at an
+    Eb/N0 is computed for BPSK or QPSK with this code alone. To code both links, compute one, and then the other with
     --base.
     """
     from emulator.channel.quantities import format_rate

@@ -308,7 +308,9 @@ def land_mobile(
     ] = None,
     average: Annotated[
         bool,
-        typer.Option("--average", help="The same shares of attempts and losses at every moment: those of --hours."),
+        typer.Option(
+            "--average", help="Use the averages over --hours: the same shares of attempts and losses at every moment."
+        ),
     ] = False,
     in_order: Annotated[
         bool, typer.Option("--in-order", help="Packets wait for those before them; default: they overtake.")
@@ -328,7 +330,7 @@ def land_mobile(
     Its forward link has type II HARQ.
 
     The fading is that of trees (Perez-Fontan's three-state model, S band). --base adds a channel of 'owlt channel leo'.
-    With --average, each packet draws its attempts independently: fading that is fast against the time between packets.
+    With --average, attempts are drawn for each packet independently, as if fading were fast against the packet rate.
     """
     from orchestrator.commands.channel.land_mobile import (
         STEP_ATTEMPTS,

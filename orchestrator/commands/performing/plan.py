@@ -28,7 +28,7 @@ def plan(
     A cell is a permutation of the sweep. Existing results are taken into account. Cells whose runs cannot complete are
     listed with the reason; 'owlt run' records these runs as unsupported, or refuses them if the memory of this machine
     is the reason. If 'owlt run' would refuse the sweep, the same message follows the plan, and the exit status is 2.
-    With --only or --shard, it is about the selected runs. With --rig, it is for a lab rig, and checks its hosts.
+    With --only or --shard, the plan covers the selected runs. With --rig, it is for a lab rig, and checks its hosts.
     """
     from orchestrator.forecast.forecast import forecast, texts
     from orchestrator.profiles.catalogue import sweep_path

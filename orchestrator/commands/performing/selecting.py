@@ -18,7 +18,7 @@ Only = Annotated[
 ]
 ShardOption = Annotated[
     str | None,
-    typer.Option("--shard", metavar="I/N", help="Only the I-th of N shards; 'owlt merge' puts the results together."),
+    typer.Option("--shard", metavar="I/N", help="Only the I-th of N shards; 'owlt merge' combines the results."),
 ]
 
 
@@ -36,7 +36,7 @@ def selection_of(plan: Plan, only: Sequence[str], shard: str | None) -> Selectio
 
 
 def results_of(plan: Plan, shard: str | None, results: Path | None) -> Path:
-    """The results directory: the one given, or that of the sweep or of its shard."""
+    """The results directory: the given one, or the default one of the sweep or of its shard."""
     from orchestrator.shards.shard import parse_shard
 
     name = f"{plan.sweep.name}-{parse_shard(shard).text}" if shard else plan.sweep.name

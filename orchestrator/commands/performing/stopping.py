@@ -1,4 +1,4 @@
-"""The options that end a start of a sweep in time: `--until` and `--for`."""
+"""The options that end a sweep in time: `--until` and `--for`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Until = Annotated[
     typer.Option(metavar="TIME", help="Start no run that would end after this wall-clock time, such as 07:00."),
 ]
 For = Annotated[
-    str | None, typer.Option("--for", metavar="DURATION", help='The same after a duration, such as 8h or "90 min".')
+    str | None,
+    typer.Option(
+        "--for", metavar="DURATION", help='Start no run that would end after this duration, such as 8h or "90 min".'
+    ),
 ]
 
 

@@ -74,7 +74,8 @@ def note_on(run: Run, differences: Mapping[str, str]) -> str:
         return ""
     return (
         f"{name} encrypts with keys that depend on addresses in memory: if the run was performed in another clone, or "
-        "if this one has changed, its frames have the same lengths, but other octets (docs/sweeps.md, rigs and clocks)"
+        "if this one has changed, its frames have the same lengths but other encrypted octets "
+        "(docs/sweeps.md, rigs and clocks)"
     )
 
 

@@ -90,7 +90,7 @@ def require_idle(rig: LabRig) -> None:
 
 
 def remove(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
-    """Take back what 'owlt rig provision' installed; packages stay.
+    """Remove what 'owlt rig provision' installed; packages stay.
 
     Exit status: that of ansible-playbook.
     """
@@ -120,5 +120,5 @@ def _play(
     administrator = Administrator(admin, admin_key)
     for host in rig.hosts:
         if not host.provision:
-            Printer().note(f"{host.name}: left alone, because owlt_provision is false")
+            Printer().note(f"{host.name}: not changed, because owlt_provision is false")
     raise typer.Exit(run_playbook(name, path, rig, administrator, check, collected or Path()))

@@ -94,7 +94,7 @@ def doubts_about_ports(drops: Mapping[str, Mapping[str, int]]) -> list[str]:
         if shown := ", ".join(f"{count} {counter}" for counter, count in counters.items() if count):
             sentences.append(
                 f"the emulator's card at the {role}'s port dropped frames during the run ({shown}): the channel did "
-                "not cause these losses, and the captures may not have the frames"
+                "not cause these losses, and the frames may be missing from the captures"
             )
     return sentences
 

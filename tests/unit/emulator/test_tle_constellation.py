@@ -145,7 +145,7 @@ def test_two_satellites_are_too_few() -> None:
 def test_satellites_without_common_planes_are_no_constellation() -> None:
     problem = refused(tle_text(Constellation(800, 86.4, 40, 1), START)).problem
 
-    assert problem.startswith("got no constellation: fewer than 3 satellites in the planes of S10001, ")
+    assert problem.startswith("not a constellation: fewer than 3 satellites in the planes of S10001, ")
     assert problem.endswith(" and 35 more")
 
 
@@ -176,7 +176,7 @@ def checksum(line: str) -> int:
 def test_elements_that_are_far_from_the_date_are_refused(days: int) -> None:
     error = refused(tle_text(IRIDIUM_LIKE, START), START + timedelta(days=days))
 
-    assert "are of 2026-11-22, 20 days from --date" in error.problem
+    assert "are from 2026-11-22, 20 days from --date" in error.problem
     assert error.expected == "at most 14 days"
 
 

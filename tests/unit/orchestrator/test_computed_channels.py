@@ -140,7 +140,7 @@ def test_one_satellite_is_no_constellation() -> None:
 
     message = refusal(*LEO, "--tle", "one.txt")
     assert message.startswith(
-        "--tle one.txt: got no constellation: fewer than 3 satellites in the planes of S10001, exp"
+        "--tle one.txt: not a constellation: fewer than 3 satellites in the planes of S10001, exp"
     )
     assert "at least 3 satellites in each plane (nodes within 2 degrees); add the missing satellites" in message
 
