@@ -52,8 +52,9 @@ def same_failures_text(results: Path, run_ids: Sequence[str]) -> str:
     options = [] if more else [word for run_id in run_ids for word in ("--run", run_id)]
     command = shlex.join(["owlt", "retry", str(results), *options, "--new-seed"])
     named = f"{', '.join(run_ids[:MOST_NAMED])}{more}"
-    it = "it is" if len(run_ids) == 1 else "they are"
-    return f"failed in the same way again, with the same packets: {named}: {it} deterministic; another seed: {command}"
+    failures = "the failure is" if len(run_ids) == 1 else "the failures are"
+    sentence = f"failed again in the same way, with the same packets: {named}: {failures} deterministic"
+    return f"{sentence}; to use another seed: {command}"
 
 
 def _sha256(path: Path) -> str:

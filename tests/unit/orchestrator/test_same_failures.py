@@ -60,8 +60,8 @@ def test_the_same_failure_with_the_same_packets_is_in_the_summary_with_the_comma
     run_id = small_plan().runs[0].run_id
     assert done.same_failures == (run_id,)
     assert (
-        f"; failed in the same way again, with the same packets: {run_id}: it is deterministic; "
-        f"another seed: owlt retry {tmp_path} --run {run_id} --new-seed"
+        f"; failed again in the same way, with the same packets: {run_id}: the failure is deterministic; "
+        f"to use another seed: owlt retry {tmp_path} --run {run_id} --new-seed"
     ) in done.summary
 
 
@@ -113,7 +113,7 @@ def test_the_status_says_so_as_text_and_as_json(tmp_path: Path) -> None:
 
     run_id = small_plan().runs[0].run_id
     assert read_state(tmp_path).same_failures == [run_id]
-    assert "failed in the same way again, with the same packets:" in " ".join(shown.split())
+    assert "failed again in the same way, with the same packets:" in " ".join(shown.split())
     assert f'"same_failures": [\n    "{run_id}"\n  ]' in values
 
 
@@ -128,4 +128,4 @@ def test_the_json_of_the_retry_names_the_runs(tmp_path: Path, capsys: pytest.Cap
 def test_of_many_runs_three_are_named_and_the_command_is_for_all() -> None:
     text = same_failures_text(Path("r"), ["a", "b", "c", "d", "e"])
 
-    assert "a, b, c and 2 more: they are deterministic; another seed: owlt retry r --new-seed" in text
+    assert "a, b, c and 2 more: the failures are deterministic; to use another seed: owlt retry r --new-seed" in text
