@@ -70,6 +70,13 @@ class ManagementHost(ReconnectingHost):
             threading.Thread(target=_close_if_silent, args=(transport,), daemon=True).start()
         return transport
 
+    def close(self) -> None:
+        """End the connection, and the one to the jump host that it goes through."""
+        link = self._transport.sock
+        super().close()
+        if isinstance(link, paramiko.Channel):
+            link.get_transport().close()
+
     def _log_in(self, transport: paramiko.Transport) -> None:
         place = f"{self.entry.name} ({self.entry.address}:{self.entry.port})"
         _log_in(transport, place, self.entry.user, self.entry.host_key, self.entry.key)

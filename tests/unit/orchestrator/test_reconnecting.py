@@ -10,14 +10,16 @@ import pytest
 
 from orchestrator.hosts.host import HostError
 from orchestrator.hosts.ssh_host import Login
+from orchestrator.rigs.lab.management import ManagementHost
 from orchestrator.rigs.lab.reconnecting import OtherHostKey, ReconnectingHost
+from tests.unit.orchestrator.test_inventory import SENDER, rack1, with_host
 
 
 class LostTransport:
     """A connection that was lost."""
 
     def __init__(self) -> None:
-        self.sock = self
+        self.sock: object = self
 
     def is_active(self) -> bool:
         return False
@@ -27,6 +29,33 @@ class LostTransport:
 
     def close(self) -> None:
         pass
+
+
+class Jump(LostTransport):
+    """A connection to a jump host."""
+
+    is_closed = False
+
+    def _send_user_message(self, message: paramiko.Message) -> None:
+        assert not self.is_closed, message
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class BehindJump(ManagementHost):
+    """A host behind a jump host, that is out of reach once its first connection was lost."""
+
+    jumps: tuple[Jump, ...] = ()
+
+    def _connect(self) -> paramiko.Transport:
+        if self.jumps:
+            raise OtherHostKey("another key")
+        channel, jump, transport = paramiko.Channel(1), Jump(), LostTransport()
+        channel.transport = jump
+        transport.sock = channel
+        self.jumps += (jump,)
+        return cast(paramiko.Transport, transport)
 
 
 class LostHost(ReconnectingHost):
@@ -61,3 +90,12 @@ def test_another_host_key_ends_the_attempts() -> None:
     with pytest.raises(OtherHostKey):
         host.require_connection()
     assert host.attempts == 2
+
+
+def test_the_connection_to_a_jump_host_ends_with_the_one_that_goes_through_it(tmp_path: Path) -> None:
+    host = BehindJump(rack1(tmp_path, with_host(SENDER)).sender)
+    (jump,) = host.jumps
+
+    with pytest.raises(OtherHostKey):
+        host.require_connection()
+    assert jump.is_closed
