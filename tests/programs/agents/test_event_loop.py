@@ -64,7 +64,7 @@ def test_waiting_takes_no_processor_time(endpoint: Endpoint) -> None:
 
 
 def test_a_paced_party_is_asked_about_once_for_each_packet(endpoint: Endpoint) -> None:
-    talker = Talker([bytes(100)] * 50, time.monotonic() + 0.3)
+    talker = Talker([bytes(100)] * 50, time.monotonic() + 1.5)
 
     converse(talker, endpoint, Pacer(50 * 8 * frame_bytes(100) / 0.2))
 
