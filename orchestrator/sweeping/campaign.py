@@ -71,11 +71,12 @@ def require_ready(
 ) -> None:
     """Raise OwltError for all that `perform_plan` refuses; changes nothing.
 
-    The machine is examined for the runs that are left and selected, and only for these.
+    The machine is examined for the runs that are left and selected, and for all implementations of the plan.
     """
     require_extension(plan, results, _recorded_ids(results))
     require_free(results)
-    if not is_finished(plan, results, selection) and (missing := machine.missing(_left(plan, results, selection))):
+    left = _left(plan, results, selection)
+    if (left.runs or not is_finished(plan, results, selection)) and (missing := machine.missing(left)):
         raise Missing(*missing)
 
 
