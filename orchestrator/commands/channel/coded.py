@@ -172,7 +172,7 @@ def coded(
     title = f"{side} of {rate}, {frames.text}{at}"
     source = (
         f"Computed by owlt channel coded: {frames.text}: {frames.data_bytes} B of packets in {frames.coded_bytes} B, "
-        f"so that packets have {share:.1%} of {rate}; "
+        f"so packets have {share:.1%} of {rate}; "
         f"frame error rate {lost:.3g}{f' from {table.name}' if table else ''}"
     )
     if before is not None:
@@ -216,7 +216,7 @@ def _frames(request: CodedRequest) -> Frames:
         expected = f"one of {', '.join(code.value for code in CODES[request.kind])} for {request.kind.value} frames"
         raise OwltError(Mistake.of("--code", f"got {request.code.value}", expected))
     if request.header is not None and request.error_control:
-        problem = "got it with --error-control"
+        problem = "got it together with --error-control"
         raise OwltError(Mistake.of("--header", problem, "one of them", "add 2 bytes to --header"))
     own = FRAME_OVERHEAD_BYTES[request.kind.value] + (ERROR_CONTROL_BYTES if request.error_control else 0)
     header = own if request.header is None else request.header

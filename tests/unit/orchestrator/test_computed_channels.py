@@ -217,7 +217,7 @@ def test_a_satellite_of_a_tle_is_found_by_its_name() -> None:
         ),
         (
             ("coded", "--rate", "2kbit/s", "--ebn0", "6", "--header", "8", "--error-control"),
-            "--header: got it with --error-control, expected one of them",
+            "--header: got it together with --error-control, expected one of them",
         ),
         (
             ("coded", "--rate", "2kbit/s", "--ebn0", "6", "--code", "other", "--header", "8"),
