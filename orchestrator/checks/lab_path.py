@@ -17,7 +17,7 @@ from orchestrator.hosts.host import Host
 from orchestrator.profiles.inventory import LabHostEntry, LabRig
 from orchestrator.rigs.lab.clocks import Offset, clock_offset
 from orchestrator.rigs.lab.management import ManagementHost
-from orchestrator.rigs.lab.playbooks import SYSCTLS
+from orchestrator.rigs.lab.playbooks import SYSCTLS, provisioned_hosts
 from orchestrator.rigs.rig import CARD_RATE_BPS, Rig
 
 LEAST_MTU = 1500
@@ -151,8 +151,11 @@ def check_bridge(ports: list[dict[str, Any]], bridge: list[dict[str, Any]]) -> R
 
 
 def check_sysctls(lab: LabRig, connect: Callable[[LabHostEntry], ManagementHost]) -> Iterator[Requirement]:
-    """What the kernel of each host has now of the settings that the playbook writes to a file. Raises HostError."""
-    for entry in lab.hosts:
+    """What the kernel of each provisioned host has now of the settings that the playbook writes to a file.
+
+    Raises HostError.
+    """
+    for entry in provisioned_hosts(lab):
         with closing(connect(entry)) as host:
             shown = host.check(["sh", "-c", _READ_SYSCTLS, "sh", *SYSCTLS]).decode(errors="replace")
         yield check_sysctl(entry.name, entry.role, shown)

@@ -25,7 +25,7 @@ _SCRIPT = """read -r before </proc/uptime
 clock=$(date +%s%N)
 read -r after </proc/uptime
 printf '%s\\n' "$before" "$clock" "$after"
-stat --file-system --format='%a %S' "$1"
+stat --file-system --format='%a %S' "$1" || exit
 shift
 for port; do
   for counter in rx_dropped rx_missed_errors rx_fifo_errors tx_dropped; do
