@@ -74,8 +74,6 @@ def draw_clocks(cells: Sequence[ClockCell], path: Path) -> None:
             axes.set_xticks(range(len(names)), names, rotation=45, ha="right")
             axes.set_title(f"{setting}; grey: ±{margin:g} %", loc="left", fontsize=8)
             axes.margins(y=0.1)
-            axes.set_yscale("symlog", linthresh=1)
-            axes.yaxis.set_major_formatter("{x:g}")
             axes.set_ylabel("session time against exact (%)")
             axes.grid(alpha=0.3, linewidth=0.5, axis="y")
         write_svg(canvas, path)
