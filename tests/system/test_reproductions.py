@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.commands.reproduce import perform_all, reproductions
 from orchestrator.terminal.output import Printer
+from tests.missing_implementation import MISSING
 from tests.system.sweeps import owlt
 
 CONFIRMED = {
@@ -45,21 +46,6 @@ paper: {authors: A, title: T, year: 2024, published_in: J}
 if_installed: [tcp, mine]
 claims:
   - {id: one, states: S, place: section 1, ours: SELECT 2, accept: {most: 3}}
-"""
-MISSING = """\
-name: mine
-title: Mine
-protocol: LTP
-description: A program that no machine has.
-binary:
-  mine: {search: [no-such-program-of-mine], fix: bring your own}
-starts_first: receiver
-sender: {command: ["{mine}"]}
-receiver: {command: ["{mine}"]}
-session: {udp_ports: ["5000"]}
-done: both_exit
-time_limit: {rtts: 1, file_times: 1, extra_s: 10}
-version_command: ["{mine}"]
 """
 
 

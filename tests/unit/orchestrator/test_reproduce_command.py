@@ -18,6 +18,7 @@ from orchestrator.commands.reproduce import (
 )
 from orchestrator.errors import NotFound, OwltError
 from orchestrator.sweeping.resolving import resolve
+from tests.missing_implementation import MISSING
 from tests.unit.reports.conftest import few, write_results
 
 
@@ -78,21 +79,6 @@ seed: 1
 implementations: {implementation}
 file_size: 10 kB
 channel: bypass
-"""
-MISSING = """\
-name: mine
-title: Mine
-protocol: LTP
-description: A program that no machine has.
-binary:
-  mine: {search: [no-such-program-of-mine], fix: bring your own}
-starts_first: receiver
-sender: {command: ["{mine}"]}
-receiver: {command: ["{mine}"]}
-session: {udp_ports: ["5000"]}
-done: both_exit
-time_limit: {rtts: 1, file_times: 1, extra_s: 10}
-version_command: ["{mine}"]
 """
 
 
