@@ -201,8 +201,8 @@ def _programs(entry: TestHostEntry, host: Host, implementations: Mapping[str, Im
         try:
             find_programs(implementation, role, host, entry.third_party)
         except MissingProgram as missing:
-            problem, _, fix = str(missing).partition("; ")
-            yield _requirement(entry, base_name(name), False, problem, fix)
+            for mistake in missing.mistakes:
+                yield _requirement(entry, base_name(name), False, mistake.problem, mistake.fix)
 
 
 def _ports(entry: EmulatorEntry, host: Host) -> Iterator[Requirement]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 RECORDED_STATUSES = (0, 3)
 """Of a sweep whose runs all have a record."""
+INTERRUPTED_STATUS = 130
 VERDICT_STYLES = {"confirmed": "green", "not confirmed": "red", "undecidable": "yellow"}
 
 
@@ -179,17 +180,25 @@ def perform_all(
     """Perform what is missing of each sweep. Returns the first exit status that is not 0, and the results; no further
     sweep is performed after one with runs that have no record.
 
-    A sweep of implementations that a user may have is skipped with a note if one of them is missing.
+    A sweep of implementations that a user may have is skipped with a note if one of them is missing, and left out with
+    a note if it ends with runs that have no record, unless it was interrupted.
     """
     first, statuses, performed = results, [], []
     optional = [] if quick else optional_sweep_files(directory)
     for ending, sweep in [*sweep_files(directory, quick), *optional]:
+        is_optional = (ending, sweep) in optional
         place = first and first.with_name(first.name + ending)
-        if place and (ending, sweep) in optional and (missing := missing_for_sweep(sweep, place)):
+        if place and is_optional and (missing := missing_for_sweep(sweep, place)):
             printer.note(f"{directory.name}{ending} is skipped: {'; '.join(map(str, missing))}")
             continue
         status, place = _perform(sweep, place, guests, printer.as_json)
         first = first or place
+        if is_optional and status not in (*RECORDED_STATUSES, INTERRUPTED_STATUS):
+            printer.note(
+                f"{directory.name}{ending} ended with status {status}, and is left out of the page; "
+                f"the same command performs what is missing"
+            )
+            continue
         statuses.append(status)
         performed.append(place)
         if status not in RECORDED_STATUSES:

@@ -8,6 +8,7 @@ from pathlib import Path
 from agents.contract.implementation import Implementation, Role
 from agents.contract.placeholders import render
 from agents.contract.requirements import Binary
+from agents.inputs.mistake import Mistake, MistakeError
 from orchestrator.hosts.host import Host
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -16,8 +17,8 @@ SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 FIND_PROGRAM = 'for p; do f=$(command -v -- "$p") && [ -f "$f" ] && [ -x "$f" ] && { echo "$f"; exit; }; done; exit 1'
 
 
-class MissingProgram(Exception):
-    """A program is missing on a host; the text has role, program, where it was searched and how to install it."""
+class MissingProgram(MistakeError):
+    """A program is missing on a host: role, program, where it was searched, and how to install it."""
 
 
 def find_here(binary: Binary, third_party: str) -> str | None:
@@ -41,7 +42,7 @@ def find_programs(implementation: Implementation, role: Role, host: Host, third_
         if done.exit_status != 0:
             searched = ", ".join(render(binary.search, {"third_party": third_party}))
             problem = f"{name} is missing on the {role} (searched: {searched})"
-            raise MissingProgram(f"{problem}; install it there: {binary.fix}")
+            raise MissingProgram(Mistake(problem, fix=f"install it there: {binary.fix}"))
         paths[name] = done.stdout.decode().strip()
     return paths
 

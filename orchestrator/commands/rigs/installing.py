@@ -39,7 +39,6 @@ def update(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = No
 
     from emulator.faults import EmulatorError
     from orchestrator.profiles.inventory import lab_rig
-    from orchestrator.rigs.lab.reservations import read_reservation
 
     _, rig = lab_rig(inventory)
     require_idle(rig)
@@ -50,20 +49,33 @@ def update(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = No
         raise OwltError(Mistake(f"{rig.name} cannot be updated: {problem}")) from problem
     try:
         _play("update", inventory, admin, admin_key, check)
-    finally:
-        reserved = read_reservation(rig.emulator.service)
-        emulator = emulator_of(rig)  # the playbook may have replaced the CA's certificate
+    except BaseException:  # its exit status and message, not those of a service that does not answer after it
+        with suppress(OwltError):
+            _return_lease(rig, lease)
+        raise
+    _return_lease(rig, lease)
+
+
+def _return_lease(rig: LabRig, lease: str) -> None:
+    """End the lease of an update, or go on with the user's own. Raises OwltError if the service does not answer."""
+    from contextlib import suppress
+
+    from emulator.faults import EmulatorError
+    from orchestrator.rigs.lab.reservations import read_reservation
+
+    reserved = read_reservation(rig.emulator.service)
+    emulator = emulator_of(rig)  # the playbook may have replaced the CA's certificate
+    if reserved is None:
+        emulator.adopt(lease)
+    try:
+        emulator.wait_until_ready(STARTING_S)
         if reserved is None:
-            emulator.adopt(lease)
-        try:
-            emulator.wait_until_ready(STARTING_S)
-            if reserved is None:
-                with suppress(EmulatorError):  # a restart has ended the lease
-                    emulator.release()
-            else:
-                emulator.reserve(reserved.seconds_left)
-        except EmulatorError as problem:
-            raise OwltError(Mistake(f"{rig.name}: {problem}", fix="collect the logs: owlt rig collect")) from problem
+            with suppress(EmulatorError):  # a restart has ended the lease
+                emulator.release()
+        else:
+            emulator.reserve(reserved.seconds_left)
+    except EmulatorError as problem:
+        raise OwltError(Mistake(f"{rig.name}: {problem}", fix="collect the logs: owlt rig collect")) from problem
 
 
 STARTING_S = 30.0

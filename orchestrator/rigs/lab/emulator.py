@@ -33,58 +33,55 @@ class LabEmulator(EmulatorClient):
             fix = "copy the certificate from the emulator; 'owlt rig provision' does"
             wrong = f"{entry.service_ca}: {problem.strerror or problem}"
             raise Missing(Mistake.of("owlt_service_ca", wrong, fix=fix)) from None
-        self._reservation: Reservation | None = read_reservation(entry.service)
 
     def lease(self, holder: str, seconds: float) -> str:
         """Take the lease, or go on with the one that this client has or that was reserved."""
         if self._lease is not None:
             self.renew(seconds)
             return self._lease
-        if self._reservation is not None:
-            self.adopt(self._reservation.lease)
+        reserved = read_reservation(self._service)
+        if reserved is not None:
+            self.adopt(reserved.lease)
             with suppress(LeaseLost):
                 self.renew(seconds)
-                return self._reservation.lease
-            self._lease = self._reservation = None
+                return reserved.lease
+            self._lease = None
         return super().lease(f"{engineer()}: {holder}", min(seconds, self._longest_s))
-
-    def adopt(self, lease: str) -> None:
-        """As EmulatorClient. A reservation of another lease is over: it does not make this one last longer."""
-        super().adopt(lease)
-        if self._reservation is not None and self._reservation.lease != lease:
-            self._reservation = None
 
     def reserve(self, seconds: float) -> None:
         """Keep the rig for this user until so long from now, also if that is sooner than before."""
-        lease = self._reservation.lease if self._reservation is not None else self._lease
+        reserved = read_reservation(self._service)
+        lease = reserved.lease if reserved is not None else self._lease
         if lease is not None:
             self.adopt(lease)
             try:
                 super().renew(seconds)
             except LeaseLost:
-                lease = None
+                lease = self._lease = None
         if lease is None:
-            self._lease = self._reservation = None
             lease = self.lease("owlt rig lease", seconds)
-        self._reservation = Reservation(self._service, lease, time.time() + seconds)
-        write_reservation(self._reservation)
+        write_reservation(Reservation(self._service, lease, time.time() + seconds))
 
     def renew(self, seconds: float) -> None:
         """Let the lease end so many seconds from now, but not before the end of the reservation."""
-        left_s = self._reservation.seconds_left if self._reservation else 0.0
-        super().renew(max(min(seconds, self._longest_s), left_s))
+        super().renew(max(min(seconds, self._longest_s), self._reserved_s()))
 
     def give_back(self) -> None:
         """Clear the channel; end the lease, unless it is reserved for longer."""
         if self._lease is None:
             return
-        left_s = self._reservation.seconds_left if self._reservation else 0.0
+        left_s = self._reserved_s()
         with suppress(EmulatorError):
             if left_s > 0:
                 self.clear()
                 self.renew(left_s)
             else:
                 self.release()
+
+    def _reserved_s(self) -> float:
+        """For how long the lease of this client is reserved; `owlt rig lease` may change it at any time."""
+        reserved = read_reservation(self._service)
+        return reserved.seconds_left if reserved is not None and reserved.lease == self._lease else 0.0
 
 
 def engineer() -> str:

@@ -177,6 +177,18 @@ def test_a_sweep_may_be_longer_than_the_reserved_lease(reserved: LabEmulator) ->
     assert reserved.lease_status()["seconds_left"] > 7100
 
 
+def test_a_lease_that_is_reserved_for_longer_while_a_sweep_runs_stays_so(rig: LabRig) -> None:
+    transport = MemoryTransport(MemoryEmulator())
+    LabEmulator(rig.emulator, transport).reserve(60)
+    sweep = LabEmulator(rig.emulator, transport, longest_s=120)
+    sweep.lease("sweep", 120)
+
+    LabEmulator(rig.emulator, transport).reserve(3600)
+    sweep.renew(120)
+
+    assert sweep.lease_status()["seconds_left"] > 3500
+
+
 def test_a_user_may_shorten_the_reserved_lease(reserved: LabEmulator) -> None:
     reserved.reserve(60)
 
