@@ -176,6 +176,9 @@ def test_check_mode_lists_changes_and_makes_none(provisioned: Provisioned) -> No
 
 def test_bare_machines_become_a_rig_with_one_command(provisioned: Provisioned) -> None:
     assert provisioned.first.returncode == 0, provisioned.first.stdout[-3000:]
+    assert (
+        f"next: owlt doctor --rig {provisioned.rack.inventory}" in provisioned.first.stdout + provisioned.first.stderr
+    )
 
     done = owlt("doctor", "--rig", provisioned.rack.inventory, "--json")
     missing = [each["name"] for each in json.loads(done.stdout) if not each["found"]]

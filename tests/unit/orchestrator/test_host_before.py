@@ -181,7 +181,8 @@ def test_a_daemon_that_is_as_it_was_is_not_enabled_again(machine: Machine) -> No
     assert "links" in machine.state()
 
 
-INSTALLED = [f"opt/owlt/{name}" for name in ("bin/python", "lib/module", "source/agents", "source.tar", "installed.tar")]
+NAMES = ("bin/python", "lib/module", "source/agents", "source.tar", "installed.tar")
+INSTALLED = [f"opt/owlt/{name}" for name in NAMES]
 
 
 def test_the_owlt_that_provisioning_installed_is_deleted(machine: Machine) -> None:
