@@ -73,7 +73,7 @@ class Machine:
         """The lines that the program prints."""
         path = f"{self._programs}:{os.environ['PATH']}"
         environment = os.environ | {"ROOT": str(self._root), "STATE": str(self._state), "PATH": path}
-        command = [PROGRAM, verb, SYSCTLS, *interfaces]
+        command = [str(PROGRAM), verb, SYSCTLS, *interfaces]
         return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.splitlines()
 
     def add(self, *names: str) -> None:
@@ -82,9 +82,10 @@ class Machine:
             self.path(name).parent.mkdir(parents=True, exist_ok=True)
             self.path(name).touch()
 
-    def opt(self) -> set[str]:
+    def opt(self) -> frozenset[str]:
         """The files in /opt."""
-        return {str(path.relative_to(self._root)) for path in self.path("opt").rglob("*") if path.is_file()}
+        files = (path for path in self.path("opt").rglob("*") if path.is_file())
+        return frozenset(str(path.relative_to(self._root)) for path in files)
 
     def busy(self, name: str) -> None:
         """A path that cannot be deleted, such as a mount point."""

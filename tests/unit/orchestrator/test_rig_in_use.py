@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from emulator.faults import EmulatorUnreachable
 from emulator.service.client import EmulatorClient
 from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
 from orchestrator.commands.rigs.in_use import require_no_session, require_not_leased
+from orchestrator.commands.rigs.installing import provision
 from orchestrator.errors import OwltError
 from orchestrator.hosts.host import HostError
 from orchestrator.profiles.inventory import LabHostEntry, LabRig
 from orchestrator.rigs.lab.emulator import LabEmulator
 from orchestrator.rigs.lab.reconnecting import OtherHostKey
-from tests.unit.orchestrator.test_inventory import EMULATOR, RECEIVER, rack1, with_host
+from tests.unit.orchestrator.test_inventory import EMULATOR, RECEIVER, changed, rack1, with_host
 
 
 @pytest.fixture
@@ -105,3 +108,17 @@ def test_a_host_with_another_host_key_is_refused_as_by_the_doctor(rig: LabRig) -
 
     with pytest.raises(OwltError, match="another host key than owlt_host_key"):
         require_no_session(list(rig.hosts), seconds_left, only_keys=True)
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_the_end_of_provisioning_names_the_next_command(
+    check: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def nothing_to_provision(group: dict[str, Any]) -> None:
+        group["vars"] = {"owlt_provision": False}
+
+    inventory = f"{changed(tmp_path, nothing_to_provision)}:rack1"
+    with pytest.raises(typer.Exit):
+        provision(inventory, check=check)
+
+    assert (f"next: owlt doctor --rig {inventory}" in capsys.readouterr().out) is not check
