@@ -39,6 +39,7 @@ class Provisioned:
     rack: Rack
     etc_of_this_machine: str
     found: dict[str, set[str]]
+    installed_before: str
     check: subprocess.CompletedProcess[str]
     accounts_after_check: str
     first: subprocess.CompletedProcess[str]
@@ -157,10 +158,11 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisione
         made.check("receiver", "sh", "-ec", MAKE_CPUFREQ)
         made.check("sender", "sh", "-ec", MAKE_PTP)
         etc, found = digest_of_etc(), {role: state_of(made, role) for role in ROLES}
+        installed_before = made.run("emulator", "ls", "-A", "/opt/owlt").stdout
         check = play(made, "provision", "--check")
         accounts = made.check("emulator", "cat", "/etc/passwd")
         first = play(made, "provision")
-        yield Provisioned(made, etc, found, check, accounts, first, secrets_of(made))
+        yield Provisioned(made, etc, found, installed_before, check, accounts, first, secrets_of(made))
 
 
 def test_check_mode_lists_changes_and_makes_none(provisioned: Provisioned) -> None:
@@ -174,6 +176,9 @@ def test_check_mode_lists_changes_and_makes_none(provisioned: Provisioned) -> No
 
 def test_bare_machines_become_a_rig_with_one_command(provisioned: Provisioned) -> None:
     assert provisioned.first.returncode == 0, provisioned.first.stdout[-3000:]
+    assert (
+        f"next: owlt doctor --rig {provisioned.rack.inventory}" in provisioned.first.stdout + provisioned.first.stderr
+    )
 
     done = owlt("doctor", "--rig", provisioned.rack.inventory, "--json")
     missing = [each["name"] for each in json.loads(done.stdout) if not each["found"]]
@@ -453,11 +458,22 @@ def test_the_state_of_the_hosts_is_collected(provisioned: Provisioned, tmp_path:
 def test_the_rig_can_be_removed(provisioned: Provisioned) -> None:
     """Only what reads its traces comes after it."""
     provisioned_state = {role: state_of(provisioned.rack, role) for role in ROLES}
+    # this owlt is installed by nobody but the user of this host: owlt_python has another path
+    program = "/opt/owlt/third-party/mine/sender"
     if Path("/") == ROOT:
-        provisioned.rack.check("emulator", "umount", "-l", "/opt/owlt")
+        provisioned.rack.check("sender", "sh", "-ec", f"mkdir -p {Path(program).parent}; touch {program}")
+    other = client_of(provisioned.rack)
+    other.lease("ada@bench: owlt, sweep night", 60)
+    refused = play(provisioned.rack, "remove")
+    other.release()
     done = play(provisioned.rack, "remove")
 
+    assert refused.returncode == 2
+    assert "rack cannot be removed: it is leased to ada@bench: owlt, sweep night" in refused.stderr
     assert done.returncode == 0, done.stdout[-3000:]
+    if Path("/") == ROOT:
+        provisioned.rack.check("sender", "test", "-e", program)
+        assert provisioned.rack.check("emulator", "ls", "-A", "/opt/owlt") == provisioned.installed_before
     for role in ROLES:
         assert "owlt:" not in provisioned.rack.check(role, "cat", "/etc/passwd")
         assert provisioned_state[role] != provisioned.found[role]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agents.inputs.mistake import Mistake
+from orchestrator.commands.rigs.in_use import open_session, require_no_session, require_not_leased, session_of
 from orchestrator.commands.rigs.leases import emulator_of
 from orchestrator.commands.rigs.options import Admin, AdminKey, Check
 from orchestrator.errors import OwltError
@@ -24,9 +26,16 @@ UPDATING_S = 3600.0
 def provision(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
     """Install what a lab rig needs on its hosts.
 
-    Uses Ansible (the extra 'lab' of owlt). A second run changes nothing. Exit status: that of ansible-playbook.
+    Uses Ansible (the extra 'lab' of owlt). A second run changes nothing. Refused while somebody else has the lease, or
+    a sweep runs. Exit status: that of ansible-playbook.
     """
-    _play("provision", inventory, admin, admin_key, check)
+    _require_not_in_use(inventory, "provisioned", check)
+    try:
+        _play("provision", inventory, admin, admin_key, check)
+    except typer.Exit as end:
+        if end.exit_code == 0 and not check:
+            Printer().note(f"next: owlt doctor --rig {shlex.quote(inventory)}")
+        raise
 
 
 def update(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
@@ -84,28 +93,38 @@ STARTING_S = 30.0
 
 def require_idle(rig: LabRig) -> None:
     """Raise OwltError if a session is open on a host: a sweep runs."""
-    from contextlib import closing
-
     from orchestrator.hosts.host import HostError
-    from orchestrator.rigs.lab.management import ManagementHost
-    from orchestrator.rigs.lab.session import session_seconds_left
 
     for entry in rig.hosts:
         try:
-            with closing(ManagementHost(entry)) as host:
-                left_s = session_seconds_left(host)
+            left_s = session_of(entry)
         except HostError as problem:
             raise OwltError(Mistake(str(problem), fix="see: owlt doctor --rig")) from problem
         if left_s is not None:
-            session = f"{entry.name}: a session is open, {left_s} s of its lease are left"
-            raise OwltError(Mistake(session, "an idle rig", "wait until the sweep ends; if none runs: owlt rig clear"))
+            raise OwltError(open_session(entry, left_s))
+
+
+def _require_not_in_use(inventory: str, action: str, check: bool) -> None:
+    """Raise OwltError if somebody else has the lease, a sweep runs, or a host shows another host key.
+
+    `check`: nothing will change, so only the host keys matter.
+    """
+    from orchestrator.profiles.inventory import lab_rig
+    from orchestrator.rigs.lab.playbooks import provisioned_hosts
+
+    _, rig = lab_rig(inventory)
+    if not check:
+        require_not_leased(rig, action, emulator_of)
+    require_no_session(provisioned_hosts(rig), session_of, only_keys=check)
 
 
 def remove(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
     """Remove what 'owlt rig provision' installed; packages stay.
 
+    Refused while somebody else has the lease, or a sweep runs. A service that does not answer has no lease.
     Exit status: that of ansible-playbook.
     """
+    _require_not_in_use(inventory, "removed", check)
     _play("remove", inventory, admin, admin_key, check)
 
 

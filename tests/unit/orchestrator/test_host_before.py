@@ -69,10 +69,35 @@ class Machine:
     def path(self, name: str) -> Path:
         return self._root / name
 
-    def before(self, verb: str, *interfaces: str) -> None:
+    def before(self, verb: str, *interfaces: str) -> list[str]:
+        """The lines that the program prints."""
         path = f"{self._programs}:{os.environ['PATH']}"
         environment = os.environ | {"ROOT": str(self._root), "STATE": str(self._state), "PATH": path}
-        subprocess.run([PROGRAM, verb, SYSCTLS, *interfaces], env=environment, check=True)
+        command = [str(PROGRAM), verb, SYSCTLS, *interfaces]
+        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.splitlines()
+
+    def add(self, *names: str) -> None:
+        """Files, with their directories."""
+        for name in names:
+            self.path(name).parent.mkdir(parents=True, exist_ok=True)
+            self.path(name).touch()
+
+    def opt(self) -> frozenset[str]:
+        """The files in /opt."""
+        files = (path for path in self.path("opt").rglob("*") if path.is_file())
+        return frozenset(str(path.relative_to(self._root)) for path in files)
+
+    def busy(self, name: str) -> None:
+        """A path that cannot be deleted, such as a mount point."""
+        lines = f"""for last; do :; done
+[ "$last" != "{self.path(name)}" ] || {{ echo "rm: cannot remove '$last': Device or resource busy" >&2; exit 1; }}
+exec /bin/rm "$@"
+"""
+        (self._programs / "rm").write_text(f"#!/bin/sh\n{lines}")
+        (self._programs / "rm").chmod(0o755)
+
+    def is_no_longer_busy(self) -> None:
+        (self._programs / "rm").unlink()
 
     def provision(self) -> None:
         """What the playbook changes."""
@@ -155,3 +180,96 @@ def test_a_daemon_that_is_as_it_was_is_not_enabled_again(machine: Machine) -> No
 
     assert not same
     assert "links" in machine.state()
+
+
+NAMES = ("bin/python", "lib/module", "source/agents", "source.tar", "installed.tar")
+INSTALLED = [f"opt/owlt/{name}" for name in NAMES]
+
+
+def test_the_owlt_that_provisioning_installed_is_deleted(machine: Machine) -> None:
+    machine.before("programs")
+    machine.add(*INSTALLED, "etc/owlt/token")
+    machine.before("delete")
+
+    assert not machine.path("opt/owlt").exists()
+    assert not machine.path("etc/owlt").exists()
+    assert not machine.path("var/lib/owlt").exists()
+
+
+def test_an_owlt_that_provisioning_did_not_install_stays(machine: Machine) -> None:
+    machine.add("opt/owlt/bin/python", "opt/owlt/lib/module")
+    machine.before("services")
+    machine.before("delete")
+
+    assert machine.opt() == {"opt/owlt/bin/python", "opt/owlt/lib/module"}
+
+
+def test_of_a_directory_that_was_there_before_only_what_was_installed_is_deleted(machine: Machine) -> None:
+    machine.add("opt/owlt/bin/python", "opt/owlt/mine")
+    machine.before("programs")
+    machine.add(*INSTALLED)
+    lines = machine.before("delete")
+
+    assert machine.opt() == {"opt/owlt/bin/python", "opt/owlt/mine"}
+    assert "stays /opt/owlt: it was there before owlt was installed" in lines
+
+
+def test_third_party_programs_stay_and_are_named(machine: Machine) -> None:
+    machine.before("programs")
+    machine.add(*INSTALLED, "opt/owlt/third-party/mine/sender")
+    lines = machine.before("delete")
+
+    assert machine.opt() == {"opt/owlt/third-party/mine/sender"}
+    assert "stays /opt/owlt: owlt did not install what is in it: third-party" in lines
+
+
+def test_the_owlt_that_an_earlier_version_installed_is_deleted_without_third_party_programs(machine: Machine) -> None:
+    machine.add(*INSTALLED, "opt/owlt/third-party/mine/sender")
+    machine.before("delete")
+
+    assert machine.opt() == {"opt/owlt/third-party/mine/sender"}
+
+
+def test_an_update_of_what_an_earlier_version_installed_records_it_as_installed(machine: Machine) -> None:
+    machine.add(*INSTALLED, "etc/sysctl.d/90-owlt.conf")
+    machine.before("programs")
+    machine.before("delete")
+
+    assert not machine.path("opt/owlt").exists()
+
+
+def test_what_cannot_be_deleted_is_named_and_deleted_by_the_next_removal(machine: Machine) -> None:
+    machine.before("programs")
+    machine.add(*INSTALLED, "etc/owlt/token")
+    machine.busy("opt/owlt/lib")
+    first = machine.before("delete")
+    others_are_deleted = not machine.path("etc/owlt").exists() and not machine.path("opt/owlt/source").exists()
+    machine.is_no_longer_busy()
+    second = machine.before("delete")
+
+    (left,) = [line for line in first if line.startswith("left /opt/owlt/lib: ")]
+    assert left.endswith("Device or resource busy")
+    assert others_are_deleted
+    assert not [line for line in second if line.startswith("left ")]
+    assert not machine.path("opt/owlt").exists()
+    assert not machine.path("var/lib/owlt").exists()
+
+
+def test_a_restored_state_does_not_lose_what_was_installed(machine: Machine) -> None:
+    machine.before("services")
+    machine.before("programs")
+    machine.add(*INSTALLED)
+    machine.before("restore")
+    machine.before("delete")
+
+    assert not machine.path("opt/owlt").exists()
+
+
+def test_check_mode_prints_what_would_be_deleted_and_deletes_nothing(machine: Machine) -> None:
+    machine.before("programs")
+    machine.add(*INSTALLED, "etc/owlt/token")
+    found = machine.opt()
+    lines = machine.before("deletions")
+
+    assert machine.opt() == found
+    assert {"deleted /opt/owlt/source", "deleted /opt/owlt", "deleted /etc/owlt"} <= set(lines)

@@ -1,0 +1,91 @@
+"""Refuses to change a lab rig that somebody else has leased or on which a sweep runs, or a host with another host key.
+
+The lease is not taken: `owlt rig provision` and `remove` must work without a service, or with one that is dead.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from agents.inputs.mistake import Mistake
+from orchestrator.errors import Missing, OwltError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from orchestrator.profiles.inventory import LabHostEntry, LabRig
+    from orchestrator.rigs.lab.emulator import LabEmulator
+
+
+def require_not_leased(rig: LabRig, action: str, client_of: Callable[[LabRig], LabEmulator]) -> None:
+    """Raise OwltError if somebody else has the lease. A service that does not answer has none.
+
+    An emulator that the playbooks do not change is not asked.
+    """
+    from emulator.faults import EmulatorError
+
+    if not rig.emulator.provision:
+        return
+    try:
+        emulator = client_of(rig)
+        lease = emulator.lease_status()
+    except (Missing, EmulatorError):  # never provisioned from here, or dead
+        return
+    if lease["held"] and not _is_reserved(rig, emulator):
+        wrong = f"{rig.name} cannot be {action}: it is leased to {lease['holder']} for {lease['seconds_left']:.0f} s"
+        fix = "wait, or ask them for: owlt rig release"
+        raise OwltError(Mistake(wrong, "a rig that nobody else has leased", fix))
+
+
+def _is_reserved(rig: LabRig, emulator: LabEmulator) -> bool:
+    """Whether the lease is the one that this user has reserved. Its end stays the same."""
+    from emulator.faults import EmulatorError
+    from orchestrator.rigs.lab.reservations import read_reservation
+
+    reserved = read_reservation(rig.emulator.service)
+    if reserved is None:
+        return False
+    emulator.adopt(reserved.lease)
+    try:
+        emulator.renew(reserved.seconds_left)
+    except EmulatorError:
+        return False
+    return True
+
+
+def require_no_session(
+    hosts: list[LabHostEntry], seconds_left: Callable[[LabHostEntry], int | None], only_keys: bool = False
+) -> None:
+    """Raise OwltError if a session is open on one of the hosts, which a sweep has, or if one shows another host key.
+
+    A host that owlt cannot log in to is passed over: it is not provisioned yet, or no longer.
+    `only_keys`: sessions may be open.
+    """
+    from orchestrator.hosts.host import HostError
+    from orchestrator.rigs.lab.reconnecting import OtherHostKey
+
+    for entry in hosts:
+        try:
+            left_s = seconds_left(entry)
+        except OtherHostKey as problem:
+            raise OwltError(Mistake(str(problem))) from problem
+        except HostError:
+            continue
+        if left_s is not None and not only_keys:
+            raise OwltError(open_session(entry, left_s))
+
+
+def session_of(entry: LabHostEntry) -> int | None:
+    """How long the lease of a host's session lasts; None if none is open. Raises HostError."""
+    from orchestrator.rigs.lab.management import ManagementHost
+    from orchestrator.rigs.lab.session import session_seconds_left
+
+    with closing(ManagementHost(entry)) as host:
+        return session_seconds_left(host)
+
+
+def open_session(entry: LabHostEntry, left_s: int) -> Mistake:
+    """What is wrong if a session is open."""
+    session = f"{entry.name}: a session is open, {left_s} s of its lease are left"
+    return Mistake(session, "an idle rig", "wait until the sweep ends; if none runs: owlt rig clear")
