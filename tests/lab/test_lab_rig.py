@@ -117,6 +117,22 @@ def test_the_doctor_finds_nothing_missing_but_what_this_kernel_does_not_have(the
     assert not [name for name in missing if "kernel:" not in name and "socket buffers" not in name], done.stdout
 
 
+def test_a_sweep_is_refused_before_it_starts_if_the_emulators_kernel_cannot_make_its_channels(
+    the_rack: Rack, tmp_path: Path
+) -> None:
+    has_netem = other_engineer(the_rack).capabilities()["netem"]["available"]
+    sweep = sweep_file(tmp_path, implementations=["tcp"], file_size="1 kB", **PLAIN | {"delay": "25 ms"})
+    options = ["--rig", the_rack.inventory, "--results", tmp_path / "results"]
+    planned, performed = (owlt(command, sweep, *options) for command in ("plan", "run"))
+
+    expected = 0 if has_netem else 2
+    assert (planned.returncode, performed.returncode) == (expected, expected), performed.stderr
+    assert (tmp_path / "results").exists() == has_netem
+    if not has_netem:
+        for done in (planned, performed):
+            assert "needs netem at rack-emulator: 1 of 1 cells have a delay" in done.stderr
+
+
 def test_the_doctor_says_how_to_install_what_a_host_does_not_have(the_rack: Rack) -> None:
     the_rack.check("receiver", "mv", "/etc/sudoers.d/owlt", "/etc/owlt-rule")
     try:
