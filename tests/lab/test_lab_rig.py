@@ -591,6 +591,7 @@ def test_a_second_sweep_is_reported_who_runs_the_first_one(
         message = refused(the_rack.inventory, tmp_path)
 
     assert re.search(r"ada@\S+: owlt, for \d+ s", message), message
+    assert len(message.splitlines()) == 1, message
 
 
 def test_a_rig_of_several_is_named_behind_the_inventory(the_rack: Rack, tmp_path: Path) -> None:
@@ -747,7 +748,14 @@ def test_an_idle_rig_is_restored_by_command(the_rack: Rack, lab: LabRig, session
     emulator = other_engineer(the_rack)
     applied = emulator.configure(ChannelSpec(forward=LinkSpec(bit_error_rate=1e-9), reverse=LinkSpec()))
 
+    message = refused(the_rack.inventory, tmp_path)
+    status = owlt("rig", "status", the_rack.inventory)
     done = owlt("rig", "clear", the_rack.inventory)
+
+    assert "no other session: one is open" in message
+    assert "owlt_test_interface" not in message
+    assert "channel: forward: errors" in status.stdout
+    assert "nobody has a lease" in status.stdout
 
     assert done.returncode == 0, done.stderr
     assert (applied != ChannelSpec(), emulator.describe()) == (True, ChannelSpec())
