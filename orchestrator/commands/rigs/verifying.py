@@ -43,7 +43,7 @@ def verify(
     Reads every setting back, then opens sessions on the hosts and checks rates, duplex, MTUs, offloads, addresses,
     neighbours, bridge and clocks, and certifies the clean link and an impaired channel. Nothing is changed.
 
-    Exit status: 0 if nothing is missing, 1 otherwise.
+    Exit status: 0 if nothing is missing or limited, 1 otherwise.
     """
     from orchestrator.checks.lab_doctor import examine_lab
     from orchestrator.profiles.channels import find_channel
