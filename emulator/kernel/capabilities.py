@@ -19,6 +19,18 @@ from emulator.kernel.netem_messages import counters_of, netem_of, options
 from emulator.kernel.rtnetlink import IPRoute, NetlinkError
 
 SCRATCH = "owlt-probe"
+NEEDED_FOR = {
+    "netem": "a delay, a rate, or packet errors, losses or duplicates",
+    "ifb": "a rate",
+    "redirect": "a rate",
+    "delay_64bit": "a delay over 274 s",
+    "rate_64bit": "a rate over 34 Gbit/s, or links that keep order",
+    "loss_models": "losses in bursts",
+    "seed": "a repeatable choice of the packets that netem hits",
+    "programs": "bit errors, patterns, an MTU, or queues that are not counted in packets",
+    "corruption_counter": "the number of packets damaged among the statistics",
+}
+"""What a channel has that needs each capability (`_needs` decides)."""
 _LONGEST_32BIT_DELAY_NS = (2**32 - 1) * 64
 
 
@@ -33,10 +45,7 @@ class Capability:
 def probe(netlink: IPRoute) -> dict[str, Any]:
     """Return the kernel's release and, for each capability, `available` and the `reason` if not. Leaves nothing.
 
-    `ifb` and `redirect` are what a rate needs; `netem` what any impairment needs; `delay_64bit` a delay
-    over 274 s; `rate_64bit` a rate over 34 Gbit/s, and links that keep order; `loss_models` losses in bursts; `seed`
-    a repeatable choice of the packets that netem hits; `programs` (eBPF) bit errors, patterns, an MTU, and queues
-    that are not counted in packets; `corruption_counter` the number of packets damaged among the statistics.
+    What needs each of them: NEEDED_FOR. `programs` are the eBPF programs.
     """
     trials: dict[str, Callable[[IPRoute, int], str]] = {
         "netem": _netem,
@@ -62,15 +71,21 @@ def probe(netlink: IPRoute) -> dict[str, Any]:
 
 def missing_capabilities(channel: ChannelSpec, capabilities: dict[str, Any]) -> list[str]:
     """Return the capabilities that a channel needs and the kernel does not have, each with the reason, as text."""
+    return [f"{name} ({reason})" for name, reason in missing_reasons(channel, capabilities).items()]
+
+
+def missing_reasons(channel: ChannelSpec, capabilities: dict[str, Any]) -> dict[str, str]:
+    """Return the capabilities that a channel needs and the kernel does not have, by name, each with the reason.
+
+    Without netem nothing else is named: the others are of no use alone.
+    """
     needed = set[str]().union(*(_needs(link) for links in channel.states for link in links.values()))
     missing = {
         name: capability["reason"]
         for name, capability in capabilities.items()
         if name in needed and not capability["available"]
     }
-    if "netem" in missing:
-        return [f"netem ({missing['netem']})"]
-    return [f"{name} ({reason})" for name, reason in missing.items()]
+    return {"netem": missing["netem"]} if "netem" in missing else missing
 
 
 def _needs(link: LinkSpec) -> set[str]:

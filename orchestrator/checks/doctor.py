@@ -31,6 +31,13 @@ class Requirement:
     detail: str
     needed_by: str
     fix: str = ""
+    limits: str = ""
+    """What a sweep cannot do without it; "": no sweep can start."""
+
+    @property
+    def stops_sweeps(self) -> bool:
+        """Whether it is missing, and no sweep can start without it."""
+        return not self.found and not self.limits
 
 
 COMMANDS = [

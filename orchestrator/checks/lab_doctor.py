@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 
 from agents.contract.implementation import Implementation, Role
 from agents.inputs.mistake import Mistake
-from emulator.faults import EmulatorError, LeaseLost, NotAllowed
-from emulator.service.client import EmulatorClient
+from orchestrator.checks.channel_support import unsupported_channels
 from orchestrator.checks.doctor import Requirement
-from orchestrator.checks.service_certificate import certificate_text
-from orchestrator.errors import Missing
+from orchestrator.checks.lab_service import LEASE, emulator_capabilities, examine_service
 from orchestrator.hosts.binaries import MissingProgram, find_programs
 from orchestrator.hosts.host import Host, HostError, last_line
+from orchestrator.planning.plan import Plan
 from orchestrator.planning.variants import base_name
 from orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry, LabRig, LabRole, TestHostEntry
 from orchestrator.rigs.lab.clocks import clock_offset
-from orchestrator.rigs.lab.emulator import token_of
 from orchestrator.rigs.lab.interfaces import Interface, find_interface, interfaces_of
 from orchestrator.rigs.lab.management import ManagementHost
-from orchestrator.rigs.lab.reservations import read_reservation
 from orchestrator.rigs.lab.session import ON_HOST, OWLT_HOST, SOURCE, SUDO_RULE, VERSION, session_seconds_left
 
 LEAST_FREE_BYTES = 500_000_000
@@ -39,11 +35,10 @@ COMMANDS = {
 }
 TEST_HOST_COMMANDS = {"dmesg": "util-linux"}
 CAPTURE_COMMANDS = {"tcpdump": "tcpdump"}
-KERNEL, SOCKET_BUFFERS, OTHER_SESSION = "kernel:", "socket buffers", "no other session"
-CAVEATS = (KERNEL, SOCKET_BUFFERS, OTHER_SESSION)
-"""What a sweep may do without; a session without a lease of the emulator is one that was left behind."""
-NEEDED_BY_MOST = {"netem": "all channels with a delay", "programs": "bit errors, MTUs and certificates"}
-"""Capabilities of the emulator's kernel, and what needs them."""
+SYSCTL_FILE = "/etc/sysctl.d/90-owlt.conf"
+"""As provisioning writes it."""
+BUFFER_SETTINGS = ("net.core.rmem_max", "net.core.wmem_max")
+SOCKET_BUFFERS, OTHER_SESSION = "socket buffers", "no other session"
 _FIND = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; for c; do command -v "$c" >/dev/null || echo "$c"; done'
 
 Connect = Callable[[LabHostEntry], ManagementHost]
@@ -72,28 +67,52 @@ def examine_lab(
         except HostError as problem:
             fix = "fix this first: nothing else on this host was checked"
             requirements.append(_requirement(entry, "login", False, str(problem), fix))
-    return [*requirements, *_service(lab.emulator)]
+    return [*requirements, *examine_service(lab.emulator)]
 
 
 def missing_in_lab(
-    lab: LabRig,
-    implementations: Mapping[str, Implementation],
-    needed_bytes: Mapping[LabRole, int],
-    host_captures: bool = False,
+    lab: LabRig, plan: Plan, needed_bytes: Mapping[LabRole, int], connect: Connect = ManagementHost
 ) -> list[Mistake]:
-    """What a sweep of these implementations is missing on the rig, each with how to fix it.
-
-    A channel that the emulator's kernel cannot make is refused when it is applied: others may be in the sweep.
-    """
-    return [
-        Mistake(f"{each.name}: {each.detail}", fix=each.fix)
-        for each in examine_lab(lab, implementations, needed_bytes, host_captures=host_captures)
-        if not each.found and not any(caveat in each.name for caveat in CAVEATS)
-    ]
+    """What the rig is missing for the runs of a plan, each with how to fix it; while others use it, only that."""
+    examined = examine_lab(lab, plan.implementations, needed_bytes, connect, plan.sweep.host_captures)
+    if taken := in_use(examined):
+        return taken
+    missing = [_mistake(each) for each in examined if each.stops_sweeps]
+    capabilities = emulator_capabilities(lab.emulator)
+    return missing + ([] if capabilities is None else unsupported_channels(plan, capabilities, lab.emulator.name))
 
 
-def _requirement(entry: LabHostEntry, name: str, found: bool, detail: str, fix: str = "") -> Requirement:
-    return Requirement(f"{entry.name}: {name}", found, detail, f"the {entry.role}", fix)
+def in_use(examined: Iterable[Requirement]) -> list[Mistake]:
+    """Who else uses the rig: the holder of the lease, or sessions that are open; [] if it is idle."""
+    stopping = [each for each in examined if each.stops_sweeps]
+    for name in (LEASE, OTHER_SESSION):
+        if found := [_mistake(each) for each in stopping if each.name.endswith(f": {name}")]:
+            return found
+    return []
+
+
+def _mistake(requirement: Requirement) -> Mistake:
+    return Mistake(f"{requirement.name}: {requirement.detail}", fix=requirement.fix)
+
+
+def conclusion(requirements: Iterable[Requirement]) -> str:
+    """What the missing items mean for a sweep, in one line."""
+    examined = list(requirements)
+    missing = [each for each in examined if not each.found]
+    if not missing:
+        return f"0 of {len(examined)} missing"
+    stopping = [each.name for each in missing if each.stops_sweeps]
+    limits = "; ".join(dict.fromkeys(each.limits for each in missing if each.limits))
+    stopped = (
+        f"'owlt run' does not start without {', '.join(stopping)}" if stopping else "none of them stops 'owlt run'"
+    )
+    return f"{len(missing)} of {len(examined)} missing: {stopped}{'; but ' if limits else ''}{limits}"
+
+
+def _requirement(
+    entry: LabHostEntry, name: str, found: bool, detail: str, fix: str = "", limits: str = ""
+) -> Requirement:
+    return Requirement(f"{entry.name}: {name}", found, detail, f"the {entry.role}", fix, limits)
 
 
 def _host(
@@ -103,14 +122,16 @@ def _host(
     needed_bytes: int,
     host_captures: bool,
 ) -> Iterator[Requirement]:
-    yield from _owlt_host(entry, host)
+    owlt_host = list(_owlt_host(entry, host))
+    yield from owlt_host
     yield _commands(entry, host, host_captures)
     yield _disk(entry, host, LEAST_FREE_BYTES + needed_bytes)
     yield _clock(entry, host)
     if isinstance(entry, TestHostEntry):
         yield _python(entry, host)
         yield _socket_buffers(entry, host)
-        yield _test_interface(entry, host)
+        in_session = any(each.name.endswith(OTHER_SESSION) and not each.found for each in owlt_host)
+        yield from examine_test_interface(entry, interfaces_of(host), in_session)
         yield from _programs(entry, host, implementations)
     elif isinstance(entry, EmulatorEntry):
         yield from _ports(entry, host)
@@ -129,9 +150,18 @@ def _owlt_host(entry: LabHostEntry, host: ManagementHost) -> Iterator[Requiremen
     yield _requirement(entry, "owlt-host with sudo", found, version or last_line(done), "" if found else fix)
     if found:
         left_s = session_seconds_left(host)
-        detail = "none is open" if left_s is None else f"one is open, {left_s} s of its lease are left"
-        fix = "wait until it ends; if nobody uses the rig, run: owlt rig clear"
-        yield _requirement(entry, OTHER_SESSION, left_s is None, detail, fix if left_s is not None else "")
+        yield other_session(entry, left_s)
+
+
+def other_session(entry: LabHostEntry, left_s: int | None) -> Requirement:
+    """`left_s`: of the lease of the session that is open; None: none is."""
+    if left_s is None:
+        return _requirement(entry, OTHER_SESSION, True, "none is open")
+    detail = f"one is open, {left_s} s of its lease are left"
+    fix = "wait until it ends; if nobody uses the rig, run: owlt rig clear"
+    # without a lease of the emulator it was left behind; only one with a test interface is in the way
+    limits = "" if isinstance(entry, TestHostEntry) else "a sweep ends the session of the emulator"
+    return _requirement(entry, OTHER_SESSION, False, detail, fix, limits)
 
 
 def _commands(entry: LabHostEntry, host: Host, host_captures: bool) -> Requirement:
@@ -168,30 +198,53 @@ def _python(entry: TestHostEntry, host: Host) -> Requirement:
 
 
 def _socket_buffers(entry: LabHostEntry, host: Host) -> Requirement:
-    names = ["net.core.rmem_max", "net.core.wmem_max"]
     values = [
-        int(text) for text in host.check(["cat", *(f"/proc/sys/{name.replace('.', '/')}" for name in names)]).split()
+        int(text)
+        for text in host.check(["cat", *(f"/proc/sys/{name.replace('.', '/')}" for name in BUFFER_SETTINGS)]).split()
     ]
-    found = min(values) >= SOCKET_BUFFER_BYTES
-    detail = ", ".join(f"{name} {value}" for name, value in zip(names, values, strict=True))
-    lines = " and ".join(f"'{name} = {SOCKET_BUFFER_BYTES}'" for name in names)
-    fix = "" if found else f"write {lines} to /etc/sysctl.d/90-owlt.conf, then run 'sysctl --system'"
-    return _requirement(entry, SOCKET_BUFFERS, found, detail, fix)
+    return socket_buffers(entry, values, host.run(["cat", SYSCTL_FILE]).stdout.decode(errors="replace"))
 
 
-def _test_interface(entry: TestHostEntry, host: Host) -> Requirement:
-    try:
-        interface = find_interface(host, entry.test_interface)
-    except HostError as problem:
-        return _requirement(entry, "test interface", False, str(problem), "correct owlt_test_interface")
-    if interface.addresses:
+def socket_buffers(entry: LabHostEntry, values: list[int], file: str) -> Requirement:
+    """`values` are those of BUFFER_SETTINGS in the kernel, `file` is the text of SYSCTL_FILE."""
+    detail = ", ".join(f"{name} {value}" for name, value in zip(BUFFER_SETTINGS, values, strict=True))
+    if min(values) >= SOCKET_BUFFER_BYTES:
+        return _requirement(entry, SOCKET_BUFFERS, True, detail)
+    limits = "implementations may get smaller socket buffers than on the virtual rig"
+    written = {"".join(line.split()) for line in file.splitlines()}
+    if all(f"{name}={SOCKET_BUFFER_BYTES}" in written for name in BUFFER_SETTINGS):
+        detail += f"; {SYSCTL_FILE} has {SOCKET_BUFFER_BYTES}, and the kernel does not"
+        fix = (
+            "run 'sysctl --system' as root; if the values stay, the kernel refuses them, as in a container, where only "
+            "its host can set them"
+        )
+    else:
+        lines = " and ".join(f"'{name} = {SOCKET_BUFFER_BYTES}'" for name in BUFFER_SETTINGS)
+        fix = f"write {lines} to {SYSCTL_FILE}, then run 'sysctl --system'"
+    return _requirement(entry, SOCKET_BUFFERS, False, detail, fix, limits)
+
+
+def examine_test_interface(
+    entry: TestHostEntry, interfaces: list[Interface], in_session: bool
+) -> Iterator[Requirement]:
+    """Nothing if the interface is not visible while a session is open, which has it for itself."""
+    name = "test interface"
+    interface = next((each for each in interfaces if entry.test_interface in (each.name, each.mac)), None)
+    if interface is None:
+        if not in_session:
+            names = ", ".join(f"{each.name} ({each.mac})" for each in interfaces)
+            detail = f"the {entry.role} has no interface {entry.test_interface}; it has {names}"
+            yield _requirement(entry, name, False, detail, "correct owlt_test_interface")
+    elif interface.addresses:
         fix = "remove its addresses: a session gives it owlt_test_address in a network namespace of its own"
-        return _requirement(entry, "test interface", False, f"{_shown(interface)} has {interface.addresses[0]}", fix)
-    return _requirement(entry, "test interface", True, _shown(interface))
+        yield _requirement(entry, name, False, f"{_shown(interface)} has {interface.addresses[0]}", fix)
+    else:
+        more = "" if interface.is_up else ": owlt raises it for a run"
+        yield _requirement(entry, name, True, f"{_shown(interface)}{more}")
 
 
 def _shown(interface: Interface) -> str:
-    link = "link" if interface.has_carrier else "no link"
+    link = "link" if interface.has_carrier else "no link" if interface.is_up else "down"
     return f"{interface.name}, {interface.mac}, MTU {interface.mtu}, {link}"
 
 
@@ -232,45 +285,3 @@ def _without_addresses(entry: EmulatorEntry, host: Host, names: set[str]) -> Req
         "" if not addresses else f"owlt rig provision turns IPv6 off there; by hand: {commands}; remove other addresses"
     )
     return _requirement(entry, "bridge without addresses", not addresses, ", ".join(addresses) or "none", fix)
-
-
-def _service(entry: EmulatorEntry) -> Iterator[Requirement]:
-    """The emulator's service: its certificate, the token, the lease, what its kernel can do."""
-    try:
-        client = EmulatorClient(entry.service, token=token_of(entry), ca_file=entry.service_ca)
-        version = client.version()
-        detail = f"{entry.service}, owlt {version['owlt']}, Linux {version['kernel']}"
-        yield _requirement(entry, "service", True, detail)
-        yield _requirement(entry, "certificate", True, certificate_text(entry.service, entry.service_ca, time.time()))
-        yield _token(entry)
-        status = client.lease_status()
-        mine = read_reservation(entry.service) is not None
-        free = mine or not status["held"]
-        detail = "free" if not status["held"] else f"{status['holder']}, for {status['seconds_left']:.0f} s more"
-        yield _requirement(entry, "lease", free, detail, "" if free else "wait until it ends, or ask the holder")
-        for name, capability in client.capabilities().items():
-            if name in NEEDED_BY_MOST:
-                fix = "" if capability["available"] else f"use a kernel with it; {NEEDED_BY_MOST[name]} need it"
-                yield _requirement(
-                    entry, f"{KERNEL} {name}", capability["available"], capability["reason"] or "yes", fix
-                )
-    except OSError as problem:
-        fix = "copy the certificate of the rig's CA to owlt_service_ca"
-        yield _requirement(entry, "service", False, f"{entry.service_ca}: {problem.strerror or problem}", fix)
-    except (EmulatorError, Missing) as problem:
-        fix = "start the service there; owlt_service, owlt_service_ca and owlt_service_token_file must be its own"
-        yield _requirement(entry, "service", False, str(problem), fix)
-
-
-def _token(entry: EmulatorEntry) -> Requirement:
-    """Whether the service takes the token: a call with an unknown lease changes nothing either way."""
-    client = EmulatorClient(entry.service, token=token_of(entry), ca_file=entry.service_ca)
-    try:
-        client.adopt("no lease")
-        client.renew(1.0)
-    except LeaseLost:
-        return _requirement(entry, "token", True, f"{entry.token_file}")
-    except NotAllowed as problem:
-        fix = "copy the token that the service was started with into this file"
-        return _requirement(entry, "token", False, f"{entry.token_file}: {problem}", fix)
-    raise EmulatorError("the service renewed a lease that it never granted")

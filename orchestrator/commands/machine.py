@@ -33,7 +33,7 @@ def doctor(rig: LabRigOption = None, as_json: Json = False) -> None:
 
     For this machine, the list covers all rigs and all implementations that come with owlt. Nothing is changed.
 
-    Exit status with --rig: 0 if nothing is missing, 1 otherwise.
+    Exit status with --rig: 0 if nothing is missing that stops 'owlt run', 1 otherwise.
     """
     if rig is not None:
         _examine_lab(rig, Printer(as_json))
@@ -48,13 +48,14 @@ def doctor(rig: LabRigOption = None, as_json: Json = False) -> None:
 
 
 def _examine_lab(inventory: str, printer: Printer) -> None:
-    from orchestrator.checks.lab_doctor import examine_lab
+    from orchestrator.checks.lab_doctor import conclusion, examine_lab
     from orchestrator.profiles.inventory import lab_rig
 
     requirements = examine_lab(lab_rig(inventory)[1])
     printer.json(requirements)
     print_requirements(printer, requirements)
-    raise typer.Exit(0 if all(requirement.found for requirement in requirements) else 1)
+    printer.text(conclusion(requirements))
+    raise typer.Exit(1 if any(requirement.stops_sweeps for requirement in requirements) else 0)
 
 
 @add_command(rigs_app, "list")

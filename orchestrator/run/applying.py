@@ -24,13 +24,14 @@ def apply_channel(run: Run, setting: Setting, result: RunResult) -> None:
     certified = setting.certificates.get(run.channel_key)
     if certified is not None:
         result.certificate = certified.verdict
-        result.suspect += [f"the channel's certificate: {sentence}" for sentence in certified.suspicion]
     try:
         applied = setting.rig.channel.configure(specified)
     except ChannelRefused as refusal:
         code = ReasonCode.CHANNEL_UNSUPPORTED if isinstance(refusal, NotCapable) else ReasonCode.CHANNEL_REFUSED
         raise Ended(Outcome.ABORTED, code, f"the emulator refused the channel: {refusal}") from refusal
     result.channel = applied.to_wire()
+    if certified is not None:
+        result.suspect += [f"the channel's certificate: {sentence}" for sentence in certified.suspicion]
 
 
 def set_mtu(rig: Rig, mtu_bytes: int, undo: ExitStack) -> None:

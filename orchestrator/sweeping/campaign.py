@@ -37,6 +37,10 @@ from orchestrator.sweeping.supervisor import supervise, uncertified
 from orchestrator.whole_file import DISK_IS_FULL
 from orchestrator.workers.events import Observe
 
+UNSUPPORTED_TEXT = (
+    "the emulator's kernel does not support their channels: repeating them changes nothing; use another kernel there "
+    "(the reasons in the records name what it lacks), or leave these cells out with 'exclude' in the sweep"
+)
 BeginObserving = Callable[[Plan, set[str]], Observe]
 """Gets the plan and the runs that were done before; returns what observes every event."""
 Supervise = Callable[..., None]
@@ -299,7 +303,8 @@ def _performed(plan: Plan, results: Path, again: str, interrupts: int, selection
     records = {run_id: each for run_id, each in recorded.records.items() if run_id in selected}
     outcomes = Counter(str(record.outcome) for record in records.values())
     counted = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
-    aborted, missing = outcomes[Outcome.ABORTED], len(selected) - len(records)
+    unsupported = sum(record.reason_code is ReasonCode.CHANNEL_UNSUPPORTED for record in records.values())
+    aborted, missing = outcomes[Outcome.ABORTED] - unsupported, len(selected) - len(records)
     not_analysed = sum(is_marked(results / RUNS / run_id) for run_id in records)
     to_do = [f"{missing} not recorded yet"] if missing else []
     to_do += [f"{aborted} aborted by a fault of the rig, to be repeated"] if aborted else []
@@ -309,9 +314,11 @@ def _performed(plan: Plan, results: Path, again: str, interrupts: int, selection
     same = tuple(sorted(run_id for run_id, record in records.items() if failed_again(results, record)))
     counted += f"; {same_failures_text(results, same)}" if same else ""
     more = f"; {', '.join(to_do)}: run '{again}' again" if to_do else ""
+    more += f"; {unsupported} aborted because {UNSUPPORTED_TEXT}" if unsupported else ""
     failed = sum(outcomes[outcome] for outcome in (*NOT_DELIVERED, Outcome.QUARANTINED))
     of = f"{len(selected)} selected runs" if selection else f"{len(selected)} runs"
     summary = f"{len(records)} of {of} recorded in {results}: {counted or 'none'}{more}"
+    is_complete = not to_do and not unsupported
     return Performed(
-        results, summary, interrupts > 0, len(records), not to_do, interrupts > 1, failed, same_failures=same
+        results, summary, interrupts > 0, len(records), is_complete, interrupts > 1, failed, same_failures=same
     )

@@ -12,6 +12,7 @@ from typing import Protocol
 from agents.inputs.mistake import Mistake
 from captures.pool import processes
 from orchestrator.allocation.places import Places, SlotsHere
+from orchestrator.checks.channel_support import running_kernel_capabilities, unsupported_channels
 from orchestrator.checks.lab_doctor import missing_in_lab
 from orchestrator.checks.preconditions import missing_for_plan
 from orchestrator.kernel.build import find_kernel
@@ -52,10 +53,11 @@ class ThisMachine:
 
     def missing(self, plan: Plan) -> list[Mistake]:
         """What it is missing, each with how to get it; `perform_plan` refuses to start without."""
-        return [
-            *missing_for_plan(plan),
-            *missing_memory(plan, machine_memory_bytes()),
-        ]
+        missing = [*missing_for_plan(plan), *missing_memory(plan, machine_memory_bytes())]
+        if missing or plan.sweep.rig != "local" or all(channel.bypass for channel in plan.channels.values()):
+            return missing
+        capabilities = running_kernel_capabilities()
+        return [] if capabilities is None else unsupported_channels(plan, capabilities, "this machine")
 
     def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
         """Guests, or this machine's own kernel."""
@@ -115,8 +117,8 @@ class LabMachine:
         self._rig = rig
 
     def missing(self, plan: Plan) -> list[Mistake]:
-        """What the hosts are missing; each with how to fix it."""
-        return missing_in_lab(self._rig, plan.implementations, needed_bytes(plan), plan.sweep.host_captures)
+        """What the hosts are missing, and the emulator's kernel for the channels; each with how to fix it."""
+        return missing_in_lab(self._rig, plan, needed_bytes(plan))
 
     def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
         """A worker at a time, which has the rig for itself. The files of the hosts have no digests in its records."""

@@ -15,10 +15,17 @@ if TYPE_CHECKING:
 def print_requirements(printer: Printer, requirements: Iterable[Requirement]) -> None:
     """Print each on a line of its own, with the fix of what is missing."""
     for requirement in requirements:
-        mark, style = ("ok", "green") if requirement.found else ("missing", "red")
+        mark, style = _mark(requirement)
         _print_folded(printer, mark, f"{requirement.name}: {requirement.detail}; for {requirement.needed_by}", style)
         if not requirement.found:
             _print_folded(printer, "", f"fix: {requirement.fix}", "")
+
+
+def _mark(requirement: Requirement) -> tuple[str, str]:
+    """A word and its style: "limited" for what is missing and stops no sweep."""
+    if requirement.found:
+        return "ok", "green"
+    return ("missing", "red") if requirement.stops_sweeps else ("limited", "yellow")
 
 
 def _print_folded(printer: Printer, mark: str, text: str, style: str) -> None:

@@ -117,6 +117,22 @@ def test_the_doctor_finds_nothing_missing_but_what_this_kernel_does_not_have(the
     assert not [name for name in missing if "kernel:" not in name and "socket buffers" not in name], done.stdout
 
 
+def test_a_sweep_is_refused_before_it_starts_if_the_emulators_kernel_cannot_make_its_channels(
+    the_rack: Rack, tmp_path: Path
+) -> None:
+    has_netem = other_engineer(the_rack).capabilities()["netem"]["available"]
+    sweep = sweep_file(tmp_path, implementations=["tcp"], file_size="1 kB", **PLAIN | {"delay": "25 ms"})
+    options = ["--rig", the_rack.inventory, "--results", tmp_path / "results"]
+    planned, performed = (owlt(command, sweep, *options) for command in ("plan", "run"))
+
+    expected = 0 if has_netem else 2
+    assert (planned.returncode, performed.returncode) == (expected, expected), performed.stderr
+    assert (tmp_path / "results").exists() == has_netem
+    if not has_netem:
+        for done in (planned, performed):
+            assert "needs netem at rack-emulator: 1 of 1 cells have a delay" in done.stderr
+
+
 def test_the_doctor_says_how_to_install_what_a_host_does_not_have(the_rack: Rack) -> None:
     the_rack.check("receiver", "mv", "/etc/sudoers.d/owlt", "/etc/owlt-rule")
     try:
@@ -575,6 +591,7 @@ def test_a_second_sweep_is_reported_who_runs_the_first_one(
         message = refused(the_rack.inventory, tmp_path)
 
     assert re.search(r"ada@\S+: owlt, for \d+ s", message), message
+    assert len(message.splitlines()) == 1, message
 
 
 def test_a_rig_of_several_is_named_behind_the_inventory(the_rack: Rack, tmp_path: Path) -> None:
@@ -731,7 +748,14 @@ def test_an_idle_rig_is_restored_by_command(the_rack: Rack, lab: LabRig, session
     emulator = other_engineer(the_rack)
     applied = emulator.configure(ChannelSpec(forward=LinkSpec(bit_error_rate=1e-9), reverse=LinkSpec()))
 
+    message = refused(the_rack.inventory, tmp_path)
+    status = owlt("rig", "status", the_rack.inventory)
     done = owlt("rig", "clear", the_rack.inventory)
+
+    assert "no other session: one is open" in message
+    assert "owlt_test_interface" not in message
+    assert "channel: forward: errors" in status.stdout
+    assert "nobody has a lease" in status.stdout
 
     assert done.returncode == 0, done.stderr
     assert (applied != ChannelSpec(), emulator.describe()) == (True, ChannelSpec())

@@ -24,6 +24,17 @@ def link_rows(channel: ChannelSpec) -> Rows:
     return [row for row in rows if row[0] in _ALWAYS or not set(row[1:]) <= _DEFAULTS]
 
 
+def channel_line(channel: ChannelSpec) -> str:
+    """What a channel does to packets, in one line; "" if it is clear: without an impairment in either direction."""
+    texts = []
+    for direction in DIRECTIONS:
+        shown = {name: text_of(channel.link(direction)) for name, text_of in _TEXTS.items()}
+        if named := [f"{name} {text}" for name, text in shown.items() if text != _TEXTS[name](LinkSpec())]:
+            texts.append(f"{direction}: {', '.join(named)}")
+    texts += ["changing with a timeline"] if channel.timeline is not None else []
+    return "; ".join(texts)
+
+
 def step_rows(channel: ChannelSpec) -> Rows:
     """Time, forward changes, reverse changes: the first steps of the timeline, and how it ends."""
     if channel.timeline is None:

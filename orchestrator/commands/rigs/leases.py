@@ -22,20 +22,28 @@ if TYPE_CHECKING:
 
 
 def rig_status(inventory: Inventory, as_json: Json = False) -> None:
-    """Show who has a lab rig and what runs on it."""
+    """Show who has a lab rig and what runs on it.
+
+    The channel is shown if it is not clear.
+    """
     from emulator.faults import EmulatorError
+    from orchestrator.commands.channel.text import channel_line
     from orchestrator.rigs.lab.reservations import read_reservation
 
     printer = Printer(as_json)
     rig = rig_of(inventory)
     hosts = [_host_state(entry) for entry in rig.hosts]
     lease: dict[str, Any] = {}
+    channel = None
     try:
-        lease = emulator_of(rig).lease_status()
+        emulator = emulator_of(rig)
+        lease = emulator.lease_status()
+        channel = emulator.describe()
     except EmulatorError as problem:
-        lease = {"problem": str(problem)}
+        lease = lease or {"problem": str(problem)}
     lease["yours"] = read_reservation(rig.emulator.service) is not None
-    printer.json({"rig": rig.name, "hosts": hosts, "lease": lease})
+    wire = channel.to_wire() if channel is not None else None
+    printer.json({"rig": rig.name, "hosts": hosts, "lease": lease, "channel": wire})
     printer.table(
         ("host", "role", "reachable", "session"),
         (
@@ -49,6 +57,8 @@ def rig_status(inventory: Inventory, as_json: Json = False) -> None:
         ),
     )
     printer.text(f"lease: {_lease_text(lease)}")
+    if channel is not None and (line := channel_line(channel)):
+        printer.text(f"channel: {line}{left_behind(lease)}")
 
 
 def lease_rig(
@@ -80,7 +90,23 @@ def release_rig(inventory: Inventory) -> None:
     """End your lease of a lab rig; the channel is cleared."""
     rig = rig_of(inventory)
     had_lease = release(rig, emulator_of)
-    Printer().note(f"{rig.name}: {'released' if had_lease else 'you have no lease'}")
+    Printer().note(f"{rig.name}: {'released' if had_lease else without_lease(rig, emulator_of)}")
+
+
+def without_lease(rig: LabRig, client_of: Callable[[LabRig], EmulatorClient]) -> str:
+    """Why there was nothing to release, with who has the lease."""
+    from emulator.faults import EmulatorError
+
+    try:
+        status = client_of(rig).lease_status()
+    except EmulatorError as problem:
+        return f"you have no lease; who has one is not known: {problem}"
+    if not status["held"]:
+        return "you have no lease, and nobody else has one"
+    return (
+        f"you have no lease; it is that of {status['holder']}, for {status['seconds_left']:.0f} s more: only they "
+        "can release it"
+    )
 
 
 def release(rig: LabRig, client_of: Callable[[LabRig], EmulatorClient]) -> bool:
@@ -165,6 +191,11 @@ def _host_state(entry: Any) -> dict[str, object]:
     except HostError as problem:
         state["problem"] = str(problem)
     return state
+
+
+def left_behind(lease: dict[str, Any]) -> str:
+    """What to add about a channel that is not clear: without a lease, nothing will clear it."""
+    return "" if lease["held"] else "; nobody has a lease, so it was set by hand: 'owlt rig clear' clears it"
 
 
 def _lease_text(lease: dict[str, Any]) -> str:

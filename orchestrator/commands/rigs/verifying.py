@@ -43,9 +43,9 @@ def verify(
     Reads every setting back, then opens sessions on the hosts and checks rates, duplex, MTUs, offloads, addresses,
     neighbours, bridge and clocks, and certifies the clean link and an impaired channel. Nothing is changed.
 
-    Exit status: 0 if nothing is missing, 1 otherwise.
+    Exit status: 0 if nothing is missing or limited, 1 otherwise.
     """
-    from orchestrator.checks.lab_doctor import CAVEATS, examine_lab
+    from orchestrator.checks.lab_doctor import examine_lab
     from orchestrator.profiles.channels import find_channel
     from orchestrator.profiles.inventory import lab_rig
 
@@ -53,7 +53,7 @@ def verify(
     impaired = find_channel(channel)
     directory = results or Path("results", f"verify-{lab.name}")
     requirements = examine_lab(lab)
-    is_fit = all(each.found or any(caveat in each.name for caveat in CAVEATS) for each in requirements)
+    is_fit = not any(each.stops_sweeps for each in requirements)
     if read_back:
         requirements += _settings(path, lab, admin, admin_key)
     requirements += _running(lab, is_fit)
@@ -118,7 +118,8 @@ def _measured(lab: LabRig, channels: dict[str, ChannelSpec], directory: Path, is
 
 def _certified(rig: Rig, name: str, channel: ChannelSpec, directory: Path) -> Requirement:
     """Whether the emulator carries out a channel as specified, as it measures it on the test path."""
-    from emulator.kernel.capabilities import missing_capabilities
+    from emulator.kernel.capabilities import missing_reasons
+    from orchestrator.checks.channel_support import kernel_fix
     from orchestrator.checks.doctor import Requirement
     from orchestrator.results.certificates import DIRECTORY_NAME, read_certificate
     from orchestrator.workers.certification import certify
@@ -126,10 +127,10 @@ def _certified(rig: Rig, name: str, channel: ChannelSpec, directory: Path) -> Re
     what, needed_by = f"certificate: {name}", "every run" if name == CLEAN else "channels with impairments"
     capabilities = rig.channel.capabilities()
     kernel = capabilities.pop("kernel")
-    if missing := missing_capabilities(channel, capabilities):
-        detail = f"not measured: the emulator's kernel, Linux {kernel}, does not have {'; '.join(missing)}"
-        fix = "load the module there (modprobe sch_netem), or use a kernel that has it (CONFIG_NET_SCH_NETEM)"
-        return Requirement(what, False, detail, needed_by, fix)
+    if missing := missing_reasons(channel, capabilities):
+        lacking = "; ".join(f"{name} ({reason})" for name, reason in missing.items())
+        detail = f"not measured: the emulator's kernel, Linux {kernel}, does not have {lacking}"
+        return Requirement(what, False, detail, needed_by, kernel_fix(next(iter(missing))))
     directory.mkdir(parents=True, exist_ok=True)
     key = name.replace(" ", "-")
     verdict = certify(channel, key, rig, "real", bool(capabilities["seed"]["available"]), directory / DIRECTORY_NAME)

@@ -16,7 +16,7 @@ CPU_BOUND = "CPU-bound"
 MOST_BUSY = 0.95
 """Of one processor: a program with one thread cannot be faster when it keeps a processor busy all the time."""
 LEAST_S = 1.0
-"""Of a shorter run, starting the programs is a large part."""
+"""Of a shorter run, starting the programs is a large part. How long the packets took is known to the analysis only."""
 UPTIME_RESOLUTION_NS = 10_000_000
 """Of /proc/uptime (proc_uptime(5))."""
 SLEW = 0.0005
@@ -82,7 +82,7 @@ def doubts_between(role: str, begin: Reading, end: Reading) -> list[str]:
         number = "its processor was" if begin.processors == 1 else f"its {begin.processors} processors were"
         sentences.append(
             f"{CPU_BOUND}: the {role} may have limited the run, not the channel: {number} busy for {busy:.2f} s in "
-            "each second of it"
+            f"each second of the {lasted_ns / 1e9:.1f} s from the start of the programs to their end"
         )
     return sentences
 

@@ -24,6 +24,8 @@ class Interface:
     """Global ones."""
     link_addresses: tuple[str, ...]
     """Those of the link, which an interface with IPv6 gives itself; its kernel then sends packets of its own."""
+    is_up: bool
+    """Whether its administrator has set it up; only then it can have a carrier."""
     has_carrier: bool
     mtu: int
     bridge: str
@@ -39,6 +41,7 @@ def interfaces_of(host: Host) -> list[Interface]:
             each.get("address", ""),
             _addresses(each, "global"),
             _addresses(each, "link"),
+            "UP" in each["flags"],
             "LOWER_UP" in each["flags"],
             each["mtu"],
             each.get("master", ""),

@@ -91,6 +91,21 @@ def test_runs_that_stay_aborted_make_a_start_incomplete(tmp_path: Path) -> None:
     assert "1 aborted by a fault of the rig, to be repeated: run 'owlt run small.yaml' again" in done.summary
 
 
+def test_runs_that_the_kernel_does_not_support_are_not_to_be_repeated(tmp_path: Path) -> None:
+    plan = small_plan()
+
+    def refuse(run: Run, task: Task, directory: Path) -> Iterator[Reported]:
+        reason = {"reason_code": "channel_unsupported", "reason": "no netem"}
+        yield from complete(run, task, directory, outcome="aborted", **reason)
+
+    done = perform(plan, tmp_path, small_workers(plan, except_in(plan.runs[0].run_id, refuse)))
+
+    assert not done.is_complete
+    assert "1 aborted because the emulator's kernel does not support their channels" in done.summary
+    assert "again" not in done.summary
+    assert "fault of the rig" not in done.summary
+
+
 def test_the_summary_counts_what_did_not_complete_by_implementation_and_reason(tmp_path: Path) -> None:
     plan = small_plan()
 

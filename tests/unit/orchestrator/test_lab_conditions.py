@@ -85,7 +85,7 @@ def test_a_host_that_kept_a_processor_busy_may_have_been_the_limit() -> None:
 
     assert sentence == (
         "CPU-bound: the sender may have limited the run, not the channel: its 4 processors were busy for 0.98 s in "
-        "each second of it"
+        "each second of the 10.0 s from the start of the programs to their end"
     )
 
 

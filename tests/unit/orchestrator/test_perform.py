@@ -535,6 +535,14 @@ def test_a_channel_that_the_kernel_cannot_make_is_aborted(tmp_path: Path) -> Non
     assert "netem (no module)" in record.reason
 
 
+def test_a_run_whose_channel_is_refused_is_not_suspect_for_the_certificate(stage: Stage) -> None:
+    stage.certificates = {"": Certified(verdict="incomplete", suspicion=["forward: the channel was not measured"])}
+    stage.rig.emulator.refusals.append(ChannelRefused("no room for a qdisc"))
+    record = stage.perform().record
+
+    assert (record.certificate, record.suspect) == ("incomplete", [])
+
+
 def test_a_host_that_is_lost_is_aborted(stage: Stage) -> None:
     def lose(phase: str) -> None:
         if phase == "transfer":
