@@ -29,12 +29,13 @@ _SIZE_UNITS_BYTES = {"B": Decimal(1), "kB": Decimal(10) ** 3, "MB": Decimal(10) 
 _NUMBER_AND_UNIT = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?) *(?P<unit>[A-Za-zµ/]*)", re.ASCII)
 
 
-def parse_delay_ns(text: object) -> int:
-    """Return the delay in whole nanoseconds, e.g. 25_000_000 for "25 ms".
+def parse_delay_ns(text: object, spelling: str = "25 ms", likely: tuple[str, ...] = ("ms", "s")) -> int:
+    """Return the delay in whole nanoseconds, e.g. 25_000_000 for "25 ms". `spelling` is the example in a mistake,
+    `likely` are the units that it suggests for a number without one.
 
     Raises Invalid for a number without a unit, an unknown unit, or a fraction of a nanosecond.
     """
-    delay_ns = _parse(text, _DELAY_UNITS_NS, spelling="25 ms", likely=("ms", "s"))
+    delay_ns = _parse(text, _DELAY_UNITS_NS, spelling=spelling, likely=likely)
     if delay_ns != delay_ns.to_integral_value():
         raise Invalid(Mistake(got(text), "a whole number of nanoseconds"))
     return int(delay_ns)

@@ -19,6 +19,7 @@ from emulator.service.access import LEASE_HEADER
 
 _PAUSE_S = 0.01
 _LONGEST_CERTIFICATION_S = 7 * 24 * 3600.0
+_CERTIFICATE_EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _BUSY_STATUSES = (429, 503)
 
 
@@ -49,6 +50,7 @@ class EmulatorClient:
         self._token = token if token is not None else unquote(parts.password) if parts.password else None
         self._lease: str | None = None
         self._timeout_s = timeout_s
+        self._ca_file = ca_file
         self._transport = transport or _Http(
             ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
         )
@@ -172,13 +174,22 @@ class EmulatorClient:
         except xmlrpc.client.Fault as fault:
             raise error_from_fault(fault.faultCode, fault.faultString) from None
         except (OSError, HTTPException) as error:
-            step = "is the service running, and is the URL right?"
+            step = _step(error, self._ca_file)
             reason = getattr(error, "strerror", None) or error
             raise EmulatorUnreachable(f"emulator at {self.url}: no answer to {method}: {reason}; {step}") from error
         except (xmlrpc.client.Error, DefusedXmlException, SyntaxError, ValueError) as error:
             raise EmulatorError(f"emulator at {self.url}: the answer to {method} is not XML-RPC: {error}") from error
         finally:
             self._transport.close()
+
+
+def _step(error: Exception, ca_file: Path | str | None) -> str:
+    """What to check or do about a call without an answer."""
+    if not isinstance(error, ssl.SSLCertVerificationError) or error.verify_code == _CERTIFICATE_EXPIRED:
+        return "is the service running, and is the URL right?"
+    if ca_file is None:
+        return "use --ca-file with the certificate of the service's CA"
+    return f"is {ca_file} the certificate of the service's CA (--ca-file), and is the URL right?"
 
 
 def _pause_s(error: xmlrpc.client.ProtocolError) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -174,8 +174,32 @@ def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) 
             )
 
 
+def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
+    """Perform what is missing. Returns the exit status of the sweep, and its results."""
+    from orchestrator.commands.performing.perform import as_typed, perform_and_conclude
+    from orchestrator.sweeping.resolving import resolve
+
+    plan = resolve(sweep)
+    performed = results or Path("results", plan.sweep.name)
+    again = as_typed(str(sweep), performed, guests, False)
+    try:
+        perform_and_conclude(plan, performed, guests, False, "", RunsPrinter(as_json), again)
+    except typer.Exit as end:
+        return end.exit_code, performed
+    return 0, performed
+
+
+Perform = Callable[[Path, Path | None, int | None, bool], tuple[int, Path]]
+"""What performs a sweep: from its file, results, guests, and whether the output is JSON; as `_perform`."""
+
+
 def perform_all(
-    directory: Path, quick: bool, results: Path | None, guests: int | None, printer: Printer
+    directory: Path,
+    quick: bool,
+    results: Path | None,
+    guests: int | None,
+    printer: Printer,
+    perform: Perform = _perform,
 ) -> tuple[int, list[Path]]:
     """Perform what is missing of each sweep. Returns the first exit status that is not 0, and the results; no further
     sweep is performed after one with runs that have no record.
@@ -191,7 +215,7 @@ def perform_all(
         if place and is_optional and (missing := missing_for_sweep(sweep, place)):
             printer.note(f"{directory.name}{ending} is skipped: {'; '.join(map(str, missing))}")
             continue
-        status, place = _perform(sweep, place, guests, printer.as_json)
+        status, place = perform(sweep, place, guests, printer.as_json)
         first = first or place
         if is_optional and status not in (*RECORDED_STATUSES, INTERRUPTED_STATUS):
             printer.note(
@@ -204,21 +228,6 @@ def perform_all(
         if status not in RECORDED_STATUSES:
             return status, performed
     return max(statuses), performed
-
-
-def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
-    """Perform what is missing. Returns the exit status of the sweep, and its results."""
-    from orchestrator.commands.performing.perform import as_typed, perform_and_conclude
-    from orchestrator.sweeping.resolving import resolve
-
-    plan = resolve(sweep)
-    performed = results or Path("results", plan.sweep.name)
-    again = as_typed(str(sweep), performed, guests, False)
-    try:
-        perform_and_conclude(plan, performed, guests, False, "", RunsPrinter(as_json), again)
-    except typer.Exit as end:
-        return end.exit_code, performed
-    return 0, performed
 
 
 def _judge(directory: Path, results: list[Path], name: str) -> tuple[Path, list[Judged]]:

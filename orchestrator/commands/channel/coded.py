@@ -306,7 +306,7 @@ def _base(name: str) -> ChannelProfile:
     profile = find_channel(name)
     if profile.channel.timeline is not None or profile.channel.bypass:
         problem = f"{name} has a timeline" if profile.channel.timeline else f"{name} is a bypass"
-        fix = "use a constant channel, and give the coding that is printed to the other (--forward coding.frame_bytes=N)"
+        fix = "use a constant channel, and give the coding it prints to the other (--forward coding.frame_bytes=N)"
         raise OwltError(Mistake.of("--base", problem, "a channel that does not change", fix))
     return profile
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from orchestrator.commands.channel.computing import l2, land_mobile, leo, mars, 
 from orchestrator.commands.channel.options import BothFields, ForwardFields, ReverseFields
 from orchestrator.commands.channel.values import fields_of, merged, parse_budget_s, parse_tolerance_ns
 from orchestrator.errors import OwltError
-from orchestrator.terminal.options import Channel, ChannelOrNone, Json
+from orchestrator.terminal.options import Channel, ChannelOrNone, Json, LabRigOption
 from orchestrator.terminal.output import Printer
 from orchestrator.terminal.usage import add_command, new_app
 
@@ -44,7 +45,12 @@ TokenFile = Annotated[
 ]
 CaFile = Annotated[
     Path | None,
-    typer.Option("--ca-file", metavar="FILE", help="CA certificates for an https URL; default: the system's."),
+    typer.Option(
+        "--ca-file",
+        metavar="FILE",
+        envvar="OWLT_CA_FILE",
+        help="CA certificates for an https URL; default: the system's.",
+    ),
 ]
 Tolerance = Annotated[
     str | None,
@@ -60,11 +66,12 @@ Budget = Annotated[
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach an emulator."""
+    """How to reach an emulator: its URL and files, or the inventory of its lab rig."""
 
     url: str
     token_file: Path | None
     ca_file: Path | None
+    rig: str | None = None
 
 
 @add_command(channel_app, "list")
@@ -91,6 +98,7 @@ def show_channel(
     emulator: Url = "",
     token_file: TokenFile = None,
     ca_file: CaFile = None,
+    rig: LabRigOption = None,
     as_json: Json = False,
 ) -> None:
     """Show a channel, or the emulator's current channel.
@@ -107,7 +115,7 @@ def show_channel(
             Mistake.of(f"--out {figure}", "CHANNEL is missing", fix="name the channel to draw ('owlt channel list')")
         )
     else:
-        _show_emulator(printer, Access(emulator, token_file, ca_file))
+        _show_emulator(printer, Access(emulator, token_file, ca_file, rig))
 
 
 @add_command(channel_app, "check")
@@ -135,6 +143,7 @@ def set_channel(
     emulator: Url = "",
     token_file: TokenFile = None,
     ca_file: CaFile = None,
+    rig: LabRigOption = None,
     as_json: Json = False,
 ) -> None:
     """Configure the emulator with a channel.
@@ -152,7 +161,7 @@ def set_channel(
     spec = find_channel(channel, {way: fields for way, fields in changes.items() if fields}).channel
     if start and spec.timeline is None:
         raise OwltError(Mistake.of("--start", f"the channel {channel!r} has no timeline", fix="leave out --start"))
-    with _connected(Access(emulator, token_file, ca_file)) as client:
+    with _connected(Access(emulator, token_file, ca_file, rig)) as client:
         configured = client.configure(spec)
         if start:
             _start_or_clear(client)
@@ -173,6 +182,7 @@ def change_channel(
     emulator: Url = "",
     token_file: TokenFile = None,
     ca_file: CaFile = None,
+    rig: LabRigOption = None,
     as_json: Json = False,
 ) -> None:
     """Change values of one link or of both links.
@@ -192,23 +202,27 @@ def change_channel(
             )
         )
     changes = fields_of("--both", both) if both else fields_of("channel change", fields or [])
-    with _connected(Access(emulator, token_file, ca_file)) as client:
+    with _connected(Access(emulator, token_file, ca_file, rig)) as client:
         changed = client.change("both" if both else str(direction), **changes)
     _print_current(Printer(as_json), client, changed)
 
 
 @add_command(channel_app, "clear")
-def clear_channel(emulator: Url = "", token_file: TokenFile = None, ca_file: CaFile = None) -> None:
+def clear_channel(
+    emulator: Url = "", token_file: TokenFile = None, ca_file: CaFile = None, rig: LabRigOption = None
+) -> None:
     """Remove the emulator's channel; packets in flight are lost."""
-    with _connected(Access(emulator, token_file, ca_file)) as client:
+    with _connected(Access(emulator, token_file, ca_file, rig)) as client:
         client.clear()
     Printer().note(f"the emulator at {client.url} has no channel: packets pass unchanged")
 
 
 @add_command(channel_app, "bypass")
-def bypass_channel(emulator: Url = "", token_file: TokenFile = None, ca_file: CaFile = None) -> None:
+def bypass_channel(
+    emulator: Url = "", token_file: TokenFile = None, ca_file: CaFile = None, rig: LabRigOption = None
+) -> None:
     """Make the emulator a transparent bridge: the baseline."""
-    with _connected(Access(emulator, token_file, ca_file)) as client:
+    with _connected(Access(emulator, token_file, ca_file, rig)) as client:
         client.bypass()
     Printer().note(f"the emulator at {client.url} is a transparent bridge (bypass)")
 
@@ -221,6 +235,7 @@ def certify_channel(
     emulator: Url = "",
     token_file: TokenFile = None,
     ca_file: CaFile = None,
+    rig: LabRigOption = None,
     as_json: Json = False,
 ) -> None:
     """Measure whether a channel matches its settings.
@@ -239,7 +254,7 @@ def certify_channel(
     options |= {} if budget is None else {"budget_s": parse_budget_s(budget)}
     printer = Printer(as_json)
     profile = find_channel(channel) if channel is not None else None
-    with _connected(Access(emulator, token_file, ca_file)) as client:
+    with _connected(Access(emulator, token_file, ca_file, rig)) as client:
         certificate = client.certify(profile.channel if profile else client.describe(), options)
     printer.json(certificate)
     _print_certificate(printer, certificate)
@@ -367,17 +382,42 @@ def _connected(access: Access) -> Iterator[EmulatorClient]:
     """A client of the emulator; its errors become errors of the command."""
     from emulator.faults import EmulatorError
 
-    if not access.url:
-        raise OwltError(
-            Mistake(
-                "--emulator is missing", fix="give the URL there or in OWLT_EMULATOR, such as http://192.0.2.1:8765"
-            )
-        )
-    client = emulator_client(access)
+    if access.rig is not None:
+        client: EmulatorClient = _lab_client(access, access.rig)
+    elif access.url:
+        client = emulator_client(access)
+    else:
+        fix = "give the URL there or in OWLT_EMULATOR, such as http://192.0.2.1:8765, or a lab rig with --rig"
+        raise OwltError(Mistake("--emulator is missing", fix=fix))
     try:
         yield client
     except EmulatorError as problem:
         raise OwltError(*problem.mistakes) from problem
+
+
+def _lab_client(access: Access, inventory: str) -> EmulatorClient:
+    """A client of a lab rig's emulator, with the lease that this user has reserved.
+
+    The options that say the same as the inventory are refused beside it; their environment variables are not used.
+    """
+    from orchestrator.commands.rigs.leases import emulator_of, rig_of
+
+    for option, variable, value in (
+        ("--emulator", "OWLT_EMULATOR", access.url),
+        ("--token-file", "OWLT_TOKEN_FILE", access.token_file),
+        ("--ca-file", "OWLT_CA_FILE", access.ca_file),
+    ):
+        if value and str(value) != str(_of_variable(variable, type(value))):
+            fix = f"leave out {option}: the inventory has it"
+            raise OwltError(Mistake.of("--rig", f"cannot be combined with {option}", fix=fix))
+    client = emulator_of(rig_of(inventory))
+    client.adopt_reserved()
+    return client
+
+
+def _of_variable(name: str, kind: type[str] | type[Path]) -> str | Path:
+    """The value of an environment variable, written as that of its option."""
+    return kind(os.environ.get(name, ""))
 
 
 def emulator_client(access: Access, timeout_s: float = 10.0) -> EmulatorClient:

@@ -42,7 +42,7 @@ def stop_time(until: str | None, duration: str | None) -> StopTime | None:
                 return StopTime(parse_until(until, datetime.now().astimezone()).timestamp(), time.time)
         if duration:
             with keys_below("--for"):
-                return StopTime(steady_s() + parse_delay_ns(duration) / 1e9, steady_s)
+                return StopTime(steady_s() + parse_delay_ns(duration, "20 min", ("min", "h")) / 1e9, steady_s)
     except Invalid as problem:
         raise OwltError(*problem.mistakes) from problem
     return None

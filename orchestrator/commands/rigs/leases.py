@@ -211,6 +211,6 @@ def _seconds(duration: str) -> float:
 
     try:
         with keys_below("--for"):
-            return parse_delay_ns(duration) / 1e9
+            return parse_delay_ns(duration, "20 min", ("min", "h")) / 1e9
     except Invalid as problem:
         raise OwltError(*problem.mistakes) from problem

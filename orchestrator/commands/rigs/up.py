@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from emulator.channel.spec import ChannelSpec
     from orchestrator.rigs.rig import Rig
 
+WITHOUT_CAPABILITY = (
+    "use a kernel that has what is missing ('owlt rigs check local'), or set the rig up without a channel: "
+    "owlt rigs up; bit_error_rate and mtu can be changed without netem: owlt channel change --both bit_error_rate=1e-6"
+)
 INTERRUPTED = 130
 """The exit status if a signal came before the end of --command."""
 
@@ -61,7 +67,7 @@ def raise_local_rig(
         directory = Path(name)
         try:
             with namespaces.raised(directory / "rig", directory, third_party_directory()) as rig:
-                _configure(rig, spec, start)
+                configure_rig(rig, spec, start)
                 environment = {
                     "OWLT_EMULATOR": rig.channel.url,
                     "OWLT_TOKEN_FILE": str(directory / "rig" / namespaces.TOKEN_NAME),
@@ -78,9 +84,15 @@ def raise_local_rig(
     raise typer.Exit(status)
 
 
-def _configure(rig: Rig, spec: ChannelSpec | None, start: bool) -> None:
+def configure_rig(rig: Rig, spec: ChannelSpec | None, start: bool) -> None:
+    """Apply the channel. Raises OwltError with the way out if the kernel cannot make it, EmulatorError."""
+    from emulator.faults import NotCapable
+
     if spec is not None:
-        rig.channel.configure(spec)
+        try:
+            rig.channel.configure(spec)
+        except NotCapable as problem:
+            raise OwltError(*(replace(each, fix=WITHOUT_CAPABILITY) for each in problem.mistakes)) from problem
     if start:
         rig.channel.timeline_start()
 
@@ -103,10 +115,15 @@ def _print_use(rig: Rig, channel: str | None, environment: dict[str, str]) -> No
     )
     printer.text(f"channel: {channel or 'no impairments'}; to change it from another terminal:")
     printer.text("  export " + " ".join(f"{key}={value}" for key, value in environment.items()))
-    printer.text("  owlt channel change --both delay=500ms")
+    printer.text(f"  owlt channel change --both {suggested_change(rig.channel.capabilities())}")
+
+
+def suggested_change(capabilities: Mapping[str, Any]) -> str:
+    """A change of the channel that a kernel with these capabilities can make."""
+    return "delay=500ms" if capabilities["netem"]["available"] else "bit_error_rate=1e-6"
 
 
 def _wait_for_signal() -> NoReturn:
-    Printer().note("Ctrl-C removes the rig")
+    Printer().note("Ctrl-C or SIGTERM removes the rig")
     while True:
         signal.pause()

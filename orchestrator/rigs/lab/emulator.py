@@ -48,6 +48,12 @@ class LabEmulator(EmulatorClient):
             self._lease = None
         return super().lease(f"{engineer()}: {holder}", min(seconds, self._longest_s))
 
+    def adopt_reserved(self) -> None:
+        """Let further calls carry the lease that was reserved, if there is one; take none."""
+        reserved = read_reservation(self._service)
+        if reserved is not None:
+            self.adopt(reserved.lease)
+
     def reserve(self, seconds: float) -> None:
         """Keep the rig for this user until so long from now, also if that is sooner than before."""
         reserved = read_reservation(self._service)

@@ -65,7 +65,9 @@ def test_a_service_that_an_unknown_authority_vouches_for_is_not_talked_to(addres
 
 
 def test_a_service_that_nobody_known_vouches_for_is_not_talked_to(address: str) -> None:
-    with pytest.raises(EmulatorUnreachable, match="certificate verify failed"):
+    with pytest.raises(
+        EmulatorUnreachable, match=r"certificate verify failed.*; use --ca-file with the certificate of"
+    ):
         EmulatorClient(f"https://{address}", timeout_s=5, token=TOKEN).clear()
 
 

@@ -153,3 +153,9 @@ def test_a_queue_is_named_by_its_unit(text: str, queue: dict[str, float]) -> Non
 def test_a_queue_that_is_no_whole_number_of_something_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="got"):
         parse_queue(text)
+
+
+@pytest.mark.parametrize(("text", "fix"), [("20m", 'write it as in "20 min"'), ("20", '"20 min" or "20 h"')])
+def test_a_mistake_in_a_long_time_has_an_example_of_its_kind(text: str, fix: str) -> None:
+    with pytest.raises(ValueError, match=fix):
+        parse_delay_ns(text, "20 min", ("min", "h"))

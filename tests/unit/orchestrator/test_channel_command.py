@@ -24,6 +24,7 @@ from orchestrator.commands.channel.values import fields_of, merged
 from orchestrator.errors import OwltError
 from orchestrator.profiles.channels import channel_files, find_channel
 from reports.figures.channel_figure import draw_channel
+from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, changed, with_host
 
 CHECKS = [
     {"direction": "forward", "quantity": "delay (ms)", "verdict": "ok", "specified": 25.0, "measured": 25.001,
@@ -104,6 +105,7 @@ def url(emulator: RecordingEmulator) -> Iterator[str]:
 def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("OWLT_EMULATOR", raising=False)
     monkeypatch.delenv("OWLT_TOKEN_FILE", raising=False)
+    monkeypatch.delenv("OWLT_CA_FILE", raising=False)
     monkeypatch.chdir(tmp_path)
 
 
@@ -539,3 +541,30 @@ def test_curves_have_jitter_as_a_band_around_the_delay() -> None:
     curves = curves_of(ChannelSpec.from_wire({"forward": {"delay": "50 ms", "jitter": jitter}}))
 
     assert np.allclose([curves.forward.delay_low_s, curves.forward.delay_high_s], [[0.041], [0.059]], atol=1e-4)
+
+
+@pytest.mark.parametrize("command", [("show",), ("set", "geo"), ("change", "--both", "delay=1ms"), ("clear",),
+                                     ("bypass",), ("certify",)])  # fmt: skip
+def test_the_emulator_of_a_lab_rig_is_that_of_its_inventory_whatever_the_variables_say(
+    command: tuple[str, ...], url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in (("EMULATOR", url), ("TOKEN_FILE", "./token"), ("CA_FILE", "ca.pem")):
+        monkeypatch.setenv(f"OWLT_{variable}", value)
+    inventory = changed(tmp_path, with_host(EMULATOR, owlt_service_token_file="no-token"))
+
+    assert f"owlt_service_token_file: {tmp_path / 'no-token'}" in refusal(
+        "channel", *command, "--rig", f"{inventory}:rack1"
+    )
+
+
+@pytest.mark.parametrize("option", ["--emulator", "--token-file", "--ca-file"])
+def test_a_lab_rig_cannot_be_combined_with_what_its_inventory_has(option: str) -> None:
+    text = refusal("channel", "clear", "--rig", f"{EXAMPLE}:rack1", option, "other")
+
+    assert text == f"--rig: cannot be combined with {option}; leave out {option}: the inventory has it"
+
+
+def test_the_file_of_the_ca_may_be_in_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OWLT_CA_FILE", "missing.pem")
+
+    assert "--ca-file: no such file: missing.pem" in refusal("channel", "show", "--emulator", "https://127.0.0.1:1")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.faults import EmulatorUnreachable
+from emulator.faults import EmulatorUnreachable, LeaseHeld
 from emulator.service.client import EmulatorClient
 from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
 from orchestrator.checks.lab_doctor import examine_lab
@@ -162,6 +162,25 @@ def reserved(rig: LabRig) -> LabEmulator:
     transport = MemoryTransport(MemoryEmulator())
     LabEmulator(rig.emulator, transport).reserve(3600)
     return LabEmulator(rig.emulator, transport)
+
+
+def test_a_client_by_hand_is_refused_without_the_reserved_lease_and_sends_it_when_adopted(
+    reserved: LabEmulator,
+) -> None:
+    with pytest.raises(LeaseHeld):
+        reserved.clear()
+    reserved.adopt_reserved()
+    reserved.clear()
+
+    assert reserved.lease_status()["seconds_left"] > 3500
+
+
+def test_a_client_by_hand_takes_no_lease(rig: LabRig) -> None:
+    emulator = LabEmulator(rig.emulator, MemoryTransport(MemoryEmulator()))
+    emulator.adopt_reserved()
+    emulator.clear()
+
+    assert not emulator.lease_status()["held"]
 
 
 def test_a_sweep_does_not_shorten_a_reserved_lease(reserved: LabEmulator) -> None:

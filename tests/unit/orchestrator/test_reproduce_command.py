@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.commands import cli, reproduce
+from orchestrator.commands import cli
 from orchestrator.commands.reproduce import (
     missing_for_sweep,
     optional_sweep_files,
+    perform_all,
     reproduction_directory,
     reproductions,
     sweep_files,
@@ -97,19 +98,17 @@ def test_missing_programs_of_a_sweep_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("ended_with", "places"), [(3, ["r", "r-mine"]), (1, ["r"])])
 def test_an_optional_sweep_without_all_of_its_records_is_left_out(
-    ended_with: int, places: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ended_with: int, places: list[str], tmp_path: Path
 ) -> None:
     text = "{paper: {authors: A, title: T, year: 2024, published_in: J}, if_installed: [mine], claims: [CLAIM]}"
     claim = "{id: one, states: S, place: section 1, ours: SELECT 2, accept: {most: 3}}"
     (tmp_path / "claims.yaml").write_text(text.replace("CLAIM", claim))
     (tmp_path / "mine.yaml").write_text(SWEEP.format(implementation="tcp"))
 
-    def perform(sweep: Path, results: Path, *_: object) -> tuple[int, Path]:
-        return (ended_with if sweep.stem == "mine" else 0), results
+    def perform(sweep: Path, results: Path | None, *_: object) -> tuple[int, Path]:
+        return (ended_with if sweep.stem == "mine" else 0), results or tmp_path
 
-    monkeypatch.setattr(reproduce, "_perform", perform)
-
-    status, performed = reproduce.perform_all(tmp_path, False, tmp_path / "r", None, Printer())
+    status, performed = perform_all(tmp_path, False, tmp_path / "r", None, Printer(), perform)
 
     assert (status, [path.name for path in performed]) == (ended_with if ended_with == 3 else 0, places)
 
