@@ -85,10 +85,18 @@ class Account:
     hides_damage: bool = False
 
 
-def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counters: DirectionCounters | None) -> Account:
+def account(
+    near: Columns,
+    far: Columns,
+    delivery: Delivery,
+    host: Host,
+    counters: DirectionCounters | None,
+    clock_error_ns: float | None = None,
+) -> Account:
     """The account of what the host sent, from the capture at its port and the one behind the channel.
 
-    `counters` are of this direction; None if no emulator of ours made the channel.
+    `counters` are of this direction; None if no emulator of ours made the channel. `clock_error_ns`: how far delays
+    corrected for two clocks may be wrong; None: one clock took both captures.
     """
     first = delivery.first_copies
     is_hit = delivery.flipped_bit[first] != INTACT
@@ -112,7 +120,7 @@ def account(near: Columns, far: Columns, delivery: Delivery, host: Host, counter
         reordered=reordered,
         reordering_extent=extent,
     )
-    reasons = list(suspect_arrivals(near, far, delivery, unrecognised, host))
+    reasons = list(suspect_arrivals(near, far, delivery, unrecognised, host, clock_error_ns))
     if counters is not None:
         reasons += suspect_counts(crossing, counters, host)
     caveats = (caveat(ledger.unrecognised, host),) if ledger.unrecognised else ()

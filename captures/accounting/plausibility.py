@@ -125,7 +125,7 @@ def _wrong_order(
         return
     there, back = (way.delay_ns[way.first_copies] for way in deliveries)
     if clocks is not None:
-        if clocks.least_round_trip_ns is not None and clocks.least_round_trip_ns < 0:
+        if clocks.least_round_trip_ns is not None and clocks.least_round_trip_ns < -2 * clocks.error_ns:
             yield "packets return before they were sent: the files look swapped; give the sender's first"
         return
     delays = np.concatenate([there, back])

@@ -66,14 +66,21 @@ def suspect_capture(capture: Columns, counters: CaptureCounters | None, mtu_byte
 
 
 def suspect_arrivals(
-    near: Columns, far: Columns, delivery: Delivery, unrecognised: NDArray[np.int64], host: Host
+    near: Columns,
+    far: Columns,
+    delivery: Delivery,
+    unrecognised: NDArray[np.int64],
+    host: Host,
+    clock_error_ns: float | None = None,
 ) -> Iterator[str]:
     """What cannot be in the frames that came from the host's side: arrived without departure or before it.
+
+    `clock_error_ns` is how far the delays may be wrong that were corrected for two clocks; None: there is one clock.
 
     Other frames than the session's may have been under way when the near capture began. `unrecognised` arrivals are
     copies of packets, it is not known of which.
     """
-    yield from _suspect_packets(delivery, unrecognised, host)
+    yield from _suspect_packets(delivery, unrecognised, host, clock_error_ns)
     background = delivery.background
     if background is None or not len(delivery.delay_ns):
         return
@@ -86,18 +93,25 @@ def suspect_arrivals(
         )
 
 
-def _suspect_packets(delivery: Delivery, unrecognised: NDArray[np.int64], host: Host) -> Iterator[str]:
+def _suspect_packets(
+    delivery: Delivery, unrecognised: NDArray[np.int64], host: Host, clock_error_ns: float | None
+) -> Iterator[str]:
     unexplained = len(without(delivery.unexplained, unrecognised))
     if unexplained:
         yield (
             f"{unexplained} packets from the {host} arrived but are not in the capture at its port: "
             f"that capture missed them"
         )
-    early = np.count_nonzero(delivery.delay_ns < 0)
+    early = np.count_nonzero(delivery.delay_ns < -(clock_error_ns or 0))
     if early:
+        question = (
+            "were the captures taken with two clocks?"
+            if clock_error_ns is None
+            else "the offset and drift of the two clocks do not explain this"
+        )
         yield (
             f"{early} packets of the {host} were delivered before they were sent, by up to "
-            f"{-delivery.delay_ns.min()} ns: were the captures taken with two clocks?"
+            f"{-delivery.delay_ns.min()} ns: {question}"
         )
 
 

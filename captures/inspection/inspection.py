@@ -118,7 +118,9 @@ def inspect(
     exchange, protocol_view = _protocol(at_sender, at_receiver, deliveries, case, notes)
     carried_bytes = protocol_view.carried_file_bytes if protocol_view is not None else None
     size_bytes = _file_size(case, carried_bytes, notes)
-    accounts = account_both(at_sender, at_receiver, deliveries, case.expected)
+    accounts = account_both(
+        at_sender, at_receiver, deliveries, case.expected, clocks.error_ns if clocks is not None else None
+    )
     summary = conclude(
         at_sender,
         at_receiver,

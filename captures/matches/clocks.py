@@ -39,6 +39,10 @@ _EXACTLY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance":
 """For the linear programs, whose unit is the longest delay, seconds in space."""
 
 
+LEAST_ERROR_NS = 1000.0
+"""Time stamps of two clocks agree to about that at best."""
+
+
 class ClockRelation(BaseModel):
     """The receiver's clock by the sender's: receiver time - sender time = offset + drift × time.
 
@@ -64,6 +68,11 @@ class ClockRelation(BaseModel):
     drift_uncertainty_ppm: float | None
     residual_p50_ns: float
     residual_max_ns: float
+
+    @property
+    def error_ns(self) -> float:
+        """How far corrected delays may be wrong: the residual of what was fitted, at least LEAST_ERROR_NS."""
+        return max(self.residual_p50_ns, LEAST_ERROR_NS)
 
     def to_sender_clock(self, receiver_times_ns: Times) -> Times:
         """Times of the receiver's clock as the sender's would have shown them; without the offset where it is None."""

@@ -128,13 +128,17 @@ def _kept_bytes(capture: Columns) -> int:
 
 
 def account_both(
-    at_sender: Columns, at_receiver: Columns, deliveries: tuple[Delivery, Delivery], expected: Expected
+    at_sender: Columns,
+    at_receiver: Columns,
+    deliveries: tuple[Delivery, Delivery],
+    expected: Expected,
+    clock_error_ns: float | None = None,
 ) -> tuple[Account, Account]:
-    """What became of the packets of the sender, and of those of the receiver."""
+    """What became of the packets of the sender, and of those of the receiver; `clock_error_ns` is of two clocks."""
     forward, reverse = deliveries
     return (
-        account(at_sender, at_receiver, forward, "sender", expected.forward),
-        account(at_receiver, at_sender, reverse, "receiver", expected.reverse),
+        account(at_sender, at_receiver, forward, "sender", expected.forward, clock_error_ns),
+        account(at_receiver, at_sender, reverse, "receiver", expected.reverse, clock_error_ns),
     )
 
 

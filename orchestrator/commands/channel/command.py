@@ -400,7 +400,8 @@ def _lab_client(access: Access, inventory: str) -> EmulatorClient:
 
     The options that say the same as the inventory are refused beside it; their environment variables are not used.
     """
-    from orchestrator.commands.rigs.leases import emulator_of, rig_of
+    from orchestrator.profiles.inventory import lab_rig
+    from orchestrator.rigs.lab.emulator import LabEmulator
 
     for option, variable, value in (
         ("--emulator", "OWLT_EMULATOR", access.url),
@@ -410,7 +411,7 @@ def _lab_client(access: Access, inventory: str) -> EmulatorClient:
         if value and str(value) != str(_of_variable(variable, type(value))):
             fix = f"leave out {option}: the inventory has it"
             raise OwltError(Mistake.of("--rig", f"cannot be combined with {option}", fix=fix))
-    client = emulator_of(rig_of(inventory))
+    client = LabEmulator(lab_rig(inventory)[1].emulator)
     client.adopt_reserved()
     return client
 

@@ -14,7 +14,7 @@ from orchestrator.commands.rigs.leases import emulator_of
 from orchestrator.commands.rigs.options import Admin, AdminKey, Check
 from orchestrator.errors import OwltError
 from orchestrator.terminal.options import Inventory
-from orchestrator.terminal.output import Printer
+from orchestrator.terminal.output import Printer, verbosity
 
 if TYPE_CHECKING:
     from orchestrator.profiles.inventory import LabRig
@@ -152,4 +152,4 @@ def _play(
     for host in rig.hosts:
         if not host.provision:
             Printer().note(f"{host.name}: not changed, because owlt_provision is false")
-    raise typer.Exit(run_playbook(name, path, rig, administrator, check, collected or Path()))
+    raise typer.Exit(run_playbook(name, path, rig, administrator, check, collected or Path(), verbosity.verbose))

@@ -13,4 +13,6 @@ Admin = Annotated[
 AdminKey = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Private key of that user; default: the keys in the inventory.")
 ]
-Check = Annotated[bool, typer.Option("--check", help="Only show what would change.")]
+Check = Annotated[
+    bool, typer.Option("--check", help="Only show what would change; with --verbose, each line of files too.")
+]

@@ -47,17 +47,24 @@ def ansible_playbook() -> Path:
 
 
 def run_playbook(
-    name: str, inventory: Path, rig: LabRig, administrator: Administrator, check: bool = False, collected: Path = Path()
+    name: str,
+    inventory: Path,
+    rig: LabRig,
+    administrator: Administrator,
+    check: bool = False,
+    collected: Path = Path(),
+    diff: bool = False,
 ) -> int:
     """Run a playbook on the hosts of a rig that are provisioned; its output is Ansible's. Returns its exit status.
 
-    `check`: only show what would change. `collected`: where `collect` writes to.
+    `check`: only show what would change; `diff`: with the lines of the files.
+    `collected`: where `collect` writes to.
     """
     if not provisioned_hosts(rig):
         return 0
     with tempfile.TemporaryDirectory(prefix="owlt-playbook-") as directory:
         place = Path(directory)
-        command = _command(name, inventory, rig, administrator, check, collected, place)
+        command = _command(name, inventory, rig, administrator, collected, place) + check_options(check, diff)
         return subprocess.run(command, env=_environment(place), check=False).returncode
 
 
@@ -67,10 +74,14 @@ def check_playbook(name: str, inventory: Path, rig: LabRig, administrator: Admin
         return ""
     with tempfile.TemporaryDirectory(prefix="owlt-playbook-") as directory:
         place = Path(directory)
-        command = _command(name, inventory, rig, administrator, True, Path(), place)
-        command.remove("--diff")
+        command = _command(name, inventory, rig, administrator, Path(), place) + check_options(True, diff=False)
         done = subprocess.run(command, env=_environment(place), capture_output=True, text=True, check=False)
         return done.stdout + done.stderr
+
+
+def check_options(check: bool, diff: bool) -> list[str]:
+    """Ansible's options of check mode. With `diff` it prints every line that would change, once for each host."""
+    return (["--check", "--diff"] if diff else ["--check"]) if check else []
 
 
 def provisioned_hosts(rig: LabRig) -> list[LabHostEntry]:
@@ -79,7 +90,7 @@ def provisioned_hosts(rig: LabRig) -> list[LabHostEntry]:
 
 
 def _command(
-    name: str, inventory: Path, rig: LabRig, administrator: Administrator, check: bool, collected: Path, place: Path
+    name: str, inventory: Path, rig: LabRig, administrator: Administrator, collected: Path, place: Path
 ) -> list[str]:
     """The program with its files in `place`. Variables of a later inventory replace those of an earlier one."""
     known_hosts, hosts, variables = place / "known_hosts", place / "hosts.json", place / "variables.json"
@@ -88,7 +99,7 @@ def _command(
     variables.write_text(json.dumps(_rig_variables(rig, _archive(place), collected)))
     command = [str(ansible_playbook()), "--inventory", str(inventory), "--inventory", str(hosts)]
     command += ["--limit", ",".join(host.name for host in provisioned_hosts(rig))]
-    command += ["--extra-vars", f"@{variables}", *(["--check", "--diff"] if check else [])]
+    command += ["--extra-vars", f"@{variables}"]
     return [*command, str(PLAYBOOKS / f"{name}.yml")]
 
 

@@ -77,6 +77,25 @@ def test_on_two_clocks_too(tmp_path: Path) -> None:
     assert found.summary.suspect[0].endswith("the files look swapped; give the sender's first")
 
 
+def both_ways(delay_ns: int) -> tuple[list[Timed], list[Timed]]:
+    """Captures in which every packet of both ways took so long."""
+    return sorted([*SENT, *later(REPLIES, delay_ns)]), sorted([*later(SENT, delay_ns), *REPLIES])
+
+
+def test_delays_below_zero_by_less_than_the_error_of_two_clocks_are_not_suspect(tmp_path: Path) -> None:
+    found = looked_at(tmp_path, Case(SESSION, two_clocks=True), *both_ways(-802))
+
+    assert found.summary.suspect == []
+
+
+def test_delays_further_below_zero_are_suspect_without_asking_for_two_clocks(tmp_path: Path) -> None:
+    found = looked_at(tmp_path, Case(SESSION, two_clocks=True), *both_ways(-50_000))
+
+    assert found.summary.suspect[0].endswith("the files look swapped; give the sender's first")
+    assert any("the offset and drift of the two clocks do not explain" in reason for reason in found.summary.suspect)
+    assert not any("with two clocks?" in reason for reason in found.summary.suspect)
+
+
 def test_one_way_before_its_time_names_the_clocks(tmp_path: Path) -> None:
     found = looked_at(tmp_path, Case(SESSION), at_receiver=later(AT_RECEIVER, -3_000_000_000))
     assert found.summary.suspect[0].endswith("the captures were taken with two clocks; use --clocks two")

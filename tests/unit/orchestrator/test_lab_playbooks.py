@@ -10,6 +10,7 @@ import pytest
 from orchestrator.profiles.inventory import LabRig
 from orchestrator.rigs.lab.playbooks import (
     Administrator,
+    check_options,
     clock_variables,
     host_variables,
     known_hosts_lines,
@@ -100,3 +101,13 @@ def test_the_other_hosts_follow_the_emulator_if_chrony_is_configured_there(
     found = clock_variables(rack1(tmp_path, with_host(EMULATOR, **variables)))
 
     assert found == {"owlt_time_source": source, "owlt_time_clients": ["192.0.2.11", "192.0.2.13"]}
+
+
+@pytest.mark.parametrize(
+    ("check", "diff", "options"),
+    [(True, False, ["--check"]), (True, True, ["--check", "--diff"]), (False, True, []), (False, False, [])],
+)
+def test_the_lines_of_changed_files_are_shown_only_if_they_are_wanted(
+    check: bool, diff: bool, options: list[str]
+) -> None:
+    assert check_options(check, diff) == options
