@@ -626,6 +626,25 @@ def test_a_leased_rig_is_used_by_its_engineer_and_by_nobody_else(
     assert not other_engineer(the_rack).lease_status()["held"]
 
 
+def test_the_channel_of_a_leased_rig_is_changed_by_hand_by_its_engineer_alone(
+    the_rack: Rack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = ("channel", "change", "--rig", the_rack.inventory, "forward", "bit_error_rate=1e-9")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "engineer"))
+    owlt("rig", "lease", the_rack.inventory, "--for", "10 min")
+    changed = owlt(*change)
+    now = other_engineer(the_rack).describe().forward
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another engineer"))
+    refusal = owlt(*change)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "engineer"))
+    owlt("rig", "release", the_rack.inventory)
+
+    assert changed.returncode == 0, changed.stderr
+    assert now.bit_error_rate == 1e-9
+    assert refusal.returncode == 2
+    assert "owlt rig lease holds it" in refusal.stderr
+
+
 def test_when_the_orchestrator_dies_channel_and_programs_end_with_their_leases(
     the_rack: Rack, lab: LabRig, tmp_path: Path
 ) -> None:
