@@ -30,7 +30,7 @@ PROBE_LIMIT_S = 30.0
 
 
 def unsupported_channels(plan: Plan, capabilities: dict[str, Any], place: str) -> list[Mistake]:
-    """What the kernel at a place lacks for the channels of the runs that would be launched, each with how to fix it."""
+    """What the kernel at a place does not have for the channels of the runs to launch, each with how to fix it."""
     channels = {
         run.permutation: run.channel_key
         for run in plan.runs
@@ -38,7 +38,7 @@ def unsupported_channels(plan: Plan, capabilities: dict[str, Any], place: str) -
     }
     reasons = {key: missing_reasons(plan.channels[key], capabilities) for key in set(channels.values())}
     cells = [reasons[key] for key in channels.values()]
-    lacking = {name: reason for each in cells for name, reason in each.items()}
+    absent = {name: reason for each in cells for name, reason in each.items()}
     others = any(not each for each in cells)
     return [
         Mistake(
@@ -47,7 +47,7 @@ def unsupported_channels(plan: Plan, capabilities: dict[str, Any], place: str) -
             f"({reason})",
             fix=_fix(name, others),
         )
-        for name, reason in sorted(lacking.items())
+        for name, reason in sorted(absent.items())
     ]
 
 

@@ -39,7 +39,7 @@ from orchestrator.workers.events import Observe
 
 UNSUPPORTED_TEXT = (
     "the emulator's kernel does not support their channels: repeating them changes nothing; use another kernel there "
-    "(the reasons in the records name what it lacks), or leave these cells out with 'exclude' in the sweep"
+    "(the reasons in the records name what is missing), or leave these cells out with 'exclude' in the sweep"
 )
 BeginObserving = Callable[[Plan, set[str]], Observe]
 """Gets the plan and the runs that were done before; returns what observes every event."""

@@ -128,8 +128,8 @@ def _certified(rig: Rig, name: str, channel: ChannelSpec, directory: Path) -> Re
     capabilities = rig.channel.capabilities()
     kernel = capabilities.pop("kernel")
     if missing := missing_reasons(channel, capabilities):
-        lacking = "; ".join(f"{name} ({reason})" for name, reason in missing.items())
-        detail = f"not measured: the emulator's kernel, Linux {kernel}, does not have {lacking}"
+        absent = "; ".join(f"{name} ({reason})" for name, reason in missing.items())
+        detail = f"not measured: the emulator's kernel, Linux {kernel}, does not have {absent}"
         return Requirement(what, False, detail, needed_by, kernel_fix(next(iter(missing))))
     directory.mkdir(parents=True, exist_ok=True)
     key = name.replace(" ", "-")

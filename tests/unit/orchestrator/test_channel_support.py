@@ -1,4 +1,4 @@
-"""A sweep whose channels a kernel cannot make is refused before it starts, with what the kernel lacks."""
+"""A sweep whose channels a kernel cannot make is refused before it starts, with what is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_sweep_needs_nothing_of_a_kernel_that_has_everything() -> None:
     assert unsupported_channels(resolve(DEMO, in_lab=True), MemoryEmulator().capabilities(), "rack1-emulator") == []
 
 
-def test_a_sweep_that_no_cell_can_be_performed_of_is_refused_with_what_the_kernel_lacks() -> None:
+def test_a_sweep_that_no_cell_can_be_performed_of_is_refused_with_what_is_missing() -> None:
     (mistake,) = unsupported_channels(resolve(DEMO, in_lab=True), WITHOUT_NETEM, "rack1-emulator")
 
     assert mistake.problem == (
