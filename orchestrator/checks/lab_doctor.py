@@ -9,7 +9,7 @@ from agents.contract.implementation import Implementation, Role
 from agents.inputs.mistake import Mistake
 from orchestrator.checks.channel_support import unsupported_channels
 from orchestrator.checks.doctor import Requirement
-from orchestrator.checks.lab_service import LEASE, emulator_capabilities, examine_service
+from orchestrator.checks.lab_service import LEASE, emulator_capabilities, examine_service, requirement_of
 from orchestrator.hosts.binaries import MissingProgram, find_programs
 from orchestrator.hosts.host import Host, HostError, last_line
 from orchestrator.planning.plan import Plan
@@ -60,13 +60,13 @@ def examine_lab(
     for entry in lab.hosts:
         try:
             with closing(connect(entry)) as host:
-                requirements.append(_requirement(entry, "login", True, f"{entry.user}@{entry.address}:{entry.port}"))
+                requirements.append(requirement_of(entry, "login", True, f"{entry.user}@{entry.address}:{entry.port}"))
                 requirements += _host(
                     entry, host, implementations or {}, (needed_bytes or {}).get(entry.role, 0), host_captures
                 )
         except HostError as problem:
             fix = "fix this first: nothing else on this host was checked"
-            requirements.append(_requirement(entry, "login", False, str(problem), fix))
+            requirements.append(requirement_of(entry, "login", False, str(problem), fix))
     return [*requirements, *examine_service(lab.emulator)]
 
 
@@ -109,12 +109,6 @@ def conclusion(requirements: Iterable[Requirement]) -> str:
     return f"{len(missing)} of {len(examined)} missing: {stopped}{'; but ' if limits else ''}{limits}"
 
 
-def _requirement(
-    entry: LabHostEntry, name: str, found: bool, detail: str, fix: str = "", limits: str = ""
-) -> Requirement:
-    return Requirement(f"{entry.name}: {name}", found, detail, f"the {entry.role}", fix, limits)
-
-
 def _host(
     entry: LabHostEntry,
     host: ManagementHost,
@@ -147,7 +141,7 @@ def _owlt_host(entry: LabHostEntry, host: ManagementHost) -> Iterator[Requiremen
         f"write '{rule}' to /etc/sudoers.d/owlt"
     )
     found = done.exit_status == 0 and version == VERSION
-    yield _requirement(entry, "owlt-host with sudo", found, version or last_line(done), "" if found else fix)
+    yield requirement_of(entry, "owlt-host with sudo", found, version or last_line(done), "" if found else fix)
     if found:
         left_s = session_seconds_left(host)
         yield other_session(entry, left_s)
@@ -156,12 +150,12 @@ def _owlt_host(entry: LabHostEntry, host: ManagementHost) -> Iterator[Requiremen
 def other_session(entry: LabHostEntry, left_s: int | None) -> Requirement:
     """`left_s`: of the lease of the session that is open; None: none is."""
     if left_s is None:
-        return _requirement(entry, OTHER_SESSION, True, "none is open")
+        return requirement_of(entry, OTHER_SESSION, True, "none is open")
     detail = f"one is open, {left_s} s of its lease are left"
     fix = "wait until it ends; if nobody uses the rig, run: owlt rig clear"
     # without a lease of the emulator it was left behind; only one with a test interface is in the way
     limits = "" if isinstance(entry, TestHostEntry) else "a sweep ends the session of the emulator"
-    return _requirement(entry, OTHER_SESSION, False, detail, fix, limits)
+    return requirement_of(entry, OTHER_SESSION, False, detail, fix, limits)
 
 
 def _commands(entry: LabHostEntry, host: Host, host_captures: bool) -> Requirement:
@@ -170,14 +164,14 @@ def _commands(entry: LabHostEntry, host: Host, host_captures: bool) -> Requireme
     missing = host.check(["sh", "-c", _FIND, "sh", *packages]).decode().split()
     fix = f"apt-get install {' '.join(sorted({packages[name] for name in missing}))}" if missing else ""
     detail = f"missing: {', '.join(missing)}" if missing else f"{len(packages)} programs"
-    return _requirement(entry, "commands", not missing, detail, fix)
+    return requirement_of(entry, "commands", not missing, detail, fix)
 
 
 def _disk(entry: LabHostEntry, host: Host, least_bytes: int) -> Requirement:
     free_bytes = int(host.check(["df", "--output=avail", "-B1", "/var/lib"]).split()[-1])
     found = free_bytes >= least_bytes
     detail = f"{free_bytes / 1e9:.1f} GB free in /var/lib"
-    return _requirement(entry, "disk", found, detail, "" if found else f"{least_bytes / 1e9:.1f} GB are needed")
+    return requirement_of(entry, "disk", found, detail, "" if found else f"{least_bytes / 1e9:.1f} GB are needed")
 
 
 def _clock(entry: LabHostEntry, host: Host) -> Requirement:
@@ -185,7 +179,7 @@ def _clock(entry: LabHostEntry, host: Host) -> Requirement:
     found = abs(offset.ahead_ns) <= LARGEST_OFFSET_NS + offset.error_ns
     detail = f"{offset.ahead_ns / 1e6:+.0f} ms from this machine's, to {offset.error_ns / 1e6:.0f} ms"
     fix = "" if found else "synchronise the clocks of all machines, for example with chrony"
-    return _requirement(entry, "clock", found, detail, fix)
+    return requirement_of(entry, "clock", found, detail, fix)
 
 
 def _python(entry: TestHostEntry, host: Host) -> Requirement:
@@ -194,7 +188,7 @@ def _python(entry: TestHostEntry, host: Host) -> Requirement:
     found = done.exit_status == 0
     detail = f"{entry.python}: {last_line(done)}"
     fix = "" if found else f"install owlt there, so that {entry.python} imports it, or set owlt_python"
-    return _requirement(entry, "owlt", found, detail, fix)
+    return requirement_of(entry, "owlt", found, detail, fix)
 
 
 def _socket_buffers(entry: LabHostEntry, host: Host) -> Requirement:
@@ -209,7 +203,7 @@ def socket_buffers(entry: LabHostEntry, values: list[int], file: str) -> Require
     """`values` are those of BUFFER_SETTINGS in the kernel, `file` is the text of SYSCTL_FILE."""
     detail = ", ".join(f"{name} {value}" for name, value in zip(BUFFER_SETTINGS, values, strict=True))
     if min(values) >= SOCKET_BUFFER_BYTES:
-        return _requirement(entry, SOCKET_BUFFERS, True, detail)
+        return requirement_of(entry, SOCKET_BUFFERS, True, detail)
     limits = "implementations may get smaller socket buffers than on the virtual rig"
     written = {"".join(line.split()) for line in file.splitlines()}
     if all(f"{name}={SOCKET_BUFFER_BYTES}" in written for name in BUFFER_SETTINGS):
@@ -221,7 +215,7 @@ def socket_buffers(entry: LabHostEntry, values: list[int], file: str) -> Require
     else:
         lines = " and ".join(f"'{name} = {SOCKET_BUFFER_BYTES}'" for name in BUFFER_SETTINGS)
         fix = f"write {lines} to {SYSCTL_FILE}, then run 'sysctl --system'"
-    return _requirement(entry, SOCKET_BUFFERS, False, detail, fix, limits)
+    return requirement_of(entry, SOCKET_BUFFERS, False, detail, fix, limits)
 
 
 def examine_test_interface(
@@ -234,13 +228,13 @@ def examine_test_interface(
         if not in_session:
             names = ", ".join(f"{each.name} ({each.mac})" for each in interfaces)
             detail = f"the {entry.role} has no interface {entry.test_interface}; it has {names}"
-            yield _requirement(entry, name, False, detail, "correct owlt_test_interface")
+            yield requirement_of(entry, name, False, detail, "correct owlt_test_interface")
     elif interface.addresses:
         fix = "remove its addresses: a session gives it owlt_test_address in a network namespace of its own"
-        yield _requirement(entry, name, False, f"{_shown(interface)} has {interface.addresses[0]}", fix)
+        yield requirement_of(entry, name, False, f"{_shown(interface)} has {interface.addresses[0]}", fix)
     else:
         more = "" if interface.is_up else ": owlt raises it for a run"
-        yield _requirement(entry, name, True, f"{_shown(interface)}{more}")
+        yield requirement_of(entry, name, True, f"{_shown(interface)}{more}")
 
 
 def _shown(interface: Interface) -> str:
@@ -255,7 +249,7 @@ def _programs(entry: TestHostEntry, host: Host, implementations: Mapping[str, Im
             find_programs(implementation, role, host, entry.third_party)
         except MissingProgram as missing:
             for mistake in missing.mistakes:
-                yield _requirement(entry, base_name(name), False, mistake.problem, mistake.fix)
+                yield requirement_of(entry, base_name(name), False, mistake.problem, mistake.fix)
 
 
 def _ports(entry: EmulatorEntry, host: Host) -> Iterator[Requirement]:
@@ -264,14 +258,14 @@ def _ports(entry: EmulatorEntry, host: Host) -> Iterator[Requirement]:
         try:
             ports.append(find_interface(host, wanted))
         except HostError as problem:
-            yield _requirement(entry, "ports", False, str(problem), f"correct {key}")
+            yield requirement_of(entry, "ports", False, str(problem), f"correct {key}")
     if len(ports) != 2:
         return
     bridges = {port.bridge for port in ports}
     found = len(bridges) == 1 and "" not in bridges and not any(port.addresses for port in ports)
     detail = "; ".join(f"{_shown(port)}, {'port of ' + port.bridge if port.bridge else 'no bridge'}" for port in ports)
     fix = "" if found else "make both ports of one bridge, without addresses (docs/lab.md, 'Provision')"
-    yield _requirement(entry, "ports", found, detail, fix)
+    yield requirement_of(entry, "ports", found, detail, fix)
     if found:
         yield _without_addresses(entry, host, bridges | {port.name for port in ports})
 
@@ -284,4 +278,4 @@ def _without_addresses(entry: EmulatorEntry, host: Host, names: set[str]) -> Req
     fix = (
         "" if not addresses else f"owlt rig provision turns IPv6 off there; by hand: {commands}; remove other addresses"
     )
-    return _requirement(entry, "bridge without addresses", not addresses, ", ".join(addresses) or "none", fix)
+    return requirement_of(entry, "bridge without addresses", not addresses, ", ".join(addresses) or "none", fix)

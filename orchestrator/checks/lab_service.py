@@ -13,7 +13,7 @@ from orchestrator.checks.channel_support import kernel_fix
 from orchestrator.checks.doctor import Requirement
 from orchestrator.checks.service_certificate import certificate_text
 from orchestrator.errors import Missing
-from orchestrator.profiles.inventory import EmulatorEntry
+from orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry
 from orchestrator.rigs.lab.emulator import token_of
 from orchestrator.rigs.lab.reservations import read_reservation
 
@@ -43,17 +43,17 @@ def examine_service(entry: EmulatorEntry) -> Iterator[Requirement]:
         client = service_client(entry)
         version = client.version()
         detail = f"{entry.service}, owlt {version['owlt']}, Linux {version['kernel']}"
-        yield _requirement(entry, "service", True, detail)
-        yield _requirement(entry, "certificate", True, certificate_text(entry.service, entry.service_ca, time.time()))
+        yield requirement_of(entry, "service", True, detail)
+        yield requirement_of(entry, "certificate", True, certificate_text(entry.service, entry.service_ca, time.time()))
         yield _token(entry)
         yield lease_requirement(entry, client)
         yield from capability_requirements(entry, client)
     except OSError as problem:
         fix = "copy the certificate of the rig's CA to owlt_service_ca"
-        yield _requirement(entry, "service", False, f"{entry.service_ca}: {problem.strerror or problem}", fix)
+        yield requirement_of(entry, "service", False, f"{entry.service_ca}: {problem.strerror or problem}", fix)
     except (EmulatorError, Missing) as problem:
         fix = "start the service there; owlt_service, owlt_service_ca and owlt_service_token_file must be its own"
-        yield _requirement(entry, "service", False, str(problem), fix)
+        yield requirement_of(entry, "service", False, str(problem), fix)
 
 
 def lease_requirement(entry: EmulatorEntry, client: EmulatorClient) -> Requirement:
@@ -61,7 +61,7 @@ def lease_requirement(entry: EmulatorEntry, client: EmulatorClient) -> Requireme
     status = client.lease_status()
     free = not status["held"] or read_reservation(entry.service) is not None
     detail = "free" if not status["held"] else f"{status['holder']}, for {status['seconds_left']:.0f} s more"
-    return _requirement(entry, LEASE, free, detail, "" if free else "wait until it ends, or ask the holder")
+    return requirement_of(entry, LEASE, free, detail, "" if free else "wait until it ends, or ask the holder")
 
 
 def capability_requirements(entry: EmulatorEntry, client: EmulatorClient) -> Iterator[Requirement]:
@@ -72,12 +72,13 @@ def capability_requirements(entry: EmulatorEntry, client: EmulatorClient) -> Ite
         limits = f"channels with {NEEDED_FOR[name]} are not possible"
         limits += ", and none can be certified" if name == "programs" else ""
         fix = "" if found else f"{kernel_fix(name)}; without it, {limits}"
-        yield _requirement(entry, f"kernel: {name}", found, reason or "yes", fix, "" if found else limits)
+        yield requirement_of(entry, f"kernel: {name}", found, reason or "yes", fix, "" if found else limits)
 
 
-def _requirement(
-    entry: EmulatorEntry, name: str, found: bool, detail: str, fix: str = "", limits: str = ""
+def requirement_of(
+    entry: LabHostEntry, name: str, found: bool, detail: str, fix: str = "", limits: str = ""
 ) -> Requirement:
+    """An item of a host of the rig, or of its service. `limits`: as in Requirement."""
     return Requirement(f"{entry.name}: {name}", found, detail, f"the {entry.role}", fix, limits)
 
 
@@ -88,8 +89,8 @@ def _token(entry: EmulatorEntry) -> Requirement:
         client.adopt("no lease")
         client.renew(1.0)
     except LeaseLost:
-        return _requirement(entry, "token", True, f"{entry.token_file}")
+        return requirement_of(entry, "token", True, f"{entry.token_file}")
     except NotAllowed as problem:
         fix = "copy the token that the service was started with into this file"
-        return _requirement(entry, "token", False, f"{entry.token_file}: {problem}", fix)
+        return requirement_of(entry, "token", False, f"{entry.token_file}: {problem}", fix)
     raise EmulatorError("the service renewed a lease that it never granted")

@@ -32,23 +32,19 @@ def require_not_leased(rig: LabRig, action: str, client_of: Callable[[LabRig], L
         lease = emulator.lease_status()
     except (Missing, EmulatorError):  # never provisioned from here, or dead
         return
-    if lease["held"] and not _is_reserved(rig, emulator):
+    if lease["held"] and not _is_reserved(emulator):
         wrong = f"{rig.name} cannot be {action}: it is leased to {lease['holder']} for {lease['seconds_left']:.0f} s"
         fix = "wait, or ask them for: owlt rig release"
         raise OwltError(Mistake(wrong, "a rig that nobody else has leased", fix))
 
 
-def _is_reserved(rig: LabRig, emulator: LabEmulator) -> bool:
+def _is_reserved(emulator: LabEmulator) -> bool:
     """Whether the lease is the one that this user has reserved. Its end stays the same."""
     from emulator.faults import EmulatorError
-    from orchestrator.rigs.lab.reservations import read_reservation
 
-    reserved = read_reservation(rig.emulator.service)
-    if reserved is None:
-        return False
-    emulator.adopt(reserved.lease)
+    emulator.adopt_reserved()
     try:
-        emulator.renew(reserved.seconds_left)
+        emulator.renew(0)
     except EmulatorError:
         return False
     return True

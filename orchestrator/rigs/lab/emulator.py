@@ -39,27 +39,26 @@ class LabEmulator(EmulatorClient):
         if self._lease is not None:
             self.renew(seconds)
             return self._lease
-        reserved = read_reservation(self._service)
+        reserved = self.adopt_reserved()
         if reserved is not None:
-            self.adopt(reserved.lease)
             with suppress(LeaseLost):
                 self.renew(seconds)
-                return reserved.lease
+                return reserved
             self._lease = None
         return super().lease(f"{engineer()}: {holder}", min(seconds, self._longest_s))
 
-    def adopt_reserved(self) -> None:
-        """Let further calls carry the lease that was reserved, if there is one; take none."""
+    def adopt_reserved(self) -> str | None:
+        """Let further calls carry the lease that was reserved, and return it; None if there is none: take none."""
         reserved = read_reservation(self._service)
-        if reserved is not None:
-            self.adopt(reserved.lease)
+        if reserved is None:
+            return None
+        self.adopt(reserved.lease)
+        return reserved.lease
 
     def reserve(self, seconds: float) -> None:
         """Keep the rig for this user until so long from now, also if that is sooner than before."""
-        reserved = read_reservation(self._service)
-        lease = reserved.lease if reserved is not None else self._lease
+        lease = self.adopt_reserved() or self._lease
         if lease is not None:
-            self.adopt(lease)
             try:
                 super().renew(seconds)
             except LeaseLost:
