@@ -1,7 +1,4 @@
-"""Refuses to change a lab rig that somebody else has leased or on which a sweep runs, or a host with another host key.
-
-The lease is not taken: `owlt rig provision` and `remove` must work without a service, or with one that is dead.
-"""
+"""Refuses to change a lab rig on which a sweep runs, or a host with another host key."""
 
 from __future__ import annotations
 
@@ -9,45 +6,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from agents.inputs.mistake import Mistake
-from orchestrator.errors import Missing, OwltError
+from orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from orchestrator.profiles.inventory import LabHostEntry, LabRig
-    from orchestrator.rigs.lab.emulator import LabEmulator
-
-
-def require_not_leased(rig: LabRig, action: str, client_of: Callable[[LabRig], LabEmulator]) -> None:
-    """Raise OwltError if somebody else has the lease. A service that does not answer has none.
-
-    An emulator that the playbooks do not change is not asked.
-    """
-    from emulator.faults import EmulatorError
-
-    if not rig.emulator.provision:
-        return
-    try:
-        emulator = client_of(rig)
-        lease = emulator.lease_status()
-    except (Missing, EmulatorError):  # never provisioned from here, or dead
-        return
-    if lease["held"] and not _is_reserved(emulator):
-        wrong = f"{rig.name} cannot be {action}: it is leased to {lease['holder']} for {lease['seconds_left']:.0f} s"
-        fix = "wait, or ask them for: owlt rig release"
-        raise OwltError(Mistake(wrong, "a rig that nobody else has leased", fix))
-
-
-def _is_reserved(emulator: LabEmulator) -> bool:
-    """Whether the lease is the one that this user has reserved. Its end stays the same."""
-    from emulator.faults import EmulatorError
-
-    emulator.adopt_reserved()
-    try:
-        emulator.renew(0)
-    except EmulatorError:
-        return False
-    return True
+    from orchestrator.profiles.inventory import LabHostEntry
 
 
 def require_no_session(

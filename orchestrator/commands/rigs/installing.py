@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake
-from orchestrator.commands.rigs.in_use import open_session, require_no_session, require_not_leased, session_of
+from orchestrator.commands.rigs.in_use import require_no_session, session_of
 from orchestrator.commands.rigs.leases import emulator_of
 from orchestrator.commands.rigs.options import Admin, AdminKey, Check
-from orchestrator.errors import OwltError
 from orchestrator.terminal.options import Inventory
 from orchestrator.terminal.output import Printer, verbosity
 
 if TYPE_CHECKING:
-    from orchestrator.profiles.inventory import LabRig
-
-UPDATING_S = 3600.0
-"""The lease of the emulator while owlt is installed: longer than that takes."""
+    from orchestrator.commands.rigs.keeping import Kept
 
 
 def provision(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
     """Install what a lab rig needs on its hosts.
 
-    Uses Ansible (the extra 'lab' of owlt). A second run changes nothing. Refused while somebody else has the lease, or
-    a sweep runs. Exit status: that of ansible-playbook.
+    Uses Ansible (the extra 'lab' of owlt). A second run changes nothing. Leases the rig meanwhile: refused while
+    somebody else has the lease, or a sweep runs. Exit status: that of ansible-playbook.
     """
-    _require_not_in_use(inventory, "provisioned", check)
-    try:
-        _play("provision", inventory, admin, admin_key, check)
-    except typer.Exit as end:
-        if end.exit_code == 0 and not check:
-            Printer().note(f"next: owlt doctor --rig {shlex.quote(inventory)}")
-        raise
+    from orchestrator.commands.rigs.keeping import Kept
+
+    _play_alone("provision", inventory, admin, admin_key, check, Kept("owlt rig provision", "provisioned"))
+    if not check:
+        Printer().note(f"next: owlt doctor --rig {shlex.quote(inventory)}")
 
 
 def update(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
@@ -44,88 +38,22 @@ def update(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = No
     Leases the rig meanwhile: refused while somebody else has the lease, or a sweep runs. The emulator's service is
     restarted if its owlt has changed; your lease is kept. Exit status: that of ansible-playbook.
     """
-    from contextlib import suppress
+    from orchestrator.commands.rigs.keeping import Kept
 
-    from emulator.faults import EmulatorError
-    from orchestrator.profiles.inventory import lab_rig
-
-    _, rig = lab_rig(inventory)
-    require_idle(rig)
-    emulator = emulator_of(rig)
-    try:
-        lease = emulator.lease("owlt rig update", UPDATING_S)
-    except EmulatorError as problem:
-        raise OwltError(Mistake(f"{rig.name} cannot be updated: {problem}")) from problem
-    try:
-        _play("update", inventory, admin, admin_key, check)
-    except BaseException:  # its exit status and message, not those of a service that does not answer after it
-        with suppress(OwltError):
-            _return_lease(rig, lease)
-        raise
-    _return_lease(rig, lease)
-
-
-def _return_lease(rig: LabRig, lease: str) -> None:
-    """End the lease of an update, or go on with the user's own. Raises OwltError if the service does not answer."""
-    from contextlib import suppress
-
-    from emulator.faults import EmulatorError
-    from orchestrator.rigs.lab.reservations import read_reservation
-
-    reserved = read_reservation(rig.emulator.service)
-    emulator = emulator_of(rig)  # the playbook may have replaced the CA's certificate
-    if reserved is None:
-        emulator.adopt(lease)
-    try:
-        emulator.wait_until_ready(STARTING_S)
-        if reserved is None:
-            with suppress(EmulatorError):  # a restart has ended the lease
-                emulator.release()
-        else:
-            emulator.reserve(reserved.seconds_left)
-    except EmulatorError as problem:
-        raise OwltError(Mistake(f"{rig.name}: {problem}", fix="collect the logs: owlt rig collect")) from problem
-
-
-STARTING_S = 30.0
-"""How long the service may take to answer after it was restarted."""
-
-
-def require_idle(rig: LabRig) -> None:
-    """Raise OwltError if a session is open on a host: a sweep runs."""
-    from orchestrator.hosts.host import HostError
-
-    for entry in rig.hosts:
-        try:
-            left_s = session_of(entry)
-        except HostError as problem:
-            raise OwltError(Mistake(str(problem), fix="see: owlt doctor --rig")) from problem
-        if left_s is not None:
-            raise OwltError(open_session(entry, left_s))
-
-
-def _require_not_in_use(inventory: str, action: str, check: bool) -> None:
-    """Raise OwltError if somebody else has the lease, a sweep runs, or a host shows another host key.
-
-    `check`: nothing will change, so only the host keys matter.
-    """
-    from orchestrator.profiles.inventory import lab_rig
-    from orchestrator.rigs.lab.playbooks import provisioned_hosts
-
-    _, rig = lab_rig(inventory)
-    if not check:
-        require_not_leased(rig, action, emulator_of)
-    require_no_session(provisioned_hosts(rig), session_of, only_keys=check)
+    what = Kept("owlt rig update", "updated", needs_service=True)
+    _play_alone("update", inventory, admin, admin_key, check, what)
 
 
 def remove(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
     """Remove what 'owlt rig provision' installed; packages stay.
 
-    Refused while somebody else has the lease, or a sweep runs. A service that does not answer has no lease.
-    Exit status: that of ansible-playbook.
+    Leases the rig meanwhile: refused while somebody else has the lease, or a sweep runs. A service that does not
+    answer has no lease. Exit status: that of ansible-playbook.
     """
-    _require_not_in_use(inventory, "removed", check)
-    _play("remove", inventory, admin, admin_key, check)
+    from orchestrator.commands.rigs.keeping import Kept
+
+    what = Kept("owlt rig remove", "removed", removes_service=True)
+    _play_alone("remove", inventory, admin, admin_key, check, what)
 
 
 def collect(
@@ -138,12 +66,33 @@ def collect(
 
     Exit status: that of ansible-playbook.
     """
-    _play("collect", inventory, admin, admin_key, False, directory)
+    _play("collect", inventory, admin, admin_key, collected=directory)
+
+
+def _play_alone(name: str, inventory: str, admin: str, admin_key: Path | None, check: bool, what: Kept) -> None:
+    """Run a playbook while nobody else uses the rig. `check`: nothing changes, so only the host keys matter.
+
+    Raises OwltError, or typer.Exit with the exit status of ansible-playbook.
+    """
+    from orchestrator.commands.rigs.keeping import kept
+    from orchestrator.profiles.inventory import lab_rig
+    from orchestrator.rigs.lab.playbooks import provisioned_hosts
+
+    _, rig = lab_rig(inventory)
+    with nullcontext() if check else kept(rig, what, emulator_of):
+        require_no_session(provisioned_hosts(rig), session_of, only_keys=check)
+        _play(name, inventory, admin, admin_key, check)
 
 
 def _play(
-    name: str, inventory: str, admin: str, admin_key: Path | None, check: bool, collected: Path | None = None
+    name: str,
+    inventory: str,
+    admin: str,
+    admin_key: Path | None,
+    check: bool = False,
+    collected: Path | None = None,
 ) -> None:
+    """Run a playbook. Raises typer.Exit with its exit status if that is not 0."""
     from orchestrator.profiles.inventory import lab_rig
     from orchestrator.rigs.lab.playbooks import Administrator, run_playbook
 
@@ -152,4 +101,6 @@ def _play(
     for host in rig.hosts:
         if not host.provision:
             Printer().note(f"{host.name}: not changed, because owlt_provision is false")
-    raise typer.Exit(run_playbook(name, path, rig, administrator, check, collected or Path(), verbosity.verbose))
+    status = run_playbook(name, path, rig, administrator, check, collected or Path(), verbosity.verbose)
+    if status != 0:
+        raise typer.Exit(status)

@@ -223,6 +223,15 @@ def test_third_party_programs_stay_and_are_named(machine: Machine) -> None:
     assert "stays /opt/owlt: owlt did not install what is in it: third-party" in lines
 
 
+def test_of_the_directory_of_the_secrets_only_those_are_deleted_that_provisioning_made(machine: Machine) -> None:
+    machine.before("programs")
+    machine.add("etc/owlt/token", "etc/owlt/ca-key.pem", "etc/owlt/new/key.pem", "etc/owlt/certificate-of-the-site.pem")
+    lines = machine.before("delete")
+
+    assert [path.name for path in machine.path("etc/owlt").iterdir()] == ["certificate-of-the-site.pem"]
+    assert "stays /etc/owlt: owlt did not install what is in it: certificate-of-the-site.pem" in lines
+
+
 def test_the_owlt_that_an_earlier_version_installed_is_deleted_without_third_party_programs(machine: Machine) -> None:
     machine.add(*INSTALLED, "opt/owlt/third-party/mine/sender")
     machine.before("delete")
