@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.terminal.completion import complete_implementation
+from orchestrator.terminal.ending import INTERRUPTED_STATUS
 from orchestrator.terminal.options import Guests, Implementation, Json
 from orchestrator.terminal.output import Printer, verbosity
 from orchestrator.terminal.usage import add_command, new_app
@@ -99,7 +100,7 @@ def check_implementation(name: Implementation, guests: Guests = None, as_json: J
     summary = _perform(printer, check_plan(implementation), results, guests, _typed("check", [name], guests))
     if summary:
         printer.note(summary)
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED_STATUS)
     checked = findings(implementation, results)
     fit = is_fit(checked)
     printer.json({"implementation": implementation.name, "fit": fit, "findings": checked, "results": results})
@@ -151,7 +152,7 @@ def try_implementations(
     printer.text(summary(tried, missing, sum(len(plan.runs) for plan in plans.values())))
     printer.json({"runs": [asdict(row) for row in tried], "missing": missing, "reports": reports})
     if interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED_STATUS)
     raise typer.Exit(1 if any(row.unexplained for row in tried) else 0)
 
 

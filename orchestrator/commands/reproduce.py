@@ -10,6 +10,7 @@ import typer
 
 from agents.inputs.mistake import Invalid, Mistake
 from orchestrator.errors import NotFound, OwltError, ProfileError, did_you_mean
+from orchestrator.terminal.ending import INTERRUPTED_STATUS
 from orchestrator.terminal.options import Guests, Json
 from orchestrator.terminal.output import Printer
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 RECORDED_STATUSES = (0, 3)
 """Of a sweep whose runs all have a record."""
-INTERRUPTED_STATUS = 130
 VERDICT_STYLES = {"confirmed": "green", "not confirmed": "red", "undecidable": "yellow"}
 
 

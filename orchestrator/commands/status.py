@@ -11,6 +11,7 @@ import typer
 
 from agents.inputs.mistake import Mistake, Place
 from orchestrator.errors import OwltError
+from orchestrator.terminal.ending import INTERRUPTED_STATUS
 from orchestrator.terminal.options import Json
 from orchestrator.terminal.output import Printer, console
 
@@ -50,7 +51,7 @@ def status(
             console().clear()
             print_state(state, printer)
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED_STATUS) from None
 
 
 def latest_results(parent: Path) -> Path:

@@ -1,4 +1,4 @@
-"""How signals end a command that lasts until then."""
+"""How signals end a command, and the exit status after an interrupt."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
+INTERRUPTED_STATUS = 128 + signal.SIGINT
+"""The exit status after Ctrl-C, as a shell has it."""
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from orchestrator.terminal.ending import INTERRUPTED_STATUS
 from orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ MOST_PRINTED = 20
 def exit_status(performed: Performed, checks_failed: int = 0) -> int:
     """The exit status of a start of a sweep, and of so many checks of its assertions that are not met."""
     if performed.interrupted:
-        return 130
+        return INTERRUPTED_STATUS
     if not performed.is_complete:
         return 1
     if checks_failed:
@@ -82,7 +83,7 @@ def report_of(performed: Performed, printer: Printer, make: Callable[[Path], Pat
     except KeyboardInterrupt:
         pass
     printer.note(f"the report was skipped; make it with: owlt report {shlex.quote(str(performed.results))}")
-    raise typer.Exit(130)
+    raise typer.Exit(INTERRUPTED_STATUS)
 
 
 def _make_report(results: Path, with_pdf: bool = False) -> Path:

@@ -15,6 +15,7 @@ from agents.inputs.mistake import Mistake, Place
 from orchestrator.commands.cluster.options import cluster_of
 from orchestrator.commands.performing.concluding import conclude, exit_status
 from orchestrator.errors import OwltError
+from orchestrator.terminal.ending import INTERRUPTED_STATUS
 from orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def perform_and_conclude(
         if with_baselines:
             require_ready(plan, directory, machine or machine_of(None), selection)
             if not perform_baselines("before"):
-                raise typer.Exit(130)
+                raise typer.Exit(INTERRUPTED_STATUS)
         with SweepProgress(printer.console, again, report) as progress:
             performed = perform_until(
                 plan, directory, guests, begin, again, stop, selection, machine or machine_of(None)

@@ -16,7 +16,7 @@ import typer
 from agents.inputs.mistake import Mistake
 from orchestrator.errors import OwltError
 from orchestrator.terminal.completion import complete_channel
-from orchestrator.terminal.ending import ended_by_signals
+from orchestrator.terminal.ending import INTERRUPTED_STATUS, ended_by_signals
 from orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ WITHOUT_CAPABILITY = (
     "use a kernel that has what is missing ('owlt rigs check local'), or set the rig up without a channel: "
     "owlt rigs up; bit_error_rate and mtu can be changed without netem: owlt channel change --both bit_error_rate=1e-6"
 )
-INTERRUPTED = 130
-"""The exit status if a signal came before the end of --command."""
 
 
 def raise_local_rig(
@@ -62,7 +60,7 @@ def raise_local_rig(
     spec = find_channel(channel).channel if channel else None
     if start and (spec is None or spec.timeline is None):
         raise OwltError(Mistake.of("--start", "the channel has no timeline", fix="name a channel with a timeline"))
-    status = 0 if command is None else INTERRUPTED
+    status = 0 if command is None else INTERRUPTED_STATUS
     with tempfile.TemporaryDirectory(prefix="owlt-rig-") as name, ended_by_signals():
         directory = Path(name)
         try:

@@ -118,7 +118,7 @@ def _measured(lab: LabRig, channels: dict[str, ChannelSpec], directory: Path, is
 
 def _certified(rig: Rig, name: str, channel: ChannelSpec, directory: Path) -> Requirement:
     """Whether the emulator carries out a channel as specified, as it measures it on the test path."""
-    from emulator.kernel.capabilities import missing_reasons
+    from emulator.kernel.capabilities import missing_capabilities, missing_reasons
     from orchestrator.checks.channel_support import kernel_fix
     from orchestrator.checks.doctor import Requirement
     from orchestrator.results.certificates import DIRECTORY_NAME, read_certificate
@@ -128,7 +128,7 @@ def _certified(rig: Rig, name: str, channel: ChannelSpec, directory: Path) -> Re
     capabilities = rig.channel.capabilities()
     kernel = capabilities.pop("kernel")
     if missing := missing_reasons(channel, capabilities):
-        absent = "; ".join(f"{name} ({reason})" for name, reason in missing.items())
+        absent = "; ".join(missing_capabilities(channel, capabilities))
         detail = f"not measured: the emulator's kernel, Linux {kernel}, does not have {absent}"
         return Requirement(what, False, detail, needed_by, kernel_fix(next(iter(missing))))
     directory.mkdir(parents=True, exist_ok=True)

@@ -116,8 +116,12 @@ def _missing_values(run: Path, view: PacketView | None, must_wait: bool = False)
 
 
 def _missing_count(run: Path) -> int | None:
-    """How many packets did not arrive as they were sent, by the ledger; None if the run has no summary."""
+    """How many packets did not arrive as they were sent, by the ledger; None if the run has no summary.
+
+    Without those of which only the emulator knows that they were hit: nothing tells which they are.
+    """
     summary = load_summary(run)
     if summary is None:
         return None
-    return sum(each.sent - each.delivered for each in (summary.ledger_forward, summary.ledger_reverse))
+    ledgers = (summary.ledger_forward, summary.ledger_reverse)
+    return sum(each.sent - each.delivered - each.corrupted_unseen for each in ledgers)
