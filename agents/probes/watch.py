@@ -4,18 +4,17 @@ The file's own time is not precise: Linux stamps it with the clock of its last t
 "multigrain timestamps"). This program wakes on every change (inotify(7)) and reads the clock itself. Moving a file
 into place is a change; changes of other files of the directory do not wake it. Writes through a memory map are not
 noticed. Runs until SIGTERM.
+
+It starts in every run, so it imports little, and what only a comparison needs, only for that.
 """
 
 import ctypes
-import hashlib
 import os
 import signal
 import stat
 import struct
 import sys
-import threading
 import time
-from pathlib import Path
 
 IN_MODIFY, IN_CLOSE_WRITE, IN_MOVED_FROM, IN_MOVED_TO = 0x002, 0x008, 0x040, 0x080
 IN_CREATE, IN_DELETE, IN_DONT_FOLLOW = 0x100, 0x200, 0x2000000
@@ -39,7 +38,7 @@ def main(directory: str, name: str, sha256: str = "", size_bytes: str = "0") -> 
     except OSError as error:
         print(f"cannot watch {directory}: {error.strerror}", file=sys.stderr)
         return 1
-    comparison = Comparison(Path(directory, name), sha256, int(size_bytes)) if sha256 else None
+    comparison = Comparison(f"{directory}/{name}", sha256, int(size_bytes)) if sha256 else None
     last_ns: int | None = None
     try:
         signal.signal(signal.SIGTERM, _end)
@@ -68,7 +67,7 @@ class Events:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._inotify = self._libc.inotify_init()
         self._name = os.fsencode(name)
-        self._path = os.fsencode(Path(directory, name))
+        self._path = os.fsencode(f"{directory}/{name}")
         self._directory = self._watch(os.fsencode(directory), OF_DIRECTORY)
         if self._directory < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -101,7 +100,11 @@ class Comparison:
     program may have made a FIFO, which is never ready, or a sparse file without end.
     """
 
-    def __init__(self, path: Path, sha256: str, size_bytes: int) -> None:
+    def __init__(self, path: str, sha256: str, size_bytes: int) -> None:
+        import hashlib
+        import threading
+
+        self._digest = hashlib.file_digest
         self._path = path
         self._sha256 = sha256
         self._size_bytes = size_bytes
@@ -136,7 +139,7 @@ class Comparison:
         try:
             with open(self._path, "rb", opener=_open_at_once) as file:
                 is_comparable = _is_regular(file.fileno(), self._size_bytes)
-                return is_comparable and hashlib.file_digest(file, "sha256").hexdigest() == self._sha256
+                return is_comparable and self._digest(file, "sha256").hexdigest() == self._sha256
         except OSError:
             return False
 

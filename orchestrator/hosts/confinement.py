@@ -32,7 +32,7 @@ CAPABILITIES = (
 
 MOST_PROCESSES = 1024
 """Processes and threads of one program at a time (kernel.pid_max of its PID namespace, since Linux 6.14)."""
-MOST_OPEN_FILES = 4096
+OPEN_FILES, MOST_OPEN_FILES = 1024, 4096
 START_FILE = "/proc/start"
 START_STEP_NS = 10_000_000
 """A guest on the exact clock starts a program at a multiple of this time (template-7.3.patch): how long it took for
@@ -72,7 +72,13 @@ echo 64 >/proc/sys/kernel/msgmni || fail "its message queues"
 mount -o remount,bind,ro "$base" || fail "$base does not become read-only"
 unmount_kept
 mount --all --fstab "$mounts" || fail "the mounts of $mounts"
+read -r core_pattern </proc/sys/kernel/core_pattern
 (echo {MEMORY_FIRST} >/proc/self/oom_score_adj
+  ulimit -S -n {OPEN_FILES} && ulimit -H -n {MOST_OPEN_FILES} || fail "its number of open files"
+  case $core_pattern in
+    "|"*) set -- prlimit --core=1:1 "$@" ;;  # a program that takes cores gets them also if the limit is 0 (core(5))
+    *) ulimit -c 0 ;;
+  esac
   [ ! -e {START_FILE} ] || echo {START_STEP_NS} >{START_FILE}
   exec "$@" 2>&3 3>&-)
 status=$?
@@ -112,12 +118,10 @@ def confined(
     unshare = ["unshare", "--pid", "--ipc", "--mount", "--fork", "--kill-child=KILL", "--mount-proc"]
     settings = [f"{name}={value}" for name, value in (environment or {}).items()]
     script = ["sh", "-c", _SCRIPT, "sh", room.base, room.mounts, str(room.bytes // PAGE_BYTES)]
-    # a core of one byte is none, and none is handed to the machine's core handler either (core(5))
-    limits = ["prlimit", "--core=1:1", f"--nofile=1024:{MOST_OPEN_FILES}"]
     kept = ",".join(f"+{name.lower()}" for name in (*CAPABILITIES, *capabilities))
     privileges = ["setpriv", f"--bounding-set=-all,{kept}", "--inh-caps=-all"]
     program = ["env", f"--default-signal={IGNORED}", "HOME=/tmp", *settings, "/bin/sh", "-c", _START, "sh", *command]
-    return [*ours, *unshare, *script, *limits, *privileges, *program]
+    return [*ours, *unshare, *script, *privileges, *program]
 
 
 def left_running(output: str) -> list[str]:

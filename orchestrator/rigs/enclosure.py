@@ -52,7 +52,9 @@ done 2>/dev/null
 """
 
 
-HIDDEN = ("/run", "/tmp", "/var/tmp")
+OF_PROGRAM = ("/tmp", "/var/tmp")
+"""A confined program has its own."""
+HIDDEN = ("/run", *OF_PROGRAM)
 
 
 def base_of(role: str) -> str:
@@ -78,11 +80,13 @@ def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str]) ->
     lines += [f"show {number} {shlex.quote(here)}" for number, (_, here) in enumerate(places)]
     lines += _accounts(login)
     first = [f"owlt-hidden {_escaped(str(login))} tmpfs ro,size=4k,mode=755 0 0"]
-    last = [
-        f"/dev/kept/{number} {_escaped(path)} none rbind,X-mount.mkdir 0 0"
-        for number, path in enumerate(hidden_needed, start=len(places) - len(hidden_needed))
-    ]
-    for file, texts in ((FIRST, first), (LAST, last), (KEPT, hidden_needed)):
+    hidden_again = {
+        path: f"/dev/kept/{number}"
+        for number, (path, _) in enumerate(places)
+        if any(Path(path).is_relative_to(place) for place in OF_PROGRAM) and path in hidden_needed
+    }
+    last = [f"{kept} {_escaped(path)} none rbind,X-mount.mkdir 0 0" for path, kept in hidden_again.items()]
+    for file, texts in ((FIRST, first), (LAST, last), (KEPT, list(hidden_again))):
         lines.append(f"printf '%s\\n' {shlex.join(texts)} >{file}" if texts else f": >{file}")
     lines.append(f"base={shlex.quote(base_of(role))}")
     return _SCRIPT + "\n".join(lines) + "\n" + _LOGS + _MOUNTS + _READ_ONLY

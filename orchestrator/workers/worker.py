@@ -96,7 +96,7 @@ def work(directory: Path, rig_directory: Path, raise_rig: RaiseRig = namespaces.
     """Raise the rig, do the task of the directory, take the rig down."""
     report(RigStarting())
     with raise_rig(rig_directory, directory, third_party_directory()) as rig:
-        do_task(directory, rig)
+        do_task(directory, rig, netem_takes_seeds(rig))
     report(BatchEnded())
 
 
@@ -108,21 +108,30 @@ def work_as_copies(rig_directory: Path) -> NoReturn:
     logs = rig_directory / "logs"
     logs.mkdir()
     with namespaces.raised(rig_directory, logs, third_party_directory()) as rig:
+        takes_seeds = netem_takes_seeds(rig)
         become_template()
         report(RigStarting())
         mount_task()
         shutil.copytree(logs, Path.cwd(), dirs_exist_ok=True)
         try:
             time.sleep(max(0.0, TASK_STARTS_NS / 1e9 - time.time()))
-            do_task(Path.cwd(), rig)
+            do_task(Path.cwd(), rig, takes_seeds)
             report(BatchEnded())
         except RIG_FAULTS as problem:
             report(RigFailed(reason=str(problem)))
         power_off()
 
 
-def do_task(directory: Path, rig: Rig) -> None:
-    """Certify the task's channels and perform its runs, or write the versions of its implementations."""
+def netem_takes_seeds(rig: Rig) -> bool:
+    """Whether the emulator's kernel does, which tries what it can do in interfaces of its own."""
+    return bool(rig.channel.capabilities()["seed"]["available"])
+
+
+def do_task(directory: Path, rig: Rig, takes_seeds: bool) -> None:
+    """Certify the task's channels and perform its runs, or write the versions of its implementations.
+
+    `takes_seeds`: whether netem does at the emulator.
+    """
     task = read_task(directory)
     versions = task.versions
     if versions is None:
@@ -130,7 +139,7 @@ def do_task(directory: Path, rig: Rig) -> None:
     if task.is_survey:
         write_versions(directory, versions)
         return
-    setting = _setting(task, rig, versions)
+    setting = _setting(task, rig, versions, takes_seeds)
     rig.channel.lease(f"owlt, sweep {task.sweep.name}", BESIDE_THE_SESSION_S)
     for key in task.certify:
         _certify(key, task, setting, directory)
@@ -138,7 +147,7 @@ def do_task(directory: Path, rig: Rig) -> None:
         _perform(run, task, setting, directory)
 
 
-def _setting(task: Task, rig: Rig, versions: dict[str, str]) -> Setting:
+def _setting(task: Task, rig: Rig, versions: dict[str, str], takes_seeds: bool) -> Setting:
     return Setting(
         sweep=task.sweep,
         implementations=task.implementations,
@@ -149,7 +158,7 @@ def _setting(task: Task, rig: Rig, versions: dict[str, str]) -> Setting:
         implementation_versions=versions,
         provenance=task.provenance,
         kernel_hz=task.kernel_hz,
-        netem_takes_seeds=bool(rig.channel.capabilities()["seed"]["available"]),
+        netem_takes_seeds=takes_seeds,
     )
 
 
