@@ -38,7 +38,7 @@ def missing_implementations(plan: Plan) -> list[Mistake]:
 def _missing_for_rig(rig: str) -> list[Mistake]:
     missing = []
     if rig == "virtual" and find_kernel() is None:
-        fix = "run 'owlt kernel build' (about 9 minutes, once)"
+        fix = "run 'owlt kernel build' (4 to 9 minutes, once)"
         missing.append(Mistake("the virtual rig needs a kernel to boot, and none is built", fix=fix))
     if rig == "local" and os.geteuid() != 0:
         fix = "run owlt with sudo, or write 'rig: virtual'"

@@ -128,7 +128,7 @@ def build_kernel(
 ) -> None:
     """Build the virtual-time kernel, unless it is cached.
 
-    Takes about 9 minutes on two cores.
+    Takes 4 to 9 minutes on two cores.
     """
     from orchestrator.kernel.build import find_kernel
 

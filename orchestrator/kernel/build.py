@@ -21,7 +21,7 @@ def find_kernel() -> Kernel | None:
 def build_kernel(tarball: Path | None, observe: Observe, package: str | None = None) -> Kernel:
     """Build a kernel and cache it: from a tarball, from the named Debian package, or from the best package available.
 
-    Takes about 9 minutes and 1.5 GB of disk space, which is freed afterwards. Raises OwltError or Missing with the next
+    Takes 4 to 9 minutes and 1.5 GB of disk space, which is freed afterwards. Raises OwltError or Missing with the next
     step.
     """
     before = find_kernel()
