@@ -5,7 +5,7 @@ The file's own time is not precise: Linux stamps it with the clock of its last t
 into place is a change; changes of other files of the directory do not wake it. Writes through a memory map are not
 noticed. Runs until SIGTERM.
 
-It starts in every run, so it imports little, and what only a comparison needs, only for that.
+It is started in every run, so it imports little; what only a comparison needs is imported only for one.
 """
 
 import ctypes

@@ -74,9 +74,9 @@ unmount_kept
 mount --all --fstab "$mounts" || fail "the mounts of $mounts"
 read -r core_pattern </proc/sys/kernel/core_pattern
 (echo {MEMORY_FIRST} >/proc/self/oom_score_adj
-  ulimit -S -n {OPEN_FILES} && ulimit -H -n {MOST_OPEN_FILES} || fail "its number of open files"
+  ulimit -n {MOST_OPEN_FILES} && ulimit -S -n {OPEN_FILES} || fail "its number of open files"
   case $core_pattern in
-    "|"*) set -- prlimit --core=1:1 "$@" ;;  # a program that takes cores gets them also if the limit is 0 (core(5))
+    "|"*) set -- prlimit --core=1:1 "$@" ;;  # a core handler is run even if the limit is 0 (core(5))
     *) ulimit -c 0 ;;
   esac
   [ ! -e {START_FILE} ] || echo {START_STEP_NS} >{START_FILE}

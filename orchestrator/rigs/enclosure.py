@@ -73,8 +73,6 @@ def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str]) ->
     places = [(str(directory / role), base_of(role)), (str(login), str(login))]
     places += [(path, path) for path in hidden_needed]
     lines = [f"keep {number} {shlex.quote(there)}" for number, (there, _) in enumerate(places)]
-    # below a hidden /run they would still be listed as mounted, and `mount --all` would not mount them again
-    lines += [f"umount -l {shlex.quote(path)}" for path in hidden_needed if Path(path).is_relative_to("/run")]
     for place in (str(directory), "/run"):
         lines.append(f"mount -t tmpfs -o mode=755,size=1m owlt-hidden {shlex.quote(place)}")
     lines += [f"show {number} {shlex.quote(here)}" for number, (_, here) in enumerate(places)]

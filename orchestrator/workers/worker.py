@@ -123,14 +123,14 @@ def work_as_copies(rig_directory: Path) -> NoReturn:
 
 
 def netem_takes_seeds(rig: Rig) -> bool:
-    """Whether the emulator's kernel does, which tries what it can do in interfaces of its own."""
+    """Whether netem at the emulator accepts seeds; the service tests this on interfaces of its own."""
     return bool(rig.channel.capabilities()["seed"]["available"])
 
 
 def do_task(directory: Path, rig: Rig, takes_seeds: bool) -> None:
     """Certify the task's channels and perform its runs, or write the versions of its implementations.
 
-    `takes_seeds`: whether netem does at the emulator.
+    `takes_seeds`: whether netem at the emulator accepts seeds.
     """
     task = read_task(directory)
     versions = task.versions

@@ -204,10 +204,11 @@ def test_the_processes_of_a_program_are_bounded(run_confined: RunConfined) -> No
     assert int(Path("/proc/sys/kernel/pid_max").read_text()) > 1024
 
 
-def test_a_clone_below_a_directory_that_a_build_has_for_itself_is_there_and_read_only(
-    namespaces: None, tmp_path: Path
+@pytest.mark.parametrize("place", ["/tmp", "/run"])
+def test_a_clone_below_a_directory_that_is_hidden_from_a_build_is_there_and_read_only(
+    place: str, namespaces: None, tmp_path: Path
 ) -> None:
-    with tempfile.TemporaryDirectory(dir="/tmp", prefix="a clone ") as clone, tempfile.NamedTemporaryFile() as other:
+    with tempfile.TemporaryDirectory(dir=place, prefix="a clone ") as clone, tempfile.NamedTemporaryFile() as other:
         program = Path(clone, "program")
         program.write_text(f'#!/bin/sh\ntouch "$0"; [ ! -e {other.name} ] && echo started\n')
         program.chmod(0o755)

@@ -399,7 +399,7 @@ def test_an_update_is_refused_while_somebody_else_has_the_rig(provisioned: Provi
         other.release()
 
     assert done.returncode == 2
-    assert "rack cannot be updated: lease: ada@bench: owlt, sweep night holds it" in done.stderr
+    assert "rack cannot be updated: it is leased to ada@bench: owlt, sweep night" in done.stderr
 
 
 def test_a_rig_is_verified_and_what_differs_is_named(provisioned: Provisioned, tmp_path: Path) -> None:

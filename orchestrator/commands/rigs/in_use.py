@@ -9,13 +9,13 @@ from agents.inputs.mistake import Mistake
 from orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from orchestrator.profiles.inventory import LabHostEntry
 
 
 def require_no_session(
-    hosts: list[LabHostEntry], seconds_left: Callable[[LabHostEntry], int | None], only_keys: bool = False
+    hosts: Sequence[LabHostEntry], seconds_left: Callable[[LabHostEntry], int | None], only_keys: bool = False
 ) -> None:
     """Raise OwltError if a session is open on one of the hosts, which a sweep has, or if one shows another host key.
 

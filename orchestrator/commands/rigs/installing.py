@@ -16,7 +16,7 @@ from orchestrator.terminal.options import Inventory
 from orchestrator.terminal.output import Printer, verbosity
 
 if TYPE_CHECKING:
-    from orchestrator.commands.rigs.keeping import Kept
+    from orchestrator.commands.rigs.leased import Change
 
 
 def provision(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
@@ -25,9 +25,9 @@ def provision(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey =
     Uses Ansible (the extra 'lab' of owlt). A second run changes nothing. Leases the rig meanwhile: refused while
     somebody else has the lease, or a sweep runs. Exit status: that of ansible-playbook.
     """
-    from orchestrator.commands.rigs.keeping import Kept
+    from orchestrator.commands.rigs.leased import Change
 
-    _play_alone("provision", inventory, admin, admin_key, check, Kept("owlt rig provision", "provisioned"))
+    _play_leased("provision", inventory, admin, admin_key, check, Change("owlt rig provision", "provisioned"))
     if not check:
         Printer().note(f"next: owlt doctor --rig {shlex.quote(inventory)}")
 
@@ -38,10 +38,10 @@ def update(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = No
     Leases the rig meanwhile: refused while somebody else has the lease, or a sweep runs. The emulator's service is
     restarted if its owlt has changed; your lease is kept. Exit status: that of ansible-playbook.
     """
-    from orchestrator.commands.rigs.keeping import Kept
+    from orchestrator.commands.rigs.leased import Change
 
-    what = Kept("owlt rig update", "updated", needs_service=True)
-    _play_alone("update", inventory, admin, admin_key, check, what)
+    change = Change("owlt rig update", "updated", needs_service=True)
+    _play_leased("update", inventory, admin, admin_key, check, change)
 
 
 def remove(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
@@ -50,10 +50,10 @@ def remove(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = No
     Leases the rig meanwhile: refused while somebody else has the lease, or a sweep runs. A service that does not
     answer has no lease. Exit status: that of ansible-playbook.
     """
-    from orchestrator.commands.rigs.keeping import Kept
+    from orchestrator.commands.rigs.leased import Change
 
-    what = Kept("owlt rig remove", "removed", removes_service=True)
-    _play_alone("remove", inventory, admin, admin_key, check, what)
+    change = Change("owlt rig remove", "removed", removes_service=True)
+    _play_leased("remove", inventory, admin, admin_key, check, change)
 
 
 def collect(
@@ -69,18 +69,17 @@ def collect(
     _play("collect", inventory, admin, admin_key, collected=directory)
 
 
-def _play_alone(name: str, inventory: str, admin: str, admin_key: Path | None, check: bool, what: Kept) -> None:
+def _play_leased(name: str, inventory: str, admin: str, admin_key: Path | None, check: bool, change: Change) -> None:
     """Run a playbook while nobody else uses the rig. `check`: nothing changes, so only the host keys matter.
 
     Raises OwltError, or typer.Exit with the exit status of ansible-playbook.
     """
-    from orchestrator.commands.rigs.keeping import kept
+    from orchestrator.commands.rigs.leased import leased
     from orchestrator.profiles.inventory import lab_rig
-    from orchestrator.rigs.lab.playbooks import provisioned_hosts
 
     _, rig = lab_rig(inventory)
-    with nullcontext() if check else kept(rig, what, emulator_of):
-        require_no_session(provisioned_hosts(rig), session_of, only_keys=check)
+    with nullcontext() if check else leased(rig, change, emulator_of):
+        require_no_session(rig.hosts, session_of, only_keys=check)
         _play(name, inventory, admin, admin_key, check)
 
 

@@ -108,6 +108,7 @@ def _missing_values(run: Path, view: PacketView | None, must_wait: bool = False)
     return {
         "missing_view": view,
         "missing_count": _missing_count(run),
+        "unseen_count": _unseen_count(run),
         "may_list_missing": may_list(run),
         "must_wait": must_wait,
         "missing": read_missing(view.directory) if view is not None and view.is_ready else None,
@@ -116,12 +117,19 @@ def _missing_values(run: Path, view: PacketView | None, must_wait: bool = False)
 
 
 def _missing_count(run: Path) -> int | None:
-    """How many packets did not arrive as they were sent, by the ledger; None if the run has no summary.
-
-    Without those of which only the emulator knows that they were hit: nothing tells which they are.
-    """
+    """How many of the packets that did not arrive as they were sent can be listed; None if the run has no summary."""
     summary = load_summary(run)
     if summary is None:
         return None
     ledgers = (summary.ledger_forward, summary.ledger_reverse)
     return sum(each.sent - each.delivered - each.corrupted_unseen for each in ledgers)
+
+
+def _unseen_count(run: Path) -> int:
+    """How many packets were corrupted behind the bytes that the captures have: the emulator counted them, and nothing
+    shows which they are.
+    """
+    summary = load_summary(run)
+    if summary is None:
+        return 0
+    return summary.ledger_forward.corrupted_unseen + summary.ledger_reverse.corrupted_unseen

@@ -225,7 +225,13 @@ def test_third_party_programs_stay_and_are_named(machine: Machine) -> None:
 
 def test_of_the_directory_of_the_secrets_only_those_are_deleted_that_provisioning_made(machine: Machine) -> None:
     machine.before("programs")
-    machine.add("etc/owlt/token", "etc/owlt/ca-key.pem", "etc/owlt/new/key.pem", "etc/owlt/certificate-of-the-site.pem")
+    machine.add(
+        "etc/owlt/token",
+        "etc/owlt/ca-key.pem",
+        "etc/owlt/new/key.pem",
+        "etc/owlt/new.X1yZ90/ca-key.pem",
+        "etc/owlt/certificate-of-the-site.pem",
+    )
     lines = machine.before("delete")
 
     assert [path.name for path in machine.path("etc/owlt").iterdir()] == ["certificate-of-the-site.pem"]

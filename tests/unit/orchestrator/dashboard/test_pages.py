@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
+from captures.summary.cache import load_summary
+from captures.summary.derived_files import SUMMARY, keep
 from emulator.certification.certificate import Check
 from orchestrator.dashboard.pages import app
 from orchestrator.dashboard.pages.app import new_app
@@ -388,8 +390,25 @@ def test_an_address_alone_does_not_start_the_reading_of_captures(results: Path, 
 
 
 def test_of_a_run_whose_packets_all_arrived_the_captures_are_not_read(client: FlaskClient, tmp_path: Path) -> None:
-    assert "Every packet arrived as it was sent." in listed(client)
+    assert "All packets arrived as they were sent." in listed(client)
     assert list((tmp_path / "kept" / "missing").iterdir()) == []
+
+
+def test_packets_that_were_corrupted_behind_the_captured_bytes_are_counted_and_not_listed(
+    results: Path, client: FlaskClient
+) -> None:
+    summary = load_summary(results / "runs" / COMPLETED)
+    assert summary is not None
+    sent = summary.ledger_forward.sent
+    ledger = summary.ledger_forward.model_copy(
+        update={"delivered": sent - 2, "corrupted": 2, "corrupted_unseen": 2, "lost": 0}
+    )
+    keep(results / "runs" / COMPLETED / SUMMARY, summary.model_copy(update={"ledger_forward": ledger}))
+
+    text = listed(client)
+
+    assert "2 packets were corrupted behind the captured bytes; the captures do not show which." in text
+    assert "All others arrived as they were sent." in text
 
 
 def test_an_analysis_that_a_user_made_is_shown_without_the_token(client: FlaskClient, results: Path) -> None:
