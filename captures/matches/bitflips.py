@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.frames.checksums import has_right_checksums
+from captures.matches.delivery import INTACT
 
 _SEGMENTS = (slice(0, 34), slice(34, 42), slice(42, 98), slice(98, None))
 """Ethernet and IPv4 header; UDP header, or TCP ports and sequence number; start and rest of the payload.
@@ -32,7 +33,7 @@ MAY_CANCEL = 2
 sum), so of more flips than this a right checksum says first that the frame is another packet."""
 
 Flip = tuple[int, int, int]
-"""Index of the packet, index of its copy, the first bit that was hit."""
+"""Index of the packet, index of its copy, the first bit that was hit, or INTACT."""
 
 
 def flipped_bit(packet: bytes, copy: bytes) -> int | None:
@@ -116,7 +117,7 @@ def find_few_bits_away(
     least_delay: int | None = None,
     may_cancel: int = MAY_CANCEL,
 ) -> list[Flip]:
-    """Each copy with few flipped bits and its packet; `sent_times` and `arrival_times` must be sorted.
+    """Each copy with few flipped bits, or none, and its packet; `sent_times` and `arrival_times` must be sorted.
 
     A copy is given to the packet that it is most like, of those of its length that no copy was found of yet and
     that were sent about its delay ago: what `delays` has for it, or what the copy before it took; and no less than
@@ -136,7 +137,7 @@ def find_few_bits_away(
         latest = None if least_delay is None else arrival - least_delay
         number = by_length[len(copy)].take(copy, wanted, latest, may_cancel)
         if number is not None:
-            flips.append((number, copy_number, _first_difference(packets[number], copy)))
+            flips.append((number, copy_number, _first_flip(packets[number], copy)))
             delay_before = arrival - sent_times[number]
     return flips
 
@@ -196,6 +197,10 @@ def _difference(packet: bytes, copy: bytes) -> int:
 
 def _first_difference(packet: bytes, copy: bytes) -> int:
     return 8 * len(packet) - _difference(packet, copy).bit_length()
+
+
+def _first_flip(packet: bytes, copy: bytes) -> int:
+    return INTACT if packet == copy else _first_difference(packet, copy)
 
 
 def _rests(frame: bytes) -> Iterator[tuple[int, ...]]:

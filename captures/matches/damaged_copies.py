@@ -20,8 +20,8 @@ from captures.matches.bitflips import (
     find_one_bit_away,
     is_unmistakable,
 )
-from captures.matches.crossing import NO_PAIRS, Crossing, Pairs
-from captures.matches.delivery import Rows, without
+from captures.matches.crossing import NO_PAIRS, Crossing, Pairs, frame_key
+from captures.matches.delivery import INTACT, Rows, without
 from captures.matches.pairing import DelayAround, pair_by_key
 
 _MOST_AT_ONCE = 16_384
@@ -68,18 +68,23 @@ def _in_order(crossing: Crossing, pairs: Pairs) -> Pairs:
 
 def _pair_damaged(crossing: Crossing, pairs: Pairs, explained: Rows) -> Pairs:
     """The damaged copies: sought among all frames of the far capture that are neither paired nor `explained`,
-    of any content. First those with one bit hit, then those with few, then those of them whose checksums are
-    right; at last second copies of packets that have one, where headers alone would not do to tell packets that are
-    alike."""
+    of any content.
+
+    First the intact ones among them, whose direction could not be told: the only packet of a session that shows the
+    Ethernet address of its side may have lost it. Then those with one bit hit, then those with few, then those of them
+    whose checksums are right; at last second copies of packets that have one, where headers alone would not do to tell
+    packets that are alike.
+    """
     near, far_capture = crossing.near.all, crossing.far_capture
     lost = without(near, pairs.sent)
     others = without(without(np.arange(len(far_capture)), pairs.delivered), explained)
-    one = _flipped(crossing, lost, others, pairs, find_one_bit_away, _MARGIN)
-    few = _flipped(
-        crossing, without(lost, one.sent), without(others, one.delivered), pairs + one, find_few_bits_away, _MARGIN
-    )
-    flipped = one + few
-    lost, others = without(lost, flipped.sent), without(others, flipped.delivered)
+    equal = _equal(crossing, lost, others, pairs)
+    lost, others = without(lost, equal.sent), without(others, equal.delivered)
+    one = _flipped(crossing, lost, others, pairs + equal, find_one_bit_away, _MARGIN)
+    lost, others = without(lost, one.sent), without(others, one.delivered)
+    few = _flipped(crossing, lost, others, pairs + equal + one, find_few_bits_away, _MARGIN)
+    flipped = equal + one + few
+    lost, others = without(lost, few.sent), without(others, few.delivered)
     flipped += _cancelling(crossing, lost, others, pairs + flipped)
     others = without(others, flipped.delivered)
     again = _flipped(crossing, near, others, pairs + flipped, find_one_bit_away, _NEAR)
@@ -87,6 +92,19 @@ def _pair_damaged(crossing: Crossing, pairs: Pairs, explained: Rows) -> Pairs:
     uncut = others[far_capture.captured_bytes[others] == far_capture.wire_bytes[others]]
     flipped += again
     return flipped + _flipped(crossing, near, uncut, pairs + flipped, partial(find_few_bits_away, may_cancel=0), _NEAR)
+
+
+def _equal(crossing: Crossing, lost: Rows, others: Rows, reference: Pairs) -> Pairs:
+    near_capture, far_capture = crossing.near_capture, crossing.far_capture
+    sent, copy = pair_by_key(
+        frame_key(near_capture, lost),
+        near_capture.time_ns[lost],
+        frame_key(far_capture, others),
+        far_capture.time_ns[others],
+        reference=(near_capture.time_ns[reference.sent], far_capture.time_ns[reference.delivered]),
+        least_delay_ns=crossing.least_delay_ns,
+    )
+    return Pairs(lost[sent], others[copy], np.full(len(sent), INTACT, np.int64))
 
 
 def _cancelling(crossing: Crossing, lost: Rows, others: Rows, reference: Pairs) -> Pairs:

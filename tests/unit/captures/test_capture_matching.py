@@ -355,6 +355,25 @@ def test_frames_of_other_hosts_are_reported_by_the_times_which_way_they_went(tmp
     assert (forward.undirected, reverse.undirected) == (1, 0)
 
 
+def test_frames_of_a_host_whose_only_packet_lost_its_ethernet_address_are_intact(tmp_path: Path) -> None:
+    only = (OWD_NS, udp_frame(b"request", source=RECEIVER, destination=SENDER))
+    source_address_bit = 8 * 7 + 7
+    mac = bytes(ethernet(RECEIVER))[6:12]
+    report = (
+        bytes.fromhex("01005e000016") + mac + bytes.fromhex("0800") + bytes(ethernet() / IP(proto=2))[14:] + bytes(40)
+    )
+    reports = [(0, report), (2 * OWD_NS, report[:-1] + b"\1")]
+    sent = numbered(5)
+    near = write_pcap(tmp_path / "receiver.pcap", sorted([only, *reports]) + later(sent, OWD_NS))
+    arrived = [(only[0], flip(only[1], source_address_bit)), *reports]
+    far = write_pcap(tmp_path / "sender.pcap", later(sorted(arrived), OWD_NS) + sent)
+    _, reverse = match_captures(read_columns(far), read_columns(near), SESSION)
+
+    assert reverse.background is not None
+    assert reverse.background.flipped_bit.tolist() == [INTACT, INTACT]
+    assert reverse.flipped_bit.tolist() == [source_address_bit]
+
+
 def test_a_packet_whose_headers_a_router_rewrote_is_found_and_not_damaged(tmp_path: Path) -> None:
     packet = IP(src=SENDER, dst=RECEIVER, id=9) / UDP(sport=40000, dport=5222) / Raw(b"data")
     routed = packet.copy()
