@@ -15,7 +15,8 @@ CERTIFICATE_WALL_S = 1.6
 RUN_WALL_S = 0.5
 WALL_S_PER_MEGABYTE = 0.13
 """With the analysis, of a core that does nothing else: the 5,760 runs of profiles/sweeps/grc-nack-2012.yaml, exact
-clock, took 0.88 s each, with certificates and report. Their share that grows with the file is from runs of 10 kB, 1 MB and 10 MB."""
+clock, took 0.88 s each, with certificates and report. Their share that grows with the file is from runs of 10 kB, 1 MB
+and 10 MB."""
 
 FILES_ON_A_HOST = 4
 """A host's files together, in sizes of the test file: two captures at the emulator, each with the packets' headers and
