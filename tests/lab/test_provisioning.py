@@ -95,11 +95,14 @@ systemctl list-units --state=active --type=service,timer,socket,path --plain --n
 """
 REWRITTEN = re.compile(r" \./(passwd-|group-|shadow-|gshadow-|\.pwd\.lock)( |$)")
 """Backups of the program that makes and removes accounts."""
+ON_DEMAND = "active systemd-timedated.service"
+"""D-Bus starts it when timedatectl asks, and it ends 30 s later (systemd-timedated.service(8))."""
 
 
 def state_of(the_rack: Rack, role: str) -> set[str]:
     """Each file of /etc, each feature of each interface, kernel settings, and active units."""
-    return {line for line in the_rack.check(role, "sh", "-c", STATE).splitlines() if not REWRITTEN.search(line)}
+    lines = the_rack.check(role, "sh", "-c", STATE).splitlines()
+    return {line for line in lines if not REWRITTEN.search(line) and line != ON_DEMAND}
 
 
 def digest_of_etc() -> str:
