@@ -137,7 +137,7 @@ def find_few_bits_away(
         latest = None if least_delay is None else arrival - least_delay
         number = by_length[len(copy)].take(copy, wanted, latest, may_cancel)
         if number is not None:
-            flips.append((number, copy_number, _first_flip(packets[number], copy)))
+            flips.append((number, copy_number, _first_difference(packets[number], copy)))
             delay_before = arrival - sent_times[number]
     return flips
 
@@ -196,11 +196,8 @@ def _difference(packet: bytes, copy: bytes) -> int:
 
 
 def _first_difference(packet: bytes, copy: bytes) -> int:
-    return 8 * len(packet) - _difference(packet, copy).bit_length()
-
-
-def _first_flip(packet: bytes, copy: bytes) -> int:
-    return INTACT if packet == copy else _first_difference(packet, copy)
+    """INTACT if there is none."""
+    return INTACT if packet == copy else 8 * len(packet) - _difference(packet, copy).bit_length()
 
 
 def _rests(frame: bytes) -> Iterator[tuple[int, ...]]:

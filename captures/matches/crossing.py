@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.frames.columns import Columns
-from captures.matches.delivery import Rows
+from captures.matches.delivery import INTACT, Rows
 from captures.matches.directions import Bound
+from captures.matches.pairing import pair_by_key
+
+Key = Callable[[Columns, Rows], NDArray[np.uint64]]
+"""What rows of either capture that belong together share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +62,19 @@ class Crossing:
         of_rows = np.full(len(self.near_capture), -1, np.int64)
         of_rows[near] = np.where(count[kinds] > 1, kinds, -1)
         return of_rows
+
+    def intact(self, near: Rows, far: Rows, key: Key, reference: Pairs) -> Pairs:
+        """The pairs of rows with equal keys, as of intact copies; `reference` are pairs that show the delay, too."""
+        sent_ns, arrived_ns = self.near_capture.time_ns, self.far_capture.time_ns
+        sent, delivered = pair_by_key(
+            key(self.near_capture, near),
+            sent_ns[near],
+            key(self.far_capture, far),
+            arrived_ns[far],
+            reference=(sent_ns[reference.sent], arrived_ns[reference.delivered]),
+            least_delay_ns=self.least_delay_ns,
+        )
+        return Pairs(near[sent], far[delivered], np.full(len(sent), INTACT, np.int64))
 
     def certain(self, pairs: Pairs) -> Pairs:
         """The pairs whose packet has no equal, which cannot be another's; all of them where there are none."""

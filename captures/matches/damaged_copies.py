@@ -21,7 +21,7 @@ from captures.matches.bitflips import (
     is_unmistakable,
 )
 from captures.matches.crossing import NO_PAIRS, Crossing, Pairs, frame_key
-from captures.matches.delivery import INTACT, Rows, without
+from captures.matches.delivery import Rows, without
 from captures.matches.pairing import DelayAround, pair_by_key
 
 _MOST_AT_ONCE = 16_384
@@ -78,7 +78,7 @@ def _pair_damaged(crossing: Crossing, pairs: Pairs, explained: Rows) -> Pairs:
     near, far_capture = crossing.near.all, crossing.far_capture
     lost = without(near, pairs.sent)
     others = without(without(np.arange(len(far_capture)), pairs.delivered), explained)
-    equal = _equal(crossing, lost, others, pairs)
+    equal = crossing.intact(lost, others, frame_key, pairs)
     lost, others = without(lost, equal.sent), without(others, equal.delivered)
     one = _flipped(crossing, lost, others, pairs + equal, find_one_bit_away, _MARGIN)
     lost, others = without(lost, one.sent), without(others, one.delivered)
@@ -92,19 +92,6 @@ def _pair_damaged(crossing: Crossing, pairs: Pairs, explained: Rows) -> Pairs:
     uncut = others[far_capture.captured_bytes[others] == far_capture.wire_bytes[others]]
     flipped += again
     return flipped + _flipped(crossing, near, uncut, pairs + flipped, partial(find_few_bits_away, may_cancel=0), _NEAR)
-
-
-def _equal(crossing: Crossing, lost: Rows, others: Rows, reference: Pairs) -> Pairs:
-    near_capture, far_capture = crossing.near_capture, crossing.far_capture
-    sent, copy = pair_by_key(
-        frame_key(near_capture, lost),
-        near_capture.time_ns[lost],
-        frame_key(far_capture, others),
-        far_capture.time_ns[others],
-        reference=(near_capture.time_ns[reference.sent], far_capture.time_ns[reference.delivered]),
-        least_delay_ns=crossing.least_delay_ns,
-    )
-    return Pairs(lost[sent], others[copy], np.full(len(sent), INTACT, np.int64))
 
 
 def _cancelling(crossing: Crossing, lost: Rows, others: Rows, reference: Pairs) -> Pairs:

@@ -6,7 +6,6 @@ bound, delivery.py holds the result; what follows from the pairs belongs to the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import IPv6Address
 
@@ -27,8 +26,6 @@ from captures.session.session import Session
 _HEADERS_BYTES = ETHERNET_BYTES + 60
 """Ethernet and the longest IPv4 header."""
 _MOST_HEADERS_AT_ONCE = 16_384
-
-_Key = Callable[[Columns, Rows], NDArray[np.uint64]]
 
 
 def match_captures(
@@ -104,27 +101,14 @@ def _pair_unhurt(crossing: Crossing) -> Pairs:
     """Equal frames; then, of what is left, frames with equal contents whose headers differ: bits were hit
     that the filter does not look at, or, where that is so of most, a router has rewritten them, which is no damage."""
     near, far = crossing.near.all, crossing.far.all
-    sent, delivered = _pair(crossing, near, far, frame_key, NO_PAIRS)
-    equal = Pairs(sent, delivered, np.full(len(sent), INTACT, np.int64))
-    near, far = without(near, sent), without(far, delivered)
-    sent, delivered = _pair(crossing, near, far, _content_key, equal)
+    equal = crossing.intact(near, far, frame_key, NO_PAIRS)
+    near, far = without(near, equal.sent), without(far, equal.delivered)
+    alike = crossing.intact(near, far, _content_key, equal)
+    sent, delivered = alike.sent, alike.delivered
     if not len(sent):
         return equal
     unchanged = len(crossing.near.session) - len(without(crossing.near.session, equal.sent))
     return equal + Pairs(sent, delivered, _header_bits(crossing, sent, delivered, is_routed=len(sent) > unchanged))
-
-
-def _pair(crossing: Crossing, near: Rows, far: Rows, key: _Key, reference: Pairs) -> tuple[Rows, Rows]:
-    near_capture, far_capture = crossing.near_capture, crossing.far_capture
-    sent, delivered = pair_by_key(
-        key(near_capture, near),
-        near_capture.time_ns[near],
-        key(far_capture, far),
-        far_capture.time_ns[far],
-        reference=(near_capture.time_ns[reference.sent], far_capture.time_ns[reference.delivered]),
-        least_delay_ns=crossing.least_delay_ns,
-    )
-    return near[sent], far[delivered]
 
 
 def _content_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:

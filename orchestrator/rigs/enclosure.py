@@ -69,7 +69,7 @@ def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str]) ->
     implementations do not see `login`. `needed` are the paths that must stay visible although a host's /run or an
     implementation's /tmp hides a directory above them: Python, this project, third-party implementations.
     """
-    hidden_needed = [path for path in needed if any(Path(path).is_relative_to(place) for place in HIDDEN)]
+    hidden_needed = [path for path in needed if _is_below(path, HIDDEN)]
     places = [(str(directory / role), base_of(role)), (str(login), str(login))]
     places += [(path, path) for path in hidden_needed]
     lines = [f"keep {number} {shlex.quote(there)}" for number, (there, _) in enumerate(places)]
@@ -80,14 +80,18 @@ def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str]) ->
     first = [f"owlt-hidden {_escaped(str(login))} tmpfs ro,size=4k,mode=755 0 0"]
     hidden_again = {
         path: f"/dev/kept/{number}"
-        for number, (path, _) in enumerate(places)
-        if any(Path(path).is_relative_to(place) for place in OF_PROGRAM) and path in hidden_needed
+        for number, path in enumerate(hidden_needed, start=len(places) - len(hidden_needed))
+        if _is_below(path, OF_PROGRAM)
     }
     last = [f"{kept} {_escaped(path)} none rbind,X-mount.mkdir 0 0" for path, kept in hidden_again.items()]
     for file, texts in ((FIRST, first), (LAST, last), (KEPT, list(hidden_again))):
         lines.append(f"printf '%s\\n' {shlex.join(texts)} >{file}" if texts else f": >{file}")
     lines.append(f"base={shlex.quote(base_of(role))}")
     return _SCRIPT + "\n".join(lines) + "\n" + _LOGS + _MOUNTS + _READ_ONLY
+
+
+def _is_below(path: str, places: Sequence[str]) -> bool:
+    return any(Path(path).is_relative_to(place) for place in places)
 
 
 def accounts_alone(login: Path) -> str:

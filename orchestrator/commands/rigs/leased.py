@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agents.inputs.mistake import Mistake
@@ -52,31 +52,23 @@ def leased(rig: LabRig, change: Change, client_of: ClientOf) -> Iterator[None]:
     if not lease.take():
         yield
         return
-    renewing = threading.Thread(target=lease.renew_until_over, daemon=True)
-    renewing.start()
-    has_service = True
     try:
-        try:
+        with lease.renewed():
             yield
-        finally:
-            lease.over.set()
-            renewing.join()
-        has_service = not (change.removes_service and rig.emulator.provision)
     except BaseException:
         with suppress(OwltError, Missing):
             lease.return_within(ANSWERING_S)
         raise
-    if has_service:
-        lease.return_within(STARTING_S)
-    else:
+    if change.removes_service and rig.emulator.provision:
         lease.forget()
+    else:
+        lease.return_within(STARTING_S)
 
 
 class _Lease:
-    """The lease of a rig for a change, in this thread or, until `over`, in the one that renews it."""
+    """The lease of a rig for a change."""
 
     def __init__(self, rig: LabRig, change: Change, client_of: ClientOf) -> None:
-        self.over = threading.Event()
         self._rig = rig
         self._change = change
         self._client_of = client_of
@@ -89,32 +81,43 @@ class _Lease:
         from emulator.faults import EmulatorError, EmulatorUnreachable, NotAllowed
 
         try:
-            self._emulator = self._client_of(self._rig)
-            self._take()
+            self._take_anew()
         except Missing:  # never provisioned from here
             if self._change.needs_service:
                 raise
             return False
-        except (EmulatorUnreachable, NotAllowed) as problem:
-            if self._change.needs_service or self._holder():
-                raise self._refused(problem) from problem
-            return False
         except EmulatorError as problem:
-            raise self._refused(problem) from problem
+            held = self._holder()
+            has_none = isinstance(problem, EmulatorUnreachable | NotAllowed) and not held
+            if has_none and not self._change.needs_service:
+                return False
+            raise self._refused(problem, held) from problem
         return True
 
-    def renew_until_over(self) -> None:
-        """Renew it until `over`; take it again if the service was restarted."""
+    @contextmanager
+    def renewed(self) -> Iterator[None]:
+        """Renew it meanwhile in another thread; take it again if the service was restarted."""
         from emulator.faults import EmulatorError
 
-        while not self.over.wait(self._rig.emulator.lease_s / RENEWALS):
-            with suppress(EmulatorError, Missing):
-                self._take()
+        over = threading.Event()
+
+        def renewing() -> None:
+            while not over.wait(self._rig.emulator.lease_s / RENEWALS):
+                with suppress(EmulatorError, Missing):
+                    self._take_again()
+
+        thread = threading.Thread(target=renewing, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def return_within(self, within_s: float) -> None:
         """End it, or keep it for as long as the user has reserved the rig. Raises OwltError if that fails."""
         from emulator.faults import EmulatorError, LeaseHeld, LeaseLost
-        from orchestrator.rigs.lab.reservations import read_reservation, write_reservation
+        from orchestrator.rigs.lab.reservations import read_reservation
 
         try:
             self._emulator.wait_until_ready(within_s)
@@ -123,10 +126,8 @@ class _Lease:
                 with suppress(LeaseLost):  # a restart has ended it
                     self._emulator.release()
                 return
-            self._take()
-            if reserved.lease != self._id:
-                write_reservation(replace(reserved, lease=self._id))
-            self._emulator.renew(reserved.seconds_left)
+            self._take_again()
+            self._emulator.reserve(reserved.seconds_left)
         except LeaseHeld as problem:
             wrong = f"{self._rig.name}: your lease ended when the service was restarted, and now {self._holder()}"
             raise OwltError(Mistake(wrong, fix="wait, or ask them for: owlt rig release")) from problem
@@ -140,15 +141,19 @@ class _Lease:
 
         forget_reservation(self._rig.emulator.service)
 
-    def _take(self) -> None:
-        """Take it, or renew it. Raises EmulatorError, or Missing if a playbook is replacing the certificate."""
+    def _take_anew(self) -> None:
+        """Take it with the token and the certificate that are here now. Raises EmulatorError or Missing."""
+        self._emulator = self._client_of(self._rig)
+        self._emulator.lease(self._change.purpose, self._rig.emulator.lease_s)
+
+    def _take_again(self) -> None:
+        """Renew it, or take it if it was lost. Raises EmulatorError, or Missing while the certificate is replaced."""
         from emulator.faults import EmulatorUnreachable, LeaseLost
 
         try:
-            self._id = self._emulator.lease(self._change.purpose, self._rig.emulator.lease_s)
+            self._emulator.lease(self._change.purpose, self._rig.emulator.lease_s)
         except (LeaseLost, EmulatorUnreachable):  # restarted, perhaps with another token or certificate
-            self._emulator = self._client_of(self._rig)
-            self._id = self._emulator.lease(self._change.purpose, self._rig.emulator.lease_s)
+            self._take_anew()
 
     def _holder(self) -> str:
         """Who has the lease, as the rest of a sentence; "" if nobody has it or the service does not answer."""
@@ -160,9 +165,9 @@ class _Lease:
                 return f"it is leased to {status['holder']} for {status['seconds_left']:.0f} s"
         return ""
 
-    def _refused(self, problem: Exception) -> OwltError:
+    def _refused(self, problem: Exception, held: str) -> OwltError:
         wrong = f"{self._rig.name} cannot be {self._change.action}"
-        if held := self._holder():
+        if held:
             fix = "wait, or ask them for: owlt rig release"
             return OwltError(Mistake(f"{wrong}: {held}", "a rig that nobody else has leased", fix))
         return OwltError(Mistake(f"{wrong}: {problem}"))

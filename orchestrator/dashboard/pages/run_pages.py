@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response
 
 from captures.summary.cache import load_summary
 from captures.summary.derived_files import CAPTURES
+from captures.summary.summary import CaptureSummary
 from orchestrator.dashboard.pages.file_pages import file_answer
 from orchestrator.dashboard.pages.packet_views import PacketView, PacketViews, TooMany, may_list
 from orchestrator.dashboard.pages.run_details import run_details
@@ -66,7 +67,7 @@ def add_run_pages(app: Flask, directories: Directories, views: PacketViews, list
         """The list of packets; begins to make it if a page of the dashboard asks, which other sites cannot imitate."""
         directory = directory_of(*sweep_of(directories, name), run_id)
         view, must_wait = lists.view(directory), False
-        if view is None and is_part() and _missing_count(directory) and may_list(directory):
+        if view is None and is_part() and _missing_count(load_summary(directory)) and may_list(directory):
             try:
                 view = lists.request(directory)
             except TooMany:
@@ -105,10 +106,11 @@ def _packet_values(run: Path, view: PacketView | None) -> dict[str, object]:
 
 def _missing_values(run: Path, view: PacketView | None, must_wait: bool = False) -> dict[str, object]:
     """The values of the part of the page that lists the packets which did not arrive as they were sent."""
+    summary = load_summary(run)
     return {
         "missing_view": view,
-        "missing_count": _missing_count(run),
-        "unseen_count": _unseen_count(run),
+        "missing_count": _missing_count(summary),
+        "unseen_count": _unseen_count(summary),
         "may_list_missing": may_list(run),
         "must_wait": must_wait,
         "missing": read_missing(view.directory) if view is not None and view.is_ready else None,
@@ -116,20 +118,18 @@ def _missing_values(run: Path, view: PacketView | None, must_wait: bool = False)
     }
 
 
-def _missing_count(run: Path) -> int | None:
+def _missing_count(summary: CaptureSummary | None) -> int | None:
     """How many of the packets that did not arrive as they were sent can be listed; None if the run has no summary."""
-    summary = load_summary(run)
     if summary is None:
         return None
     ledgers = (summary.ledger_forward, summary.ledger_reverse)
     return sum(each.sent - each.delivered - each.corrupted_unseen for each in ledgers)
 
 
-def _unseen_count(run: Path) -> int:
+def _unseen_count(summary: CaptureSummary | None) -> int:
     """How many packets were corrupted behind the bytes that the captures have: the emulator counted them, and nothing
     shows which they are.
     """
-    summary = load_summary(run)
     if summary is None:
         return 0
     return summary.ledger_forward.corrupted_unseen + summary.ledger_reverse.corrupted_unseen

@@ -57,7 +57,7 @@ class LabEmulator(EmulatorClient):
 
     def reserve(self, seconds: float) -> None:
         """Keep the rig for this user until so long from now, also if that is sooner than before."""
-        lease = self.adopt_reserved() or self._lease
+        lease = self._lease or self.adopt_reserved()  # with a lease of its own, one that was reserved has ended
         if lease is not None:
             try:
                 super().renew(seconds)
