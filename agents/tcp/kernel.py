@@ -25,13 +25,19 @@ TIMESTAMPS = Path("/proc/sys/net/ipv4/tcp_timestamps")
 TIMESTAMPS_BYTES = 12
 """What the option takes out of every segment, padding included (RFC 7323, appendix A)."""
 
+NO_RTT_US = 0xFFFFFFFF
+"""What Linux puts where it has no sample of the round trip, whose time it keeps in 32 bits: a round trip of 2^32 µs
+(4295 s) or more begins again at 0."""
+
 INFO_BYTES = 160
 """As far into struct tcp_info (linux/tcp.h) as there is something that is used."""
 
 
 @dataclass(frozen=True)
 class Info:
-    """What the kernel has counted on a connection. Segments are those that were handed to IP or came from it."""
+    """What the kernel has counted on a connection. Segments are those that were handed to IP or came from it.
+
+    `min_rtt_s` is None if the kernel has no sample of the round trip."""
 
     segments_out: int
     segments_in: int
@@ -39,7 +45,7 @@ class Info:
     data_segments_in: int
     retransmitted: int
     bytes_acked: int
-    min_rtt_s: float
+    min_rtt_s: float | None
 
     @classmethod
     def read(cls, tcp_info: bytes) -> Self:
@@ -47,7 +53,8 @@ class Info:
         (retransmitted,) = struct.unpack_from("I", tcp_info, 100)
         (bytes_acked,) = struct.unpack_from("Q", tcp_info, 120)
         segments_out, segments_in, _, min_rtt_us, data_in, data_out = struct.unpack_from("6I", tcp_info, 136)
-        return cls(segments_out, segments_in, data_out, data_in, retransmitted, bytes_acked, min_rtt_us / 1e6)
+        min_rtt_s = None if min_rtt_us == NO_RTT_US else min_rtt_us / 1e6
+        return cls(segments_out, segments_in, data_out, data_in, retransmitted, bytes_acked, min_rtt_s)
 
 
 def limit_unsent(connection: socket.socket, unsent_bytes: int) -> None:

@@ -102,8 +102,9 @@ def _await_close(connection: socket.socket, settings: Settings) -> None:
 
 def _facts(connection: socket.socket) -> str:
     info = kernel.info(connection)
+    min_rtt = "" if info.min_rtt_s is None else f" min_rtt_s={info.min_rtt_s:.6f}"
     return (
         f"congestion_control={kernel.congestion_control(connection)} "
         f"segments={info.segments_out} data_segments={info.data_segments_out} retransmitted={info.retransmitted} "
-        f"received={info.segments_in} min_rtt_s={info.min_rtt_s:.6f}"
+        f"received={info.segments_in}{min_rtt}"
     )

@@ -4,6 +4,7 @@ Units are decimal and case matters. A number without a unit is refused: 25 could
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from decimal import Decimal
 
@@ -12,7 +13,7 @@ from agents.inputs.mistake import Invalid, Mistake, got
 _DELAY_UNITS_NS = {
     "ns": Decimal(1),
     "us": Decimal(10) ** 3,
-    "µs": Decimal(10) ** 3,
+    "\N{GREEK SMALL LETTER MU}s": Decimal(10) ** 3,
     "ms": Decimal(10) ** 6,
     "s": Decimal(10) ** 9,
     "min": Decimal(60) * 10**9,
@@ -26,7 +27,8 @@ _RATE_UNITS_BPS = {
     "Tbit/s": Decimal(10) ** 12,
 }
 _SIZE_UNITS_BYTES = {"B": Decimal(1), "kB": Decimal(10) ** 3, "MB": Decimal(10) ** 6, "GB": Decimal(10) ** 9}
-_NUMBER_AND_UNIT = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?) *(?P<unit>[A-Za-zµ/]*)", re.ASCII)
+_NUMBER_AND_UNIT = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?) *(?P<unit>[A-Za-z\u03BC/]*)", re.ASCII)
+"""Of text in the form NFKC, in which the micro sign is the Greek letter and a no-break space is a space."""
 
 
 def parse_delay_ns(text: object, spelling: str = "25 ms", likely: tuple[str, ...] = ("ms", "s")) -> int:
@@ -100,7 +102,7 @@ def format_size(size_bytes: int) -> str:
 
 def _parse(text: object, units: Mapping[str, Decimal], *, spelling: str, likely: tuple[str, ...]) -> Decimal:
     """The value in the unit that is 1. `likely`: the units to suggest for a number without a unit."""
-    match = _NUMBER_AND_UNIT.fullmatch(text.strip()) if isinstance(text, str) else None
+    match = _NUMBER_AND_UNIT.fullmatch(unicodedata.normalize("NFKC", text).strip()) if isinstance(text, str) else None
     if match is None or match["unit"] not in units:
         bare = isinstance(text, int | float) or (match is not None and not match["unit"])
         examples = [f'"{text} {unit}"' for unit in likely] if bare else [f'"{spelling}"']

@@ -93,7 +93,7 @@ def _text(value: Any, quantity: Quantity) -> str:
 
 def _is_written(text: str, value: Any, quantity: Quantity) -> bool:
     """Whether a text is that of a value, spaces aside, or the same number."""
-    plain = text.replace(" ", "").replace("us", "µs")
+    plain = text.replace(" ", "").replace("us", "µs").replace("\N{GREEK SMALL LETTER MU}", "µ")
     if plain == _text(value, quantity).replace(" ", ""):
         return True
     try:

@@ -146,6 +146,9 @@ def _axis(quantity: Quantity) -> tuple[BeforeValidator, AfterValidator, object, 
     return BeforeValidator(read), AfterValidator(_check_distinct), Field(min_length=1), OneOrMany(has_ranges=True)
 
 
+_TIME_UNITS = "[nu\u00b5\u03bcm]?s|min|h"
+"""Both the micro sign and the Greek letter, which look the same."""
+
 SIZE = Quantity(parse_size_bytes, format_size, is_whole=True)
 RATE = Quantity(parse_rate_or_unlimited, format_rate_or_unlimited)
 DELAY = Quantity(parse_delay_ns, format_delay, is_whole=True)
@@ -155,8 +158,8 @@ Size = Annotated[int, *_written(parse_size_bytes, format_size, "B|kB|MB|GB", "10
 Rate = Annotated[
     float | None, *_written(parse_rate_or_unlimited, format_rate_or_unlimited, "[kMGT]?bit/s", "10 Mbit/s", UNLIMITED)
 ]
-Delay = Annotated[int, *_written(parse_delay_ns, format_delay, "[nuµm]?s|min|h", "25 ms")]
-Duration = Annotated[int, *_written(parse_duration_ns, format_delay, "[nuµm]?s|min|h", "600 s")]
+Delay = Annotated[int, *_written(parse_delay_ns, format_delay, _TIME_UNITS, "25 ms")]
+Duration = Annotated[int, *_written(parse_duration_ns, format_delay, _TIME_UNITS, "600 s")]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Value = TypeVar("Value")
 Parameter = int | float | str

@@ -73,3 +73,10 @@ def test_the_counters_are_read_where_linux_puts_them() -> None:
         bytes_acked=5_000_000_000,
         min_rtt_s=2.5,
     )
+
+
+def test_where_linux_has_no_sample_of_the_round_trip_there_is_no_value() -> None:
+    tcp_info = bytearray(INFO_BYTES)
+    struct.pack_into("I", tcp_info, 148, 2**32 - 1)  # tcpi_min_rtt
+
+    assert Info.read(bytes(tcp_info)).min_rtt_s is None

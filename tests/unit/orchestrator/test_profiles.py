@@ -39,3 +39,10 @@ def test_the_schema_file_is_that_of_the_code(kind: str) -> None:
     kept = json.loads((PROFILES / "schemas" / f"{kind}.json").read_text())
 
     assert kept == json.loads(json.dumps(SCHEMAS[kind]()))
+
+
+def test_tcp_is_not_run_where_linux_cannot_measure_the_round_trip() -> None:
+    limits = find_implementation("tcp").limits
+
+    assert limits.exceeded(100_000, 1e6, 1342) is None
+    assert "longest_one_way_delay_s is 2140" in str(limits.exceeded(100_000, 1e6, 2148))
