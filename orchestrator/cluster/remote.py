@@ -21,7 +21,7 @@ from orchestrator.allocation.places import Places
 from orchestrator.cluster import calls
 from orchestrator.cluster.jobs import Report
 from orchestrator.cluster.pool import Member, Pool
-from orchestrator.cluster.security import security_for
+from orchestrator.cluster.security import require_loopback_only, security_for
 from orchestrator.errors import OwltError
 from orchestrator.hosts.host import HostError
 from orchestrator.kernel.build import find_kernel
@@ -163,9 +163,16 @@ class Cluster:
     def _connected(self) -> Client:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # lost machines are reported by the pool
         security = security_for(self.address, self.tls, self.accepts_plain)
+        require_loopback_only(self.address, self.accepts_plain)
         try:
-            return Client(self.address, security=security, timeout=CONNECTING_S, set_as_default=False)
+            client = Client(self.address, security=security, timeout=CONNECTING_S, set_as_default=False)
         except (OSError, ValueError) as problem:
             wrong = f"no Dask scheduler answers at {self.address} ({str(problem) or type(problem).__name__})"
             fix = "start one with 'dask scheduler', with the same certificates; see docs/many-machines.md"
             raise OwltError(Mistake(wrong, fix=fix)) from problem
+        try:
+            require_loopback_only(self.address, self.accepts_plain, client.scheduler_info(n_workers=0)["services"])
+        except OwltError:
+            client.close()
+            raise
+        return client

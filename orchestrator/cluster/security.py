@@ -1,15 +1,18 @@
 """Who may connect: TLS certificates for all machines, and the refusal of connections without them.
 
-Anyone who can connect to the scheduler can run any program on all machines, so a connection without authentication is
-only made on this machine, or if the user says so.
+Anyone who can connect to the scheduler or to a worker can run any program on that machine, so a connection without
+authentication is only made if both listen on loopback, or if the user accepts the risk.
 """
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import psutil
 from distributed import Security
 
 from agents.inputs.mistake import Mistake, Place
@@ -45,7 +48,7 @@ def security_for(address: str, tls: Path | None, accepts_plain: bool) -> Securit
 
     Raises OwltError if a connection would have no authentication, or files are missing.
     """
-    scheme, host = _parts(address)
+    scheme, host, _ = _parts(address)
     if scheme == "tcp":
         if not (accepts_plain or _is_loopback(host)):
             problem = f"{address} has no authentication: anyone who reaches it can run any program on all machines"
@@ -72,11 +75,35 @@ def security_for(address: str, tls: Path | None, accepts_plain: bool) -> Securit
     )
 
 
-def _parts(address: str) -> tuple[str, str]:
+def address_to_bind(scheduler: str) -> str | None:
+    """Where a worker listens: on loopback if its scheduler is there; None, which is everywhere, if it is elsewhere."""
+    scheme, host, _ = _parts(scheduler)
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}" if _is_loopback(host) else None
+
+
+def require_loopback_only(address: str, accepts_plain: bool, services: Mapping[str, Any] | None = None) -> None:
+    """Raise OwltError if a scheduler without authentication on this machine listens on other addresses, too.
+
+    `services` are the ports of its other servers, such as its dashboard, as it reports them once it is connected.
+    """
+    scheme, host, port = _parts(address)
+    if scheme != "tcp" or accepts_plain or not _is_loopback(host):
+        return
+    ports = {port, *(number for number in (services or {}).values() if isinstance(number, int))}
+    listening = [found.laddr for found in psutil.net_connections("tcp") if found.status == psutil.CONN_LISTEN]
+    open_to_others = sorted({f"{ip} (port {at})" for ip, at in listening if at in ports and not _is_loopback(ip)})
+    if open_to_others:
+        problem = f"the scheduler of {address} has no authentication and listens on {', '.join(open_to_others)}"
+        options = "--host 127.0.0.1 --dashboard-address 127.0.0.1:0"
+        fix = f"start it with 'dask scheduler --port {port} {options}', use tls://, or accept that with {PLAIN_OPTION}"
+        raise OwltError(Mistake(problem, "loopback addresses only", fix))
+
+
+def _parts(address: str) -> tuple[str, str, int]:
     try:
         parts = urlsplit(address)
         if parts.scheme in ("tls", "tcp") and parts.hostname and parts.port:
-            return parts.scheme, parts.hostname
+            return parts.scheme, parts.hostname, parts.port
     except ValueError:
         pass
     raise OwltError(Mistake(f"got '{address}'", "the address of a Dask scheduler, such as tls://lab1:8786"))

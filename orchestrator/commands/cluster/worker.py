@@ -65,13 +65,14 @@ def worker(
         printer.note(f"{machine} {text}")
 
     service = Service(machine, THIS_MACHINE, cpus[:slots], note=note)
-    asyncio.run(serve(scheduler, settings, service, len(cpus[:slots]), port, note))
+    asyncio.run(serve(scheduler, settings, service, len(cpus[:slots]), port, note, without_authentication))
 
 
 def _print_next_steps(directory: Path, printer: Printer) -> None:
+    plain = "--no-dashboard --dashboard-address 127.0.0.1:0"
     files = f"--tls-ca-file {directory}/ca.pem --tls-cert {directory}/cert.pem --tls-key {directory}/key.pem"
     printer.text(f"{directory}: a key and a certificate, valid for a year. Anyone who has them can use all machines.")
     printer.text("Copy the directory to each machine, then:")
-    printer.text(f"  on one machine:  dask scheduler --protocol tls --port 8786 --no-dashboard {files}")
+    printer.text(f"  on one machine:  dask scheduler --protocol tls --port 8786 {plain} {files}")
     printer.text(f"  on each machine: owlt worker --scheduler tls://HOST:8786 --tls {directory}")
     printer.text(f"  then:            owlt run SWEEP --dask tls://HOST:8786 --tls {directory}")

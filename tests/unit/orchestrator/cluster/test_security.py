@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import stat
 from pathlib import Path
 
 import pytest
 
-from orchestrator.cluster.security import make_certificates, security_for
+from orchestrator.cluster.security import make_certificates, require_loopback_only, security_for
 from orchestrator.errors import OwltError
 
 
@@ -69,3 +70,27 @@ def test_certificates_below_a_file_are_refused_with_the_reason(tmp_path: Path) -
     (tmp_path / "tls").write_text("")
     with pytest.raises(OwltError, match="tls: cannot be written: File exists"):
         make_certificates(tmp_path / "tls")
+
+
+def listening(address: str) -> socket.socket:
+    return socket.create_server((address, 0))
+
+
+def test_a_scheduler_without_authentication_that_others_can_reach_is_refused() -> None:
+    with listening("0.0.0.0") as scheduler:
+        port = scheduler.getsockname()[1]
+        refusal = rf"no authentication and listens on 0\.0\.0\.0 \(port {port}\), expected loopback addresses only;"
+
+        with pytest.raises(OwltError, match=refusal):
+            require_loopback_only(f"tcp://127.0.0.1:{port}", accepts_plain=False)
+        require_loopback_only(f"tcp://127.0.0.1:{port}", accepts_plain=True)
+        require_loopback_only(f"tls://127.0.0.1:{port}", accepts_plain=False)
+
+
+def test_a_scheduler_on_loopback_is_refused_only_if_its_dashboard_is_open_to_others() -> None:
+    with listening("127.0.0.1") as scheduler, listening("0.0.0.0") as dashboard:
+        address = f"tcp://127.0.0.1:{scheduler.getsockname()[1]}"
+
+        require_loopback_only(address, accepts_plain=False)
+        with pytest.raises(OwltError, match=rf"listens on 0\.0\.0\.0 \(port {dashboard.getsockname()[1]}\)"):
+            require_loopback_only(address, accepts_plain=False, services={"dashboard": dashboard.getsockname()[1]})
