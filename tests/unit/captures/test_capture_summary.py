@@ -122,6 +122,23 @@ def test_a_file_that_seems_complete_before_its_bytes_came_is_suspect(
     assert any("the file was reported delivered when" in reason for reason in summary.suspect) == suspect
 
 
+@pytest.mark.parametrize(
+    ("file_size_bytes", "equal", "suspect"), [(20 * 200, 0, False), (20 * 200 + 1, 0, True), (17 * 200 + 1, 3, True)]
+)
+def test_a_file_with_more_bytes_than_distinct_data_arrived_is_suspect(
+    tmp_path: Path, file_size_bytes: int, equal: int, suspect: bool
+) -> None:
+    """Frame headers and repeated payloads carry no part of the file."""
+    numbers = [*range(20 - equal), *[0] * equal]
+    packets = timed([udp_frame(bytes([number + 1]) * 200) for number in numbers])
+    write_pcap(tmp_path / "sender.pcap", packets)
+    write_pcap(tmp_path / "receiver.pcap", later(packets, OWD_NS))
+    paths = tmp_path / "sender.pcap", tmp_path / "receiver.pcap"
+    summary = summarise(*paths, SESSION, file_size_bytes, START_NS + 10**9)
+
+    assert any("distinct bytes of data reached the receiver" in reason for reason in summary.suspect) == suspect
+
+
 def test_a_file_that_never_was_complete_has_no_goodput_to_delivery(tmp_path: Path) -> None:
     assert clean_run(tmp_path).goodput_to_delivery_bps is None
 
