@@ -225,8 +225,8 @@ def _suspect_delivery(
 def _most_data_bytes(capture: Columns, rows: NDArray[np.int64]) -> int:
     """An upper bound of the data in these frames: what they carry behind UDP or TCP, equal payloads counted once.
 
-    It holds for any protocol, encrypted or with redundancy: the test file is random, so nothing makes it shorter. Frames
-    whose payload is not known count as a whole.
+    It holds for any protocol, encrypted or with redundancy: the test file is random, so nothing makes it shorter. A
+    frame whose payload is not known counts as a whole.
     """
     payload_bytes = capture.payload_bytes[rows]
     has_payload = payload_bytes > 0

@@ -27,7 +27,9 @@ _RATE_UNITS_BPS = {
     "Tbit/s": Decimal(10) ** 12,
 }
 _SIZE_UNITS_BYTES = {"B": Decimal(1), "kB": Decimal(10) ** 3, "MB": Decimal(10) ** 6, "GB": Decimal(10) ** 9}
-_NUMBER_AND_UNIT = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?) *(?P<unit>[A-Za-z\u03BC/]*)", re.ASCII)
+_NUMBER_AND_UNIT = re.compile(
+    r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?) *(?P<unit>[A-Za-z\u03BC/]*)", re.ASCII
+)
 """Of text in the form NFKC, in which the micro sign is the Greek letter and a no-break space is a space."""
 
 
