@@ -141,8 +141,12 @@ def power_off() -> NoReturn:
 
 def python_command(module: str, *arguments: str) -> list[str]:
     """A module of this project as a command inside a guest."""
-    is_virtual_environment = sys.prefix != sys.base_prefix
-    return [f"{ENVIRONMENT}/bin/python" if is_virtual_environment else sys.executable, "-P", "-m", module, *arguments]
+    return [guest_python(), "-P", "-m", module, *arguments]
+
+
+def guest_python() -> str:
+    """This process's Python interpreter, by its path inside a guest."""
+    return f"{ENVIRONMENT}/bin/python" if sys.prefix != sys.base_prefix else sys.executable
 
 
 def seen_directories() -> dict[str, str]:

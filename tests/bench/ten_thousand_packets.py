@@ -20,7 +20,8 @@ from resource import RUSAGE_CHILDREN, getrusage
 from orchestrator.kernel.build import find_kernel
 from orchestrator.kernel.kernel import Kernel
 from orchestrator.kernel.probe import boot_for, run_guest
-from orchestrator.rigs.guest import INIT_NAME, command_line
+from orchestrator.rigs.guest import INIT_NAME, command_line, guest_python
+from tests.system.conftest import in_guest
 
 SCRIPT = Path(__file__).parent / "in_guest" / "packets.sh"
 REPETITIONS = 5
@@ -81,7 +82,7 @@ def packets(kernel: Kernel) -> Cost:
     with tempfile.TemporaryDirectory(prefix="owlt-bench-") as name:
         with measured() as cost:
             setting = boot_for(kernel.path, "exact", kernel.seccomp)
-            run = run_guest(setting, Path(name), ["sh", str(SCRIPT), sys.executable])
+            run = run_guest(setting, Path(name), ["sh", in_guest(str(SCRIPT)), guest_python()])
         told = Path(name, "packets.json")
         if not told.exists() or not told.read_text():
             raise ValueError(f"the guest told nothing; its console: {run.console}")

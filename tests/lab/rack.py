@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.rigs.guest import needed_paths
 from orchestrator.rigs.lab.session import OWLT_HOST, SOURCE, SUDO_RULE
 
 PROJECT = Path(__file__).parents[2]
@@ -120,7 +121,7 @@ class Rack:
         first = "systemd" if self.bare else "sshd"
         enter = ["ip", "netns", "exec", self.place.namespace(role)]
         address = self.place.addresses[role]
-        command = [*enter, *inside, place, role, address, first, sys.prefix, str(self.root)]
+        command = [*enter, *inside, place, role, address, first, sys.prefix, str(self.root), *_paths_below_new_mounts()]
         if self.bare:
             # in a control group of its own, which systemd takes for the root of all
             cgroup = cgroup_of(role)
@@ -191,7 +192,7 @@ class Rack:
 
 
 BOOT = r"""set -e
-place=$1 role=$2 address=$3 first=$4
+place=$1 role=$2 address=$3 first=$4  # $5 the environment, $6 the root, then paths that stay visible
 mount --make-rprivate /
 mount -t overlay -o "lowerdir=$6,upperdir=$place/upper,workdir=$place/work" owlt-rack "$place/root"
 cd "$place/root"
@@ -217,6 +218,8 @@ ln -s /proc/self/fd dev/fd
 mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=1777 tmpfs tmp
 mount -t tmpfs -o mode=1777 tmpfs var/tmp
+shift 6
+for path; do mkdir -p "./$path"; mount --bind "$path" "./$path"; mount -o remount,bind,ro "./$path"; done
 mkdir -p .rack-old
 pivot_root . .rack-old
 cd /
@@ -236,6 +239,12 @@ fi
 mkdir -p /run/sshd
 exec /usr/sbin/sshd -D -e -f /etc/ssh/rack_sshd_config -o ListenAddress="$address"
 """
+
+
+def _paths_below_new_mounts() -> list[str]:
+    """What hosts need of this machine although they mount a directory above it: this project and its environment, if
+    they are in /tmp."""
+    return [path for path in needed_paths() if path.startswith(("/dev/", "/run/", "/tmp/", "/var/tmp/"))]
 
 
 @contextmanager

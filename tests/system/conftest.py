@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +11,17 @@ import pytest
 
 from orchestrator.kernel.build import find_kernel
 from orchestrator.kernel.kernel import Kernel
-from orchestrator.rigs.guest import Boot, launch
+from orchestrator.rigs.guest import PROJECT as GUEST_PROJECT
+from orchestrator.rigs.guest import Boot, guest_python, launch
 from tests.conftest import require
 
 PROJECT = Path(__file__).parents[2]
+
+
+def in_guest(argument: str) -> str:
+    """An argument as a guest's program sees it: a path of the project by the project's place in every guest."""
+    path = Path(argument)
+    return f"{GUEST_PROJECT}/{path.relative_to(PROJECT)}" if path.is_relative_to(PROJECT) else argument
 
 
 @dataclass(frozen=True)
@@ -30,21 +36,16 @@ class Guest:
     def run(
         self, script: Path, *arguments: str, clock: str = "exact", timeout_s: float = 60, seed: int = 1
     ) -> subprocess.CompletedProcess[str]:
-        """Run a Python or shell script as the guest's root, in the project's directory, to its end."""
-        interpreter = [sys.executable] if script.suffix == ".py" else ["/bin/sh"]
-        told = 'cd "$0" && "$@" >"$OUT_DIR/stdout" 2>"$OUT_DIR/stderr"; echo $? >"$OUT_DIR/status"'
-        program = [
-            "env",
-            f"PYTHONPATH={PROJECT}",
-            "OUT_DIR=/run/task",
-            "sh",
-            "-c",
-            told,
-            str(PROJECT),
-            *interpreter,
-            str(script),
-            *arguments,
-        ]
+        """Run a Python or shell script as the guest's root, in the project's directory, to its end.
+
+        The project is entered where runs see it too: its place on the machine can be below a directory that is empty
+        in a guest, such as /tmp.
+        """
+        interpreter = [guest_python()] if script.suffix == ".py" else ["/bin/sh"]
+        in_project = 'cd "$0" && "$@" >"$OUT_DIR/stdout" 2>"$OUT_DIR/stderr"; echo $? >"$OUT_DIR/status"'
+        environment = ["env", f"PYTHONPATH={GUEST_PROJECT}", "OUT_DIR=/run/task"]
+        command = [*interpreter, *map(in_guest, [str(script), *arguments])]
+        program = [*environment, "sh", "-c", in_project, GUEST_PROJECT, *command]
         boot = Boot(self.kernel.path, clock, self.cpu, 512, seed, self.kernel.seccomp)  # type: ignore[arg-type]
         (self.out_dir / "status").unlink(missing_ok=True)
         guest = launch(boot, self.out_dir, program)

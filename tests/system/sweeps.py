@@ -15,6 +15,9 @@ from captures.frames.columns import read_columns
 
 PROJECT = Path(__file__).parents[2]
 IMPLEMENTATIONS = Path(__file__).parent / "implementations"
+OWLT_IN_GUEST = [sys.executable, "-c", "from orchestrator.commands.cli import main; main()"]
+"""The command for a script in a guest: the installed program `owlt` names the interpreter by its place on the machine,
+which can be hidden there."""
 
 
 def owlt(
