@@ -63,7 +63,8 @@ lint: .venv/.made lint-playbooks  ## run ruff, mypy and ansible-lint
 	$(BIN)/mypy emulator orchestrator agents captures reports
 
 lint-playbooks: .venv/.made .venv/ansible-lint  ## run ansible-lint over playbooks/
-	cd playbooks && PYTHONPATH=$(CURDIR)/.venv/ansible-lint PATH=$(CURDIR)/.venv/ansible-lint/bin:$(CURDIR)/$(BIN):$$PATH \
+	cd playbooks && PYTHONPATH="$(CURDIR)/.venv/ansible-lint" \
+		PATH="$(CURDIR)/.venv/ansible-lint/bin:$(CURDIR)/$(BIN):$$PATH" \
 		ANSIBLE_CONFIG=ansible.cfg ansible-lint --offline *.yml roles
 
 bench: setup  ## measure costs, as ratios within one run: make bench PART=start|kernel|channel|demo|endpoints|packets|messages|disturbance|kills|lab|dashboard|report|sweep|system-calls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from orchestrator.rigs.guest import (
@@ -75,7 +76,7 @@ def test_the_memory_of_a_guest_is_kept_in_huge_pages() -> None:
 def test_the_project_has_the_same_place_in_every_guest() -> None:
     script = init_script(["true"])
 
-    assert f"mount -t hostfs -o ro none {PROJECT} -o {Path(__file__).parents[3]}\n" in script
+    assert f"mount -t hostfs -o ro none {PROJECT} -o {shlex.quote(str(Path(__file__).parents[3]))}\n" in script
 
 
 def test_a_guests_python_imports_the_project_from_its_place_in_the_guest() -> None:
