@@ -71,14 +71,21 @@ def command_line(boot: Boot) -> list[str]:
     Nothing in it depends on where the results are, since the kernel mixes its command line into its randomness.
     """
     virtual = boot.clock != "real"
+    kernel = ["taskset", "-c", str(boot.cpu), str(boot.kernel)]
+    needed = [str(boot.kernel.resolve()), *seen_directories().values()]
     return [
-        *["setpriv", "--pdeathsig", "KILL", *in_huge_pages(["taskset", "-c", str(boot.cpu), str(boot.kernel)])],
+        *["setpriv", "--pdeathsig", "KILL", *(kernel if _is_in_memory(needed) else in_huge_pages(kernel))],
         *["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={OWN_DIRECTORY}/{INIT_NAME}"],
         *["con=null", "con0=fd:0,fd:1", "quiet", f"mem={boot.memory_mb}M"],
         *CLOCK_OPTIONS[boot.clock],
         *([f"time-travel-start={START_NS}", f"fixed-random={boot.seed}"] if virtual else []),
         f"seccomp={'on' if boot.seccomp else 'off'}",
     ]
+
+
+def _is_in_memory(paths: Sequence[str]) -> bool:
+    """Whether one of the paths is below `MEMORY_DIRECTORY`, so that a guest with its own would not find it."""
+    return any(Path(path).is_relative_to(MEMORY_DIRECTORY) for path in paths)
 
 
 def in_huge_pages(command: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from orchestrator.rigs.guest import (
+    MEMORY_DIRECTORY,
     OWN_DIRECTORY,
     PACKAGES,
     PROJECT,
@@ -71,6 +72,12 @@ def test_the_memory_of_a_guest_is_kept_in_huge_pages() -> None:
     taskset = line.index("taskset")
 
     assert line[3:taskset] == in_huge_pages([])
+
+
+def test_a_kernel_below_the_directory_of_the_memory_stays_visible() -> None:
+    line = command_line(boot(kernel=Path(MEMORY_DIRECTORY, "linux")))
+
+    assert line[3] == "taskset"
 
 
 def test_the_project_has_the_same_place_in_every_guest() -> None:
