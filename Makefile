@@ -49,8 +49,9 @@ system: setup  ## tests in guests: real netem, real sshd, real implementations
 	-@SUDO="$(SUDO)" $(BIN)/owlt third-party install licklider normcast uftp ngtcp2 socat iperf3
 	$(BIN)/python -m pytest tests/system -n 2 --dist loadfile
 
-lab: setup  ## tests in namespaces of this machine's kernel
-	$(BIN)/python -m pytest tests/lab -n 2
+lab: setup  ## tests in namespaces of this machine's kernel, as root
+	$(SUDO) env CI="$$CI" XDG_CACHE_HOME="$${XDG_CACHE_HOME:-$$HOME/.cache}" OWLT_RACK_ROOT="$${OWLT_RACK_ROOT:-/}" \
+		PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest tests/lab -n 2 -p no:cacheprovider
 
 coverage: .venv/.made .venv/coverage  ## lines of orchestrator/ that its unit tests reach; fails below 80 %
 	PYTHONPATH=.venv/coverage $(BIN)/python -m coverage run --source=orchestrator --data-file=.venv/coverage/data \
