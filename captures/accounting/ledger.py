@@ -18,6 +18,7 @@ from captures.accounting.stages import DirectionCounters
 from captures.accounting.suspect_captures import suspect_arrivals, suspect_counts
 from captures.accounting.unrecognised import caveat, unrecognised_arrivals
 from captures.frames.columns import Columns
+from captures.frames.decoding import CE, ECT
 from captures.matches.delivery import INTACT, Delivery, without
 from captures.session.session import Host
 
@@ -39,6 +40,9 @@ class Ledger(BaseModel):
     emulator counted several of these causes, and frames of the background are missing too, the session's share of each
     cannot be told: those packets are `undetermined`. Without the emulator's counters all but those sent too late to
     arrive are `lost`.
+
+    `ecn_capable` are the packets that were sent as ECT, `ecn_marked` those that arrived intact with the mark CE and
+    were sent without it (RFC 3168); None in summaries of older versions, which took such marks for damage.
 
     `unexplained_missing` have no recorded drop; `unexplained_arrived` are packets that arrived but were not captured
     as sent. Either is a fault of the captures or of how they were read.
@@ -65,6 +69,8 @@ class Ledger(BaseModel):
     reordered: int
     reordering_extent: int
     unrecognised: int = 0
+    ecn_capable: int | None = None
+    ecn_marked: int | None = None
 
     @property
     def unexplained(self) -> int:
@@ -100,6 +106,7 @@ def account(
     """
     first = delivery.first_copies
     is_hit = delivery.flipped_bit[first] != INTACT
+    sent, delivered = delivery.sent[first[~is_hit]], delivery.delivered[first[~is_hit]]
     outside = np.intersect1d(delivery.outside, delivery.delivered[first[is_hit]])
     reordered, extent = reordering(near, delivery, first)
     crossing = Crossing.of(far, delivery)
@@ -119,12 +126,20 @@ def account(
         duplicated=len(delivery.sent) - len(first),
         reordered=reordered,
         reordering_extent=extent,
+        ecn_capable=int(np.count_nonzero(np.isin(near.ecn[delivery.near], ECT))),
+        ecn_marked=int(np.count_nonzero((near.ecn[sent] != CE) & (far.ecn[delivered] == CE))),
     )
     reasons = list(suspect_arrivals(near, far, delivery, unrecognised, host, clock_error_ns))
     if counters is not None:
         reasons += suspect_counts(crossing, counters, host)
-    caveats = (caveat(ledger.unrecognised, host),) if ledger.unrecognised else ()
-    return Account(ledger, missing_by_cause.named, tuple(reasons), caveats, _hides_damage(delivery, crossing, counters))
+    caveats = [caveat(ledger.unrecognised, host)] if ledger.unrecognised else []
+    if completed := np.count_nonzero(near.checksum[sent] != far.checksum[delivered]):
+        caveats.append(
+            f"the checksums of {completed} packets from the {host} were completed behind the capture at its port: it "
+            f"leaves them to its network card (checksum offload), so in that capture they show no damage"
+        )
+    hides_damage = _hides_damage(delivery, crossing, counters)
+    return Account(ledger, missing_by_cause.named, tuple(reasons), tuple(caveats), hides_damage)
 
 
 def _hides_damage(delivery: Delivery, crossing: Crossing, counters: DirectionCounters | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +13,11 @@ from captures.accounting.stages import DirectionCounters
 from captures.files.tcpdump_command import CaptureCounters
 from captures.frames.columns import Columns
 from captures.frames.decoding import ETHERNET_BYTES
+from captures.matches.crossing import content_key
 from captures.matches.delivery import Delivery, without
 from captures.session.session import Host
 
+_COPY_NS, _MANY_COPIES, _NEARLY_ALL = 1_000_000, 20, 0.9
 _TAGS_BYTES = 8
 """Two VLAN tags, which any frame may have where some are not plain Ethernet."""
 
@@ -63,6 +65,54 @@ def suspect_capture(capture: Columns, counters: CaptureCounters | None, mtu_byte
             f"{name}: {too_long} frames longer than the MTU of {mtu_bytes} bytes allows, the longest "
             f"{capture.wire_bytes.max()} bytes: is segmentation offload on?"
         )
+
+
+def order_notes(capture: Columns) -> Iterator[str]:
+    """If frames are not in the order of their times, as of several queues of a card."""
+    times_ns = capture.time_ns[capture.time_ns != 0]
+    if (np.diff(times_ns) >= 0).all():
+        return
+    late = np.count_nonzero(times_ns < np.maximum.accumulate(times_ns))
+    yield (
+        f"{capture.path.name}: {late} of {len(capture)} frames are earlier than a frame before them in the file; they "
+        f"were sorted by time (frame numbers are those of the file)"
+    )
+
+
+def suspect_copies(capture: Columns, rows: Mapping[Host, NDArray[np.int64]]) -> Iterator[str]:
+    """If most packets of a host, of which these are the `rows`, are in the capture twice.
+
+    A copy follows its packet within a millisecond. Packets without an identification in IPv4, and all of IPv6, may be
+    sent twice by a protocol: those count whose frames differ in the headers that interfaces and routers change, or if
+    nearly all packets of both hosts are there twice.
+    """
+    counts = {host: _count_copies(capture, of_host) for host, of_host in rows.items() if len(of_host)}
+    shares = [of_any / (len(rows[host]) - of_any) for host, (_, of_any) in counts.items()]
+    are_many = sum(of_any for _, of_any in counts.values()) >= _MANY_COPIES
+    nearly_all = are_many and len(shares) > 1 and min(shares) >= _NEARLY_ALL
+    copies = {host: of_any if nearly_all else certain for host, (certain, of_any) in counts.items()}
+    named = [
+        f"{count} of {len(rows[host])} packets from the {host}"
+        for host, count in copies.items()
+        if count and 2 * count >= len(rows[host]) - count
+    ]
+    if named:
+        yield (
+            f"{capture.path.name}: {' and '.join(named)} are copies of a packet less than {_COPY_NS // 1_000_000} ms "
+            f"before, so counts are too high: the capture was taken on two interfaces, at a mirror port, or behind a "
+            f"link that duplicates; keep the packets of one interface, or remove the copies (editcap -D 100 IN OUT)"
+        )
+
+
+def _count_copies(capture: Columns, rows: NDArray[np.int64]) -> tuple[int, int]:
+    """How many of the rows are a copy of one shortly before, and can be nothing else; and how many seem to be."""
+    keys = content_key(capture, rows)
+    order = np.lexsort((capture.time_ns[rows], keys))
+    rows, keys = rows[order], keys[order]
+    first, second = rows[:-1], rows[1:]
+    is_copy = (keys[:-1] == keys[1:]) & (capture.time_ns[second] - capture.time_ns[first] <= _COPY_NS)
+    is_certain = (capture.identification[second] > 0) | (capture.header_hash[first] != capture.header_hash[second])
+    return int(np.count_nonzero(is_copy & is_certain)), int(np.count_nonzero(is_copy))
 
 
 def suspect_arrivals(

@@ -51,7 +51,8 @@ class Block:
 
     `starts` are the indices in `data` of the frames' first bytes, and `data[0]` is the byte at `file_offset`;
     `data` is overwritten when the next block is asked for. `link_types` are the numbers of `LINK_TYPES`.
-    `untimed_frames` are those without a time in the file, whose `time_ns` is 0.
+    `untimed_frames` are those without a time in the file, whose `time_ns` is 0. `other_records` are what the file has
+    so far besides packets and their description, which tshark may number as frames.
     `comments` are those that stand at these frames and around them. `dropped` is what the file has said so
     far that the capture missed. `damage` says, on the last block only, what is wrong with the file.
     """
@@ -64,6 +65,7 @@ class Block:
     time_ns: NDArray[np.int64]
     link_types: NDArray[np.int64]
     untimed_frames: int = 0
+    other_records: int = 0
     comments: tuple[str, ...] = ()
     dropped: int | None = None
     damage: str = ""

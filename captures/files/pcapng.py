@@ -43,6 +43,8 @@ COMMENTS_BYTES = 1 << 20
 
 _SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 _LEAST_BYTES = {_SECTION: 28, _INTERFACE: 20, _OLD_PACKET: 32, _SIMPLE_PACKET: 16, _STATISTICS: 24, _PACKET: 32}
+_NEVER_NUMBERED = (4, 10)
+"""Names and secrets; of the other blocks that are skipped, tshark numbers some as frames."""
 _PACKETS = (_PACKET, _SIMPLE_PACKET, _OLD_PACKET)
 _OPTIONS_AT = {_SECTION: 24, _INTERFACE: 16, _STATISTICS: 20}
 _PACKET_HEADER_BYTES, _SIMPLE_HEADER_BYTES = 28, 12
@@ -93,6 +95,7 @@ class _Reader:
         self.interfaces: list[Interface] = []
         self._comments: list[str] = []
         self._comments_bytes = 0
+        self._other_records = 0
 
     def blocks(self) -> Generator[Block, None, None]:
         buffer = np.zeros(BLOCK_BYTES + MARGIN_BYTES, np.uint8)
@@ -144,6 +147,8 @@ class _Reader:
                     runs.append(np.array([position]))
                 elif kind in _LEAST_BYTES:
                     self._read_block(view, position, offset)
+                elif kind not in _NEVER_NUMBERED:
+                    self._other_records += 1
                 position, steps = following, STEPS
         except _Damaged as error:
             damage = str(error)
@@ -260,6 +265,7 @@ class _Reader:
             time_ns=time_ns,
             link_types=link_types,
             untimed_frames=int(np.count_nonzero(~has_time)),
+            other_records=self._other_records,
             comments=comments,
             dropped=sum(drops) if drops else None,
             damage=damage,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import ip_address
 
 import numpy as np
 
 from captures.frames.decoding import ETHERNET_BYTES
+from captures.frames.slow_frames import LocatedPacket, find_packet
 
 _IPV4 = b"\x08\x00"
 _CHECKSUM_AT = {6: 16, 17: 6}
 """Where in a TCP and in a UDP header the checksum is."""
+_ONES = 0xFFFF
 
 
 def has_right_checksums(frame: bytes, like: bytes) -> Iterator[tuple[slice, bool]]:
@@ -34,6 +37,46 @@ def has_right_checksums(frame: bytes, like: bytes) -> Iterator[tuple[slice, bool
     yield slice(body, end), _is_right(pseudo_header + frame[body:end])
 
 
+def completed(frame: bytes, wire_bytes: int, link_type: int) -> bytes:
+    """The frame with the checksum of its UDP or TCP that a card fills in if a host leaves it to it; as it is if that
+    checksum is right already, or the frame is cut or of another sort."""
+    packet = find_packet(frame, wire_bytes, link_type)
+    if not isinstance(packet, LocatedPacket) or packet.is_fragment or packet.end > len(frame):
+        return frame
+    checksum_at = packet.body + _CHECKSUM_AT.get(packet.protocol, packet.end)
+    if checksum_at + 2 > packet.end:
+        return frame
+    pseudo_sum = _pseudo_sum(packet)
+    segment = frame[packet.body : checksum_at] + b"\0\0" + frame[checksum_at + 2 : packet.end]
+    checksum = _ONES - _folded(pseudo_sum + _sum(segment))
+    if packet.protocol == 17 and not checksum:
+        checksum = _ONES  # RFC 768: 0 stands for none
+    return frame[:checksum_at] + checksum.to_bytes(2) + frame[checksum_at + 2 :]
+
+
+def left_to_the_card(checksum: int, frame: bytes, wire_bytes: int, link_type: int) -> bool:
+    """Whether a checksum is what hosts hand to a card that will complete it: the sum of the pseudo header, or 0."""
+    packet = find_packet(frame, wire_bytes, link_type)
+    return isinstance(packet, LocatedPacket) and checksum in (0, _folded(_pseudo_sum(packet)))
+
+
+def _pseudo_sum(packet: LocatedPacket) -> int:
+    """The sum of what the checksum covers besides the segment: addresses, protocol, length."""
+    addresses = ip_address(packet.source).packed + ip_address(packet.destination).packed
+    return _sum(addresses) + packet.protocol + _folded(packet.end - packet.body)
+
+
 def _is_right(covered: bytes) -> bool:
-    words = np.frombuffer(covered + b"\0" * (len(covered) % 2), ">u2")
-    return int(words.sum(dtype=np.int64)) % 0xFFFF == 0
+    return _sum(covered) % _ONES == 0
+
+
+def _sum(octets: bytes) -> int:
+    words = np.frombuffer(octets + b"\0" * (len(octets) % 2), ">u2")
+    return int(words.sum(dtype=np.int64))
+
+
+def _folded(total: int) -> int:
+    """The sum in 16 bits, with the carries added (RFC 1071)."""
+    while total > _ONES:
+        total = (total & _ONES) + (total >> 16)
+    return total

@@ -27,7 +27,8 @@ class Columns:
     `time_ns` is since the epoch, 0 for the `untimed_frames` that have no time in the file. `offset` is the file
     offset of a frame's first byte. `network` is 4 or 6 where an IP header can be read, else 0, and with it
     `protocol` (of IPv6: the one behind the extension headers), `identification` (of IPv4), `source` and
-    `destination`: IPv4 addresses as integers, for IPv6 indices into `addresses`. Ports are 0 if there are none.
+    `destination`: IPv4 addresses as integers, for IPv6 indices into `addresses`. Ports are 0 if there are none. `ecn`
+    are the two bits of RFC 3168, `checksum` is that of UDP or TCP, 0 where it is not within the `hashed_bytes`.
 
     `payload_bytes` is what the packet carries behind its UDP or TCP header, by the lengths in its headers and
     within what was sent; 0 in fragments, in all that is neither, and where these lengths are not captured or
@@ -36,12 +37,14 @@ class Columns:
     where they are not captured; all but the first also where the TCP header claims less than its fixed length.
 
     `header_hash` is of the frame up to the end of its IP header, `body_hash` of what the IP packet carries, without
-    the padding behind it, `payload_hash` of the bytes that `payload_bytes` counts, 0 if there are none. All three
-    only as far as captured, and within the first `hashed_bytes` of the frame: equal payloads have equal hashes in
-    any two captures where as many bytes of them are within that; of whole frames, whatever their headers.
+    the padding behind it and as if its `checksum` were 0, `payload_hash` of the bytes that `payload_bytes` counts, 0 if
+    there are none. All three only as far as captured, and within the first `hashed_bytes` of the frame: equal payloads
+    have equal hashes in any two captures where as many bytes of them are within that; of whole frames, whatever their
+    headers.
 
     `link_type` is that of all frames (a number of `captures.files.blocks.LINK_TYPES`), 0 if they have several.
     `slow_frames` were read one by one, for their headers are not Ethernet and IPv4. `comments` are the file's own,
+    `other_records` are what it has besides packets, which tshark may number as frames (pcapng's custom blocks),
     `dropped` is how many packets it says the capture missed, None if it says nothing. `damage` says why the
     file could not be read to its end, and is empty when it could.
     """
@@ -59,6 +62,7 @@ class Columns:
     source: NDArray[np.uint32]
     destination: NDArray[np.uint32]
     identification: NDArray[np.uint16]
+    ecn: NDArray[np.uint8]
     source_port: NDArray[np.uint16]
     destination_port: NDArray[np.uint16]
     payload_bytes: NDArray[np.uint32]
@@ -66,6 +70,7 @@ class Columns:
     acknowledgment: NDArray[np.uint32]
     tcp_flags: NDArray[np.uint16]
     window: NDArray[np.uint16]
+    checksum: NDArray[np.uint16]
     header_hash: NDArray[np.uint64]
     body_hash: NDArray[np.uint64]
     payload_hash: NDArray[np.uint64]
@@ -73,6 +78,7 @@ class Columns:
     addresses: tuple[IPv6Address, ...] = ()
     slow_frames: int = 0
     untimed_frames: int = 0
+    other_records: int = 0
     comments: tuple[str, ...] = ()
     dropped: int | None = None
 
@@ -99,8 +105,8 @@ _DTYPES = {
             *("captured_bytes", "wire_bytes", "source", "destination"),
             *("payload_bytes", "sequence", "acknowledgment"),
         ),
-        "u2": ("identification", "source_port", "destination_port", "tcp_flags", "window"),
-        "u1": ("kind", "network", "protocol"),
+        "u2": ("identification", "source_port", "destination_port", "tcp_flags", "window", "checksum"),
+        "u1": ("kind", "network", "protocol", "ecn"),
     }.items()
     for name in names
 }
@@ -135,6 +141,7 @@ def read_columns(path: Path, hashed_bytes: int = LONGEST_FRAME_BYTES) -> Columns
         addresses=addresses.known,
         slow_frames=slow_frames,
         untimed_frames=untimed_frames,
+        other_records=block.other_records,
         comments=tuple(comments),
         dropped=block.dropped,
     )

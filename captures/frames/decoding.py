@@ -55,6 +55,10 @@ _SEGMENT = np.dtype(  # RFC 9293; the ports are those of UDP (RFC 768) too, whos
 )
 _MORE_FRAGMENTS_OR_OFFSET = 0x3FFF
 _TCP_FLAGS = 0x0FFF
+_ECN = 3
+ECT, CE = (1, 2), 3
+"""The two bits of RFC 3168 in the type of service: the sender understands marks; a queue has marked the packet."""
+_UDP_CHECKSUM_AT, _TCP_CHECKSUM_AT, _CHECKSUM_BYTES = 6, 16, 2
 
 
 class Kind(IntEnum):
@@ -109,6 +113,7 @@ class _Packets:
     source: NDArray[np.uint32]
     destination: NDArray[np.uint32]
     identification: NDArray[np.uint16]
+    ecn: NDArray[np.uint8]
     is_fragment: NDArray[np.bool_]
     body: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -116,7 +121,7 @@ class _Packets:
 
 
 def decode(block: Block, hashed_bytes: int, addresses: AddressNumbers) -> tuple[dict[str, NDArray[np.generic]], int]:
-    """The block's part of the columns, and how many frames were slow."""
+    """The block's part of the columns, and how many frames were slow. The checksums in the block's data are cleared."""
     packets, slow = _find_packets(block, addresses)
     body, end = packets.body, np.minimum(packets.end, block.captured_bytes)
     _set_kinds(packets, end - body)
@@ -135,10 +140,12 @@ def decode(block: Block, hashed_bytes: int, addresses: AddressNumbers) -> tuple[
         "source": packets.source,
         "destination": packets.destination,
         "identification": packets.identification,
+        "ecn": packets.ecn,
         "source_port": segments["source"] * has_ports,
         "destination_port": segments["destination"] * has_ports,
         "payload_bytes": payload_end - payload,
         **_tcp_fields(segments, is_tcp, end - body),
+        "checksum": _take_checksums(block, segments, body, is_udp, is_tcp, np.minimum(end, hashed_bytes) - body),
         **_hashes(block, packets, segments, payload, payload_end, hashed_bytes),
     }
     return decoded, slow
@@ -167,6 +174,7 @@ def _find_packets(block: Block, addresses: AddressNumbers) -> tuple[_Packets, in
         source=fields["source"] * is_ip,
         destination=fields["destination"] * is_ip,
         identification=fields["identification"] * is_ip,
+        ecn=(fields["type_of_service"] & np.uint8(_ECN)) * is_ip,
         is_fragment=is_ip & (fields["fragment"] & _MORE_FRAGMENTS_OR_OFFSET > 0),
         body=body,
         end=np.minimum(ETHERNET_BYTES + packet_bytes, wire_bytes),
@@ -207,6 +215,7 @@ def _set_packet(packets: _Packets, row: int, packet: LocatedPacket, addresses: A
     packets.source[row], packets.destination[row] = numbers
     packets.network[row], packets.protocol[row] = packet.network, packet.protocol
     packets.identification[row], packets.is_fragment[row] = packet.identification, packet.is_fragment
+    packets.ecn[row] = packet.ecn
     packets.body[row], packets.end[row] = packet.body, packet.end
 
 
@@ -258,6 +267,26 @@ def _tcp_fields(
         "tcp_flags": (segments["offset_and_flags"] & np.uint16(_TCP_FLAGS)) * (is_sound & (there >= 14)),
         "window": segments["window"] * (is_sound & (there >= 16)),
     }
+
+
+def _take_checksums(
+    block: Block,
+    segments: NDArray[np.void],
+    body: NDArray[np.int64],
+    is_udp: NDArray[np.bool_],
+    is_tcp: NDArray[np.bool_],
+    there: NDArray[np.int64],
+) -> NDArray[np.generic]:
+    """The checksums of UDP and TCP, which are cleared in the block's data, so that no hash depends on them: a card may
+    fill them in between two captures. `there` are the bytes of each segment that are hashed."""
+    has_udp = is_udp & (there >= _UDP_CHECKSUM_AT + _CHECKSUM_BYTES)
+    has_tcp = is_tcp & (there >= _TCP_CHECKSUM_AT + _CHECKSUM_BYTES)
+    for has, at in ((has_udp, _UDP_CHECKSUM_AT), (has_tcp, _TCP_CHECKSUM_AT)):
+        places = (block.starts + body)[has] + at
+        block.data[places] = block.data[places + 1] = 0
+    of_udp = (segments["sequence"] & np.uint32(0xFFFF)).astype(np.uint16)
+    checksums: NDArray[np.generic] = np.where(has_tcp, segments["checksum"], of_udp * has_udp).astype(np.uint16)
+    return checksums
 
 
 def _hashes(

@@ -23,13 +23,17 @@ _MOST_HEADERS = 32
 _IPV4_BYTES, _IPV6_BYTES, _EXTENSION_BYTES = 20, 40, 8
 _MORE_FRAGMENTS, _FRAGMENT_OFFSET = 0x2000, 0x1FFF
 _HOP_BY_HOP, _ROUTING, _FRAGMENT, _DESTINATION_OPTIONS = 0, 43, 44, 60
+_PAD, _JUMBO, _JUMBO_BYTES = 0, 0xC2, 4
+_LONGEST_WITHOUT_JUMBO = 65_535
+"""RFC 2675: only a longer payload has its length in an option."""
 _EXTENSIONS = (_HOP_BY_HOP, _ROUTING, _FRAGMENT, _DESTINATION_OPTIONS)
 
 
 @dataclass(frozen=True)
 class LocatedPacket:
     """A packet in a frame. `body` and `end` are the places in the frame where its headers (and extension headers)
-    and itself end, which may be behind what was captured, never behind what was sent. `network` is 4 or 6."""
+    and itself end, which may be behind what was captured, never behind what was sent. `network` is 4 or 6, `ecn` the
+    two bits of RFC 3168."""
 
     network: int
     protocol: int
@@ -37,6 +41,7 @@ class LocatedPacket:
     destination: str
     identification: int
     is_fragment: bool
+    ecn: int
     body: int
     end: int
 
@@ -90,6 +95,7 @@ def _ipv4(frame: bytes, start: int, wire_bytes: int) -> LocatedPacket | None:
         destination=socket.inet_ntop(socket.AF_INET, header[16:20]),
         identification=_number(header, 4),
         is_fragment=bool(_number(header, 6) & (_MORE_FRAGMENTS | _FRAGMENT_OFFSET)),
+        ecn=header[1] & 3,
         body=body,
         end=min(start + packet_bytes, wire_bytes),
     )
@@ -101,7 +107,8 @@ def _ipv6(frame: bytes, start: int, wire_bytes: int) -> LocatedPacket | None:
     if header[0] >> 4 != 6:
         return None
     body = start + _IPV6_BYTES
-    end = min(body + _number(header, 4), wire_bytes)
+    payload_bytes = _number(header, 4) or _jumbo_bytes(frame, header[6], body, wire_bytes)
+    end = min(body + payload_bytes, wire_bytes)
     protocol, body, is_fragment = _behind_extensions(frame, header[6], body, end)
     return LocatedPacket(
         network=6,
@@ -110,9 +117,28 @@ def _ipv6(frame: bytes, start: int, wire_bytes: int) -> LocatedPacket | None:
         destination=socket.inet_ntop(socket.AF_INET6, header[24:40]),
         identification=0,
         is_fragment=is_fragment,
+        ecn=header[1] >> 4 & 3,
         body=body,
         end=end,
     )
+
+
+def _jumbo_bytes(frame: bytes, protocol: int, body: int, wire_bytes: int) -> int:
+    """The length of what follows the header at whose end `body` is, if its own field is 0: that of the option for
+    jumbograms (RFC 2675), or of a host's "BIG TCP" packet without this option the rest of the frame; else 0."""
+    if protocol != _HOP_BY_HOP:
+        return wire_bytes - body if wire_bytes - body > _LONGEST_WITHOUT_JUMBO else 0
+    options = frame[body + 2 : body + 8 * (int.from_bytes(frame[body + 1 : body + 2]) + 1)]
+    while options:
+        if options[0] == _PAD:
+            options = options[1:]
+            continue
+        value = options[2 : 2 + int.from_bytes(options[1:2])]
+        if options[0] == _JUMBO and len(value) == _JUMBO_BYTES:
+            length = int.from_bytes(value)
+            return length if length > _LONGEST_WITHOUT_JUMBO else 0
+        options = options[2 + len(value) :]
+    return 0
 
 
 def _behind_extensions(frame: bytes, protocol: int, body: int, end: int) -> tuple[int, int, bool]:

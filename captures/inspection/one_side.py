@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict
 
 from captures.accounting.goodput import rate_over
 from captures.accounting.plausibility import too_fast, too_few_bytes
-from captures.accounting.suspect_captures import NOTHING_EXPECTED, suspect_capture
+from captures.accounting.suspect_captures import NOTHING_EXPECTED, order_notes, suspect_capture, suspect_copies
 from captures.frames.columns import Columns
+from captures.frames.decoding import CE, ECT
 from captures.session.session import Host, Session, sent_by
 
 
@@ -26,7 +27,8 @@ class OneSide(BaseModel):
     much by up to that otherwise; None if the round trip is not known. `goodput_bps` is of it, `goodput_seen_bps` of
     the time that was seen; `efficiency` is the former over the channel's rate. They are None if no time passed or
     the size of the file is not known, and where `contradicted` says what cannot be true of what is told of the
-    transfer. `suspect` says that, and what is wrong with the capture.
+    transfer. `suspect` says that, and what is wrong with the capture. Packets that are `ecn_capable` have ECT,
+    those `ecn_marked` CE (RFC 3168).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,6 +46,10 @@ class OneSide(BaseModel):
     goodput_seen_bps: float | None
     goodput_bps: float | None
     efficiency: float | None
+    str_ecn_capable: int
+    str_ecn_marked: int
+    rts_ecn_capable: int
+    rts_ecn_marked: int
     contradicted: list[str]
     suspect: list[str]
     background_packets: int
@@ -87,7 +93,17 @@ def one_side(
         goodput_bps=goodput_bps,
         efficiency=None if goodput_bps is None or rate_bps is None else goodput_bps / rate_bps,
         contradicted=wrong,
-        suspect=[*wrong, *suspect_capture(capture, None, NOTHING_EXPECTED.mtu_bytes)],
+        str_ecn_capable=_count_ecn(capture, from_sender, ECT),
+        str_ecn_marked=_count_ecn(capture, from_sender, (CE,)),
+        rts_ecn_capable=_count_ecn(capture, from_receiver, ECT),
+        rts_ecn_marked=_count_ecn(capture, from_receiver, (CE,)),
+        suspect=[
+            *wrong,
+            *suspect_capture(capture, None, NOTHING_EXPECTED.mtu_bytes),
+            *suspect_copies(
+                capture, {"sender": np.flatnonzero(from_sender), "receiver": np.flatnonzero(from_receiver)}
+            ),
+        ],
         background_packets=int(np.count_nonzero(~(from_sender | from_receiver))),
         notes=_notes(seen_at, added_ns, capture, from_sender, times_ns),
     )
@@ -100,7 +116,7 @@ def _notes(
     from_sender: NDArray[np.bool_],
     times_ns: NDArray[np.int64],
 ) -> list[str]:
-    notes = ["one capture only: loss, delay and damage are not visible"]
+    notes = ["one capture only: loss, delay and damage are not visible", *order_notes(capture)]
     if not len(times_ns):
         notes.append("no packet of the session: are the session's ports and addresses right?")
     elif seen_at == "receiver" and added_ns is None:
@@ -113,6 +129,10 @@ def _notes(
         if who := " and ".join(text for is_so, text in turns if is_so):
             notes.append(f"{who}: the session was shorter than stated, by up to the round trip")
     return notes
+
+
+def _count_ecn(capture: Columns, is_own: NDArray[np.bool_], codes: tuple[int, ...]) -> int:
+    return int(np.count_nonzero(is_own & np.isin(capture.ecn, codes)))
 
 
 def _seconds(start_ns: int | None, end_ns: int | None) -> float | None:

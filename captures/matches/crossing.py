@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from ipaddress import IPv6Address
 
 import numpy as np
 from numpy.typing import NDArray
 
+from captures.files.blocks import ETHERNET, LONGEST_FRAME_BYTES
+from captures.files.pcap import read_frames
+from captures.frames.checksums import completed
 from captures.frames.columns import Columns
+from captures.frames.hashing import ODD_1, ODD_2
 from captures.matches.delivery import INTACT, Rows
 from captures.matches.directions import Bound
 from captures.matches.pairing import pair_by_key
@@ -45,13 +50,15 @@ NO_PAIRS = Pairs(*np.empty((3, 0), np.int64))
 @dataclass(frozen=True, eq=False)
 class Crossing:
     """One direction of the channel: where its frames set out and where they arrive. `least_delay_ns` is 0 where one
-    clock took both captures, None if a frame may seem to arrive before it was sent."""
+    clock took both captures, None if a frame may seem to arrive before it was sent. `is_offloaded`: the host leaves
+    checksums to its card, which completes them behind the near capture."""
 
     near_capture: Columns
     far_capture: Columns
     near: Bound
     far: Bound
     least_delay_ns: int | None
+    is_offloaded: bool = False
 
     @cached_property
     def kinds(self) -> Rows:
@@ -76,6 +83,18 @@ class Crossing:
         )
         return Pairs(near[sent], far[delivered], np.full(len(sent), INTACT, np.int64))
 
+    def near_frames(self, rows: Rows) -> list[bytes]:
+        """What set out in these rows, with the checksums that the host left to its card."""
+        frames = _frames(self.near_capture, rows)
+        if not self.is_offloaded:
+            return frames
+        lengths, link_type = self.near_capture.wire_bytes[rows].tolist(), self.near_capture.link_type or ETHERNET
+        return [completed(frame, length, link_type) for frame, length in zip(frames, lengths, strict=True)]
+
+    def far_frames(self, rows: Rows) -> list[bytes]:
+        """What arrived in these rows."""
+        return _frames(self.far_capture, rows)
+
     def certain(self, pairs: Pairs) -> Pairs:
         """The pairs whose packet has no equal, which cannot be another's; all of them where there are none."""
         certain = self.kinds[pairs.sent] < 0
@@ -90,4 +109,49 @@ class Crossing:
 
 
 def frame_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
-    return capture.header_hash[rows] * np.uint64(3) + capture.body_hash[rows]
+    """All of a frame that is hashed."""
+    return capture.header_hash[rows] * np.uint64(3) + _body_key(capture, rows)
+
+
+def content_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
+    """What no router changes: addresses, protocol, identification and all behind the IP header."""
+    return _packet_key(capture, rows) + _body_key(capture, rows)
+
+
+def unchecked_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
+    """What neither a router changes nor a card that completes the checksum of UDP or TCP."""
+    return _packet_key(capture, rows) + capture.body_hash[rows]
+
+
+def _body_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
+    key: NDArray[np.uint64] = capture.body_hash[rows] + capture.checksum[rows] * ODD_1
+    return key
+
+
+def _packet_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
+    source, destination = (
+        _address_key(capture, numbers[rows], rows) for numbers in (capture.source, capture.destination)
+    )
+    packet = capture.identification[rows].astype(np.uint64) << np.uint64(8) | capture.protocol[rows]
+    key: NDArray[np.uint64] = (source * ODD_2 + destination) * ODD_1 + packet * ODD_2
+    return key
+
+
+def _address_key(capture: Columns, numbers: NDArray[np.uint32], rows: Rows) -> NDArray[np.uint64]:
+    """What stands for the addresses in any capture: IPv6 addresses have indices in each of its own."""
+    keys = numbers.astype(np.uint64)
+    if capture.addresses:
+        is_wide = capture.network[rows] == 6
+        reference = np.array([_folded(address) for address in capture.addresses], np.uint64)
+        keys[is_wide] = reference[numbers[is_wide]]
+    return keys
+
+
+def _folded(address: IPv6Address) -> int:
+    prefix, interface = divmod(int(address), 1 << 64)
+    return prefix ^ interface
+
+
+def _frames(capture: Columns, rows: Rows) -> list[bytes]:
+    lengths = np.minimum(capture.captured_bytes[rows], min(capture.hashed_bytes, LONGEST_FRAME_BYTES))
+    return read_frames(capture.path, capture.offset[rows], lengths)

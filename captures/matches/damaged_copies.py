@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.pcap import LONGEST_FRAME_BYTES, read_frames
+from captures.files.blocks import LONGEST_FRAME_BYTES
 from captures.frames.columns import Columns, by_time
 from captures.matches.bitflips import (
     NEIGHBOURS,
@@ -100,16 +100,16 @@ def _cancelling(crossing: Crossing, lost: Rows, others: Rows, reference: Pairs) 
     pairs = _flipped(crossing, lost, others, reference, any_may, _MARGIN)
     if not len(pairs.sent):
         return pairs
-    near_capture, far_capture = crossing.near_capture, crossing.far_capture
+    near_capture = crossing.near_capture
     near = by_time(near_capture, crossing.near.all)
     places = np.searchsorted(near_capture.time_ns[near], near_capture.time_ns[pairs.sent])
     kept = np.zeros(len(pairs.sent), np.bool_)
     for number, (row, place) in enumerate(zip(pairs.sent.tolist(), places.tolist(), strict=True)):
         around = near[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS]
         around = around[near_capture.wire_bytes[around] == near_capture.wire_bytes[row]]
-        (packet,) = _frames(near_capture, pairs.sent[number : number + 1])
-        (copy,) = _frames(far_capture, pairs.delivered[number : number + 1])
-        kept[number] = is_unmistakable(packet, copy, _frames(near_capture, around))
+        (packet,) = crossing.near_frames(pairs.sent[number : number + 1])
+        (copy,) = crossing.far_frames(pairs.delivered[number : number + 1])
+        kept[number] = is_unmistakable(packet, copy, crossing.near_frames(around))
     return pairs.only(kept)
 
 
@@ -133,9 +133,9 @@ def _flipped(crossing: Crossing, packets: Rows, copies: Rows, reference: Pairs, 
     for some, there in _portions(places[by_place], len(packets), longest, margin):
         numbers = there.start + np.flatnonzero(is_left[there])
         flips = find(
-            _frames(near_capture, packets[numbers]),
+            crossing.near_frames(packets[numbers]),
             departures[numbers].tolist(),
-            _frames(far_capture, copies[some]),
+            crossing.far_frames(copies[some]),
             arrivals[some].tolist(),
             delays[some].tolist(),
             least_delay_ns,
@@ -166,8 +166,3 @@ def _portions(
             slice(max(int(places[start]) - margin, 0), min(int(places[end - 1]) + margin, packets)),
         )
         start = end
-
-
-def _frames(capture: Columns, rows: Rows) -> list[bytes]:
-    lengths = np.minimum(capture.captured_bytes[rows], min(capture.hashed_bytes, LONGEST_FRAME_BYTES))
-    return read_frames(capture.path, capture.offset[rows], lengths)

@@ -7,24 +7,28 @@ bound, delivery.py holds the result; what follows from the pairs belongs to the 
 from __future__ import annotations
 
 from dataclasses import replace
-from ipaddress import IPv6Address
 
 import numpy as np
 from numpy.typing import NDArray
 
+from captures.files.blocks import ETHERNET
+from captures.frames.checksums import completed, left_to_the_card
 from captures.frames.columns import Columns
-from captures.frames.decoding import ETHERNET_BYTES
-from captures.frames.hashing import ODD_1, ODD_2
-from captures.frames.heads import read_heads
-from captures.matches.crossing import NO_PAIRS, Crossing, Pairs, frame_key
+from captures.frames.decoding import CE, ECT
+from captures.frames.heads import ip_starts, read_heads
+from captures.matches.crossing import NO_PAIRS, Crossing, Pairs, content_key, frame_key, unchecked_key
 from captures.matches.damaged_copies import with_damaged
 from captures.matches.delivery import INTACT, Delivery, Rows, without
 from captures.matches.directions import ByHost, bound_by_host, with_known_direction
 from captures.matches.pairing import pair_by_key
 from captures.session.session import Session
 
-_HEADERS_BYTES = ETHERNET_BYTES + 60
-"""Ethernet and the longest IPv4 header."""
+_IP_HEADER_BYTES, _IPV6_BYTES = 60, 40
+"""The longest IPv4 header; that of IPv6 without extension headers."""
+_TTL_AT = 8
+_REWRITTEN = (1, _TTL_AT, 10, 11)
+"""Bytes of an IPv4 header: type of service, time to live, checksum."""
+_NOT_ECN_IN_IPV6 = np.uint8(0xCF)
 _MOST_HEADERS_AT_ONCE = 16_384
 
 
@@ -41,7 +45,7 @@ def match_captures(
     at_sender, at_receiver = _directed_by_time(sender_capture, receiver_capture, at_sender, at_receiver)
     forward = Crossing(sender_capture, receiver_capture, at_sender["sender"], at_receiver["sender"], least_delay_ns)
     reverse = Crossing(receiver_capture, sender_capture, at_receiver["receiver"], at_sender["receiver"], least_delay_ns)
-    forward_pairs, reverse_pairs = _pair_unhurt(forward), _pair_unhurt(reverse)
+    (forward, forward_pairs), (reverse, reverse_pairs) = _pair_unhurt(forward), _pair_unhurt(reverse)
     forward_pairs = with_damaged(forward, forward_pairs, np.concatenate([reverse_pairs.sent, reverse.near.session]))
     reverse_pairs = with_damaged(reverse, reverse_pairs, np.concatenate([forward_pairs.sent, forward.near.session]))
     unknown = without(at_sender[None].others, reverse_pairs.delivered)
@@ -75,8 +79,9 @@ def _delivery(crossing: Crossing, pairs: Pairs, of_other: Pairs, sent_by_other: 
     what they have in this direction's captures is not of this direction, whichever its Ethernet address."""
     explained = np.concatenate([pairs.delivered, of_other.sent, sent_by_other])
     unmatched = without(np.arange(len(crossing.far_capture)), explained)
-    if (np.diff(pairs.delivered) < 0).any():
-        pairs = pairs.only(np.argsort(pairs.delivered))
+    arrivals_ns = crossing.far_capture.time_ns[pairs.delivered]
+    if (np.diff(arrivals_ns) < 0).any() or (np.diff(pairs.delivered) < 0).any():
+        pairs = pairs.only(np.lexsort((pairs.delivered, arrivals_ns)))
     if not len(crossing.near.others):
         others = pairs.only(np.empty(0, np.int64))
     else:
@@ -97,55 +102,96 @@ def _timed(crossing: Crossing, near: Rows, far: Rows, pairs: Pairs) -> Delivery:
     return Delivery(near, far, pairs.sent, pairs.delivered, pairs.flipped_bit, delay_ns, was_cut=was_cut)
 
 
-def _pair_unhurt(crossing: Crossing) -> Pairs:
-    """Equal frames; then, of what is left, frames with equal contents whose headers differ: bits were hit
-    that the filter does not look at, or, where that is so of most, a router has rewritten them, which is no damage."""
+def _pair_unhurt(crossing: Crossing) -> tuple[Crossing, Pairs]:
+    """The pairs of intact copies, and the crossing, of which it is then known whether the host offloads checksums.
+
+    Equal frames; then, of what is left, frames with equal contents whose headers differ: a router or a queue has
+    rewritten them, which is no damage, or bits were hit that the filter does not look at; then frames whose checksum
+    was completed by the host's card.
+    """
     near, far = crossing.near.all, crossing.far.all
     equal = crossing.intact(near, far, frame_key, NO_PAIRS)
     near, far = without(near, equal.sent), without(far, equal.delivered)
-    alike = crossing.intact(near, far, _content_key, equal)
-    sent, delivered = alike.sent, alike.delivered
-    if not len(sent):
-        return equal
+    alike = crossing.intact(near, far, content_key, equal)
+    near, far = without(near, alike.sent), without(far, alike.delivered)
+    offloaded = crossing.intact(near, far, unchecked_key, equal + alike)
+    offloaded = offloaded.only(_are_completed(crossing, offloaded))
+    changed = alike + offloaded
+    if not len(changed.sent):
+        return crossing, equal
+    sent_headers, arrived_headers = crossing.near_capture.header_hash, crossing.far_capture.header_hash
+    is_changed = sent_headers[changed.sent] != arrived_headers[changed.delivered]
     unchanged = len(crossing.near.session) - len(without(crossing.near.session, equal.sent))
-    return equal + Pairs(sent, delivered, _header_bits(crossing, sent, delivered, is_routed=len(sent) > unchanged))
+    unchanged += int(np.count_nonzero(~is_changed))
+    bits = _header_bits(crossing, changed.sent, changed.delivered, is_routed=bool(is_changed.sum() > unchanged))
+    changed = Pairs(changed.sent, changed.delivered, np.where(is_changed, bits, INTACT))
+    return replace(crossing, is_offloaded=bool(len(offloaded.sent))), equal + changed
 
 
-def _content_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
-    """What no router changes: addresses, protocol, identification and all behind the IP header."""
-    source, destination = (
-        _address_key(capture, numbers[rows], rows) for numbers in (capture.source, capture.destination)
-    )
-    packet = capture.identification[rows].astype(np.uint64) << np.uint64(8) | capture.protocol[rows]
-    key: NDArray[np.uint64] = capture.body_hash[rows] + (source * ODD_2 + destination) * ODD_1 + packet * ODD_2
-    return key
-
-
-def _address_key(capture: Columns, numbers: NDArray[np.uint32], rows: Rows) -> NDArray[np.uint64]:
-    """What stands for the addresses in any capture: IPv6 addresses have indices in each of its own."""
-    keys = numbers.astype(np.uint64)
-    if capture.addresses:
-        is_wide = capture.network[rows] == 6
-        reference = np.array([_folded(address) for address in capture.addresses], np.uint64)
-        keys[is_wide] = reference[numbers[is_wide]]
-    return keys
-
-
-def _folded(address: IPv6Address) -> int:
-    prefix, interface = divmod(int(address), 1 << 64)
-    return prefix ^ interface
+def _are_completed(crossing: Crossing, pairs: Pairs) -> NDArray[np.bool_]:
+    """Of which pairs, whose checksums alone differ, that of the copy is right; where it is cut, the packet's is such as
+    hosts leave to a card."""
+    near, far = crossing.near_capture, crossing.far_capture
+    link_types = near.link_type or ETHERNET, far.link_type or ETHERNET
+    kept = np.zeros(len(pairs.sent), np.bool_)
+    for start in range(0, len(kept), _MOST_HEADERS_AT_ONCE):
+        part = slice(start, start + _MOST_HEADERS_AT_ONCE)
+        sent, delivered = pairs.sent[part], pairs.delivered[part]
+        rows = zip(
+            *(crossing.near_frames(sent), near.wire_bytes[sent].tolist(), near.checksum[sent].tolist()),
+            *(crossing.far_frames(delivered), far.wire_bytes[delivered].tolist()),
+            strict=True,
+        )
+        kept[part] = [
+            completed(copy, copy_bytes, link_types[1]) == copy
+            if len(copy) == copy_bytes
+            else left_to_the_card(checksum, packet, packet_bytes, link_types[0])
+            for packet, packet_bytes, checksum, copy, copy_bytes in rows
+        ]
+    return kept
 
 
 def _header_bits(crossing: Crossing, sent: Rows, delivered: Rows, is_routed: bool) -> NDArray[np.int64]:
-    """The first bit in which the headers of a packet and of its copy differ. Behind a router, which changes several
-    of them, only one that differs alone is damage."""
+    """The first bit in which the headers of a packet and of its copy differ, other than by what routers and queues
+    rewrite. Behind a router, which changes the link's addresses too, only one that differs alone is damage."""
     bits = np.full(len(sent), INTACT, np.int64)
     for start in range(0, len(sent), _MOST_HEADERS_AT_ONCE):
         part = slice(start, start + _MOST_HEADERS_AT_ONCE)
-        packets = read_heads(crossing.near_capture, sent[part], _HEADERS_BYTES)
-        difference = packets ^ read_heads(crossing.far_capture, delivered[part], _HEADERS_BYTES)
+        difference = _unexplained_differences(crossing, sent[part], delivered[part])
         count = np.bitwise_count(difference).sum(axis=1, dtype=np.int64)
         byte = np.argmax(difference > 0, axis=1)
         highest = np.unpackbits(difference[np.arange(len(byte)), byte, None], axis=1).argmax(axis=1)
         bits[part] = np.where((count == 1) | ((count > 0) & (not is_routed)), 8 * byte + highest, INTACT)
     return bits
+
+
+def _unexplained_differences(crossing: Crossing, sent: Rows, delivered: Rows) -> NDArray[np.uint8]:
+    """The bits in which headers differ, from the first byte of the frame on, without those that were rewritten: of
+    IPv4, type of service and a smaller time to live, where the copy's header checksum is right, and that checksum; of
+    IPv6, which has none, the mark of a queue (RFC 3168)."""
+    near, far = crossing.near_capture, crossing.far_capture
+    at, far_at = ip_starts(near, sent), ip_starts(far, delivered)
+    width = int(at.max(initial=0)) + _IP_HEADER_BYTES
+    packets = read_heads(near, sent, width)
+    difference = packets ^ read_heads(far, delivered, width, far_at - at)
+    places = np.arange(width)
+    in_link = places < at[:, None]
+    difference[in_link & ((at != far_at) | (near.link_type != far.link_type))[:, None]] = 0
+
+    in_header = at[:, None] + np.arange(_IP_HEADER_BYTES)
+    headers = np.take_along_axis(packets, in_header, axis=1)
+    copies = headers ^ np.take_along_axis(difference, in_header, axis=1)
+    is_ipv4 = near.network[sent] == 4
+    header_bytes = np.where(is_ipv4, (headers[:, 0] & 15).astype(np.int64) * 4, _IP_HEADER_BYTES)
+    header_bytes[~is_ipv4 & (near.checksum[sent] != far.checksum[delivered])] = _IPV6_BYTES
+    difference[places >= (at + header_bytes)[:, None]] = 0
+
+    covered = np.where(np.arange(_IP_HEADER_BYTES) < header_bytes[:, None], copies, 0)
+    sums = covered[:, ::2].sum(axis=1, dtype=np.int64) * 256 + covered[:, 1::2].sum(axis=1, dtype=np.int64)
+    is_rewritten = is_ipv4 & (sums % 0xFFFF == 0) & (copies[:, _TTL_AT] <= headers[:, _TTL_AT])
+    rows = np.flatnonzero(is_rewritten)
+    for place in _REWRITTEN:
+        difference[rows, at[rows] + place] = 0
+    rows = np.flatnonzero(~is_ipv4 & np.isin(near.ecn[sent], ECT) & (far.ecn[delivered] == CE))
+    difference[rows, at[rows] + 1] &= _NOT_ECN_IN_IPV6
+    return difference

@@ -7,26 +7,49 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
+from captures.frames.columns import Columns
 from captures.protocols.dissector import NOT_TSHARKS, Dissector, parse_dissector
 from captures.protocols.readers.saratoga_packets import NotSaratoga, read_packet
 from captures.protocols.tshark import NoDissection, default_settings
 from captures.session.session import Session
+from captures.summary.cutting import write_frames
 
 _DETAILS_S = 120
 """How long the child may take."""
 
 
 def packet_details(
-    capture: Path, frames: Sequence[int], session: Session, options: Sequence[str]
+    columns: Columns, frames: Sequence[int], session: Session, options: Sequence[str]
 ) -> dict[int, dict[str, Any]]:
     """All that pyshark shows of chosen frames (numbers from 1): layer by layer, field by field, as nested dicts.
 
     Saratoga, which tshark does not have, is read here, as `saratoga`. Raises ValueError on unknown options,
     NoDissection if the child fails or takes too long.
     """
-    work = partial(_details, str(capture), tuple(frames), session, parse_dissector(options))
+    dissector = parse_dissector(options)
+    if not columns.other_records and not columns.untimed_frames:
+        return _by_child(columns.path, tuple(frames), session, dissector)
+    with TemporaryDirectory() as folder:
+        packets = Path(folder, "packets.pcap")
+        try:
+            write_frames(columns, np.arange(len(columns)), columns.captured_bytes.astype(np.int64), packets)
+        except ValueError as problem:
+            raise NoDissection(
+                f"{problem}: split it by interface: tshark -r IN -Y frame.interface_id==0 -w OUT"
+            ) from problem
+        return _by_child(packets, tuple(frames), session, dissector)
+
+
+def _by_child(
+    capture: Path, frames: tuple[int, ...], session: Session, dissector: Dissector
+) -> dict[int, dict[str, Any]]:
+    """Of a file that has packets with times only: tshark numbers other blocks too, and pyshark fails without a time."""
+    work = partial(_details, str(capture), frames, session, dissector)
     with get_context("spawn").Pool(1) as child:  # pyshark has an event loop of its own, which must not meet another
         try:
             details: dict[int, dict[str, Any]] = child.apply_async(work).get(_DETAILS_S)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.frames.columns import Columns
+from captures.frames.columns import Columns, by_time
 from captures.frames.decoding import TCP, Kind
 from captures.protocols.datagrams import plain_datagrams
 from captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector, Transport
@@ -94,7 +94,7 @@ class Dissected:
 def dissect(
     columns: Columns, session: Session, dissector: Dissector, by_tshark_alone: bool = False
 ) -> Iterator[Dissected]:
-    """The session's packets in the capture's order; `by_tshark_alone` asks tshark for all fields.
+    """The session's packets in the order of time; `by_tshark_alone` asks tshark for all fields.
 
     Raises NoDissection if tshark is needed, and missing or fails, or frames of several link types are in one capture;
     OSError where it cannot be read.
@@ -105,7 +105,7 @@ def dissect(
             "tshark -r IN -Y frame.interface_id==0 -w OUT"
         )
     is_sender = sent_by(columns, session, "sender")
-    rows = np.flatnonzero(is_sender | sent_by(columns, session, "receiver"))
+    rows = by_time(columns, np.flatnonzero(is_sender | sent_by(columns, session, "receiver")))
     if not len(rows):
         return
     readers = _Readers(dissector)
@@ -234,7 +234,9 @@ class _Span:
 
 def _dissected(row: int, frame: _Frame, readers: _Readers) -> Dissected:
     is_ipv6 = bool(frame.field_values["ipv6.plen"])
-    ip_bytes = _IPV6_HEADER_BYTES + frame.number("ipv6.plen") if is_ipv6 else frame.number("ip.len") or frame.wire_bytes
+    ipv6_bytes = _IPV6_HEADER_BYTES + frame.number("ipv6.plen") if frame.number("ipv6.plen") else 0
+    claimed_bytes = ipv6_bytes or frame.number("ip.len")  # 0: a segment that a card will divide, or has put together
+    ip_bytes = claimed_bytes or frame.wire_bytes
     offset = b"" if is_ipv6 else frame.octets[_FRAGMENT_OFFSET_AT : _FRAGMENT_OFFSET_AT + 2]
     fragment_at = 8 * (int.from_bytes(offset, "big") & 0x1FFF)
     is_fragment = fragment_at > 0 or frame.number("ip.flags.mf") == 1
@@ -252,7 +254,7 @@ def _dissected(row: int, frame: _Frame, readers: _Readers) -> Dissected:
     is_layer_there = not reader.LAYER or reader.LAYER in frame.field_values["frame.protocols"].split(":")
     is_wrong = bool(frame.field_values["_ws.malformed"]) and not packet.cut
     is_cut = len(frame.octets) < min(frame.wire_bytes, ip_bytes)
-    of_transport = "" if is_cut else frame.field_values[f"{frame.transport}.checksum.status"]
+    of_transport = "" if is_cut or not claimed_bytes else frame.field_values[f"{frame.transport}.checksum.status"]
     return Dissected(
         row=row,
         packet=packet,

@@ -70,7 +70,7 @@ def messages(
     damaged_rows: Collection[int] = (),
     by_tshark_alone: bool = False,
 ) -> list[Message]:
-    """Every packet of the session in a capture (or in its columns), in the capture's order.
+    """Every packet of the session in a capture (or in its columns), in the order of time.
 
     `dissector` are options for tshark, as a profile has them: captures.protocols.dissector says which. `damaged_rows`
     are rows of the columns that are known from the other capture to be damaged (captures.matches.matching): checksums

@@ -36,6 +36,7 @@ _OPTIONS = (
 _IP_TYPES = (b"\x08\x00", b"\x86\xdd")
 _MOST_PACKET_BYTES = 16_384
 """Up to which a packet is filled up: longer ones, which no link here carries, stay cut."""
+_IPV6_BYTES, _OPTION_BYTES, _LONGEST_PAYLOAD = 40, 8, 65_535
 _ROWS_AT_ONCE = 4096
 _PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, RAW_IP)
 _SECONDS, _SECONDS_A_PACKET = 60, 0.01
@@ -103,10 +104,21 @@ def _feed(pipe: IO[bytes], columns: Columns, rows: Rows) -> None:
 
 def _records(columns: Columns, rows: Rows) -> Iterator[bytes]:
     for (packet, wire_bytes), time_ns in zip(ip_packets(columns, rows), columns.time_ns[rows].tolist(), strict=True):
+        packet, wire_bytes = _with_length(packet, wire_bytes)
         length = max(min(wire_bytes, _MOST_PACKET_BYTES), len(packet))
         seconds, fraction_ns = divmod(time_ns, 1_000_000_000)
         yield struct.pack("<4I", seconds & 0xFFFFFFFF, fraction_ns, length, max(wire_bytes, length))
         yield packet.ljust(length, b"\0")
+
+
+def _with_length(packet: bytes, wire_bytes: int) -> tuple[bytes, int]:
+    """The packet and its length; of IPv6 with the option for jumbograms (RFC 2675) if a host left it out, without which
+    tshark takes the packet for an empty one."""
+    has_length = packet[4:6] != b"\0\0" or packet[6:7] == b"\0"
+    if len(packet) < _IPV6_BYTES or packet[0] >> 4 != 6 or has_length or wire_bytes - _IPV6_BYTES <= _LONGEST_PAYLOAD:
+        return packet, wire_bytes
+    option = struct.pack(">BBBBI", packet[6], 0, 0xC2, 4, wire_bytes - _IPV6_BYTES + _OPTION_BYTES)
+    return packet[:6] + b"\0" + packet[7:_IPV6_BYTES] + option + packet[_IPV6_BYTES:], wire_bytes + _OPTION_BYTES
 
 
 def ip_packets(columns: Columns, rows: Rows) -> list[tuple[bytes, int]]:

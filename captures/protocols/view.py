@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from captures.protocols.tcp_counts import TcpCounts, count_tcp
 from captures.protocols.termination import last_new_data, termination_lines
 from captures.protocols.tshark import tshark_version
 from captures.session.session import Host, Session
+from captures.summary.cutting import write_by_time
 from captures.summary.derived_files import CAPTURES, DerivedFile, load, load_or_make
 from captures.summary.pairs import load_or_match
 from captures.summary.summary import read_both
@@ -118,8 +120,18 @@ def view(exchange: Exchange, at_sender: Columns, session: Session, dissector: Se
         first_data_ns=data[0].time_ns if data and are_placed else None,
         last_new_data_ns=data[last].time_ns if last is not None and are_placed else None,
         termination=termination_lines(at_sender, exchange.at_sender),
-        tcp=count_tcp(at_sender.path, session) if session.tcp_ports and (at_sender.kind == Kind.TCP).any() else None,
+        tcp=_tcp_counts(at_sender, session) if session.tcp_ports and (at_sender.kind == Kind.TCP).any() else None,
     )
+
+
+def _tcp_counts(capture: Columns, session: Session) -> TcpCounts:
+    """tshark takes packets in the order of the file, so it is given one that is in the order of time."""
+    if (np.diff(capture.time_ns) >= 0).all() or not capture.link_type:
+        return count_tcp(capture.path, session)
+    with TemporaryDirectory() as folder:
+        in_order = Path(folder, capture.path.name)
+        write_by_time(capture, in_order)
+        return count_tcp(in_order, session)
 
 
 def load_or_view(run_dir: Path, session: Session, dissector: Sequence[str]) -> ProtocolView:

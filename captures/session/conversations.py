@@ -12,6 +12,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 import numpy as np
 
+from captures.frames.background import count_background
 from captures.frames.columns import Columns
 from captures.frames.decoding import TCP, UDP, Kind
 from captures.frames.hashing import ODD_1, ODD_2
@@ -26,6 +27,7 @@ MOST_PORTS = 16
 MOST_TALKS = 8
 """So many are named."""
 _MOST_FOUND = 1_000
+_MOST_KINDS = 8
 _FEW_PACKETS, _FEW_BITS = 5, 2
 
 
@@ -122,13 +124,12 @@ def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -
     ports. Raises NoTransfer.
     """
     flows = [flows_of(columns) for columns in captures]
-    talks: Counter[tuple[Address, Address, bool]] = Counter()
+    all_talks: Counter[tuple[Address, Address, bool]] = Counter()
     for columns in captures:
-        talks.update(_bytes_by_talk(columns))
+        all_talks.update(_bytes_by_talk(columns))
+    talks = Counter({talk: count for talk, count in all_talks.items() if talk[0] != talk[1]})
     if not talks:
-        names = ", ".join(str(columns.path) for columns in captures)
-        what = "UDP or TCP packets" if any(len(columns) for columns in captures) else "frames"
-        raise NoTransfer(f"{names}: no {what}; expected a transfer between two hosts")
+        raise NoTransfer(f"{', '.join(str(columns.path) for columns in captures)}: {_no_talk(captures, all_talks)}")
     whole = [flow for flow in flows if flow]
     at_sender, at_receiver = (whole[0], whole[-1]) if whole else ([], [])
     sender, towards, is_tcp = _biggest(talks, known, flows)
@@ -140,6 +141,11 @@ def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -
     ports = (known.tcp_ports if is_tcp else known.udp_ports) or _fewest_ports(
         [flow for flow in own if flow.destination in (sender, receiver, towards)]
     )
+    if not ports:
+        raise NoTransfer(
+            f"{sender} and {receiver} exchange nothing but IP fragments, which have no ports: name the transfer's with "
+            f"--port, such as --port {'tcp/4556' if is_tcp else 'udp/1113'}"
+        )
     groups = {flow.destination for flow in own if flow.destination.is_multicast and some_are_among(flow.ports, ports)}
     return Session.model_validate(
         {
@@ -151,6 +157,24 @@ def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -
             "multicast_groups": tuple(sorted(groups, key=int)),
         }
     )
+
+
+def with_chosen_groups(session: Session, captures: Sequence[Columns]) -> Session:
+    """A session that has multicast groups, with those that its hosts chose: to which they sent from or to its ports in
+    the captures, which are of the sender's port and of the receiver's, or one."""
+    if not session.multicast_groups:
+        return session
+    ends = ((captures[0], session.sender_address), (captures[-1], session.receiver_address))
+    chosen = {
+        flow.destination
+        for columns, host in ends
+        for flow in flows_of(columns)
+        if flow.source == host
+        and flow.destination.is_multicast
+        and some_are_among(flow.ports, session.tcp_ports if flow.is_tcp else session.udp_ports)
+    }
+    groups = (*session.multicast_groups, *sorted(chosen - set(session.multicast_groups), key=int))
+    return session.model_copy(update={"multicast_groups": groups})
 
 
 def _biggest(
@@ -179,6 +203,25 @@ def _biggest(
     return source, destination, is_tcp
 
 
+def _no_talk(captures: Sequence[Columns], all_talks: Counter[tuple[Address, Address, bool]]) -> str:
+    """Why there is nobody that talks to another one."""
+    if not any(len(columns) for columns in captures):
+        return "no frames; expected a transfer between two hosts"
+    if all_talks:
+        (address, *_), _ = all_talks.most_common(1)[0]
+        return (
+            f"every UDP and TCP packet goes from an address to itself ({address}): taken on the loopback interface of "
+            f"one host, where owlt cannot tell sender and receiver apart; give each its own address, such as 127.0.0.1 "
+            f"and 127.0.0.2, or capture between two hosts"
+        )
+    counts: Counter[str] = sum((count_background(columns, np.arange(len(columns))) for columns in captures), Counter())
+    kinds = ", ".join(f"{count} {name}" for name, count in counts.most_common(_MOST_KINDS))
+    return (
+        f"no UDP or TCP packets that can be read, only frames of these kinds: {kinds}; expected a transfer between two "
+        f"hosts, over IP on Ethernet (also with VLAN tags), raw IP or Linux cooked"
+    )
+
+
 def _nothing_of_it(known: Known, flows: Sequence[Sequence[Flow]]) -> str:
     named = [f"{address}" for address in (known.sender, known.receiver) if address is not None]
     ports = [port_text("UDP", port) for port in known.udp_ports] + [port_text("TCP", port) for port in known.tcp_ports]
@@ -203,7 +246,10 @@ def captured_text(talks: Sequence[Talk]) -> str:
 def other_talks(captures: Sequence[Columns], session: Session) -> list[Talk]:
     """The talks that are not of the session, those with more packets first; packets that are alone, as damaged ones
     are, are left out."""
-    others = [[flow for flow in flows_of(columns) if not _is_of(flow, session)] for columns in captures]
+    others = [
+        [flow for flow in flows_of(columns) if not _is_of(flow, session) and flow.source != flow.destination]
+        for columns in captures
+    ]
     return [talk for talk in talks_in(others) if talk.frames > 1 and not _is_damaged(talk, session)]
 
 

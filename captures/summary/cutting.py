@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.pcap import read_header
+from captures.files.pcap import LONGEST_FRAME_BYTES, read_header
 from captures.files.tcpdump_command import WHOLE_FRAMES
-from captures.frames.columns import Columns
+from captures.frames.columns import Columns, by_time
 
 HEADER_BYTES = 96
 """Ethernet, IPv4 and TCP with all options; or 54 bytes of what UDP carries."""
@@ -33,15 +33,32 @@ def write_cut(capture: Columns, rows: NDArray[np.int64], target: Path, frame_byt
 
     Times to the nanosecond and original lengths stay. Raises OSError; ValueError for a capture of several link types.
     """
-    if not capture.link_type and len(capture):
-        raise ValueError(f"{capture.path}: frames of several link types; expected those of one")
     lengths = capture.captured_bytes.astype(np.int64)
     lengths[rows] = np.minimum(lengths[rows], frame_bytes)
-    longest = int(lengths.max(initial=frame_bytes))
+    write_frames(capture, np.arange(len(capture)), lengths, target, longest_bytes=int(lengths.max(initial=frame_bytes)))
+
+
+def write_by_time(capture: Columns, target: Path) -> None:
+    """Write the frames of a capture to `target` in the order of their times, as a pcap with ns. Raises as
+    `write_cut`."""
+    write_frames(capture, by_time(capture, np.arange(len(capture))), capture.captured_bytes.astype(np.int64), target)
+
+
+def write_frames(
+    capture: Columns,
+    rows: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    target: Path,
+    longest_bytes: int = LONGEST_FRAME_BYTES,
+) -> None:
+    """Write these rows' frames to `target`, of each row of the capture its `lengths` first bytes: a pcap with ns, and
+    nothing else that the file has. Frames without a time get that of 1970. Raises as `write_cut`."""
+    if not capture.link_type and len(capture):
+        raise ValueError(f"{capture.path}: frames of several link types; expected those of one")
     seconds, fraction_ns = np.divmod(capture.time_ns, 1_000_000_000)
-    heads = np.column_stack([seconds, fraction_ns, lengths, capture.wire_bytes]).astype("<u4")
+    heads = np.column_stack([seconds, fraction_ns, lengths, capture.wire_bytes]).astype("<u4")[rows]
     with capture.path.open("rb") as source, target.open("wb") as file:
-        file.write(struct.pack("<IHHiIII", _MAGIC_NS, 2, 4, 0, 0, longest, capture.link_type))
-        for head, offset, length in zip(heads, capture.offset.tolist(), lengths.tolist(), strict=True):
+        file.write(struct.pack("<IHHiIII", _MAGIC_NS, 2, 4, 0, 0, longest_bytes, capture.link_type))
+        for head, offset, length in zip(heads, capture.offset[rows].tolist(), lengths[rows].tolist(), strict=True):
             source.seek(offset)
             file.write(head.tobytes() + source.read(length))

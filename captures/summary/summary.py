@@ -19,8 +19,15 @@ from captures.accounting.delays import DelaySummary, summarise_delays
 from captures.accounting.goodput import OF_A_DELIVERED_FILE, Amounts, Measures, measure
 from captures.accounting.ledger import Account, Ledger, account
 from captures.accounting.overdue import overdue_ns
-from captures.accounting.suspect_captures import NOTHING_EXPECTED, Expected, suspect_capture
+from captures.accounting.suspect_captures import (
+    NOTHING_EXPECTED,
+    Expected,
+    order_notes,
+    suspect_capture,
+    suspect_copies,
+)
 from captures.files.pcap import read_header
+from captures.files.tcpdump_command import CaptureCounters
 from captures.frames.background import count_background
 from captures.frames.columns import Columns, read_columns
 from captures.matches.bottleneck import Link
@@ -41,7 +48,12 @@ def _summary_4(summary: Values) -> dict[str, Any]:
     return renamed(summary, {"goodput_until_whole_bps": "goodput_to_delivery_bps"})
 
 
-SUMMARY_STEPS: Steps = {3: _summary_4}
+def _summary_5(summary: Values) -> dict[str, Any]:
+    """The ledgers gained ecn_capable and ecn_marked, which older summaries do not have."""
+    return dict(summary)
+
+
+SUMMARY_STEPS: Steps = {3: _summary_4, 4: _summary_5}
 """Summaries of version 2 and older do not hold what version 3 needs: they are made again from the captures."""
 SCHEMA_VERSION = current_version(SUMMARY_STEPS)
 """Raised, with a step, whenever a field or the meaning of one changes."""
@@ -172,6 +184,8 @@ def conclude(
     suspect = [
         *suspect_capture(at_sender, expected.sender_counters, expected.mtu_bytes),
         *suspect_capture(at_receiver, expected.receiver_counters, expected.mtu_bytes),
+        *_suspect_copies(at_sender, forward.near, reverse.far, expected.sender_counters),
+        *_suspect_copies(at_receiver, forward.far, reverse.near, expected.receiver_counters),
         *of_sender.reasons,
         *of_receiver.reasons,
         *_suspect_delivery(at_receiver, forward, file_size_bytes, file_delivered_at_ns),
@@ -202,8 +216,16 @@ def conclude(
         slow_frames=at_sender.slow_frames + at_receiver.slow_frames,
         headers_only=forward.was_cut,
         suspect=suspect,
-        caveats=[*of_sender.caveats, *of_receiver.caveats],
+        caveats=[*order_notes(at_sender), *order_notes(at_receiver), *of_sender.caveats, *of_receiver.caveats],
     )
+
+
+def _suspect_copies(
+    capture: Columns, of_sender: NDArray[np.int64], of_receiver: NDArray[np.int64], counters: CaptureCounters | None
+) -> Iterator[str]:
+    """If a capture has packets twice; of one tcpdump at one port, which counted what it captured, it cannot."""
+    if counters is None:
+        yield from suspect_copies(capture, {"sender": of_sender, "receiver": of_receiver})
 
 
 def _suspect_delivery(

@@ -84,11 +84,11 @@ def _of_tcp(
     capture: Columns, from_sender: Integers, from_receiver: Integers, first_ns: int
 ) -> tuple[FileData, Acknowledgements]:
     """Offsets and cumulative acknowledgements of the connection that carried most; the first data byte is byte 0."""
-    sent = by_time(capture, from_sender)
-    ports, payload_bytes = _ports(capture, sent), capture.payload_bytes[sent].astype(np.int64)
-    connections, which = np.unique(ports, return_inverse=True)
-    fullest = int(np.argmax(np.bincount(which, payload_bytes)))
-    sent, payload_bytes = sent[which == fullest], payload_bytes[which == fullest]
+    all_sent = by_time(capture, from_sender)
+    all_payload_bytes = capture.payload_bytes[all_sent].astype(np.int64)
+    which = _connections(capture, all_sent)
+    fullest = int(np.argmax(np.bincount(which, all_payload_bytes)))
+    sent, payload_bytes = all_sent[which == fullest], all_payload_bytes[which == fullest]
     is_syn = capture.tcp_flags[sent] & _SYN > 0
     has_data = payload_bytes > 0
     first_rows = sent[is_syn] if is_syn.any() else sent[has_data]
@@ -106,10 +106,15 @@ def _of_tcp(
         ]
     )
 
-    source, destination = divmod(int(connections[fullest]), 1 << 16)
+    ports = int(_ports(capture, sent[:1])[0])
+    source, destination = divmod(ports, 1 << 16)
+    next_ones = all_sent[(which > fullest) & (_ports(capture, all_sent) == ports)]
+    end_ns = int(capture.time_ns[next_ones].min(initial=np.iinfo(np.int64).max))
     replies = by_time(capture, from_receiver)
     acknowledges = (
         (capture.protocol[replies] == TCP)
+        & (capture.time_ns[replies] >= capture.time_ns[sent[0]])
+        & (capture.time_ns[replies] < end_ns)
         & (_ports(capture, replies) == destination << 16 | source)
         & (capture.tcp_flags[replies] & _ACK > 0)
     )
@@ -122,6 +127,20 @@ def _of_tcp(
         capture.wire_bytes[replies].astype(np.int64),
         np.clip(numbers, 0, behind_the_last),
     )
+
+
+def _connections(capture: Columns, rows: Integers) -> Integers:
+    """For each of the rows, which are in the order of time, the number of its connection; those of the same ports are
+    numbered in the order of time. A SYN begins another one if its sequence number is not that of the SYN before it."""
+    order = np.argsort(_ports(capture, rows), kind="stable")
+    ports, sequence = _ports(capture, rows[order]), capture.sequence[rows[order]]
+    begins = np.append(True, np.diff(ports) != 0)[: len(rows)]
+    of_syns = np.flatnonzero(capture.tcp_flags[rows[order]] & _SYN > 0)
+    is_again = np.append(False, (np.diff(ports[of_syns]) == 0) & (np.diff(sequence[of_syns].astype(np.int64)) == 0))
+    begins[of_syns[~is_again[: len(of_syns)]]] = True
+    numbers = np.empty(len(rows), np.int64)
+    numbers[order] = np.cumsum(begins) - 1
+    return numbers
 
 
 def _ports(capture: Columns, rows: Integers) -> Integers:

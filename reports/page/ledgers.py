@@ -24,6 +24,8 @@ COLUMNS = {
     "undetermined": "undetermined",
     "duplicated": "duplicated",
     "reordered": "reordered",
+    "ecn_capable": "ECT",
+    "ecn_marked": "CE",
     "unexplained": "unexplained",
 }
 """The counts of a ledger and their names in the table."""
@@ -61,11 +63,15 @@ def ledger_of(run: Run, way: Way) -> Ledger | None:
 def ledger_rows(results: Results) -> list[LedgerRow]:
     """A row for each permutation that has a run with a summary, and for each direction, in the order of the grid."""
     return [
-        LedgerRow(point, arrow, len(ledgers), {name: sum(getattr(one, name) for one in ledgers) for name in COLUMNS})
+        LedgerRow(point, arrow, len(ledgers), _sums(ledgers))
         for point, runs in results.by_permutation.items()
         for way, arrow in _ARROWS.items()
         if (ledgers := [ledger for run in runs if (ledger := ledger_of(run, way)) is not None])
     ]
+
+
+def _sums(ledgers: Sequence[Ledger]) -> dict[str, int]:
+    return {name: sum(getattr(ledger, name) or 0 for ledger in ledgers) for name in COLUMNS}
 
 
 def shown_columns(rows: Sequence[LedgerRow]) -> dict[str, str]:

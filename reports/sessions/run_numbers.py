@@ -17,8 +17,9 @@ Rows = list[tuple[str, str]]
 
 _UNKNOWN = "not known from its packets"
 _TERMS = ("corrupted", "unrecognised", "lost", "queue", "mtu", "in_flight", "undetermined", "unexplained_missing")
-_BESIDE = ("duplicated", "reordered", "unexplained_arrived")
+_BESIDE = ("duplicated", "reordered", "unexplained_arrived", "ecn_capable", "ecn_marked")
 """The counts of a ledger that, with those delivered, add up to those sent; and the counts outside of this sum."""
+_ECN = {"ecn_capable": "sent as ECT", "ecn_marked": "marked CE"}
 
 
 def outcome_text(case: Case) -> str:
@@ -88,9 +89,16 @@ def one_side_rows(side: OneSide, case: Case) -> Rows:
         ("efficiency", _ratio(side.efficiency)),
         ("STR", _on_one_side(side.str_packets, side.str_bytes, of_sender)),
         ("RTS", _on_one_side(side.rts_packets, side.rts_bytes, of_receiver)),
+        ("ECN of STR", _marks(side.str_ecn_capable, side.str_ecn_marked)),
+        ("ECN of RTS", _marks(side.rts_ecn_capable, side.rts_ecn_marked)),
         ("background", count_text(side.background_packets, "packet") if side.background_packets else None),
     ]
     return [(name, value) for name, value in values if value is not None]
+
+
+def _marks(capable: int, marked: int) -> str | None:
+    """The packets of one host that a queue may mark, and those that are marked; None if there are none."""
+    return f"{number_text(capable)} ECT, {number_text(marked)} CE" if capable or marked else None
 
 
 def message_rows(
@@ -112,7 +120,7 @@ def ledger_line(way: str, ledger: Ledger) -> str:
 
 
 def _counted(ledger: Ledger, names: Sequence[str]) -> list[str]:
-    counts = [(name.replace("_", " "), getattr(ledger, name)) for name in names]
+    counts = [(_ECN.get(name) or name.replace("_", " "), getattr(ledger, name)) for name in names]
     return [f"{number_text(count)} {name}" for name, count in counts if count]
 
 

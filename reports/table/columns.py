@@ -147,6 +147,8 @@ _OF_A_DIRECTION = (
     ("reordered", "packets that arrived after one that was sent later", "packets"),
     ("reordering_extent", "greatest number of packets by which one arrived late", "packets"),
     ("unrecognised", "frames too damaged to be matched to a packet", "frames"),
+    ("ecn_capable", "packets sent as ECT, which a queue may mark", "packets"),
+    ("ecn_marked", "packets that arrived intact with the mark CE of a queue", "packets"),
 )
 _OF_TCP = (
     _column("packets_sent", "integer", "over TCP: packets of the sender (STR)", "packets"),

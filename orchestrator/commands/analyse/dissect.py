@@ -50,7 +50,7 @@ def _dissected(capture: Path, frames: list[int], implementation: str) -> Any:
         if strangers := [number for number in frames if not 1 <= number <= len(columns)]:
             raise OwltError(Mistake(f"got frame {strangers[0]}", f"1 to {len(columns)}", where=Place(str(capture))))
         case = case_of_captures([columns], CaptureOptions(implementation=implementation))
-        return packet_details(capture, frames, case.session, case.dissector)
+        return packet_details(columns, frames, case.session, case.dissector)
     except (NotACapture, NoDissection) as problem:
         raise OwltError(str(problem)) from problem
     except OSError as problem:

@@ -14,7 +14,7 @@ from agents.inputs.validation import mistakes_in
 from captures.frames.columns import Columns
 from captures.inspection.inspection import Case
 from captures.matches.bottleneck import Link
-from captures.session.conversations import Known, NoTransfer, propose_session
+from captures.session.conversations import Known, NoTransfer, propose_session, with_chosen_groups
 from captures.session.ports import bounds
 from captures.session.session import Session
 from emulator.channel.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
@@ -70,7 +70,7 @@ def case_of_captures(captures: Sequence[Columns], options: CaptureOptions) -> Ca
     link = None if options.delay_ns is None or not rate_bps else Link(options.delay_ns, rate_bps)
     file_size = int(_quantity("--file-size", options.file_size, parse_size_bytes)) if options.file_size else None
     return Case(
-        session=_session(captures, given),
+        session=_session(captures, given, options),
         dissector=implementation.dissector if implementation else (),
         file_size_bytes=file_size,
         rate_bps=rate_bps,
@@ -81,7 +81,7 @@ def case_of_captures(captures: Sequence[Columns], options: CaptureOptions) -> Ca
     )
 
 
-def _session(captures: Sequence[Columns], given: dict[str, Any]) -> Session:
+def _session(captures: Sequence[Columns], given: dict[str, Any], options: CaptureOptions) -> Session:
     sender, receiver = given.get("sender_address"), given.get("receiver_address")
     _refuse_mixed(given)
     known = Known(
@@ -94,6 +94,7 @@ def _session(captures: Sequence[Columns], given: dict[str, Any]) -> Session:
     try:
         proposed = {} if is_complete else propose_session(captures, known).model_dump()
         session = Session.model_validate(proposed | given)
+        session = session if options.groups else with_chosen_groups(session, captures)
     except NoTransfer as problem:
         raise OwltError(str(problem)) from problem
     except ValidationError as problem:

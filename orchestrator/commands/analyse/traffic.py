@@ -49,7 +49,7 @@ def _choice(talk: Talk, session: Session) -> str:
         return f"{name}, {packets_text(talk.frames)} (--port {talk.option})"
     hosts = f"{name} between {one} and {other}, {packets_text(talk.frames)}"
     if other.is_multicast:
-        return f"{hosts} (--port {talk.option})"
+        return f"{hosts} (--port {talk.option} --group {other})"
     return f"{hosts} (--port {talk.option} --sender {one} --receiver {other}, or the other way round)"
 
 

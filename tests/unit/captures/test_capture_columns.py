@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
+import struct
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,18 @@ from tests.unit.captures.any_headers import (
     headers,
     ports,
 )
-from tests.unit.captures.making import DATA, RECEIVER, SENDER, ethernet, flip, timed, udp_frame, write_pcap
+from tests.unit.captures.making import (
+    DATA,
+    RECEIVER,
+    RECEIVER_6,
+    SENDER,
+    SENDER_6,
+    ethernet,
+    flip,
+    timed,
+    udp_frame,
+    write_pcap,
+)
 
 """No shrinking, for each example starts tshark."""
 SLOW_HEADS = [bytes(ethernet())[:12] + bytes.fromhex(rest) for rest in ("81000005", "88a800058100", "86dd60", "86dd")]
@@ -114,11 +126,12 @@ def test_padding_behind_the_packet_does_not_change_its_hash(tmp_path: Path) -> N
     assert columns.body_hash[0] == columns.body_hash[1]
 
 
-def test_every_flipped_bit_changes_one_of_the_hashes(tmp_path: Path) -> None:
+def test_every_flipped_bit_changes_one_of_the_hashes_or_the_checksum(tmp_path: Path) -> None:
     frame = udp_frame(bytes(range(77)))
     columns = columns_of(tmp_path, [frame, *(flip(frame, bit) for bit in range(8 * len(frame)))])
-    both = set(zip(columns.header_hash.tolist(), columns.body_hash.tolist(), strict=True))
-    assert len(both) == 8 * len(frame) + 1
+    hashes = (columns.header_hash, columns.body_hash, columns.checksum)
+    all_three = set(zip(*(values.tolist() for values in hashes), strict=True))
+    assert len(all_three) == 8 * len(frame) + 1
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -174,6 +187,37 @@ def test_a_payload_has_the_same_hash_behind_any_headers(tmp_path: Path) -> None:
     columns = columns_of(tmp_path, [*map(bytes, packets), bytes(packets[0]) + bytes(9)])
     assert columns.payload_bytes.tolist() == [512] * 7
     assert len(set(columns.payload_hash.tolist())) == 1
+
+
+JUMBO = 80_000
+
+
+def big_tcp(payload_bytes: int, option: int | None) -> bytes:
+    """An IPv6 packet with TCP whose payload length is 0; the option for jumbograms has this length, None: no option."""
+    segment = bytes(TCP(sport=50000, dport=5223, seq=9)) + bytes(payload_bytes)
+    extension = b"" if option is None else struct.pack("!BBBBI", 6, 0, 0xC2, 4, option)
+    header = struct.pack("!IHBB", 6 << 28, 0, 6 if option is None else 0, 64)
+    addresses = IPv6Address(SENDER_6).packed + IPv6Address(RECEIVER_6).packed
+    return bytes(ethernet())[:12] + b"\x86\xdd" + header + addresses + extension + segment
+
+
+@pytest.mark.parametrize("option", [None, 8 + 20 + JUMBO, 8 + 20 + JUMBO + 5000])
+def test_an_ipv6_packet_with_a_payload_length_of_0_has_that_of_its_option_or_of_its_frame(
+    tmp_path: Path, option: int | None
+) -> None:
+    columns = columns_of(tmp_path, [big_tcp(JUMBO, option)])
+    assert (columns.kind[0], columns.source_port[0], columns.payload_bytes[0]) == (Kind.TCP, 50000, JUMBO)
+
+
+def test_an_option_that_claims_less_than_the_frame_has_counts(tmp_path: Path) -> None:
+    assert columns_of(tmp_path, [big_tcp(JUMBO, 8 + 20 + 70_000)]).payload_bytes[0] == 70_000
+
+
+@pytest.mark.parametrize(("payload_bytes", "option"), [(100, None), (100, 128), (JUMBO, 128)])
+def test_a_length_of_0_means_nothing_else(tmp_path: Path, payload_bytes: int, option: int | None) -> None:
+    """An empty packet with something behind it, and an option that only longer packets may have (RFC 2675)."""
+    columns = columns_of(tmp_path, [big_tcp(payload_bytes, option)])
+    assert (columns.source_port[0], columns.payload_bytes[0]) == (0, 0)
 
 
 def test_of_a_udp_length_shorter_than_the_packet_only_that_much_is_payload(tmp_path: Path) -> None:

@@ -16,8 +16,10 @@ from captures.session.conversations import (
     other_talks,
     own_talks,
     propose_session,
+    with_chosen_groups,
 )
-from tests.unit.captures.making import GROUP, RECEIVER, SENDER, flip, tcp_frame, timed, udp_frame, write_pcap
+from tests.unit.captures.making import GROUP, RECEIVER, SENDER, SESSION, flip, tcp_frame, timed, udp_frame, write_pcap
+from tests.unit.captures.octets import fragments
 
 BULK, REPLY = bytes(1000), bytes(20)
 OTHER = "10.77.0.9"
@@ -72,6 +74,50 @@ def test_another_group_on_another_port_is_not(tmp_path: Path) -> None:
 def test_a_group_that_nobody_answers_has_no_receiver_that_can_be_seen(tmp_path: Path) -> None:
     with pytest.raises(NoTransfer, match=f"sends to the group {GROUP}, and no host answers.*--receiver"):
         propose_session([captured(tmp_path, udp_frame(BULK, destination=GROUP))])
+
+
+def test_a_session_with_groups_has_those_that_its_hosts_chose_too(tmp_path: Path) -> None:
+    private = "230.5.5.56"
+    at_sender = captured(tmp_path, udp_frame(REPLY, destination=GROUP), *[udp_frame(BULK, destination=private)] * 3)
+    at_receiver = captured(
+        tmp_path, reply(destination="230.9.9.9"), udp_frame(BULK, source=OTHER, destination="230.8.8.8")
+    )
+    session = with_chosen_groups(SESSION, [at_sender, at_receiver])
+    assert [str(group) for group in session.multicast_groups] == [GROUP, private, "230.9.9.9"]
+
+
+def test_groups_on_other_ports_are_not_chosen(tmp_path: Path) -> None:
+    mdns = udp_frame(REPLY, destination="224.0.0.251", port=5353)
+    assert with_chosen_groups(SESSION, [captured(tmp_path, mdns)]) == SESSION
+
+
+def test_a_session_of_two_hosts_alone_gets_no_groups(tmp_path: Path) -> None:
+    session = SESSION.model_copy(update={"multicast_groups": ()})
+    assert with_chosen_groups(session, [captured(tmp_path, udp_frame(BULK, destination=GROUP))]) == session
+
+
+def test_a_capture_of_one_host_with_itself_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(NoTransfer, match=r"from an address to itself \(127.0.0.1\).*loopback.*127.0.0.2"):
+        propose_session([captured(tmp_path, *[udp_frame(BULK, source="127.0.0.1", destination="127.0.0.1")] * 3)])
+
+
+def test_what_a_host_says_to_itself_is_no_transfer_where_there_is_one(tmp_path: Path) -> None:
+    to_itself = [udp_frame(BULK, source=OTHER, destination=OTHER)] * 9
+    capture = captured(tmp_path, *to_itself, udp_frame(BULK), reply())
+    session = propose_session([capture])
+    assert str(session.sender_address) == SENDER
+    assert other_talks([capture], session) == []
+
+
+def test_fragments_alone_have_no_ports_and_ask_for_them(tmp_path: Path) -> None:
+    with pytest.raises(NoTransfer, match=r"nothing but IP fragments, which have no ports.*--port udp/1113"):
+        propose_session([captured(tmp_path, *fragments(bytes(3000))[1:])])
+
+
+def test_frames_without_ip_are_named(tmp_path: Path) -> None:
+    of_mpls, of_pppoe = (bytes(12) + kind + bytes(50) for kind in (b"\x88\x47", b"\x88\x64"))
+    with pytest.raises(NoTransfer, match="only frames of these kinds: 2 MPLS, 1 PPPoE; expected a transfer"):
+        propose_session([captured(tmp_path, of_mpls, of_mpls, of_pppoe)])
 
 
 def test_a_port_that_was_damaged_on_the_way_is_not_the_transfers(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -259,6 +259,45 @@ def test_a_connection_with_less_data_is_left_out() -> None:
 
     assert data is not None
     assert data.byte_count.tolist() == [1000]
+
+
+def attempts(*attempts_of: tuple[int, int]) -> list[Sent]:
+    """Connections of the same ports, a second apart: initial sequence number and packets of 1,000 bytes of each."""
+    return [
+        replace(sent, at_ns=sent.at_ns + number * S)
+        for number, (isn, count) in enumerate(attempts_of)
+        for sent in segments(isn, *((1000 * n, 1000) for n in range(count)))
+    ]
+
+
+@pytest.mark.parametrize("other_isn", [5_000_000, 0x4FFF_FFFF, 0x9000_0000, 2**32 - 1])
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_ports_that_were_used_again_the_connection_with_most_data_counts_alone(other_isn: int, order: int) -> None:
+    data = traced(attempts(*[(7, 5), (other_isn, 10)][::order]), tcp=True).data
+
+    assert data is not None
+    assert data.first_byte.tolist() == [1000 * n for n in range(10)]
+
+
+def test_a_refused_attempt_before_it_has_no_part_in_the_offsets() -> None:
+    refusal = answers(0x1000_0000, 0)
+    of_the_file = [
+        replace(each, at_ns=each.at_ns + S, arrived_ns=each.at_ns + S) for each in answers(0xD000_0000, 1000, 3000)
+    ]
+    traces = traced(attempts((0x1000_0000, 0), (0xD000_0000, 3)), refusal + of_the_file, tcp=True)
+
+    assert traces.data is not None and traces.acknowledgements is not None
+    assert traces.data.first_byte.tolist() == [0, 1000, 2000]
+    assert traces.acknowledgements.acknowledged_bytes.tolist() == [1000, 3000]
+
+
+def test_a_syn_that_is_sent_again_begins_no_other_connection() -> None:
+    again = [Sent(S, S + OWD_NS, flags=SYN, sequence=7)]
+    after = [replace(each, at_ns=each.at_ns + 2 * S) for each in segments(7, (0, 9))[1:]]
+    data = traced(segments(7)[:1] + again + after, tcp=True).data
+
+    assert data is not None
+    assert data.first_byte.tolist() == [0]
 
 
 def answers(isn: int, *acknowledged: int, damaged: int = -1) -> list[Sent]:
