@@ -9,11 +9,21 @@ import ctypes
 import errno
 import fcntl
 import os
-import shutil
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from captures.files.plain_files import (
+    directories_in,
+    files_in,
+    is_plain_directory,
+    make_directory,
+    move,
+    names_in,
+    open_in_place,
+    remove_tree,
+)
 
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
@@ -27,23 +37,25 @@ def replaced_directory(directory: Path, ours: Collection[str]) -> Iterator[Path]
     One process builds at a time; others wait. Entries of the earlier directory whose names are not in `ours` are kept.
     If the block raises, the earlier directory stays, and the draft is removed. Raises OSError.
     """
-    with directory.with_name(f".{directory.name}.lock").open("a") as lock:
+    with open_in_place(directory.with_name(f".{directory.name}.lock"), "a") as lock:
         with suppress(OSError):  # a file system without locks: the user must not build twice at once
             fcntl.flock(lock, fcntl.LOCK_EX)
-        for left in directory.parent.glob(f".{directory.name}.draft-*"):
+        for left in directories_in(directory.parent):
+            if not left.name.startswith(f".{directory.name}.draft-"):
+                continue
             _carry_over(left, directory, ours)
-            _remove(left)
+            remove_tree(left)
         draft = Path(tempfile.mkdtemp(prefix=f".{directory.name}.draft-", dir=directory.parent))
         draft.chmod(0o777 & ~_umask())
         try:
             yield draft
-            if directory.exists():
+            if is_plain_directory(directory):
                 _exchange(draft, directory)
                 _carry_over(draft, directory, ours)
             else:
-                draft.rename(directory)
+                move(draft, directory)
         finally:
-            _remove(draft)
+            remove_tree(draft)
 
 
 @contextmanager
@@ -53,14 +65,14 @@ def replaced_files(directory: Path) -> Iterator[Path]:
     For a directory that may hold other files. If the block raises, nothing there has changed. Raises OSError.
     """
     draft = directory / ".draft"
-    _remove(draft)
-    draft.mkdir(parents=True)
+    remove_tree(draft)
+    make_directory(draft)
     try:
         yield draft
-        for path in sorted(draft.iterdir(), key=_is_page):
-            path.replace(directory / path.name)
+        for path in sorted(files_in(draft), key=_is_page):
+            move(path, directory / path.name)
     finally:
-        _remove(draft)
+        remove_tree(draft)
 
 
 def _umask() -> int:
@@ -74,17 +86,14 @@ def _is_page(path: Path) -> bool:
     return path.suffix == ".html"
 
 
-def _remove(draft: Path) -> None:
-    shutil.rmtree(draft, ignore_errors=True)
-
-
 def _carry_over(earlier: Path, directory: Path, ours: Collection[str]) -> None:
     """Move entries that owlt did not write from an earlier directory to its successor."""
-    if not (earlier.is_dir() and directory.is_dir()):
+    if not is_plain_directory(directory):
         return
-    for path in earlier.iterdir():
-        if path.name not in ours and not (directory / path.name).exists():
-            path.rename(directory / path.name)
+    there = names_in(directory)
+    for name in names_in(earlier):
+        if name not in ours and name not in there:
+            move(earlier / name, directory / name)
 
 
 def _exchange(one: Path, other: Path) -> None:
@@ -95,7 +104,7 @@ def _exchange(one: Path, other: Path) -> None:
     if (number := ctypes.get_errno()) not in (errno.EINVAL, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP):
         raise OSError(number, os.strerror(number), str(other))
     between = one.with_name(f"{one.name}-earlier")
-    _remove(between)
-    other.rename(between)
-    one.rename(other)
-    between.rename(one)
+    remove_tree(between)
+    move(other, between)
+    move(one, other)
+    move(between, one)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from captures.files.blocks import LONGEST_FRAME_BYTES, Block, CutShort, NotACapture
 from captures.files.pcapng import MAGIC, read_pcapng_blocks, read_pcapng_snaplen
+from captures.files.plain_files import open_capture
 from captures.files.savefile import read_pcap_blocks, read_pcap_header
 
 __all__ = [
@@ -54,12 +55,12 @@ def read_blocks(path: Path) -> Iterator[Block]:
 
 
 def _is_pcapng(path: Path) -> bool:
-    if path.is_fifo() or path.is_char_device() or path.is_socket():
+    if path.is_fifo() or path.is_char_device() or path.is_block_device() or path.is_socket():
         raise NotACapture(
             f"{path}: expected a file, because it is read several times, got a pipe or a device: "
             f"save it first: cat {path} > FILE.pcap"
         )
-    with path.open("rb") as file:
+    with open_capture(path) as file:
         head = file.read(5)
     for magic, command in _COMPRESSED.items():
         if head.startswith(magic):
@@ -71,6 +72,6 @@ def _is_pcapng(path: Path) -> bool:
 
 def read_frames(path: Path, offsets: NDArray[np.int64], lengths: NDArray[np.uint32]) -> list[bytes]:
     """The frames that begin at the given file offsets, `lengths` bytes of each."""
-    with path.open("rb", buffering=0) as file:
+    with open_capture(path) as file:
         spans = zip(lengths.tolist(), offsets.tolist(), strict=True)
         return [os.pread(file.fileno(), length, offset) for length, offset in spans]

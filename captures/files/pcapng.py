@@ -32,6 +32,7 @@ from captures.files.blocks import (
 )
 from captures.files.pcapng_interfaces import Interface, described_interface
 from captures.files.pcapng_packets import PacketBlocks, unequal_lengths
+from captures.files.plain_files import open_capture
 
 MAGIC = b"\n\r\r\n"
 MOST_INTERFACES = 4096
@@ -100,7 +101,7 @@ class _Reader:
     def blocks(self) -> Generator[Block, None, None]:
         buffer = np.zeros(BLOCK_BYTES + MARGIN_BYTES, np.uint8)
         offset, filled = 0, 0
-        with self._path.open("rb", buffering=0) as file:
+        with open_capture(self._path) as file:
             file_bytes = file.seek(0, os.SEEK_END)
             file.seek(0)
             while True:

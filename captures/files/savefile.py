@@ -28,6 +28,7 @@ from captures.files.blocks import (
     next_steps,
     refuse_link_type,
 )
+from captures.files.plain_files import open_capture
 
 FILE_HEADER_BYTES = 24
 RECORD_HEADER_BYTES = 16
@@ -56,7 +57,7 @@ class PcapHeader:
 
 def read_pcap_header(path: Path) -> PcapHeader:
     """The header of the pcap at `path`; NotACapture if it is none, or of a link type that is not read."""
-    with path.open("rb") as file:
+    with open_capture(path) as file:
         head = file.read(FILE_HEADER_BYTES)
     if len(head) < FILE_HEADER_BYTES:
         raise CutShort(
@@ -77,7 +78,7 @@ def read_pcap_blocks(path: Path) -> Iterator[Block]:
     header = read_pcap_header(path)
     buffer = np.zeros(BLOCK_BYTES + MARGIN_BYTES, np.uint8)
     offset, filled = FILE_HEADER_BYTES, 0
-    with path.open("rb", buffering=0) as file:
+    with open_capture(path) as file:
         file.seek(offset)
         while True:
             filled += (got := file.readinto(buffer.data[filled:BLOCK_BYTES]) or 0)

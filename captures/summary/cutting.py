@@ -7,12 +7,14 @@ stays complete, so that messages are the same before and after. Which frames tho
 from __future__ import annotations
 
 import struct
+from io import BufferedReader
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from captures.files.pcap import LONGEST_FRAME_BYTES, read_header
+from captures.files.plain_files import create, open_capture
 from captures.files.tcpdump_command import WHOLE_FRAMES
 from captures.frames.columns import Columns, by_time
 
@@ -57,7 +59,7 @@ def write_frames(
         raise ValueError(f"{capture.path}: frames of several link types; expected those of one")
     seconds, fraction_ns = np.divmod(capture.time_ns, 1_000_000_000)
     heads = np.column_stack([seconds, fraction_ns, lengths, capture.wire_bytes]).astype("<u4")[rows]
-    with capture.path.open("rb") as source, target.open("wb") as file:
+    with BufferedReader(open_capture(capture.path)) as source, create(target) as file:
         file.write(struct.pack("<IHHiIII", _MAGIC_NS, 2, 4, 0, 0, longest_bytes, capture.link_type))
         for head, offset, length in zip(heads, capture.offset[rows].tolist(), lengths[rows].tolist(), strict=True):
             source.seek(offset)

@@ -18,10 +18,13 @@ from typing import ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import from_json
 
+from captures.files.plain_files import create, move, open_plain, read_plain
 from captures.summary.versions import NewerVersion, Steps, upgraded
 
 CAPTURES = ("sender.pcap", "receiver.pcap")
 SUMMARY = "summary.json"
+MOST_DERIVED_BYTES = 512_000_000
+"""Of a file that is derived from captures: the fates of the packets of a long run take the most."""
 
 
 class Source(BaseModel):
@@ -101,7 +104,7 @@ def is_of(source: Source, run_dir: Path) -> bool:
 def load(path: Path, kind: type[AnyDerivedFile]) -> AnyDerivedFile | None:
     """What is kept at `path`, upgraded; None if there is nothing, or it is damaged or of a version without upgrade."""
     try:
-        values = from_json(path.read_bytes())
+        values = from_json(read_plain(path, MOST_DERIVED_BYTES))
         return kind.model_validate(upgraded(values, kind.upgrades) if kind.upgrades else values)
     except (OSError, ValueError, NewerVersion):
         return None
@@ -110,8 +113,9 @@ def load(path: Path, kind: type[AnyDerivedFile]) -> AnyDerivedFile | None:
 def keep(path: Path, made: DerivedFile) -> None:
     """Write it, whole or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.write_text(made.model_dump_json(indent=2) + "\n")
-    partial.replace(path)
+    with create(partial) as file:
+        file.write((made.model_dump_json(indent=2) + "\n").encode())
+    move(partial, path)
 
 
 def digests_of_captures(run_dir: Path) -> dict[str, list[str]]:
@@ -127,7 +131,7 @@ def _digest_at(path: Path, size_bytes: int, changed_ns: int) -> str:
 
 def digest_of_file(path: Path) -> str:
     """The SHA-256 of the file, in hex."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from captures.files.plain_files import move
 from captures.session.session import Session
 from captures.summary.cache import load_summary
 from captures.summary.cutting import write_cut
@@ -44,4 +45,4 @@ def keep_only_headers(run_dir: Path, session: Session, also: Mapping[str, type[D
         if stored and stored.source and is_of(stored.source, run_dir):
             keep(run_dir / name, stored.model_copy(update={"source": stored.source.with_forms(partial)}))
     for name, path in partial.items():
-        path.replace(run_dir / name)
+        move(path, run_dir / name)

@@ -17,6 +17,7 @@ from pathlib import Path
 from distributed import Client
 
 from agents.inputs.mistake import Mistake
+from captures.files.plain_files import as_file_name, create, make_directory
 from orchestrator.allocation.places import Places
 from orchestrator.cluster import calls
 from orchestrator.cluster.jobs import Report
@@ -84,9 +85,10 @@ class RemoteWorker:
 
     def _write(self, report: Report) -> None:
         for name, content in report.files.items():
-            path = self._directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            path = self._directory.joinpath(*map(as_file_name, name.split("/")))
+            make_directory(path.parent)
+            with create(path) as file:
+                file.write(content)
 
 
 def _raise_for(report: Report) -> None:

@@ -35,6 +35,7 @@ from orchestrator.commands.status import status
 from orchestrator.commands.sweeps import schema, sweeps_app
 from orchestrator.commands.third_party import third_party_app
 from orchestrator.errors import OwltError
+from orchestrator.hosts.printable import printable_lines
 from orchestrator.terminal.output import verbosity
 from orchestrator.terminal.usage import Quiet, Verbose, add_command, new_app, set_verbosity
 
@@ -108,7 +109,7 @@ def main() -> None:
     except OwltError as problem:
         if verbosity.verbose:
             traceback.print_exc()
-        print(f"owlt: {problem}", file=sys.stderr)
+        print(f"owlt: {printable_lines(str(problem))}", file=sys.stderr)
         sys.exit(USER_ERROR_STATUS)
     except BrokenPipeError:
         sys.stderr.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -89,14 +88,15 @@ def check_implementation(name: Implementation, guests: Guests = None, as_json: J
 
     Exit status: 0 if it is fit for a sweep, 1 if not; the output says why.
     """
+    from captures.files.plain_files import real_root, remove_tree
     from orchestrator.checks.trial_plan import check_plan
     from orchestrator.checks.verdict import findings, is_fit
     from orchestrator.profiles.catalogue import find_implementation
 
     printer = Printer(as_json)
     implementation = find_implementation(name)
-    results = CHECKS / implementation.name
-    shutil.rmtree(results, ignore_errors=True)
+    results = real_root(CHECKS / implementation.name)
+    remove_tree(results)
     summary = _perform(printer, check_plan(implementation), results, guests, _typed("check", [name], guests))
     if summary:
         printer.note(summary)
@@ -132,6 +132,7 @@ def try_implementations(
 
     Exit status: 1 if a run is suspect, or failed for a reason that its profile does not state; otherwise 0.
     """
+    from captures.files.plain_files import real_root
     from orchestrator.checks.implementations_table import summary, table_rows, write_csv
     from orchestrator.checks.trial_plan import table_plans
     from orchestrator.profiles.catalogue import find_implementation, implementation_files
@@ -141,6 +142,7 @@ def try_implementations(
     missing = {each.name: needs[0]["fix"] for each in requested if (needs := _missing(each))}
     plans = table_plans({each.name: each for each in requested if each.name not in missing})
     elsewhere = [] if results == TABLE else ["--results", str(results)]
+    results = real_root(results)
     again = _typed("table", [*(names or []), *elsewhere], guests)
     interrupted = any(_perform(printer, plan, results / clock, guests, again) for clock, plan in plans.items())
     tried = [row for clock, plan in plans.items() for row in table_rows(plan, results / clock)]

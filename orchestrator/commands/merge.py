@@ -28,9 +28,11 @@ def merge(
     is in two directories must have the same result. If one of these is not so, nothing is changed, and the exit status
     is 2; the message names what differs.
     """
+    from orchestrator.results.recorded_runs import results_root
     from orchestrator.shards.merging import merge as merge_directories
     from orchestrator.sweeping.report import make_report
 
+    into, sources = results_root(into), [results_root(source) for source in sources]
     printer = Printer(as_json)
     merged = merge_directories(into, sources, accept_differences)
     more = f", {merged.equal} were in two directories with the same result" if merged.equal else ""

@@ -177,10 +177,11 @@ def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) 
 def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
     """Perform what is missing. Returns the exit status of the sweep, and its results."""
     from orchestrator.commands.performing.perform import as_typed, perform_and_conclude
+    from orchestrator.results.recorded_runs import results_root
     from orchestrator.sweeping.resolving import resolve
 
     plan = resolve(sweep)
-    performed = results or Path("results", plan.sweep.name)
+    performed = results_root(results or Path("results", plan.sweep.name))
     again = as_typed(str(sweep), performed, guests, False)
     try:
         perform_and_conclude(plan, performed, guests, False, "", RunsPrinter(as_json), again)
@@ -231,12 +232,13 @@ def perform_all(
 
 
 def _judge(directory: Path, results: list[Path], name: str) -> tuple[Path, list[Judged]]:
+    from orchestrator.results.recorded_runs import results_root
     from reports.reproduction.judging import BadQuery
     from reports.reproduction.page import make_page
     from reports.results.records import ReportError
 
     try:
-        return make_page(directory, results, name)
+        return make_page(directory, [results_root(path) for path in results], name)
     except Invalid as problem:
         raise ProfileError(*problem.mistakes) from problem
     except ReportError as problem:

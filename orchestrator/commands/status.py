@@ -36,11 +36,12 @@ def status(
 
     It changes nothing, and works from any terminal, while the sweep runs and afterwards.
     """
+    from captures.files.plain_files import real_root
     from orchestrator.status.reading import StateReader
 
     if watch and as_json:
         raise OwltError(Mistake.of("status", "got --watch and --json", "one of them", "leave one out"))
-    reader = StateReader(results or latest_results(ALL_RESULTS))
+    reader = StateReader(real_root(results or latest_results(ALL_RESULTS)))
     printer = Printer(as_json)
     state = reader.read()
     print_state(state, printer)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.hosts.printable import printable_lines
 from orchestrator.terminal.completion import complete_third_party
 from orchestrator.terminal.options import Json
 from orchestrator.terminal.output import Printer, verbosity, yes_or_no
@@ -96,7 +97,7 @@ def install_and_report(
     )
     failed = [each for each in installations if not each.installed]
     for each in failed:
-        printer.console.print(_failure_text(each), markup=False)
+        printer.console.print(printable_lines(_failure_text(each)), markup=False)
     return not any(were_named or each.installable.required for each in failed)
 
 

@@ -9,4 +9,11 @@ def printable(text: str) -> str:
     A tab becomes a space. A backslash stays: the text is for reading, not for parsing.
     """
     spaced = text.replace("\t", " ")
+    if spaced.isprintable():
+        return spaced
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in spaced)
+
+
+def printable_lines(text: str) -> str:
+    """The same, of which the line ends stay: for the messages of owlt, in which text of others may be."""
+    return "\n".join(map(printable, text.split("\n")))

@@ -18,6 +18,7 @@ from pydantic_core import from_json
 
 from agents.contract.implementation import Implementation
 from agents.inputs.mistake import Mistake, Place, got
+from captures.files.plain_files import FileName, read_plain
 from captures.summary.versions import NewerVersion, current_version, upgraded
 from emulator.channel.spec import ChannelSpec
 from orchestrator.errors import ResultsConflict, SweepMistake
@@ -35,7 +36,7 @@ from orchestrator.planning.run_order import Place as RunPlace
 from orchestrator.planning.run_order import run_order, with_baseline
 from orchestrator.planning.seeds import certification_seed, guest_seed, link_seed, run_seed
 from orchestrator.planning.sweep import Permutation, Sweep
-from reports.results.upgrades import PLAN_STEPS
+from reports.results.upgrades import MOST_PLAN_BYTES, PLAN_STEPS
 
 PLAN_NAME = "plan.json"
 HOW_TO_WRITE_PLAN = "'owlt run' with the sweep file of these results rewrites it"
@@ -54,7 +55,7 @@ class Run(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    run_id: str
+    run_id: FileName
     permutation: Permutation
     repetition: int
     is_baseline: bool = False
@@ -277,7 +278,7 @@ def read_plan_values(results: Path) -> dict[str, Any]:
     """
     path = results / PLAN_NAME
     try:
-        values = upgraded(from_json(path.read_bytes()), PLAN_STEPS)
+        values = upgraded(from_json(read_plain(path, MOST_PLAN_BYTES)), PLAN_STEPS)
     except FileNotFoundError:
         raise
     except OSError as problem:

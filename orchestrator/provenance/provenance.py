@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from orchestrator.whole_file import write_whole
+from captures.files.plain_files import files_in, make_directory, read_plain, write_whole
 
 DIRECTORY_NAME = "machines"
 DIGEST_LENGTH = 16
@@ -58,15 +58,15 @@ def write_provenance(provenance: Provenance, results: Path) -> None:
     """Write a machine's file into a results directory, unless it is there."""
     path = results / DIRECTORY_NAME / f"{provenance.name}.json"
     if provenance.groups and not path.exists():
-        path.parent.mkdir(exist_ok=True)
+        make_directory(path.parent)
         write_whole(path, provenance.model_dump_json(indent=1) + "\n")
 
 
 def read_provenances(results: Path) -> Iterator[Provenance]:
     """The machines of a results directory, without files that cannot be read."""
-    for path in sorted((results / DIRECTORY_NAME).glob("*.json")):
+    for path in files_in(results / DIRECTORY_NAME, ".json"):
         try:
-            yield Provenance.model_validate_json(path.read_text())
+            yield Provenance.model_validate_json(read_plain(path))
         except (OSError, ValidationError):
             continue
 

@@ -20,6 +20,7 @@ from agents.inputs.mistake import Mistake, Place
 from captures.accounting.stages import direction_counters
 from captures.accounting.suspect_captures import Expected
 from captures.files.blocks import CutShort, NotACapture
+from captures.files.plain_files import DISK_IS_FULL, is_plain, open_to_lock, remove, write_whole
 from captures.matches.bottleneck import Link
 from captures.pool import processes
 from captures.protocols.tshark import NoDissection
@@ -37,7 +38,6 @@ from orchestrator.results.disturbance import disturbance
 from orchestrator.results.record import RECORD_NAME, MachineDelay, Outcome, RunRecord, read_record, write_record
 from orchestrator.results.recorded_runs import recorded_directories
 from orchestrator.rigs.waits import Waited
-from orchestrator.whole_file import DISK_IS_FULL, write_whole
 
 WORTH_A_PROCESS = 20
 """Runs per process; with fewer, starting the process takes longer than it saves."""
@@ -61,7 +61,7 @@ def analyse_run(directory: Path, keep: str, dissectors: Dissectors) -> str:
     captures = [directory / name for name in CAPTURES]
     if not record.session or record.outcome is Outcome.UNSUPPORTED:
         return ""
-    if not all(path.exists() for path in captures):
+    if not all(map(is_plain, captures)):
         if record.captures and load_summary(directory) is None:
             unreadable = "is missing, damaged or of another version"
             raise RuntimeError(f"{SUMMARY} {unreadable}, and the captures that it was made from are gone")
@@ -78,7 +78,7 @@ def analyse_run(directory: Path, keep: str, dissectors: Dissectors) -> str:
         keep_only_headers(directory, session, {VIEW: ProtocolView})
     elif keep == "none":
         for path in captures:
-            path.unlink()
+            remove(path)
     return viewless
 
 
@@ -110,7 +110,7 @@ def note_machine_delay(directory: Path, waited: Callable[[int, int], Waited | No
 
 def _is_summarised(directory: Path, record: RunRecord) -> bool:
     """Whether a run has captures to summarise."""
-    has_captures = all((directory / name).exists() for name in CAPTURES)
+    has_captures = all(is_plain(directory / name) for name in CAPTURES)
     return bool(record.session) and record.outcome is not Outcome.UNSUPPORTED and has_captures
 
 
@@ -239,7 +239,7 @@ def _analyse_marked(directory: Path, keep: str, dissectors: Dissectors) -> str:
         reason = " ".join(str(problem).split()) or type(problem).__name__
         mark_failed(directory, reason, traceback.format_exc())
         raise AnalysisFailed(reason) from problem
-    (directory / FAILURE_NAME).unlink(missing_ok=True)
+    remove(directory / FAILURE_NAME)
     return without_view
 
 
@@ -247,7 +247,7 @@ def _analyse_marked(directory: Path, keep: str, dissectors: Dissectors) -> str:
 def _locked(directory: Path) -> Iterator[None]:
     """Wait until no other process analyses the run; do not wait if the file system has no locks."""
     try:
-        with (directory / RECORD_NAME).open("r+b") as record:
+        with open_to_lock(directory / RECORD_NAME) as record:
             try:
                 fcntl.flock(record, fcntl.LOCK_EX)
             except OSError as problem:

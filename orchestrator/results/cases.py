@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agents.inputs.mistake import Mistake, Place
+from captures.files.plain_files import is_plain
 from captures.inspection.inspection import Case
 from captures.session.session import Session
 from captures.summary.derived_files import CAPTURES
@@ -22,7 +23,7 @@ from orchestrator.results.record import RunRecord, read_record
 def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
     """The record of a run and its case, without its channel's links. Raises OwltError if its captures are not there."""
     record = read_record(directory)
-    missing = [name for name in CAPTURES if not (directory / name).is_file()]
+    missing = [name for name in CAPTURES if not is_plain(directory / name)]
     if missing or not record.session:
         why = f"there is no {' and no '.join(missing)}" if missing else "it ended before its session was known"
         raise OwltError(

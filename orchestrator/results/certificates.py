@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict
 from pydantic_core import from_json
 
 from agents.inputs.mistake import Mistake, Place
+from captures.files.plain_files import make_directory, read_plain, write_whole
 from captures.summary.versions import VERSION_KEY, NewerVersion, current_version, upgraded
 from emulator.certification.certificate import Certificate
 from orchestrator.errors import ResultsConflict
 from orchestrator.provenance.provenance import DIRECTORY_NAME as MACHINES
-from orchestrator.whole_file import write_whole
 from reports.results.upgrades import CERTIFICATE_STEPS
 
 DIRECTORY_NAME = "certificates"
@@ -33,7 +33,7 @@ class Certified(BaseModel):
 
 def write_certificate(certificate: Mapping[str, Any], key: str, directory: Path) -> Path:
     """Write the certificate of a channel, as the emulator's interface has it, into a directory of certificates."""
-    directory.mkdir(exist_ok=True)
+    make_directory(directory)
     values = {VERSION_KEY: SCHEMA_VERSION, **certificate}
     return write_whole(directory / f"{key}.json", json.dumps(values, indent=2) + "\n")
 
@@ -45,7 +45,7 @@ def read_certificate(results: Path, key: str) -> Certificate | None:
     """
     path = results / DIRECTORY_NAME / f"{key}.json"
     try:
-        values = dict(upgraded(from_json(path.read_bytes()), CERTIFICATE_STEPS))
+        values = dict(upgraded(from_json(read_plain(path)), CERTIFICATE_STEPS))
         values.pop(VERSION_KEY)
         return Certificate.from_wire(values)
     except NewerVersion as newer:

@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic_core import from_json
 
 from agents.inputs.mistake import Mistake, Place
+from captures.files.plain_files import read_plain, write_whole
 from captures.files.tcpdump_command import CaptureCounters
 from captures.summary.versions import NewerVersion, current_version, upgraded
 from orchestrator.errors import ResultsConflict
 from orchestrator.hosts.host_clock import HostClock
 from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.whole_file import write_whole
 from reports.results.upgrades import RECORD_STEPS
 
 SCHEMA_VERSION = current_version(RECORD_STEPS)
@@ -242,7 +242,7 @@ def read_record(directory: Path) -> RunRecord:
     """
     path = directory / RECORD_NAME
     try:
-        return RunRecord.model_validate(upgraded(from_json(path.read_bytes()), RECORD_STEPS))
+        return RunRecord.model_validate(upgraded(from_json(read_plain(path)), RECORD_STEPS))
     except FileNotFoundError:
         raise
     except OSError as problem:

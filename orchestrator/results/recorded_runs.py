@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agents.inputs.mistake import Mistake, Place
+from captures.files.plain_files import (
+    NotPlain,
+    directories_in,
+    is_plain_directory,
+    names_in,
+    real_root,
+    require_plain_tree,
+)
+from orchestrator.errors import ResultsConflict
 from orchestrator.results.record import RECORD_NAME, DamagedRecord, RunRecord, read_record
 from orchestrator.results.repeat_rules import is_repeated_later
 
 RUNS = "runs"
+UNPUBLISHED = "workers"
+"""Holds what is not published yet, in which programs may have left anything: it is removed, and never read."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,30 @@ class Recorded:
         return [*unused, *(f"{stray}: is no run of this sweep, and is ignored; move it away" for stray in self.strays)]
 
 
+def results_root(path: Path) -> Path:
+    """A results directory that the user named, with the links on the way to it resolved; it may be missing.
+
+    Raises ResultsConflict if anything in it is neither a file nor a directory (a link, a pipe, a socket, a device): so
+    a command that reads much of it, or changes it, refuses before it has begun.
+    """
+    root = real_root(path)
+    try:
+        require_plain_tree(root, except_for=UNPUBLISHED)
+    except NotPlain as problem:
+        raise ResultsConflict(
+            Mistake(
+                str(problem.strerror),
+                fix=f"to see all of them: find {shlex.quote(str(path))} ! -type f ! -type d",
+                where=Place(str(problem.filename)),
+            )
+        ) from problem
+    except OSError as problem:
+        raise ResultsConflict(
+            Mistake(f"cannot be read ({problem.strerror})", where=Place(str(problem.filename or root)))
+        ) from problem
+    return root
+
+
 def run_directory(results: Path, run_id: str) -> Path:
     """The directory of a run, recorded or not."""
     return results / RUNS / run_id
@@ -50,7 +87,7 @@ def is_recorded(directory: Path) -> bool:
 
 def recorded_directories(results: Path) -> list[Path]:
     """The directories of all runs that have a record, in the order of their names."""
-    return [path for path in _entries(results) if is_recorded(path)]
+    return [path for path in directories_in(results / RUNS) if is_recorded(path)]
 
 
 def recorded_runs(results: Path) -> Iterator[RecordedRun]:
@@ -65,7 +102,7 @@ def read_recorded(results: Path, planned: Collection[str]) -> Recorded:
     """The records of the planned runs. Raises ResultsConflict if a newer version of owlt wrote one."""
     records, damaged, strays = {}, {}, []
     for path in _entries(results):
-        if path.name not in planned or not path.is_dir():
+        if path.name not in planned or not is_plain_directory(path):
             strays.append(path)
             continue
         try:
@@ -89,4 +126,4 @@ def standing(recorded: Recorded) -> set[str]:
 
 def _entries(results: Path) -> list[Path]:
     runs = results / RUNS
-    return sorted(runs.iterdir()) if runs.is_dir() else []
+    return [runs / name for name in names_in(runs)]

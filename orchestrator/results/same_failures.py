@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from captures.files.plain_files import directories_in, is_plain, open_plain
 from captures.summary.derived_files import CAPTURES
 from orchestrator.errors import ResultsConflict
 from orchestrator.results.record import NOT_DELIVERED, RunRecord, read_record, write_record
@@ -23,7 +24,7 @@ def note_captures(directory: Path, record: RunRecord) -> RunRecord:
     """Enter the digests of a run's captures into its record, if a later attempt may be the same. Returns the record."""
     captures = [directory / name for name in CAPTURES]
     may_be_compared = record.clock == "exact" and record.outcome in NOT_DELIVERED and not record.captures_sha256
-    if not may_be_compared or not all(path.exists() for path in captures):
+    if not may_be_compared or not all(map(is_plain, captures)):
         return record
     digests = {path.stem: _sha256(path) for path in captures}
     record = record.model_copy(update={"captures_sha256": digests})
@@ -58,13 +59,13 @@ def same_failures_text(results: Path, run_ids: Sequence[str]) -> str:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:  # a capture may be larger than what memory is free
+    with open_plain(path) as file:  # a capture may be larger than what memory is free
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _earlier(of_run: Path) -> list[RunRecord]:
     records = []
-    for directory in of_run.glob("[0-9]*"):
+    for directory in directories_in(of_run):
         try:
             records.append(read_record(directory))
         except (ResultsConflict, OSError):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from captures.files.plain_files import is_plain
 from captures.protocols.view import load_view
 from captures.summary.cutting import is_cut
 from captures.summary.derived_files import CAPTURES
@@ -38,7 +39,7 @@ def unavailable(results: Path) -> list[str]:
 
 def _of_run(directory: Path, record: RunRecord, keep: str, implementations: dict[str, Any]) -> Iterator[str]:
     captures = [directory / name for name in CAPTURES]
-    are_there = all(path.exists() for path in captures)
+    are_there = all(map(is_plain, captures))
     if keep != "none" and not are_there:
         yield f"keep_captures: {keep}: the captures were removed earlier and cannot be restored"
     elif keep == "full" and any(map(is_cut, captures)):

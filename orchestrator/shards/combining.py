@@ -1,14 +1,12 @@
 """Several results directories as one, for a report over them: runs of the same cell are pooled only if comparable.
 
-The combined directory has records of its own; captures, summaries and logs in it are links to those of the sources,
-which are only read. It can be made again at any time.
+The combined directory has records of its own; captures, summaries and logs in it are further names of those of the
+sources (hard links), or copies; the sources are only read. It can be made again at any time.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,6 +18,7 @@ from pydantic_core import to_json
 
 from agents.contract.implementation import Implementation
 from agents.inputs.mistake import Mistake, Place
+from captures.files.plain_files import files_in, is_plain_directory, make_directory, move, remove_tree, write_whole
 from orchestrator.errors import ResultsConflict
 from orchestrator.planning.plan import Batch, Plan, Run, read_plan, read_plan_values
 from orchestrator.planning.stored.differences import differences
@@ -30,7 +29,7 @@ from orchestrator.repetitions.due import due_runs
 from orchestrator.results.certificates import DIRECTORY_NAME as CERTIFICATES
 from orchestrator.results.record import RECORD_NAME, RunRecord, write_record
 from orchestrator.results.recorded_runs import RUNS, read_recorded, run_directory
-from orchestrator.whole_file import write_whole
+from orchestrator.shards.copying import copy_file, link_or_copy
 from reports.results.upgrades import SOURCES_NAME
 
 SAME = ("outcome", "started_at_ns", "ended_at_ns", "received_sha256", "received_bytes")
@@ -90,18 +89,17 @@ def combine(sources: Sequence[Path], into: Path) -> list[Source]:
     _require_common_form(parts)
     pool = _Pool()
     reports = [pool.take(part) for part in parts]
-    into.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(into.parent)
     draft = Path(mkdtemp(prefix=f".{into.name}.draft-", dir=into.parent))
     try:
         _write(parts, pool, reports, draft, into)
         draft.chmod(0o755)
-        if (into / "report").is_dir():
-            (into / "report").rename(draft / "report")
-        if into.is_dir():
-            shutil.rmtree(into)
-        draft.rename(into)
+        if is_plain_directory(into / "report"):
+            move(into / "report", draft / "report")
+        remove_tree(into)
+        move(draft, into)
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        remove_tree(draft)
     return reports
 
 
@@ -273,24 +271,24 @@ def _write(parts: Sequence[_Part], pool: _Pool, reports: Sequence[Source], draft
     )
     (draft / CERTIFICATES).mkdir()
     for part in parts:
-        for file in sorted((part.path / CERTIFICATES).glob("*.json")):
+        for file in files_in(part.path / CERTIFICATES, ".json"):
             if not (draft / CERTIFICATES / file.name).exists():
-                shutil.copyfile(file, draft / CERTIFICATES / file.name)
+                copy_file(file, draft / CERTIFICATES / file.name)
     (draft / RUNS).mkdir()
     for run, part, old in pool.runs:
         if record := part.records.get(old.run_id):
-            _write_run(run, record, run_directory(part.path, old.run_id), draft, into, pool)
+            _write_run(run, record, run_directory(part.path, old.run_id), draft, pool)
 
 
-def _write_run(run: Run, record: RunRecord, source: Path, draft: Path, into: Path, pool: _Pool) -> None:
-    """The run under its new name: a record of its own, and links to all other files."""
+def _write_run(run: Run, record: RunRecord, source: Path, draft: Path, pool: _Pool) -> None:
+    """The run under its new name: a record of its own; all other files are further names of those of the source (hard
+    links), or copies where the file system or the owner of the source does not allow that."""
     directory = run_directory(draft, run.run_id)
     directory.mkdir()
     name = run.permutation.implementation
     own = {"run_id": run.run_id, "implementation": name, "repetition": run.repetition, "order": run.order}
     own |= {"title": pool.implementations[name].title} if name != record.implementation else {}
     write_record(record.model_copy(update=own), directory)
-    place = run_directory(into, run.run_id).absolute()
-    for entry in source.iterdir():
-        if entry.name != RECORD_NAME:
-            (directory / entry.name).symlink_to(os.path.relpath(entry.resolve(), place.parent.resolve() / place.name))
+    for file in files_in(source):
+        if file.name != RECORD_NAME:
+            link_or_copy(file, directory / file.name)

@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from captures.files.plain_files import (
+    NotPlain,
+    create,
+    directories_in,
+    files_in,
+    is_plain,
+    link,
+    make_directory,
+    move,
+    names_in,
+    open_plain,
+    read_plain,
+)
 from orchestrator.results.record import RECORD_NAME
 from orchestrator.results.same_failures import ATTEMPTS
+
+COPIED_BYTES = 1 << 20
 
 
 def copy_directory(source: Path, target: Path) -> Path:
     """Copy a directory, without its permissions: the source may be read-only, the copy must not be."""
     target.mkdir()
-    for entry in sorted(source.iterdir()):
-        if entry.is_dir():
-            copy_directory(entry, target / entry.name)
-        else:
-            shutil.copyfile(entry, target / entry.name)
+    for directory in directories_in(source):
+        copy_directory(directory, target / directory.name)
+    for file in files_in(source):
+        copy_file(file, target / file.name)
     return target
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy the content of a plain file to a new one. Raises NotPlain, OSError."""
+    with open_plain(source) as file, create(target) as copy:
+        shutil.copyfileobj(file, copy, COPIED_BYTES)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Give a plain file a further name; if that is not possible, copy it, with the time of its last change.
+
+    Raises NotPlain, OSError.
+    """
+    try:
+        link(source, target)
+    except NotPlain:
+        raise
+    except OSError:  # another file system, one without links, or a file of another user
+        copy_file(source, target)
+        status = source.lstat()
+        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns), follow_symlinks=False)
 
 
 def copy_attempts(
@@ -27,25 +63,25 @@ def copy_attempts(
     """Copy the earlier attempts at runs: of a recorded run, from the source that it is `chosen` from, of a run without
     a record, from all sources. Attempts that are there already are not copied again."""
     for source in sources:
-        for run in sorted((source / ATTEMPTS).glob("*")):
+        for run in directories_in(source / ATTEMPTS):
             if chosen.get(run.name) == source or run.name not in recorded:
                 _copy_attempts_at(run, into / ATTEMPTS / run.name, drafts)
 
 
 def _copy_attempts_at(source: Path, target: Path, drafts: Path) -> None:
-    target.mkdir(parents=True, exist_ok=True)
+    make_directory(target)
     there = {_record(path) for path in _numbered(target)}
     for attempt in _numbered(source):
         if _record(attempt) not in there:
             last = max((int(path.name) for path in _numbered(target)), default=0)
-            copy_directory(attempt, drafts / f"{source.name}-{attempt.name}").rename(target / str(last + 1))
+            move(copy_directory(attempt, drafts / f"{source.name}-{attempt.name}"), target / str(last + 1))
 
 
 def _numbered(of_run: Path) -> list[Path]:
-    return sorted((path for path in of_run.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
+    return sorted((path for path in directories_in(of_run) if path.name.isdecimal()), key=lambda path: int(path.name))
 
 
 def _record(attempt: Path) -> bytes:
     """What distinguishes two attempts; an attempt whose record was lost is identified by its files."""
     path = attempt / RECORD_NAME
-    return path.read_bytes() if path.exists() else repr(sorted(each.name for each in attempt.iterdir())).encode()
+    return read_plain(path) if is_plain(path) else repr(names_in(attempt)).encode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,15 @@ from tempfile import mkdtemp
 from typing import Any
 
 from agents.inputs.mistake import Mistake, Place
+from captures.files.plain_files import (
+    directories_in,
+    files_in,
+    make_directory,
+    move,
+    read_plain,
+    remove_tree,
+    write_whole,
+)
 from orchestrator.errors import ResultsConflict
 from orchestrator.planning.plan import PLAN_NAME, read_plan, read_plan_values
 from orchestrator.planning.stored.differences import differences
@@ -22,7 +30,7 @@ from orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, ru
 from orchestrator.shards.copying import copy_attempts, copy_directory
 from orchestrator.shards.machines import machine_differences
 from orchestrator.status.results_lock import lock_state, locked
-from orchestrator.whole_file import write_whole
+from reports.results.upgrades import MOST_PLAN_BYTES
 
 SAME = ("run_id", "seed", "outcome", "reason", "started_at_ns", "ended_at_ns", "received_sha256")
 """What two records of a run have in common if both show the same packets."""
@@ -140,22 +148,29 @@ def _require_one_version(records: Mapping[str, RunRecord]) -> None:
 
 def _copy(into: Path, sources: Sequence[Path], chosen: Mapping[str, Path], recorded: Collection[str]) -> None:
     """Copy plan, machines, certificates, runs and attempts, each complete before it gets its name."""
-    into.mkdir(parents=True, exist_ok=True)
+    make_directory(into)
     with locked(into):
         if not (into / PLAN_NAME).exists():
-            write_whole(into / PLAN_NAME, (sources[0] / PLAN_NAME).read_text())
+            write_whole(into / PLAN_NAME, read_plain(sources[0] / PLAN_NAME, MOST_PLAN_BYTES))
         for name in (RUNS, CERTIFICATES, MACHINES):
-            (into / name).mkdir(exist_ok=True)
+            make_directory(into / name)
         for source in sources:
-            for file in sorted([*source.glob(f"{CERTIFICATES}/*.json"), *source.glob(f"{MACHINES}/**/*.json")]):
+            for file in _certificates_and_machines(source):
                 place = into / file.relative_to(source)
                 if not place.exists():
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    write_whole(place, file.read_text())
+                    make_directory(place.parent)
+                    write_whole(place, read_plain(file))
         copies = Path(mkdtemp(prefix=".merging-", dir=into))
         try:
             for run_id, source in chosen.items():
-                copy_directory(run_directory(source, run_id), copies / run_id).rename(run_directory(into, run_id))
+                move(copy_directory(run_directory(source, run_id), copies / run_id), run_directory(into, run_id))
             copy_attempts(into, sources, chosen, recorded, copies)
         finally:
-            shutil.rmtree(copies)
+            remove_tree(copies)
+
+
+def _certificates_and_machines(results: Path) -> list[Path]:
+    """The files with the provenance of each machine, and the certificates that were measured there."""
+    machines = results / MACHINES
+    of_machines = [directory / CERTIFICATES for directory in directories_in(machines)]
+    return [file for each in (results / CERTIFICATES, machines, *of_machines) for file in files_in(each, ".json")]

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import IO
 
+from captures.files.plain_files import open_in_place
 from orchestrator.steady_clock import SteadyTime
 from orchestrator.workers.events import Entry, Event, Observe, decode, encode
 
@@ -21,7 +22,7 @@ class Journal:
     The times continue evenly if the machine's clock is set while a sweep runs.
     """
 
-    def __init__(self, file: TextIO, observe: Observe) -> None:
+    def __init__(self, file: IO[str], observe: Observe) -> None:
         self._now_s = SteadyTime()
         self._file = file
         self._observe = observe
@@ -38,7 +39,7 @@ class Journal:
 @contextmanager
 def open_journal(results: Path, observe: Observe) -> Iterator[Journal]:
     """The journal of a results directory, for appending."""
-    with (results / JOURNAL_NAME).open("a", buffering=1) as file:
+    with open_in_place(results / JOURNAL_NAME, "a") as file:
         yield Journal(file, observe)
 
 

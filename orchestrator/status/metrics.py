@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from captures.files.plain_files import write_whole
 from orchestrator.errors import OwltError
 from orchestrator.status.reading import StateReader
 from orchestrator.status.state import Counts, SweepState
@@ -21,11 +22,9 @@ WRITTEN_EVERY_S = 30.0
 
 def write_metrics(state: SweepState, exit_status: int | None = None) -> Path:
     """Write the metrics into the results directory, atomically; `exit_status` is that of a start that has ended."""
-    from prometheus_client import write_to_textfile
+    from prometheus_client import generate_latest
 
-    path = state.results / METRICS_NAME
-    write_to_textfile(str(path), registry_of(state, exit_status))
-    return path
+    return write_whole(state.results / METRICS_NAME, generate_latest(registry_of(state, exit_status)))
 
 
 def registry_of(state: SweepState, exit_status: int | None = None) -> CollectorRegistry:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agents.inputs.mistake import Mistake, Place
+from captures.files.plain_files import open_plain
 from captures.summary.derived_files import SUMMARY
 from orchestrator.errors import OwltError, ResultsConflict
 from orchestrator.planning.plan import PLAN_NAME, Plan, Run, read_plan
@@ -243,7 +244,7 @@ class StateReader:
         """Take in the entries that were appended since the last time."""
         self.noted = set()
         try:
-            with (self.results / JOURNAL_NAME).open("rb") as file:
+            with open_plain(self.results / JOURNAL_NAME) as file:
                 status = os.fstat(file.fileno())
                 if status.st_ino != self._journal_inode or status.st_size < self._journal_read:
                     self._activities, self._journal_inode, self._journal_read = Activities(), status.st_ino, 0
@@ -275,7 +276,7 @@ def read_state(results: Path) -> SweepState:
 def _signature(path: Path | str) -> Signature | None:
     """None if there is no such file."""
     try:
-        status = os.stat(path)  # noqa: PTH116
+        status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import json
 import os
 import socket
@@ -21,9 +22,11 @@ from pathlib import Path
 from typing import IO, Literal
 
 from agents.inputs.mistake import Mistake, Place
+from captures.files.plain_files import make_directory, open_in_place, open_plain
 from orchestrator.errors import OwltError
 
 LOCK_NAME = "lock"
+MOST_LOCK_BYTES = 10_000
 WAITS_S = (0.05, 0.1, 0.2)
 """Between attempts at a lock that another process holds."""
 
@@ -59,7 +62,7 @@ def lock_state(results: Path) -> LockState:
     run there: see above.
     """
     try:
-        with (results / LOCK_NAME).open("r") as file:
+        with io.TextIOWrapper(open_plain(results / LOCK_NAME, MOST_LOCK_BYTES)) as file:
             is_held = not _try(file, fcntl.LOCK_SH)
             holder = _holder(file)
     except FileNotFoundError:
@@ -79,7 +82,7 @@ def require_free(results: Path) -> None:
     Raises OwltError where the lock cannot be opened, such as one that root made.
     """
     try:
-        with (results / LOCK_NAME).open("r+") as file:
+        with open_in_place(results / LOCK_NAME, "r+") as file:
             _lock(file, results)
     except FileNotFoundError:
         return
@@ -101,8 +104,8 @@ def locked(results: Path) -> Iterator[Holder | None]:
     Gives the holder on another machine that did not release the lock, None if there is none.
     Raises ResultsInUse when another process holds it, OwltError where the file system has no locks.
     """
-    results.mkdir(parents=True, exist_ok=True)
-    with (results / LOCK_NAME).open("a+") as file:
+    make_directory(results)
+    with open_in_place(results / LOCK_NAME, "a+") as file:
         _lock(file, results)
         left = _holder(file)
         here = Holder(socket.gethostname(), os.getpid(), time.strftime("%Y-%m-%d %H:%M:%S %z"))
@@ -149,7 +152,7 @@ def _try(file: IO[str], kind: int) -> bool:
 def _holder(file: IO[str]) -> Holder | None:
     file.seek(0)
     try:
-        written = json.loads(file.read())
+        written = json.loads(file.read(MOST_LOCK_BYTES))
         return Holder(str(written["host"]), int(written["pid"]), str(written["started"]))
     except (ValueError, LookupError, TypeError):
         return None

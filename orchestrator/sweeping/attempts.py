@@ -9,33 +9,45 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from captures.files.plain_files import (
+    directories_in,
+    files_in,
+    is_plain,
+    make_directory,
+    move,
+    read_plain,
+    remove,
+    write_whole,
+)
 from orchestrator.errors import ResultsConflict
 from orchestrator.results.disturbance import disturbance
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import RECORD_NAME, RunRecord, read_record, write_record
 from orchestrator.results.repeat_rules import reason_code
 from orchestrator.results.same_failures import ATTEMPTS, note_captures
-from orchestrator.whole_file import write_whole
 
 SEED_NAME = "seed"
+MOST_SEED_BYTES = 100
 """Beside the attempts: the seed of a run that is performed again with another one, also by a later start."""
 
 
 def set_aside(results: Path, run_directory: Path) -> Path:
     """Move a run's directory to its earlier attempts, without its captures. Returns where it is now."""
     of_run = results / ATTEMPTS / run_directory.name
-    of_run.mkdir(parents=True, exist_ok=True)
+    make_directory(of_run)
     with suppress(ResultsConflict, OSError):  # its record is damaged
         note_captures(run_directory, read_record(run_directory))
-    for capture in run_directory.glob("*.pcap"):
-        capture.unlink()
-    return run_directory.rename(of_run / str(1 + max(_numbers(of_run), default=0)))
+    for capture in files_in(run_directory, ".pcap"):
+        remove(capture)
+    place = of_run / str(1 + max(_numbers(of_run), default=0))
+    move(run_directory, place)
+    return place
 
 
 def reasons(results: Path, run_id: str) -> list[str]:
     """Why each earlier attempt at a run was repeated, oldest first."""
     of_run = results / ATTEMPTS / run_id
-    return [_reason(of_run / str(number)) for number in sorted(_numbers(of_run))] if of_run.is_dir() else []
+    return [_reason(of_run / str(number)) for number in sorted(_numbers(of_run))]
 
 
 def note_seeds(results: Path, run_ids: Iterable[str], new_seeds: Mapping[str, int]) -> None:
@@ -43,16 +55,16 @@ def note_seeds(results: Path, run_ids: Iterable[str], new_seeds: Mapping[str, in
     for run_id in run_ids:
         place = results / ATTEMPTS / run_id / SEED_NAME
         if run_id in new_seeds:
-            place.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(place.parent)
             write_whole(place, f"{new_seeds[run_id]}\n")
         else:
-            place.unlink(missing_ok=True)
+            remove(place)
 
 
 def noted_seeds(results: Path) -> dict[str, int]:
     """The seeds that take the place of the plan's, by run, until the run is performed again with another one."""
-    places = (results / ATTEMPTS).glob(f"*/{SEED_NAME}")
-    return {place.parent.name: int(place.read_text()) for place in places}
+    places = [directory / SEED_NAME for directory in directories_in(results / ATTEMPTS)]
+    return {place.parent.name: int(read_plain(place, MOST_SEED_BYTES)) for place in places if is_plain(place)}
 
 
 def number_record(results: Path, run_directory: Path) -> RunRecord:
@@ -67,7 +79,7 @@ def number_record(results: Path, run_directory: Path) -> RunRecord:
 
 
 def _numbers(of_run: Path) -> list[int]:
-    return [int(path.name) for path in of_run.iterdir() if path.name.isdecimal()]
+    return [int(path.name) for path in directories_in(of_run) if path.name.isdecimal()]
 
 
 def _reason(directory: Path) -> str:

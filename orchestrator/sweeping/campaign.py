@@ -13,7 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from agents.inputs.mistake import Mistake, Place
+from captures.files.plain_files import DISK_IS_FULL
 from orchestrator.errors import Missing, OwltError, ResultsConflict
+from orchestrator.hosts.printable import printable_lines
 from orchestrator.planning.clock import guests_side_by_side
 from orchestrator.planning.plan import Plan, PlanChange
 from orchestrator.planning.selection import Selection
@@ -34,7 +36,6 @@ from orchestrator.sweeping.machine import THIS_MACHINE, Machine
 from orchestrator.sweeping.monitoring import WorkerFailed
 from orchestrator.sweeping.stop_time import Deadline, StopTime
 from orchestrator.sweeping.supervisor import supervise, uncertified
-from orchestrator.whole_file import DISK_IS_FULL
 from orchestrator.workers.events import Observe
 
 UNSUPPORTED_TEXT = (
@@ -259,7 +260,7 @@ def files_may_fail(directory: Path, again: str) -> Iterator[None]:
 
 def warn(text: str) -> None:
     """Print a warning on standard error."""
-    print(f"owlt: warning: {text}", file=sys.stderr)
+    print(f"owlt: warning: {printable_lines(text)}", file=sys.stderr)
 
 
 def _recorded_ids(results: Path) -> set[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from agents.contract.implementation import Implementation
+from captures.files.plain_files import make_directory, read_plain, write_whole
 from orchestrator.planning.plan import Batch, Plan, Run
 from orchestrator.results.analysis import note_machine_delay
 from orchestrator.results.certificates import certified
@@ -100,7 +100,7 @@ class WorkerMonitor:
 
     def keep_console(self) -> None:
         """Write its console's lines into its directory."""
-        (self._directory / "console.log").write_text("".join(self._state.console))
+        write_whole(self._directory / "console.log", "".join(self._state.console))
 
     def settle_loss(self) -> None:
         """Record the run in which a worker was lost, if it was; raises WorkerFailed if the rig failed."""
@@ -188,8 +188,8 @@ class WorkerMonitor:
         certificate = certified(results, {run.channel_key}).get(run.channel_key)
         record = planned_record(run, plan.sweep, implementation, certificate, outcome, code, reason)
         run_directory = self._directory / "runs" / run.run_id
-        run_directory.mkdir(parents=True, exist_ok=True)
-        shutil.copy(self._directory / "console.log", run_directory / "console.log")
+        make_directory(run_directory)
+        write_whole(run_directory / "console.log", read_plain(self._directory / "console.log"))
         write_record(record, run_directory)
         self._publish(run_directory)
 

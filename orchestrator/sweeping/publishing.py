@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
+from captures.files.plain_files import make_directory, move, read_plain, remove_tree, write_whole
 from orchestrator.planning.plan import Plan, Run
 from orchestrator.results.analyses import Analyses
 from orchestrator.results.certificates import DIRECTORY_NAME, certified, of_machine
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, write_record
-from orchestrator.results.recorded_runs import RUNS
+from orchestrator.results.recorded_runs import RUNS, UNPUBLISHED
 from orchestrator.results.repeat_rules import fault, reason_code
 from orchestrator.status.journal import Journal
 from orchestrator.sweeping.attempts import number_record, set_aside
 from orchestrator.sweeping.quarantine import Quarantine
 from orchestrator.sweeping.scheduling import Scheduler
-from orchestrator.whole_file import write_whole
 from orchestrator.workers.events import ChannelCertified, ImplementationQuarantined, RunPublished, RunRepeated
 from orchestrator.workers.planned_record import planned_record
-
-WORKERS = "workers"
-"""Holds what is not published yet."""
 
 
 class Publisher:
@@ -46,20 +42,20 @@ class Publisher:
 
     def prepare(self) -> None:
         """Make the directories, and remove what workers of an earlier start left."""
-        (self.results / RUNS).mkdir(parents=True, exist_ok=True)
-        (self.results / DIRECTORY_NAME).mkdir(exist_ok=True)
+        make_directory(self.results / RUNS)
+        make_directory(self.results / DIRECTORY_NAME)
         self.remove_workers()
 
     def worker_directory(self, batch: int, slot: int) -> Path:
         """A new directory for a worker."""
-        directory = self.results / WORKERS / f"{batch}-{slot}"
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True)
+        directory = self.results / UNPUBLISHED / f"{batch}-{slot}"
+        remove_tree(directory)
+        make_directory(directory)
         return directory
 
     def remove_workers(self) -> None:
         """Remove all directories of workers."""
-        shutil.rmtree(self.results / WORKERS, ignore_errors=True)
+        remove_tree(self.results / UNPUBLISHED)
 
     def publish_run(self, run_directory: Path, batch: int, wall_s: float = 0.0) -> None:
         """Publish a run, which took so much wall time, and start its analysis; or set it aside if it is repeated."""
@@ -96,8 +92,8 @@ class Publisher:
             certificate = certified(self.results, {run.channel_key}).get(run.channel_key)
             outcome, code = Outcome.QUARANTINED, ReasonCode.QUARANTINED
             record = planned_record(run, self._plan.sweep, implementation, certificate, outcome, code, reason)
-            directory = self.results / WORKERS / f"quarantined-{run.run_id}"
-            directory.mkdir(parents=True, exist_ok=True)
+            directory = self.results / UNPUBLISHED / f"quarantined-{run.run_id}"
+            make_directory(directory)
             write_record(record, directory)
             take_place(directory, self.results / RUNS / run.run_id)
             self._scheduler.finish(run.run_id)
@@ -115,22 +111,19 @@ class Publisher:
         of_results = self.results / DIRECTORY_NAME / name
         if machine:
             place = of_machine(self.results, machine) / DIRECTORY_NAME
-            place.mkdir(parents=True, exist_ok=True)
-            write_whole(place / name, certificate.read_text())
+            make_directory(place)
+            write_whole(place / name, read_plain(certificate))
         if not (machine and of_results.exists()):
             take_place(certificate, of_results)
 
     def keep_console(self, worker_directory: Path, batch: int) -> Path:
         """Copy the console log of a worker whose rig failed to the results. Returns the copy."""
         log = self.results / f"failed-batch-{batch}.log"
-        shutil.copy(worker_directory / "console.log", log)
-        return log
+        return write_whole(log, read_plain(worker_directory / "console.log"))
 
 
 def take_place(path: Path, target: Path) -> None:
     """Rename a file or directory; it replaces anything of that name."""
-    if target.is_dir():
-        shutil.rmtree(target)
-    elif path.is_dir():
-        target.unlink(missing_ok=True)
-    path.rename(target)
+    if path.is_dir() or target.is_dir():
+        remove_tree(target)
+    move(path, target)

@@ -11,6 +11,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.hosts.printable import printable_lines
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -52,7 +54,7 @@ class Printer:
     def text(self, line: str = "", style: str = "") -> None:
         """Print a line of the result."""
         if not self.as_json:
-            console().print(line, style=style, markup=False)
+            console().print(printable_lines(line), style=style, markup=False)
 
     def table(
         self, headers: tuple[str, ...], rows: Iterable[Iterable[str]], numbers: Iterable[str] = (), least_width: int = 0
@@ -69,7 +71,7 @@ class Printer:
             unbroken = position == 0 or header in numbers
             table.add_column(header, overflow="fold", no_wrap=unbroken, justify=justify)  # type: ignore[arg-type]
         for row in rows:
-            table.add_row(*map(escape, row))
+            table.add_row(*(escape(printable_lines(cell)) for cell in row))
         console(least_width=least_width).print(table)
 
     def keys(self, values: Mapping[str, Any]) -> None:
@@ -79,7 +81,7 @@ class Printer:
     def note(self, line: str) -> None:
         """Print what was done, such as the path of a file that was written; -q suppresses it."""
         if not self.shown.quiet:
-            self.console.print(line, markup=False)
+            self.console.print(printable_lines(line), markup=False)
 
 
 def console(stderr: bool = False, least_width: int = 0) -> Console:

@@ -21,6 +21,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from orchestrator.hosts.printable import printable_lines
 from orchestrator.planning.plan import Plan
 from orchestrator.results.record import Outcome
 from orchestrator.status.channel_labels import channel_labels
@@ -137,7 +138,7 @@ class SweepProgress:
 
     def _print(self, line: str) -> None:
         time_of_line = "" if self._console.is_terminal else f"{stamp(time.time())} "
-        self._console.print(f"{time_of_line}{line}", markup=False)
+        self._console.print(f"{time_of_line}{printable_lines(line)}", markup=False)
 
     def _interrupted(self, times: int, recorded: int, total: int) -> str:
         if times > 1:

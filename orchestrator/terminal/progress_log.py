@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
+from orchestrator.hosts.printable import printable_lines
 from orchestrator.planning.estimate import duration_text
 from orchestrator.results.record import Outcome
 from orchestrator.status.activity import Activities
@@ -69,7 +70,7 @@ class ProgressLog:
     def write(self) -> None:
         """Write a line: how far the sweep is, the failures of this start, the remaining time, what each worker does."""
         with self._lock:
-            print(f"{stamp(time.time())} owlt: {self.line()}", file=self._out, flush=True)
+            print(f"{stamp(time.time())} owlt: {printable_lines(self.line())}", file=self._out, flush=True)
 
     def line(self) -> str:
         """The line without its time."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import matplotlib
 
+from captures.files.plain_files import as_file_name, read_plain
 from captures.summary.derived_files import digest_of_code, digest_of_modules, digest_of_values
 
 KEYS_NAME = "drawn-from.json"
@@ -35,7 +36,7 @@ class KeptFigures:
 
     def __post_init__(self) -> None:
         try:
-            entries = json.loads((self.earlier / KEYS_NAME).read_bytes())
+            entries = json.loads(read_plain(self.earlier / KEYS_NAME))
         except (OSError, ValueError):
             entries = {}
         self._entries: dict[str, Any] = entries if isinstance(entries, dict) else {}
@@ -53,8 +54,8 @@ class KeptFigures:
             made = {Path(file).suffix for file in files}
             if entry["drawn_from"] != drawn_from or (files and made != suffixes):
                 return None
-            contents = {file: (self.earlier / file).read_bytes() for file in files}
-        except (OSError, LookupError, TypeError, AttributeError):
+            contents = {as_file_name(file): read_plain(self.earlier / file) for file in files}
+        except (OSError, LookupError, TypeError, AttributeError, ValueError):
             return None
         if any(_digest(content) != files[file] for file, content in contents.items()):
             return None

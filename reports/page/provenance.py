@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from captures.files.plain_files import files_in
 from captures.summary.derived_files import digest_of_values
 from reports.results.load import Channel, Results, Run
 from reports.results.records import DIGEST_LENGTH, Record
@@ -68,7 +69,7 @@ def provenance_of(results: Results) -> Provenance:
         ),
         implementations=tuple(_implementation(name, results) for name in results.implementations),
         channels=results.distinct_channels,
-        machines=tuple(sorted(path.name for path in (results.directory / MACHINES).glob("*.json"))),
+        machines=tuple(path.name for path in files_in(results.directory / MACHINES, ".json")),
         seeds=len({record.seed for record in records}),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,8 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from agents.inputs.mistake import Mistake, Place
 from captures.files.blocks import NotACapture
+from captures.files.plain_files import read_plain, require_plain
 from captures.frames.columns import Columns, read_columns
 from captures.session.session import Session, sent_by
 from reports.reproduction.claims import Claim, Reproduction, TableOf
@@ -30,6 +34,12 @@ CAPTURES = {"packets": "sender.pcap", "packets_at_receiver": "receiver.pcap"}
 """The capture of each table of packets."""
 SAMPLES = "tcp-sender.csv"
 """The samples of the sender's TCP."""
+SAMPLE_COLUMNS = ("time_ns", "cwnd_segments", "ssthresh_segments", "total_retrans")
+MOST_SAMPLES_BYTES = 512_000_000
+MISSING = -1
+"""Takes the place of an empty cell: what is counted is never negative."""
+NO_ACCESS = ("enable_external_access = false", "python_enable_replacements = false", "lock_configuration = true")
+"""A query neither reads nor writes files, loads no extension, sees no variable of Python, and cannot undo this."""
 NO_RUNS = "no completed run has this value"
 
 
@@ -65,6 +75,8 @@ def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator
     with duckdb.connect(config={"threads": 1}) as connection, TemporaryDirectory() as directory:
         write_table([row for each in results for row in run_rows(each)], Path(directory))
         connection.execute(f"CREATE TABLE runs AS FROM read_parquet('{Path(directory) / PARQUET_NAME}')")
+        for setting in NO_ACCESS:  # the queries are those of a file of others
+            connection.execute(f"SET {setting}")
         connection.execute("CREATE VIEW good AS FROM runs WHERE outcome = 'completed' AND suspect IS NULL")
         for name in CAPTURES:
             connection.execute(
@@ -175,25 +187,26 @@ def _add_packets_of(connection: DuckDBPyConnection, name: str, sweep: str, run: 
 
 def _add_tcp_samples_of(connection: DuckDBPyConnection, sweep: str, run: Run, first_ns: int) -> None:
     """Add the samples of a run, if it has any. Raises ReportError if they cannot be read."""
-    import duckdb
-
     path = run.directory / SAMPLES
-    if not path.exists():
-        return
     try:
-        connection.execute(
-            "INSERT INTO tcp_samples SELECT ?, ?, (time_ns - ?) / 1e9, cwnd_segments, ssthresh_segments, total_retrans "
-            "FROM read_csv(?, header = true)",
-            [sweep, run.record.run_id, first_ns, str(path)],
-        )
-    except duckdb.Error as problem:
+        rows = list(csv.DictReader(read_plain(path, MOST_SAMPLES_BYTES).decode().splitlines()))
+        columns = {name: np.array([int(row[name] or MISSING) for row in rows], np.int64) for name in SAMPLE_COLUMNS}
+    except FileNotFoundError:
+        return
+    except (OSError, LookupError, TypeError, ValueError, csv.Error) as problem:
         raise _unreadable(run, path, "not a table of TCP samples", "the samples of a run") from problem
+    times_s = (columns.pop("time_ns") - first_ns) / 1e9
+    connection.register("samples", {"at_s": times_s, **columns})
+    counts = ", ".join(f"nullif({name}, {MISSING})" for name in columns)
+    connection.execute(f"INSERT INTO tcp_samples SELECT ?, ?, at_s, {counts} FROM samples", [sweep, run.record.run_id])
+    connection.unregister("samples")
 
 
 def _frames(run: Run, file: str) -> Columns:
     """A capture of a run. Raises ReportError."""
     path = run.directory / file
     try:
+        require_plain(path)
         return read_columns(path)
     except (NotACapture, OSError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else problem

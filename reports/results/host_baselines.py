@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.files.plain_files import directories_in
 from reports.results.load import Run, load_results
 from reports.results.records import ReportError
 
@@ -34,7 +35,7 @@ class HostBaseline:
 
 def host_baselines_of(directory: Path) -> tuple[HostBaseline, ...]:
     """The host baselines in a results directory, in the order of the starts."""
-    starts = [path for path in (directory / DIRECTORY_NAME).glob("*") if path.name.isdecimal()]
+    starts = [path for path in directories_in(directory / DIRECTORY_NAME) if path.name.isdecimal()]
     return tuple(each for start in sorted(starts, key=lambda path: int(path.name)) for each in _of_start(start))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agents.inputs.mistake import Mistake, Place
+from captures.files.plain_files import is_plain_directory, names_in, read_plain
 from captures.protocols.view import ProtocolView, load_view
 from captures.summary.cache import load_summary
 from captures.summary.summary import CaptureSummary
@@ -38,6 +39,7 @@ from reports.results.upgrades import SOURCES_NAME
 PLAN_NAME = "plan.json"
 RECORD_NAME = "record.json"
 JOURNAL_NAME = "journal.jsonl"
+MOST_JOURNAL_BYTES = 512_000_000
 CERTIFICATES = "certificates"
 PERFORMED_AGAIN = "the run is omitted; 'owlt run' performs it again"
 
@@ -218,8 +220,8 @@ def _records(directory: Path, plan: Plan, warnings: list[str]) -> Iterator[tuple
     planned = {run.run_id: run.permutation for run in plan.runs}
     orders = {run.run_id: run.order for run in plan.runs}
     runs = directory / "runs"
-    for path in sorted(runs.iterdir()) if runs.is_dir() else []:
-        if path.name not in planned or not path.is_dir():
+    for path in [runs / name for name in names_in(runs)]:
+        if path.name not in planned or not is_plain_directory(path):
             warnings.append(f"{path}: not a run of this sweep, ignored; move it to another directory")
             continue
         try:
@@ -257,7 +259,7 @@ def _run(directory: Path, record: Record, channel: Channel) -> Run:
 def _performed(journal: Path) -> tuple[float, float] | None:
     """The times of the first and the last valid event, in s since 1970."""
     try:
-        lines = journal.read_bytes().splitlines()
+        lines = read_plain(journal, MOST_JOURNAL_BYTES).splitlines()
     except OSError:
         return None
     first, last = next(_times(lines), None), next(_times(reversed(lines)), None)

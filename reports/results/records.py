@@ -15,9 +15,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import from_json, to_jsonable_python
 
 from agents.inputs.mistake import Mistake, MistakeError, Place
+from captures.files.plain_files import MOST_BYTES, FileName, read_plain
 from captures.summary.derived_files import digest_of_values
 from captures.summary.versions import NewerVersion, Steps, upgraded
-from reports.results.upgrades import CERTIFICATE_STEPS, PLAN_STEPS, RECORD_STEPS
+from reports.results.upgrades import CERTIFICATE_STEPS, MOST_PLAN_BYTES, PLAN_STEPS, RECORD_STEPS
 from reports.style.units import duration_text, size_text
 
 DIGEST_LENGTH = 16
@@ -37,6 +38,7 @@ class _FromFile(BaseModel):
 
     upgrades: ClassVar[Steps] = {}
     """Upgrades of files of older schema versions; {}: the file has no version."""
+    most_bytes: ClassVar[int] = MOST_BYTES
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -46,7 +48,7 @@ class _FromFile(BaseModel):
         and key, if a newer version of owlt wrote it or a key is missing.
         """
         try:
-            values = from_json(path.read_bytes())
+            values = from_json(read_plain(path, cls.most_bytes))
             return cls.model_validate(upgraded(values, cls.upgrades) if cls.upgrades else values)
         except FileNotFoundError:
             raise
@@ -106,7 +108,7 @@ class Permutation(_FromFile):
 class PlannedRun(_FromFile):
     """One planned repetition."""
 
-    run_id: str
+    run_id: FileName
     permutation: Permutation
     channel_key: str
     repetition: int
@@ -315,6 +317,7 @@ class Plan(_FromFile):
     """plan.json: the sweep, every run of it, and its channels by their keys."""
 
     upgrades: ClassVar[Steps] = PLAN_STEPS
+    most_bytes: ClassVar[int] = MOST_PLAN_BYTES
 
     schema_version: Literal[6]
     sweep: Sweep
@@ -418,7 +421,7 @@ class Record(Permutation):
     upgrades: ClassVar[Steps] = RECORD_STEPS
 
     schema_version: Literal[8]
-    run_id: str
+    run_id: FileName
     title: str
     protocol: str
     repetition: int

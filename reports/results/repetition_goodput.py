@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from captures.files.plain_files import is_plain
 from captures.summary.derived_files import CAPTURES
 from captures.summary.summary import CaptureSummary
 from reports.results.delivery import ABORTED, COMPLETED
@@ -30,4 +31,4 @@ def repetition_goodput(
 
 
 def _is_analysis_awaited(directory: Path) -> bool:
-    return not (directory / FAILURE_NAME).exists() and all((directory / name).exists() for name in CAPTURES)
+    return not (directory / FAILURE_NAME).exists() and all(is_plain(directory / name) for name in CAPTURES)

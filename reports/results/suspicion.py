@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from captures.files.plain_files import read_plain_text
 from captures.protocols.view import ProtocolView
 from captures.summary.summary import CaptureSummary
 from reports.results.records import Record
@@ -35,7 +36,7 @@ def doubts_about_files(directory: Path, record: Record, certificate_problem: str
     doubts = [certificate_problem] if certificate_problem and record.certificate else []
     failure = directory / FAILURE_NAME
     if failure.exists():
-        doubts.append(f"analysis failed: {failure.read_text(errors='replace').partition(chr(10))[0]}")
+        doubts.append(f"analysis failed: {read_plain_text(failure).partition(chr(10))[0]}")
     return tuple(doubts)
 
 

@@ -13,6 +13,7 @@ from captures.summary.versions import Steps, Values, renamed
 
 Change = Callable[[Any], Any]
 
+MOST_PLAN_BYTES = 256_000_000
 SOURCES_NAME = "sources.json"
 """In a directory that combines several: where its runs come from (orchestrator.shards.combining)."""
 

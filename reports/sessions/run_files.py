@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.accounting.packets import Table, write_table
+from captures.files.plain_files import files_in, make_directory, remove, write_whole
 from captures.inspection.inspection import Case, Inspection
 from captures.inspection.one_side import OneSide
 from captures.protocols.messages import Message, message_counts
@@ -36,7 +38,7 @@ def replaced_pages(directory: Path) -> Iterator[tuple[Path, bool]]:
         written = {path.name for path in draft.iterdir()}
     for path in earlier:
         if path.name not in written:
-            path.unlink(missing_ok=True)
+            remove(path)
 
 
 def _earlier(directory: Path) -> list[Path]:
@@ -44,15 +46,12 @@ def _earlier(directory: Path) -> list[Path]:
     if not (directory / "analysis.json").is_file():
         return []
     patterns = [*_WRITTEN, *(f"{name}.{ending}" for name in _TABLES for ending in ("csv", "parquet"))]
-    return [path for pattern in patterns for path in directory.glob(pattern)]
+    return [path for path in files_in(directory) if any(fnmatch(path.name, pattern) for pattern in patterns)]
 
 
 def write_json(analysis: Mapping[str, object], directory: Path) -> Path:
     """Write analysis.json into the directory, which is created if it is missing. Raises OSError."""
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / "analysis.json"
-    path.write_text(json.dumps(analysis, indent=2) + "\n")
-    return path
+    return write_whole(make_directory(directory) / "analysis.json", json.dumps(analysis, indent=2) + "\n")
 
 
 def run_json(title: str, inspection: Inspection, case: Case, suspect: list[str]) -> dict[str, object]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.files.blocks import NotACapture
+from captures.files.plain_files import is_plain
 from captures.inspection.inspection import Case, inspect
 from captures.matches.bottleneck import Link
 from captures.protocols.ladder import ending
@@ -99,7 +100,7 @@ def _key(task: _Task) -> str:
 def _values(task: _Task) -> object:
     """All that a run is drawn from: the files by their digests."""
     paths = [task.directory / name for name in (*CAPTURES, PAIRS, SAMPLES_NAME)]
-    digests = {path.name: digest_of_file(path) for path in paths if path.exists()}
+    digests = {path.name: digest_of_file(path) for path in paths if is_plain(path)}
     return [repr(replace(task, directory=Path())), digests]
 
 
@@ -129,7 +130,7 @@ def _task(results: Results, shown: ShownRun) -> _Task:
 
 def _draw(task: _Task, figures: Path, with_pdf: bool) -> Drawn:
     window = _draw_window(task, figures, with_pdf)
-    if not all((task.directory / name).exists() for name in CAPTURES):
+    if not all(is_plain(task.directory / name) for name in CAPTURES):
         return Drawn(window=window, problem="its captures were not kept")
     try:
         ladder, traces = _draw_packets(task, figures, with_pdf)
@@ -170,7 +171,7 @@ def _draw_packets(task: _Task, figures: Path, with_pdf: bool) -> tuple[SessionFi
 def _draw_window(task: _Task, figures: Path, with_pdf: bool) -> SessionFigure | None:
     samples = task.directory / SAMPLES_NAME
     try:
-        connection = read_connection(samples) if samples.exists() else None
+        connection = read_connection(samples) if is_plain(samples) else None
     except ReportError:
         return None
     if connection is None:

@@ -18,6 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from agents.inputs.mistake import Mistake, Place
+from captures.files.plain_files import read_plain
 from reports.results.records import ReportError
 from reports.style.looks import MUTED, RULE, SERIES, STYLE
 from reports.style.units import tick_text
@@ -57,8 +58,8 @@ def read_connection(path: Path) -> Connection | None:
     Raises ReportError if the file is not a table of samples.
     """
     try:
-        with path.open(newline="") as file:
-            sockets = _samples_by_socket(csv.DictReader(file))
+        lines = read_plain(path).decode().splitlines()
+        sockets = _samples_by_socket(csv.DictReader(lines))
         if not sockets:
             return None
         samples = max(sockets.values(), key=lambda rows: _number(rows[-1]["bytes_acked"]))

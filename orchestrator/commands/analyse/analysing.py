@@ -116,8 +116,10 @@ def require_writable(directory: Path | None) -> None:
 
 
 def _make_directory(directory: Path) -> None:
+    from captures.files.plain_files import make_directory
+
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
     except OSError as problem:
         raise OwltError(
             Mistake(
@@ -127,9 +129,11 @@ def _make_directory(directory: Path) -> None:
 
 
 def _output_directory(out: Path | None, default: Path) -> Path:
+    from captures.files.plain_files import real_root
+
     if out is None:
         require_writable(default)
-    return out or default
+    return real_root(out) if out else real_root(default.parent) / default.name
 
 
 def _messages(columns: Columns, case: Case) -> tuple[list[Any], list[str]]:

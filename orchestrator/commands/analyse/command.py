@@ -87,6 +87,7 @@ def analyse(
     capture, give --at.
     """
     from captures.files.pcap import NotACapture
+    from captures.files.plain_files import DISK_IS_FULL
     from orchestrator.commands.analyse.options import CaptureOptions
 
     _require_one_of("--at", at, ("", *HOSTS))
@@ -108,7 +109,9 @@ def analyse(
     except NotACapture as problem:
         raise OwltError(str(problem)) from problem
     except OSError as problem:
-        raise OwltError(f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem)) from problem
+        where = Place(str(problem.filename or out or f"the output directory of {paths[0]}"))
+        fix = "free some space, or name another directory with --out" if problem.errno in DISK_IS_FULL else ""
+        raise OwltError(Mistake(problem.strerror or str(problem), fix=fix, where=where)) from problem
     print_analysis(Printer(as_json), analysis)
 
 
@@ -122,7 +125,7 @@ def _analysis(paths: list[Path], options: CaptureOptions, at: str, tables: str, 
     from orchestrator.commands.analyse.analysing import analyse_one, analyse_run, analyse_two, require_writable
     from orchestrator.commands.analyse.options import CaptureOptions
     from orchestrator.profiles.kinds import refuse_missing
-    from orchestrator.results.recorded_runs import is_recorded
+    from orchestrator.results.recorded_runs import is_recorded, results_root
 
     require_writable(out)
     for path in paths:
@@ -132,6 +135,7 @@ def _analysis(paths: list[Path], options: CaptureOptions, at: str, tables: str, 
         _require_two_captures(paths, at)
         return analyse_two(first, others[0], options, tables, out)
     if is_recorded(first):
+        first = results_root(first)
         if at or options != CaptureOptions():
             raise _mistake_at(first, "is a run of owlt, whose record has these values", fix="leave out the options")
         return analyse_run(first, tables, out)

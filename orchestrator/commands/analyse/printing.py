@@ -80,11 +80,12 @@ def _print_rows(printer: Printer, rows: Sequence[tuple[str, str]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from orchestrator.hosts.printable import printable_lines
     from orchestrator.terminal.output import console
 
     table = Table(box=None, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
-        table.add_row(escape(name), escape(value))
+        table.add_row(escape(name), escape(printable_lines(value)))
     console().print(table)

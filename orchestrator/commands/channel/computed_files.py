@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from agents.inputs.mistake import Mistake
+from captures.files.plain_files import real_root, write_whole
 from emulator.channel.channel_file import ChannelProfile, parse_channel
 from emulator.faults import InvalidChannel
 from orchestrator.errors import OwltError, ProfileError
-from orchestrator.whole_file import write_whole
 
 LINE_LENGTH = 115
 
@@ -57,7 +57,7 @@ def write_channel(channel: ComputedChannel, path: Path) -> ChannelProfile:
             raise OwltError(Mistake.of(str(file), "this file exists already", fix=fix))
     try:
         for file in reversed(files):
-            write_whole(file, files[file])
+            write_whole(real_root(file), files[file])
     except OSError as problem:
         raise OwltError(Mistake.of(f"--out {path}", f"cannot be written: {problem.strerror}")) from problem
     return profile

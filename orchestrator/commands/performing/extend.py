@@ -51,11 +51,13 @@ def extend(
     have. The exit status is that of 'owlt run'.
     """
     from orchestrator.planning.plan import with_repetitions
+    from orchestrator.results.recorded_runs import results_root
 
     if by is not None and to is not None:
         raise OwltError(Mistake.of("extend", "got both --by and --to", "one of them"))
     stop = stop_time(until, duration)
     machine = machine_of(rig, dask, tls, without_authentication, guests)
+    results = results_root(results)
     plan = plan_of(results)
     extended = with_repetitions(plan, to or plan.sweep.most_repetitions + (by or MORE))
     printer = Printer(as_json)

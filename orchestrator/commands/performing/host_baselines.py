@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.contract.implementation import Implementation
+from captures.files.plain_files import directories_in
 from orchestrator.planning.plan import Plan, plan_sweep
 from orchestrator.profiles.catalogue import find_implementation
 from orchestrator.sweeping.campaign import BeginObserving, Performed, perform_until, warn
@@ -63,7 +64,7 @@ class HostBaselines:
         self._machine = machine
         self._files = file_baseline(plan, size_bytes)
         self._iperf3 = iperf3_baseline(plan, find_implementation("iperf3"))
-        starts = [int(path.name) for path in (results / DIRECTORY_NAME).glob("*") if path.name.isdecimal()]
+        starts = [int(path.name) for path in directories_in(results / DIRECTORY_NAME) if path.name.isdecimal()]
         self._directory = results / DIRECTORY_NAME / str(max(starts, default=0) + 1)
 
     def perform(self, moment: str, observe: BeginObserving, again: str) -> list[Performed]:

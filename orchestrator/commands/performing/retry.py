@@ -61,12 +61,13 @@ def retry(
     the selected runs.
     """
     from orchestrator.planning.selection import Selection, new_seeds
-    from orchestrator.results.recorded_runs import read_recorded
+    from orchestrator.results.recorded_runs import read_recorded, results_root
     from orchestrator.sweeping.attempts import reasons
 
     printer = Printer(as_json)
     stop = stop_time(until, duration)
     machine = machine_of(rig, dask, tls, without_authentication, guests)
+    results = results_root(results)
     plan = plan_of(results)
     records = read_recorded(results, {each.run_id for each in plan.runs}).records
     left = {each.run_id for each in plan.runs if each.run_id not in records and reasons(results, each.run_id)}

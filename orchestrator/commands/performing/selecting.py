@@ -36,8 +36,9 @@ def selection_of(plan: Plan, only: Sequence[str], shard: str | None) -> Selectio
 
 
 def results_of(plan: Plan, shard: str | None, results: Path | None) -> Path:
-    """The results directory: the given one, or the default one of the sweep or of its shard."""
+    """The results directory: the given one, or the default one of the sweep or of its shard. Raises OwltError."""
+    from orchestrator.results.recorded_runs import results_root
     from orchestrator.shards.shard import parse_shard
 
     name = f"{plan.sweep.name}-{parse_shard(shard).text}" if shard else plan.sweep.name
-    return results or Path("results", name)
+    return results_root(results or Path("results", name))

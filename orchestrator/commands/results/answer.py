@@ -56,12 +56,14 @@ def answer(
 
 def _answer_of(results: Path) -> Answer:
     from orchestrator.profiles.kinds import refuse_missing
+    from orchestrator.results.recorded_runs import results_root
     from reports.answer.answer import answer_of
     from reports.comparison.cells import cells_of
     from reports.comparison.stopping import load_due_results
     from reports.results.records import ReportError
     from reports.table.rows import run_rows
 
+    results = results_root(results)
     refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
     try:
         cells = cells_of(run_rows(load_due_results(results)))

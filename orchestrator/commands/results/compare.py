@@ -92,6 +92,7 @@ def _share(text: str) -> float:
 
 def _sources(results: Sequence[Path]) -> list[Source]:
     from orchestrator.profiles.kinds import refuse_missing
+    from orchestrator.results.recorded_runs import results_root
     from reports.changes.sources import load_sources
     from reports.results.records import ReportError
 
@@ -100,7 +101,7 @@ def _sources(results: Sequence[Path]) -> list[Source]:
     for path in results:
         refuse_missing(path, "directory", "a results directory that 'owlt run' made, such as results/demo")
     try:
-        return load_sources(results)
+        return load_sources([results_root(path) for path in results])
     except ReportError as problem:
         raise OwltError(*problem.mistakes) from problem
 
@@ -183,11 +184,11 @@ def _print_nights(compared: NightsCompared, printer: Printer) -> None:
 
 
 def _write_page(compared: TwoCompared | NightsCompared, page: Path) -> None:
-    from orchestrator.whole_file import write_whole
+    from captures.files.plain_files import real_root, write_whole
     from reports.changes.page import changes_page
 
     try:
-        write_whole(page, changes_page(compared))
+        write_whole(real_root(page), changes_page(compared))
     except OSError as problem:
         raise OwltError(Mistake(f"cannot be written ({problem.strerror})", where=Place(str(page)))) from problem
 

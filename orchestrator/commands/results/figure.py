@@ -241,10 +241,12 @@ def _all_rows(directories: list[Path]) -> tuple[list[dict[str, Any]], tuple[str,
 def _rows(results: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """The table of runs, and the implementations in the order of the sweep, which decides their looks."""
     from orchestrator.profiles.kinds import refuse_missing
+    from orchestrator.results.recorded_runs import results_root
     from reports.comparison.stopping import load_due_results
     from reports.results.records import ReportError
     from reports.table.rows import run_rows
 
+    results = results_root(results)
     refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
     try:
         loaded = load_due_results(results)

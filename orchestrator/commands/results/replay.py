@@ -25,11 +25,14 @@ def replay(
     On the exact clock, the same seed gives the same packets. The results are not changed. The exit status is 1 if the
     outcome, or a frame of a kept capture, differs.
     """
+    from captures.files.plain_files import real_root
     from orchestrator.commands.results.replaying import replay as perform_again
     from orchestrator.planning.plan import read_plan
     from orchestrator.results.record import read_record
+    from orchestrator.results.recorded_runs import results_root
 
-    results = run.resolve().parent.parent
+    run = real_root(run.absolute())
+    results = results_root(run.parent.parent)
     try:
         record, plan = read_record(run), read_plan(results)
     except FileNotFoundError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from agents.inputs.mistake import Mistake, Place
 from captures.files.blocks import NotACapture
+from captures.files.plain_files import is_plain, is_plain_directory
 from captures.frames.comparing import first_difference
 from orchestrator.errors import OwltError
 from orchestrator.planning.plan import Plan, Run
@@ -18,6 +18,7 @@ from orchestrator.planning.variants import base_name
 from orchestrator.results.certificates import DIRECTORY_NAME
 from orchestrator.results.record import Outcome, RunRecord
 from orchestrator.results.recorded_runs import read_recorded, run_directory
+from orchestrator.shards.copying import copy_directory
 from orchestrator.sweeping.campaign import Performed, perform_plan
 
 CAPTURES = ("sender.pcap", "receiver.pcap")
@@ -55,8 +56,8 @@ def replay(plan: Plan, results: Path, record: RunRecord) -> Replay:
     with TemporaryDirectory(prefix="owlt-replay-") as name:
         again = Path(name, "results")
         again.mkdir()
-        if (results / DIRECTORY_NAME).is_dir():
-            shutil.copytree(results / DIRECTORY_NAME, again / DIRECTORY_NAME)
+        if is_plain_directory(results / DIRECTORY_NAME):
+            copy_directory(results / DIRECTORY_NAME, again / DIRECTORY_NAME)
         alone = Selection(frozenset({run.run_id}), new_seeds={run.run_id: record.seed})
         _perform(alone.alone(alone.applied(plan)), again)
         records = read_recorded(again, {run.run_id}).records
@@ -88,7 +89,7 @@ def require_comparable(plan: Plan, results: Path, run: Run) -> None:
     if plan.implementations[run.permutation.implementation].not_repeatable:
         problem = f"{run.permutation.implementation} is not repeatable: {_reason(plan, run)}"
         raise OwltError(Mistake(problem, "a run of a repeatable implementation", where=where))
-    if missing := [name for name in CAPTURES if not (run_directory(results, run.run_id) / name).is_file()]:
+    if missing := [name for name in CAPTURES if not is_plain(run_directory(results, run.run_id) / name)]:
         fix = "perform sweeps that are to be compared with 'keep_captures: headers' or 'full'"
         raise OwltError(Mistake(f"{' and '.join(missing)} were not kept", "both captures", fix, where))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake
+from agents.inputs.mistake import Mistake, Place
 from orchestrator.commands.performing.concluding import ASSERTION_STATUS, print_assertions
 from orchestrator.errors import OwltError
 from orchestrator.terminal.options import Json
@@ -24,7 +26,7 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Of several: the directory that combines them; default: A+B."),
+        typer.Option(metavar="DIR", help="Directory for the report, with the runs in it; default of several: A+B."),
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Draw every figure as PDF too; this takes twice as long.")] = False,
     as_json: Json = False,
@@ -38,17 +40,18 @@ def report(
 
     Exit status: 4 if an assertion of the sweep is not met.
     """
+    from orchestrator.results.recorded_runs import results_root
     from orchestrator.sweeping.report import make_checked_report
 
     printer = Printer(as_json)
     sources: list[Source] = []
-    directory = results[0]
-    if len(results) > 1:
+    if len(results) > 1 or out is not None:
         directory, sources = _combined(results, out)
         for line in _combined_texts(sources):
             printer.note(line)
-    elif out is not None:
-        raise OwltError(Mistake.of("--out", "got one results directory", "two or more", "leave --out out"))
+    else:
+        directory = results_root(results[0])
+        _require_writable(directory)
     page, checked = make_checked_report(directory, pdf)
     printer.text(f"report: {page}")
     print_assertions(checked, printer)
@@ -56,15 +59,25 @@ def report(
     raise typer.Exit(ASSERTION_STATUS if checked.failed else 0)
 
 
+def _require_writable(directory: Path) -> None:
+    if directory.is_dir() and not os.access(directory, os.W_OK | os.X_OK):
+        fix = f"make it elsewhere: owlt report {shlex.quote(str(directory))} --out DIRECTORY"
+        problem = "cannot be written by this user, so the report cannot be made there"
+        raise OwltError(Mistake(problem, "a directory of this user", fix, Place(str(directory))))
+
+
 def _combined(results: list[Path], out: Path | None) -> tuple[Path, list[Source]]:
     """The combined directory, and what became of each."""
     from orchestrator.profiles.kinds import refuse_missing
+    from orchestrator.results.recorded_runs import results_root
     from orchestrator.shards.combining import combine
 
     for path in results:
         refuse_missing(path, "directory", "a results directory that 'owlt run' made, such as results/demo")
-    directory = out or results[0].parent / "+".join(dict.fromkeys(path.resolve().name for path in results))
-    return directory, combine(results, directory)
+    roots = [results_root(path) for path in results]
+    names = dict.fromkeys(path.resolve().name for path in roots)
+    directory = results_root(out or roots[0].parent / "+".join(names))
+    return directory, combine(roots, directory)
 
 
 def _combined_texts(sources: list[Source]) -> Iterator[str]:

@@ -5,11 +5,14 @@ No script of a file runs. The page of a report has scripts: only those that owlt
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import BinaryIO
 
 from flask import Flask, abort, make_response, send_file
 from werkzeug.wrappers import Response
 
+from captures.files.plain_files import NotPlain, as_file_name, open_plain
 from orchestrator.dashboard.pages.protection import FILE_POLICY, report_policy
 from orchestrator.dashboard.pages.snapshots import directory_of, sweep_of
 from orchestrator.dashboard.sweeps.directories import Directories
@@ -24,6 +27,7 @@ SHOWN_TYPES = {
 }
 """By the ending of a file's name, how a browser shows it; it downloads other files."""
 REPORT, PAGE = "report", "index.html"
+MOST_SCRIPT_BYTES = 64_000_000
 
 
 def add_file_pages(app: Flask, directories: Directories) -> None:
@@ -53,23 +57,37 @@ def add_file_pages(app: Flask, directories: Directories) -> None:
 
 def file_answer(directory: Path, name: str) -> Response:
     """A file within a directory."""
-    path = _path(directory, name)
-    shown = SHOWN_TYPES.get(path.suffix)
-    response = send_file(path, mimetype=shown or "application/octet-stream", as_attachment=shown is None)
+    shown = SHOWN_TYPES.get(Path(name).suffix)
+    file = _opened(directory, name)
+    status = os.fstat(file.fileno())
+    response = send_file(
+        file,
+        mimetype=shown or "application/octet-stream",
+        as_attachment=shown is None,
+        download_name=Path(name).name,
+        last_modified=status.st_mtime,
+        etag=f"{status.st_mtime_ns:x}-{status.st_size:x}",
+        conditional=True,
+    )
+    response.content_length = response.content_length or status.st_size
     response.headers["Content-Security-Policy"] = FILE_POLICY
     return response
 
 
 def _script(directory: Path, name: str) -> Response:
     """A script that adds a figure or a table to a report, and does nothing else."""
-    text = _path(directory, name).read_text(errors="replace")
+    with _opened(directory, name) as file:
+        text = file.read(MOST_SCRIPT_BYTES).decode(errors="replace")
     if not is_script(text):
         abort(404, f"{name}: is no script of a report; make the report again with 'owlt report'")
     return make_response(text, {"Content-Type": "text/javascript; charset=utf-8"})
 
 
-def _path(directory: Path, name: str) -> Path:
-    path = (directory / name).resolve()
-    if not path.is_relative_to(directory.resolve()) or not path.is_file():
+def _opened(directory: Path, name: str) -> BinaryIO:
+    """A plain file of a directory, or of one in it."""
+    try:
+        return open_plain(directory.joinpath(*map(as_file_name, name.split("/"))))
+    except NotPlain as problem:
+        abort(404, f"{name}: {problem.strerror}")
+    except (OSError, ValueError):
         abort(404, f"{name}: there is no such file")
-    return path

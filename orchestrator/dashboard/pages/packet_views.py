@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.files.plain_files import is_plain
 from captures.summary.derived_files import CAPTURES
 from orchestrator.results.record import RECORD_NAME
 
@@ -177,7 +178,7 @@ def _version(run: Path) -> tuple[str, int]:
     """A run as it is: another one once its directory has changed."""
     stamp = 0
     with suppress(OSError):
-        stamp = run.stat().st_mtime_ns
+        stamp = run.lstat().st_mtime_ns
     return str(run), stamp
 
 
@@ -192,17 +193,17 @@ def kept_analysis(run: Path) -> PacketView | None:
     """The analysis that `owlt analyse` wrote into the directory of a run, unless the record is newer."""
     directory = run / ANALYSIS
     try:
-        is_current = (directory / ANALYSIS_PAGE).stat().st_mtime_ns >= (run / RECORD_NAME).stat().st_mtime_ns
+        is_current = (directory / ANALYSIS_PAGE).lstat().st_mtime_ns >= (run / RECORD_NAME).lstat().st_mtime_ns
     except OSError:
         return None
     ending: Future[str] = Future()
     ending.set_result("")
-    return PacketView(directory, ending) if is_current else None
+    return PacketView(directory, ending) if is_current and is_plain(directory / ANALYSIS_PAGE) else None
 
 
 def may_list(run: Path) -> bool:
     """Whether the captures of a run are there, and short enough to be read for everybody."""
     try:
-        return sum((run / name).stat().st_size for name in CAPTURES) <= MOST_LISTED_BYTES
+        return sum((run / name).lstat().st_size for name in CAPTURES) <= MOST_LISTED_BYTES
     except OSError:
         return False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.files.plain_files import files_in, open_plain
 from captures.protocols.view import load_view
 from captures.summary.cache import load_summary
 from captures.summary.summary import CaptureSummary
@@ -133,14 +135,14 @@ def _certificate(results: Path, record: Record) -> Certificate | None:
     """The certificate that the run's machine measured; that of the results if the machine's is not kept."""
     key = record.channel_key
     for directory in (of_machine(results, record.machine), results):
-        with suppress(OSError, ReportError):
+        with suppress(OSError, ReportError, ValueError):
             return Certificate.read(directory / DIRECTORY_NAME / f"{key}.json") if key else None
     return None
 
 
 def _logs(directory: Path) -> Iterator[Log]:
     """The logs that are not empty: those of the programs first, then those of the rig."""
-    endings = sorted(path.name for path in directory.iterdir() if path.suffix in LOG_ENDINGS)
+    endings = [path.name for path in files_in(directory) if path.suffix in LOG_ENDINGS]
     names = [*PROGRAM_LOGS, *(name for name in endings if name not in PROGRAM_LOGS)]
     for name in names[:MOST_LOGS]:
         log = _log(directory / name)
@@ -151,8 +153,8 @@ def _logs(directory: Path) -> Iterator[Log]:
 def _log(path: Path) -> Log | None:
     """The end of a log; None if there is none or it is empty."""
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_plain(path) as file:
+            size = file.seek(0, os.SEEK_END)
             file.seek(max(size - LOG_BYTES, 0))
             lines = file.read(LOG_BYTES).decode(errors="replace").splitlines()
     except OSError:
@@ -163,7 +165,7 @@ def _log(path: Path) -> Log | None:
 
 
 def _files(directory: Path) -> Iterator[File]:
-    for path in sorted(directory.iterdir()):
-        if path.is_file() and not path.is_symlink() and not path.name.startswith("."):
-            size_bytes = path.stat().st_size
+    for path in files_in(directory):
+        if not path.name.startswith("."):
+            size_bytes = path.lstat().st_size
             yield File(path.name, size_text(size_bytes) if size_bytes else "empty")

@@ -7,6 +7,7 @@ from pathlib import Path
 from flask import Flask, abort, make_response, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
+from captures.files.plain_files import is_plain
 from captures.summary.cache import load_summary
 from captures.summary.derived_files import CAPTURES
 from captures.summary.summary import CaptureSummary
@@ -97,11 +98,11 @@ def add_run_pages(app: Flask, directories: Directories, views: PacketViews, list
 
 def _packet_values(run: Path, view: PacketView | None) -> dict[str, object]:
     """The values of the part of the page that shows the analysis."""
-    values = {"view": view, "has_captures": all((run / name).is_file() for name in CAPTURES)}
+    values = {"view": view, "has_captures": all(is_plain(run / name) for name in CAPTURES)}
     if view is None or not view.is_ready or view.problem:
         return {**values, "figures": (), "has_table": False}
-    figures = [name for name in FIGURES if (view.directory / f"{name}.svg").is_file()]
-    return {**values, "figures": figures, "has_table": (view.directory / TABLE).is_file()}
+    figures = [name for name in FIGURES if is_plain(view.directory / f"{name}.svg")]
+    return {**values, "figures": figures, "has_table": is_plain(view.directory / TABLE)}
 
 
 def _missing_values(run: Path, view: PacketView | None, must_wait: bool = False) -> dict[str, object]:

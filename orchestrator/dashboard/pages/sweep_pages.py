@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Flask, abort, make_response, render_template, request
 from werkzeug.wrappers import Response
 
+from captures.files.plain_files import is_plain
 from orchestrator.dashboard.pages.snapshots import TAG, Tags, is_part, sweep_of
 from orchestrator.dashboard.sweeps.boxes import box_plot
 from orchestrator.dashboard.sweeps.directories import Directories
@@ -46,7 +47,7 @@ def add_sweep_pages(app: Flask, directories: Directories, tags: Tags) -> None:
             choices=choices(snapshot.planned),
             selected=selected,
             tag=tags.of(snapshot),
-            has_report=(index.directory / "report" / "index.html").is_file(),
+            has_report=is_plain(index.directory / "report" / "index.html"),
             live=live_part(name, snapshot),
             name=name,
             snapshot=snapshot,

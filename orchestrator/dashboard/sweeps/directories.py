@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agents.inputs.mistake import Mistake, Place
+from captures.files.plain_files import directories_in, is_plain
 from orchestrator.dashboard.sweeps.index import SweepIndex
 from orchestrator.errors import OwltError
 from orchestrator.planning.plan import PLAN_NAME
@@ -55,7 +56,7 @@ class Directories:
         roots = self._named or [self._default.resolve()]
         paths: list[Path] = []
         for root in roots:
-            inner = sorted(plan.parent for plan in root.glob(f"*/{PLAN_NAME}"))
+            inner = [each for each in directories_in(root) if is_plain(each / PLAN_NAME)]
             is_results = (root / PLAN_NAME).exists() or (bool(self._named) and not inner)
             paths += [root] if is_results else inner
         return list(dict.fromkeys(paths))

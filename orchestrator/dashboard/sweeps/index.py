@@ -140,7 +140,7 @@ class SweepIndex:
         """The latest snapshot; or one of a new plan without any state. Raises OwltError, ReportError."""
         path = self.directory / PLAN_NAME
         try:
-            status = path.stat()
+            status = path.lstat()
             stamp = (status.st_mtime_ns, status.st_ino)
             if stamp == self._plan_stamp:
                 return self._snapshot
@@ -164,7 +164,7 @@ class SweepIndex:
         """Note the runs whose directories are new, changed or gone."""
         runs = self.directory / RUNS
         try:
-            stamp = runs.stat().st_mtime_ns
+            stamp = runs.lstat().st_mtime_ns
         except OSError:
             stamp = 0
         if stamp == self._runs_stamp and now_s < self._look_at_all_s:
@@ -180,7 +180,7 @@ class SweepIndex:
         """Note runs that the journal names, if their directories are new or changed."""
         for name in names:
             try:
-                stamp = run_directory(self.directory, name).stat().st_mtime_ns
+                stamp = run_directory(self.directory, name).lstat().st_mtime_ns
             except OSError:
                 continue
             if self._stamps.get(name) != stamp:
@@ -234,6 +234,7 @@ def _directories(runs: Path) -> Iterator[tuple[str, int]]:
     try:
         with os.scandir(runs) as entries:
             for entry in entries:
-                yield entry.name, entry.stat().st_mtime_ns
+                if entry.is_dir(follow_symlinks=False):
+                    yield entry.name, entry.stat(follow_symlinks=False).st_mtime_ns
     except OSError:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.files.plain_files import read_plain_text
 from captures.summary.cache import load_summary
 from orchestrator.results.analysis import FAILURE_NAME
 from reports.comparison.metrics import METRICS
@@ -33,7 +34,7 @@ def read_measures(directory: Path) -> Measures:
 
 def _analysis_failure(directory: Path) -> tuple[str, ...]:
     try:
-        reason = (directory / FAILURE_NAME).read_text(errors="replace").partition("\n")[0]
+        reason = read_plain_text(directory / FAILURE_NAME).partition("\n")[0]
     except OSError:
         return ()
     return (f"analysis failed: {reason}",)

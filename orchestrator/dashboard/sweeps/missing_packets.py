@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from captures.accounting.packets import joined, packet_rows
 from captures.files.blocks import NotACapture
+from captures.files.plain_files import read_plain, write_whole
 from captures.frames.columns import Columns
 from captures.inspection.inspection import Case
 from captures.matches.matching import match_captures
@@ -26,8 +27,8 @@ from captures.summary.derived_files import CAPTURES
 from captures.summary.pairs import load_pairs
 from captures.summary.summary import account_both, read_both
 from orchestrator.errors import OwltError
+from orchestrator.hosts.printable import printable_lines
 from orchestrator.results.cases import case_of_run
-from orchestrator.whole_file import write_whole
 
 FILE = "missing.json"
 MOST_ROWS = 200
@@ -118,7 +119,7 @@ def _kinds(capture: Columns, case: Case, host: Host) -> dict[tuple[Host, int], s
 def read_missing(directory: Path) -> MissingPackets | None:
     """What the program wrote into a directory; None if it is not there."""
     with suppress(OSError, ValidationError):
-        return MissingPackets.model_validate_json((directory / FILE).read_bytes())
+        return MissingPackets.model_validate_json(read_plain(directory / FILE))
     return None
 
 
@@ -127,7 +128,7 @@ def main(run: Path, out: Path) -> int:
     try:
         found = missing_packets(run)
     except (OwltError, NotACapture, RuntimeError, OSError) as problem:
-        print(problem, file=sys.stderr)
+        print(printable_lines(str(problem)), file=sys.stderr)
         return 1
     out.mkdir()
     write_whole(out / FILE, found.model_dump_json() + "\n")

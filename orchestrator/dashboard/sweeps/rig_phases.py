@@ -5,13 +5,16 @@ They are not those of the session, which the packets show: a rig also stages fil
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.files.plain_files import open_plain
 from orchestrator.status.journal import JOURNAL_NAME, entries_in
 from orchestrator.workers.events import Entry, PhaseStarted, RunEnded, RunPublished, RunRepeated, RunStarted
 
+LONGEST_LINE_BYTES = 1_000_000
 LONGEST_JOURNAL_BYTES = 64_000_000
 """Of a longer journal only the end is searched."""
 BEFORE, AFTER = "before the first phase", "publish"
@@ -59,9 +62,9 @@ def _lines_of(journal: Path, run_id: str) -> Iterator[str]:
     """The lines of a journal that contain the name of a run."""
     name = run_id.encode()
     try:
-        with journal.open("rb") as file:
-            file.seek(max(journal.stat().st_size - LONGEST_JOURNAL_BYTES, 0))
-            for line in file:
+        with open_plain(journal) as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - LONGEST_JOURNAL_BYTES, 0))
+            for line in iter(lambda: file.readline(LONGEST_LINE_BYTES), b""):
                 if name in line:
                     yield line.decode(errors="replace")
     except OSError:

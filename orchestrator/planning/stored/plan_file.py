@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from agents.inputs.mistake import Mistake
+from captures.files.plain_files import make_directory, write_whole
 from orchestrator.errors import ResultsConflict
 from orchestrator.own_version import own_version
 from orchestrator.planning.plan import HOW_TO_WRITE_PLAN, PLAN_NAME, Plan, PlanChange, read_plan_values
 from orchestrator.planning.stored.differences import differences
 from orchestrator.planning.stored.extension import obstacles, stored_runs
 from orchestrator.planning.stored.presentation import without_presentation
-from orchestrator.whole_file import write_whole
 
 CHOICES = (
     "choose another directory with --results, give this sweep another name, or restore these values "
@@ -36,7 +36,7 @@ def write_plan(plan: Plan, results: Path, recorded: Collection[str] = ()) -> Pla
     history = [PlanChange.model_validate(change) for change in there.get("history", ())] if there else []
     if change := _change(there, plan):
         history.append(change)
-    results.mkdir(parents=True, exist_ok=True)
+    make_directory(results)
     write_whole(results / PLAN_NAME, plan.model_copy(update={"history": history}).model_dump_json(indent=2) + "\n")
     return change if there else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from functools import partial
@@ -153,14 +154,16 @@ def test_a_run_whose_analysis_was_interrupted_is_analysed_by_the_next_start(tmp_
 
 
 def test_a_full_disk_ends_a_start_with_what_to_do_and_the_sweep_resumes(tmp_path: Path) -> None:
-    (tmp_path / "journal.jsonl").symlink_to("/dev/full")
+    def fill(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with pytest.raises(
         OwltError, match=r"no space left on its file system; .*free some space, then run 'owlt run small"
     ):
-        perform(small_plan(), tmp_path)
+        perform_plan(
+            small_plan(), tmp_path, 1, nobody_observes, "owlt run small.yaml", small_workers(small_plan()), fill
+        )
 
-    (tmp_path / "journal.jsonl").unlink()
     assert perform(small_plan(), tmp_path).is_complete
 
 

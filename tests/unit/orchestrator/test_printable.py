@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from orchestrator.hosts.printable import printable
+import pytest
+
+from orchestrator.hosts.printable import printable, printable_lines
+from orchestrator.terminal.output import Printer
+
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\r\x9b31m\u202e"
 
 
 def test_plain_text_stays() -> None:
@@ -19,3 +24,23 @@ def test_marks_that_turn_the_reading_order_are_written_out() -> None:
 
 def test_a_tab_is_a_space() -> None:
     assert printable("libnorm1:amd64\t1.5.9") == "libnorm1:amd64 1.5.9"
+
+
+def test_messages_keep_their_lines_and_nothing_else_that_moves_the_cursor() -> None:
+    assert printable_lines("one\x1b[2J\ntwo\r\x9b3m") == "one\\x1b[2J\ntwo\\r\\x9b3m"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_a_command_prints_has_no_control_characters_of_others(
+    capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    printer = Printer(as_json)
+    printer.text(f"reason: {ESCAPES}")
+    printer.note(f"title: {ESCAPES}")
+    printer.table(("name", "value"), [(f"a{ESCAPES}", f"b{ESCAPES}")])
+    printer.keys({"title": ESCAPES})
+    printer.json({"title": ESCAPES})
+
+    written = "".join(capsys.readouterr())
+    assert "title" in written
+    assert not {each for each in written if each != "\n" and not each.isprintable()}

@@ -13,7 +13,7 @@ from orchestrator.status.results_lock import LOCK_NAME, ResultsInUse, locked, re
 def test_a_lock_that_cannot_be_opened_is_named_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / LOCK_NAME).mkdir()
 
-    with pytest.raises(OwltError, match=r"lock: cannot be opened \(Is a directory\).* --results"):
+    with pytest.raises(OwltError, match=r"lock: cannot be opened \(is a directory, expected a file.* --results"):
         require_free(tmp_path)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orchestrator.commands.reproduce import reproductions
-from reports.reproduction.claims import Accept, Claim, ClaimsError, FigureOf, Reproduction, load_claims
+from reports.reproduction.claims import Accept, Claim, ClaimsError, FigureOf, Reproduction, TableOf, load_claims
 from reports.reproduction.figures import NO_POINTS, draw
 from reports.reproduction.judging import NO_RUNS, BadQuery, database, judged, points, table, verdict_of
 from reports.reproduction.page import PLACES, TEMPLATE, accepted_text, make_page, number_text
@@ -96,6 +99,50 @@ def test_a_query_that_is_no_sql_is_named_after_its_claim(demo: Path) -> None:
         pytest.raises(BadQuery, match=r"claim one: .*goodputt"),
     ):
         judged(connection, (claim(ours="SELECT goodputt FROM runs"),))
+
+
+OUTSIDE = {
+    "write": "SELECT 1; COPY (SELECT 'x') TO '{0}/written'",
+    "write a database": "SELECT 1; ATTACH '{0}/written' AS other",
+    "write all": "SELECT 1; EXPORT DATABASE '{0}/written'",
+    "read": "SELECT count(*) FROM read_text('{0}/secret')",
+    "read by name": "SELECT count(*) FROM '{0}/secret.csv'",
+    "list": "SELECT count(*) FROM glob('{0}/*')",
+    "undo": "SELECT 1; SET enable_external_access = true",
+    "load code": "SELECT 1; INSTALL httpfs",
+}
+
+
+def test_a_query_reaches_no_file(demo: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    with database([load_results(demo)], reproduction()) as connection:
+        for sql in (query.format(tmp_path) for query in OUTSIDE.values()):
+            with pytest.raises(BadQuery):
+                judged(connection, (claim(ours=sql),))
+            with pytest.raises(BadQuery):
+                points(connection, sql)
+            with pytest.raises(BadQuery):
+                table(connection, TableOf(name="t", rows=sql))
+
+    assert not (tmp_path / "written").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"views": {"stolen": "SELECT 1; COPY (SELECT 'x') TO '{0}/written'"}},
+        {"packets_of": "true); COPY (SELECT 'x') TO '{0}/written'; SELECT (1"},
+        {"packets_of": "true); COPY (SELECT 'x') TO '{0}/written'; --"},
+    ],
+)
+def test_what_comes_before_all_queries_reaches_no_file(demo: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
+    changes = json.loads(json.dumps(changes).replace("{0}", str(tmp_path)))
+
+    with pytest.raises(BadQuery), database([load_results(demo)], reproduction(**changes)):
+        pass
+
+    assert not (tmp_path / "written").exists()
 
 
 def test_views_are_there_for_all_queries(demo: Path) -> None:
@@ -263,7 +310,7 @@ def test_a_table_of_a_query_is_in_the_page_and_a_file(tmp_path: Path, demo: Path
         f"{CLAIMS}tables:\n  - {{name: t, rows: \"SELECT 'a' AS kind, 0.123456789 AS x, 12345 AS n\"}}\n"
     )
     (source / TEMPLATE).write_text("{table t}")
-    results.symlink_to(demo)
+    shutil.copytree(demo, results)
 
     page, _ = make_page(source, [results], "mine")
     assert page.read_text() == "| kind | x | n |\n| --- | ---: | ---: |\n| a | 0.1235 | 12,345 |"
@@ -276,7 +323,7 @@ def test_a_page_has_the_verdicts_and_numbers_in_their_places(tmp_path: Path, dem
     (source / "claims.yaml").write_text(CLAIMS)
     (source / TEMPLATE).write_text("\n".join(PLACES))
     results = tmp_path / "results"
-    results.symlink_to(demo)
+    shutil.copytree(demo, results)
 
     page, verdicts = make_page(source, [results], "mine")
     text = page.read_text()
