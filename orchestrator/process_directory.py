@@ -25,7 +25,7 @@ def process_directory(purpose: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(
         prefix=f"owlt-{purpose}-{_namespace()}-{os.getpid()}-{_start(os.getpid())}-", ignore_cleanup_errors=True
     ) as name:
-        yield Path(name)
+        yield Path(name).resolve()
 
 
 def _remove_abandoned(purpose: str) -> None:

@@ -35,7 +35,7 @@ def packet_details(
     if not columns.other_records and not columns.untimed_frames:
         return _by_child(columns.path, tuple(frames), session, dissector)
     with TemporaryDirectory() as folder:
-        packets = Path(folder, "packets.pcap")
+        packets = Path(folder).resolve() / "packets.pcap"
         try:
             write_frames(columns, np.arange(len(columns)), columns.captured_bytes.astype(np.int64), packets)
         except ValueError as problem:

@@ -129,7 +129,7 @@ def _tcp_counts(capture: Columns, session: Session) -> TcpCounts:
     if (np.diff(capture.time_ns) >= 0).all() or not capture.link_type:
         return count_tcp(capture.path, session)
     with TemporaryDirectory() as folder:
-        in_order = Path(folder, capture.path.name)
+        in_order = Path(folder).resolve() / capture.path.name
         write_by_time(capture, in_order)
         return count_tcp(in_order, session)
 

@@ -54,7 +54,7 @@ def replay(plan: Plan, results: Path, record: RunRecord) -> Replay:
         raise OwltError(Mistake(f"{record.run_id} is not in the plan", expected, where=Place(str(results))))
     require_comparable(plan, results, run)
     with TemporaryDirectory(prefix="owlt-replay-") as name:
-        again = Path(name, "results")
+        again = Path(name).resolve() / "results"
         again.mkdir()
         if is_plain_directory(results / DIRECTORY_NAME):
             copy_directory(results / DIRECTORY_NAME, again / DIRECTORY_NAME)
