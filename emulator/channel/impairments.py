@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import BeforeValidator, FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from agents.inputs.mistake import unexpected
 from emulator.channel.text import LARGEST_TABLE, WIDEST_TABLE_VALUE, Positions, Spread, Value, as_written, parse_list
@@ -24,6 +24,7 @@ class Jitter(Value):
     distribution: Literal["uniform", "normal", "pareto", "paretonormal", "table"] = "normal"
     table: Annotated[
         tuple[Annotated[float, Field(ge=-WIDEST_TABLE_VALUE, le=WIDEST_TABLE_VALUE)], ...],
+        FailFast(),
         BeforeValidator(parse_list),
         Field(max_length=LARGEST_TABLE),
     ] = ()

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
-from agents.inputs.mistake import Key, Mistake, Place, got, unexpected
+from agents.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
 from agents.inputs.validation import raised, unknown_key
 from emulator.channel.impairments import FourState, GilbertElliott, Jitter, Pattern, Reordering
 from emulator.channel.link import LinkSpec
@@ -23,6 +23,10 @@ __all__ = ["DIRECTIONS", "ChannelSpec", "LinkSpec", "Step", "Timeline"]
 
 DIRECTIONS = ("forward", "reverse")
 MOST_STEPS = 100_000
+MOST_LISTED = 1_000_000
+"""Values of jitter tables and listed errors in all steps together, each of which has those of the steps before it."""
+MOST_MISTAKES = 100
+"""More are not put into words: a request of 16 MiB has room for hundreds of thousands."""
 ETHERNET_MTU_BYTES = 1500
 """Of Ethernet without jumbo frames, which every test path carries."""
 
@@ -149,7 +153,10 @@ class ChannelSpec(Value):
         try:
             return cls.model_validate(wire, context=FORM, by_alias=True, by_name=False)
         except ValidationError as error:
-            raise InvalidChannel(*itertools.chain.from_iterable(map(_mistakes, error.errors()))) from None
+            errors = error.errors(include_url=False)
+            more = [Mistake(f"{len(errors) - MOST_MISTAKES} more mistakes")] if len(errors) > MOST_MISTAKES else []
+            mistakes = itertools.chain.from_iterable(map(_mistakes, errors[:MOST_MISTAKES]))
+            raise InvalidChannel(*mistakes, *more) from None
 
 
 def _default(name: str) -> Any:
@@ -177,13 +184,26 @@ def _with_complete_steps(given: Any) -> Any:
     steps = timeline.get("steps") if isinstance(timeline, Mapping) else None
     if not isinstance(steps, list):
         return given
-    whole, links = [], {name: given.get(name, {}) for name in DIRECTIONS}
+    whole: list[Any] = []
+    links, listed = {name: given.get(name, {}) for name in DIRECTIONS}, 0
     for step in map(_with_both, steps):
         if isinstance(step, Mapping):
             links = {name: _merged(link, step.get(name, {})) for name, link in links.items()}
             step = {**step, **links}
+            listed += sum(map(_listed, links.values()))
+        if listed > MOST_LISTED:
+            where = Place(key=("timeline", "steps"))
+            expected = f"at most {MOST_LISTED:,} values of jitter tables and listed errors in all steps"
+            fix = "use fewer values or fewer steps: a step that does not replace a list has that of the step before"
+            raise Invalid(Mistake(f"has more by step {len(whole) + 1}", expected, fix, where))
         whole.append(step)
     return {**given, "timeline": {**timeline, "steps": whole}}  # type: ignore[dict-item]
+
+
+def _listed(link: Any) -> int:
+    """How many values the lists of a link have, in its jitter table and its pattern."""
+    parts = [part for part in link.values() if isinstance(part, Mapping)] if isinstance(link, Mapping) else []
+    return sum(len(values) for part in parts for values in part.values() if isinstance(values, list))
 
 
 def _merged(before: Any, change: Any) -> Any:

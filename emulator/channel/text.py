@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    FailFast,
     Field,
     PlainSerializer,
     ValidationInfo,
@@ -115,6 +116,7 @@ Whole = Annotated[
 ]
 Positions = Annotated[
     tuple[Whole, ...],
+    FailFast(),
     BeforeValidator(parse_list),
     AfterValidator(_check_rising),
     Field(max_length=MOST_POSITIONS),

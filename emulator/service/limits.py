@@ -1,9 +1,12 @@
 """The limits of the service against misuse: sizes, times and numbers, and the token bucket that limits the rate."""
 
+import contextlib
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -13,14 +16,65 @@ class Limits:
     request_bytes: int = 2**24
     """A plain channel takes about 1 kB; an error pattern, a jitter table or a long timeline, many times that. Steps
     with two delays take 420 bytes each, steps with a jitter table 900."""
+    request_bytes_without_token: int = 2**16
+    """Of a request whose header does not have the token; calls that only read need 1 kB."""
+    header_bytes: int = 2**15
+    large_at_a_time: int = 2
+    """Requests longer than `request_bytes_without_token` that are read and answered; more wait up to `request_s`.
+    The values of a request take about four times its memory."""
     request_s: float = 30.0
     """From waiting for the first byte to the last byte of a request; idle connections are closed after it too."""
     at_a_time: int = 16
     """Requests being answered; more wait up to `request_s`."""
     connections: int = 64
-    """Further ones are closed at once."""
+    """A further one replaces the one that has waited longest for its request; without any, it is closed."""
     requests_per_s: float = 200.0
     burst: int = 400
+
+
+class Connections:
+    """Those that are open, at most `most`. Those that have yet to send a request give way: the longest waiting first.
+
+    Slow clients, however many, so keep nobody out. A connection is known by the client's address.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = Lock()
+        self._waiting: dict[Any, socket.socket] = {}
+        """In the order in which they began to wait."""
+        self._answered: dict[Any, socket.socket] = {}
+
+    def admit(self, client: Any, connection: socket.socket) -> bool:
+        """Take a new one, if necessary in place of another, which ends; False if there is no place."""
+        with self._lock:
+            if len(self._waiting) + len(self._answered) >= self._most:
+                if not self._waiting:
+                    return False
+                longest = self._waiting.pop(next(iter(self._waiting)))
+                with contextlib.suppress(OSError):  # it has ended by itself
+                    longest.shutdown(socket.SHUT_RDWR)
+            self._waiting[client] = connection
+        return True
+
+    def wait(self, client: Any) -> None:
+        """It waits for a request from now on."""
+        self._move(client, self._answered, self._waiting)
+
+    def answer(self, client: Any) -> None:
+        """It has sent a request, or all of its header with the token: it does not give way until that is answered."""
+        self._move(client, self._waiting, self._answered)
+
+    def end(self, client: Any) -> None:
+        """Forget it."""
+        with self._lock:
+            self._waiting.pop(client, None)
+            self._answered.pop(client, None)
+
+    def _move(self, client: Any, origin: dict[Any, socket.socket], to: dict[Any, socket.socket]) -> None:
+        with self._lock:
+            if (connection := origin.pop(client, None)) is not None:
+                to[client] = connection
 
 
 class TokenBucket:

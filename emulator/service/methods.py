@@ -14,7 +14,8 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 from xmlrpc.client import Fault
 
-from emulator.faults import INTERNAL_ERROR, INVALID_PARAMETERS, UNKNOWN_METHOD, EmulatorError
+from agents.inputs.mistake import Mistake
+from emulator.faults import INTERNAL_ERROR, INVALID_PARAMETERS, UNKNOWN_METHOD, EmulatorError, NotAllowed
 from emulator.service.access import Credentials, check_token
 from emulator.service.emulator import Emulator
 from emulator.service.lease import LeaseKeeper
@@ -60,6 +61,26 @@ class Methods:
     def names(self) -> list[str]:
         """Every method, sorted."""
         return sorted([*self._methods, "system.multicall"])
+
+    @property
+    def has_token(self) -> bool:
+        """Whether calls that change something need a token."""
+        return self._token is not None
+
+    def knows(self, credentials: Credentials) -> bool:
+        """Whether a request has the token, if one is needed."""
+        try:
+            check_token(self._token, credentials.token)
+        except NotAllowed:
+            return False
+        return True
+
+    def too_long(self, most_bytes: int, credentials: Credentials) -> bytes:
+        """Return the answer to a request that is longer than `most_bytes` and does not have the token."""
+        problem = "got none" if credentials.token is None else "got a wrong one"
+        expected = f"that of the service in the HTTP header of a request of more than {most_bytes:,} bytes"
+        mistake = Mistake.of("token", problem, expected, "send 'Authorization: Bearer TOKEN'")
+        return written_answer(Fault(NotAllowed.code, str(mistake)))
 
     def answer(self, body: bytes, credentials: Credentials) -> bytes:
         """Return the answer to a request, both as XML-RPC has them."""

@@ -36,15 +36,37 @@ def require_capabilities(channel: ChannelSpec, capabilities: dict[str, Any]) -> 
 
 
 def checked_certify_options(options: object) -> dict[str, Any]:
-    """The options of `certify` as numbers. Raises InvalidChannel."""
-    problem = f"got the options {options!r:.100}"
-    kinds: dict[str, Any] = {"alpha": float, "budget_s": float, "packets": int, "tolerance_ns": int}
-    if not isinstance(options, Mapping) or not set(options) <= set(kinds):
-        raise InvalidChannel(Mistake.of("certify", problem, f"none but {', '.join(kinds)}"))
-    try:
-        numbers = {name: kinds[name](value) for name, value in options.items()}
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidChannel(Mistake.of("certify", problem, "numbers")) from None
-    if any(value <= 0 for value in numbers.values()) or numbers.get("alpha", 0.5) >= 1:
-        raise InvalidChannel(Mistake.of("certify", problem, "numbers above 0, and alpha below 1"))
+    """The options of `certify` as numbers; none makes it cost more memory than defaults may. Raises InvalidChannel."""
+    if not isinstance(options, Mapping) or not set(options) <= set(_CERTIFY_LIMITS) | {"packets"}:
+        expected = f"none but {', '.join([*_CERTIFY_LIMITS, 'packets'])}"
+        raise InvalidChannel(Mistake.of("certify", f"got the options {options!r:.100}", expected))
+    numbers = {
+        name: _within(name, options[name], *limits) for name, limits in _CERTIFY_LIMITS.items() if name in options
+    }
+    if "packets" in options:
+        from emulator.certification.sample_sizes import MOST_PACKETS  # numpy, which is slow to load
+
+        numbers["packets"] = _within("packets", options["packets"], int, 1, MOST_PACKETS)
     return numbers
+
+
+_CERTIFY_LIMITS: dict[str, tuple[type, float, float]] = {
+    "alpha": (float, 1e-12, 0.99),
+    "budget_s": (float, 0.001, 7 * 24 * 3600),
+    "tolerance_ns": (int, 1, 2 * 10**9),
+}
+
+
+def _within(name: str, value: object, kind: type, least: float, most: float) -> Any:
+    """A number within limits, which a whole one may have as a double. Raises InvalidChannel."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most or kind(value) != value:  # type: ignore[operator]
+        noun = "a whole number" if kind is int else "a number"
+        raise InvalidChannel(
+            Mistake.of(
+                f"certify: {name}",
+                f"got {value!r:.50}",
+                f"{noun} from {least:,g} to {most if most < 1 else int(most):,}",
+            )
+        )
+    return kind(value)

@@ -4,6 +4,7 @@ Requests are not trusted: they are limited in size, time and number, and each en
 code (`faults`) or an HTTP error. Reading them belongs to `messages`, permissions belong to `methods`.
 """
 
+import contextlib
 import ipaddress
 import logging
 import math
@@ -19,10 +20,10 @@ from socketserver import TCPServer, ThreadingMixIn
 from threading import BoundedSemaphore
 from typing import Any
 
-from emulator.service.access import credentials_of
+from emulator.service.access import Credentials, credentials_of
 from emulator.service.emulator import Emulator
 from emulator.service.lease import LeaseKeeper
-from emulator.service.limits import Limits, TokenBucket
+from emulator.service.limits import Connections, Limits, TokenBucket
 from emulator.service.methods import Methods
 
 _PATHS = ("/", "/RPC2")
@@ -87,7 +88,8 @@ class EmulatorServer(ThreadingMixIn, TCPServer):
         self.methods = Methods(emulator, LeaseKeeper(emulator.clear), token)
         self.places = BoundedSemaphore(self.limits.at_a_time)
         self.bucket = TokenBucket(self.limits.requests_per_s, self.limits.burst)
-        self._connections = BoundedSemaphore(self.limits.connections)
+        self.large_places = BoundedSemaphore(self.limits.large_at_a_time)
+        self.connections = Connections(self.limits.connections)
         self._tls = tls
         super().__init__((host, port), _Connection)
 
@@ -104,14 +106,14 @@ class EmulatorServer(ThreadingMixIn, TCPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, unless there are too many."""
-        if not self._connections.acquire(blocking=False):
+        if not self.connections.admit(client_address, request):
             log.warning("connection from %s turned away: %d are open", client_address[0], self.limits.connections)
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except BaseException:
-            self._connections.release()
+            self.connections.end(client_address)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -119,7 +121,7 @@ class EmulatorServer(ThreadingMixIn, TCPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._connections.release()
+            self.connections.end(client_address)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Shake hands, in this connection's own thread, and answer its requests."""
@@ -150,19 +152,56 @@ class _Connection(BaseHTTPRequestHandler):
         self.rfile = BufferedReader(self._reader)
 
     def handle_one_request(self) -> None:
-        self._reader.end_s = time.monotonic() + self.server.limits.request_s
+        limits = self.server.limits
+        self._reader.end_s, self._reader.left_bytes = time.monotonic() + limits.request_s, limits.header_bytes
+        self.server.connections.wait(self.client_address)
         super().handle_one_request()
 
     def do_POST(self) -> None:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or "Transfer-Encoding" in self.headers:
+        lengths = self.headers.get_all("Content-Length", [])
+        length = lengths[0] if lengths else ""
+        if len(lengths) > 1:
+            self._refuse(HTTPStatus.BAD_REQUEST, "Expected one Content-Length", last=True)
+            return
+        if not (length.isascii() and length.isdecimal()) or "Transfer-Encoding" in self.headers:
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "Expected a Content-Length", last=True)
             return
-        if len(length) > 9 or int(length) > self.server.limits.request_bytes:
-            expected = f"Expected at most {self.server.limits.request_bytes} bytes"
+        limits, methods, credentials = self.server.limits, self.server.methods, credentials_of(self.headers)
+        number, knows_token = int(length) if len(length) <= 9 else 10**9, methods.knows(credentials)
+        self._keep_if_trusted()
+        if number > limits.request_bytes:
+            expected = f"Expected at most {limits.request_bytes} bytes"
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, expected, last=True)
-            return
-        body = self.rfile.read(int(length))
+        elif number <= limits.request_bytes_without_token:
+            self._take(number, credentials)
+        elif not knows_token:
+            self._send_last(
+                HTTPStatus.OK, "text/xml", methods.too_long(limits.request_bytes_without_token, credentials)
+            )
+        elif not self.server.large_places.acquire(timeout=limits.request_s):
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "Busy with other long requests", retry_after_s=1, last=True)
+        else:
+            try:
+                self._take(number, credentials)
+            finally:
+                self.server.large_places.release()
+
+    def handle_expect_100(self) -> bool:
+        self._keep_if_trusted()
+        is_expected = super().handle_expect_100()
+        self.wfile.flush()  # or the client would wait for it, and so would we for the client
+        return is_expected
+
+    def _keep_if_trusted(self) -> None:
+        """A request with the token does not give way to others while it is sent."""
+        if self.server.methods.has_token and self.server.methods.knows(credentials_of(self.headers)):
+            self.server.connections.answer(self.client_address)
+
+    def _take(self, length: int, credentials: Credentials) -> None:
+        """Read and answer a request, or refuse it."""
+        self._reader.left_bytes = length
+        body = self.rfile.read(length)
+        self.server.connections.answer(self.client_address)
         refusal = self._refusal()
         if refusal is not None:
             self._refuse(*refusal)
@@ -174,7 +213,7 @@ class _Connection(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "Busy with other requests", retry_after_s=1)
         else:
             try:
-                answer = self.server.methods.answer(body, credentials_of(self.headers))
+                answer = self.server.methods.answer(body, credentials)
             finally:
                 self.server.places.release()
             self._send(HTTPStatus.OK, "text/xml", answer)
@@ -193,10 +232,8 @@ class _Connection(BaseHTTPRequestHandler):
         self, status: HTTPStatus, reason: str, *, retry_after_s: float | None = None, last: bool = False
     ) -> None:
         headers = {} if retry_after_s is None else {"Retry-After": str(math.ceil(retry_after_s))}
-        self.close_connection = self.close_connection or last
-        self._send(status, "text/plain", f"{reason}\n".encode(), headers)
-        if last:
-            self._linger()
+        send = self._send_last if last else self._send
+        send(status, "text/plain", f"{reason}\n".encode(), headers)
 
     def _send(self, status: HTTPStatus, kind: str, content: bytes, headers: dict[str, str] | None = None) -> None:
         self.connection.settimeout(self.server.limits.request_s)
@@ -208,24 +245,30 @@ class _Connection(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _linger(self) -> None:
-        """Read for a while what is still sent: a connection closed with unread bytes is reset, and our answer lost."""
+    def _send_last(self, status: HTTPStatus, kind: str, content: bytes, headers: dict[str, str] | None = None) -> None:
+        """Send an answer and close, after reading for a while what is still sent: a connection that is closed with
+        unread bytes is reset, and the answer lost.
+        """
+        self.close_connection = True
+        self._send(status, kind, content, headers)
         self.wfile.flush()
         self._reader.end_s = time.monotonic() + _LINGER_S
-        left = 4 * self.server.limits.request_bytes
-        while left > 0 and (data := self.rfile.read1(2**16)):
-            left -= len(data)
+        self._reader.left_bytes = 4 * self.server.limits.request_bytes
+        with contextlib.suppress(OSError):
+            while self.rfile.read1(2**16):
+                pass
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log neither successes nor a sender's mistakes: requests that are not trusted would fill the log."""
 
 
 class _TimedReader(RawIOBase):
-    """Bytes from a socket until a moment, however slowly they come in."""
+    """Bytes from a socket until a moment, however slowly they come in, and no more than a number."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self.end_s = math.inf
+        self.left_bytes = 0
 
     def readable(self) -> bool:
         return True
@@ -234,5 +277,9 @@ class _TimedReader(RawIOBase):
         left_s = self.end_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError("too slow")
+        if self.left_bytes <= 0:
+            raise TimeoutError("too long")
         self._connection.settimeout(left_s)
-        return self._connection.recv_into(buffer)
+        count = self._connection.recv_into(memoryview(buffer)[: self.left_bytes])
+        self.left_bytes -= count
+        return count

@@ -8,7 +8,10 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from waitress.server import create_server
+from flask import Flask
+from waitress.adjustments import Adjustments
+from waitress.server import TcpWSGIServer
+from waitress.task import ThreadedTaskDispatcher
 
 from agents.inputs.mistake import Mistake
 from emulator.service.client import EmulatorClient
@@ -28,7 +31,8 @@ from orchestrator.process_directory import process_directory
 from orchestrator.terminal.ending import ended_by_signals
 
 THREADS = 6
-CONNECTIONS = 500
+CONNECTIONS = 400
+"""More at a time replace the oldest that have no request which is being answered."""
 LONGEST_REQUEST_BYTES = 64 * 1024
 
 
@@ -58,16 +62,7 @@ def serve(
         lists = lists_in(keep, list_packets)
         app = new_app(directories, PacketViews(keep, analyse), names, watch, Token(token), lists=lists)
         try:
-            server = create_server(
-                app,
-                host=host,
-                port=port,
-                threads=THREADS,
-                connection_limit=CONNECTIONS,
-                max_request_body_size=LONGEST_REQUEST_BYTES,
-                ident=None,
-                clear_untrusted_proxy_headers=True,
-            )
+            server = _server(app, host, port)
         except OSError as problem:
             raise OwltError(
                 Mistake(
@@ -78,6 +73,35 @@ def serve(
         url = _url(host, server.effective_port)
         started(url, f"{url}?token={token}")
         server.run()
+
+
+class _Server(TcpWSGIServer):  # type: ignore[misc]
+    """Ends the oldest connections if there are too many: slow clients, however many, so keep nobody out."""
+
+    def readable(self) -> bool:
+        """Called before each wait for events."""
+        channels = self.active_channels.values()
+        if len(channels) >= CONNECTIONS:
+            without_request = [channel for channel in channels if not (channel.requests or channel.will_close)]
+            without_request.sort(key=lambda channel: (channel.total_outbufs_len > 0, channel.creation_time))
+            for channel in without_request[: len(channels) - CONNECTIONS + 1]:
+                channel.will_close = True
+        return bool(super().readable())
+
+
+def _server(app: Flask, host: str, port: int) -> _Server:
+    """Raises OSError if the address is not free."""
+    settings = Adjustments(
+        host=host,
+        port=port,
+        connection_limit=2 * CONNECTIONS,
+        max_request_body_size=LONGEST_REQUEST_BYTES,
+        ident=None,
+        clear_untrusted_proxy_headers=True,
+    )
+    dispatcher = ThreadedTaskDispatcher()
+    dispatcher.set_thread_count(THREADS)
+    return _Server(app, {}, dispatcher=dispatcher, adj=settings, sockinfo=settings.listen[0])
 
 
 def _url(host: str, port: int) -> str:

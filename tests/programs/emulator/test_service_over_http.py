@@ -9,7 +9,7 @@ import http.client
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import Any
 from xmlrpc.client import Fault, ServerProxy, dumps
@@ -34,6 +34,7 @@ from emulator.service.memory_emulator import MemoryEmulator
 from emulator.service.methods import CHANGING, LEASING, MOST_CALLS, READING
 from tests.unit.emulator.served import CHANGES, CHANNEL, RememberingEmulator, post, served
 
+TOKEN = "correct-horse-battery"
 BILLION_LAUGHS = """<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>
 <methodCall><methodName>&b;</methodName></methodCall>"""
 VALUE_ANSWER = (
@@ -55,6 +56,11 @@ def emulator() -> RememberingEmulator:
 def address(emulator: RememberingEmulator) -> Iterator[str]:
     with served(emulator) as address:
         yield address
+
+
+def connected(address: str) -> socket.socket:
+    host, port = address.split(":")
+    return socket.create_connection((host, int(port)), timeout=60)
 
 
 @pytest.fixture
@@ -452,13 +458,82 @@ def test_one_who_sends_too_slowly_is_cut_off(emulator: RememberingEmulator, piec
     pytest.fail("a request of one octet each 0.1 s was still read after a minute")
 
 
-def test_connections_beyond_the_limit_are_turned_away(emulator: RememberingEmulator) -> None:
+def test_connections_beyond_the_limit_are_turned_away_if_all_others_are_answered(
+    emulator: RememberingEmulator,
+) -> None:
+    emulator.certified.clear()
     with served(emulator, limits=Limits(connections=1)) as address:
-        host, port = address.split(":")
-        with socket.create_connection((host, int(port)), timeout=60) as first:
-            first.sendall(b"POST")
-            with socket.create_connection((host, int(port)), timeout=60) as second:
-                assert second.recv(100) == b""
+        certifying = Thread(target=post, args=(address, dumps(CHANGES["certify"], "certify").encode()))
+        certifying.start()
+        emulator.certifying.wait(60)
+        with connected(address) as second:
+            assert second.recv(100) == b""
+        emulator.certified.set()
+        certifying.join()
+
+
+@pytest.mark.parametrize("start", [b"", b"POST / HT", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n<"])
+def test_slow_clients_keep_nobody_out_however_many_they_are(address: str, client: EmulatorClient, start: bytes) -> None:
+    with ExitStack() as stack:
+        slow = [stack.enter_context(connected(address)) for _ in range(520)]
+        for connection in slow:
+            with suppress(OSError):  # it has given way
+                connection.sendall(start)
+
+        assert client.describe() == CHANNEL
+        assert slow[0].recv(100) == b"", "it gave way"
+
+
+def test_a_client_with_the_token_does_not_give_way_to_slow_ones(emulator: RememberingEmulator) -> None:
+    call = dumps((), "describe").encode()
+    header = f"Authorization: Bearer {TOKEN}\r\nContent-Type: text/xml\r\nConnection: close\r\n"
+    with ExitStack() as stack:
+        address = stack.enter_context(served(emulator, token=TOKEN, limits=Limits(connections=2)))
+        mine = stack.enter_context(connected(address))
+        mine.sendall(f"POST / HTTP/1.1\r\n{header}Expect: 100-continue\r\nContent-Length: {len(call)}\r\n\r\n".encode())
+        assert b"100 Continue" in mine.recv(100)
+        for _ in range(5):
+            stack.enter_context(connected(address))
+        EmulatorClient(f"http://{address}", timeout_s=60).describe()  # the slow ones were accepted before it
+        mine.sendall(call)
+
+        assert mine.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
+
+
+def test_a_long_request_without_the_token_is_refused_before_it_is_read(emulator: RememberingEmulator) -> None:
+    body = dumps(CHANGES["configure"], "configure").encode().ljust(Limits().request_bytes_without_token + 1)
+    with served(emulator, token=TOKEN) as address:
+        assert post(address, body, Authorization=f"Bearer {TOKEN}")[0] == 200
+        assert emulator.made == ["configure"]
+        for wrong in ({}, {"Authorization": "Bearer wrong"}):
+            with connected(address) as connection:
+                headers = "".join(f"{name}: {value}\r\n" for name, value in wrong.items())
+                connection.sendall(f"POST / HTTP/1.1\r\nContent-Length: {len(body)}\r\n{headers}\r\n".encode())
+                answer = connection.makefile("rb").read()
+            assert b"<int>4</int>" in answer
+            assert b"in the HTTP header of a request of more than 65,536 bytes" in answer
+    assert emulator.made == ["configure"]
+
+
+def test_a_header_without_end_is_cut_off(address: str) -> None:
+    with connected(address) as connection:
+        with suppress(OSError):
+            connection.sendall(
+                b"POST / HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (i, b"x" * 60_000) for i in range(9))
+            )
+        with suppress(ConnectionResetError):
+            assert connection.recv(100) == b""
+
+
+@pytest.mark.parametrize("second", ["0", "5", "LENGTH"])
+def test_a_second_content_length_is_an_http_error(address: str, emulator: RememberingEmulator, second: str) -> None:
+    body = dumps((), "clear").encode()
+    lengths = f"Content-Length: {len(body)}\r\nContent-Length: {second.replace('LENGTH', str(len(body)))}\r\n"
+    with connected(address) as connection:
+        connection.sendall(f"POST / HTTP/1.1\r\nContent-Type: text/xml\r\n{lengths}\r\n".encode() + body)
+
+        assert connection.makefile("rb").readline() == b"HTTP/1.1 400 Bad Request\r\n"
+    assert emulator.channel == CHANNEL
 
 
 def test_a_wrong_path_is_an_http_error(address: str) -> None:

@@ -304,3 +304,38 @@ def test_a_very_deep_value_is_refused_in_few_words() -> None:
 def test_a_specification_cannot_be_changed() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         LinkSpec().delay_ns = 5  # type: ignore[misc]
+
+
+def with_steps(count: int, **link: Any) -> dict[str, Any]:
+    return {"forward": link, "timeline": {"steps": [{"at": f"{number} s"} for number in range(count)]}}
+
+
+def test_steps_do_not_multiply_a_list_without_bound() -> None:
+    pattern = {"packets": list(range(10_000))}
+    refusal = (
+        r"timeline\.steps: has more by step 101, expected at most 1,000,000 values of jitter tables and listed err"
+    )
+
+    with pytest.raises(InvalidChannel, match=refusal):
+        ChannelSpec.from_wire(with_steps(10**5, pattern=pattern))
+    table = {"amount": "5 ms", "distribution": "table", "table": [0.5] * 16_384}
+    with pytest.raises(InvalidChannel, match=refusal.replace("101", "62")):
+        ChannelSpec.from_wire(with_steps(10**5, jitter=table))
+
+
+def test_steps_have_as_many_listed_values_as_are_bounded() -> None:
+    channel = ChannelSpec.from_wire(with_steps(100, pattern={"packets": list(range(1000))}))
+
+    assert channel.timeline is not None
+    assert len(channel.timeline.steps) == 100
+
+
+def test_of_very_many_mistakes_the_first_are_written() -> None:
+    with pytest.raises(InvalidChannel) as refused:
+        ChannelSpec.from_wire({"forward": {f"key{number}": 1 for number in range(5000)}})
+    assert len(refused.value.mistakes) == 101
+    assert str(refused.value.mistakes[-1]) == "4900 more mistakes"
+
+    with pytest.raises(InvalidChannel) as refused:
+        ChannelSpec.from_wire({"forward": {"pattern": {"packets": ["x"] * 5000}}})
+    assert len(refused.value.mistakes) == 1, "the first value of a list that is wrong is enough"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
 
 from emulator.certification.certificate import Check
 from emulator.channel.spec import ChannelSpec
-from emulator.faults import ChannelRefused, EmulatorUnreachable, NotAllowed, NotCapable, PortRefused
+from emulator.faults import ChannelRefused, EmulatorUnreachable, InvalidChannel, NotAllowed, NotCapable, PortRefused
 from emulator.service.client import EmulatorClient
 from emulator.service.emulator import Emulator
 from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport, memory_client
@@ -183,3 +184,28 @@ def test_an_emulator_that_was_stopped_takes_no_channel() -> None:
 
     with pytest.raises(Exception, match="is ending"):
         memory_client(emulator).configure(CHANNEL)
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({"packets": 2**31 - 1}, "certify: packets: got 2147483647, expected a whole number from 1 to 400,000"),
+        ({"packets": 0}, "packets: got 0"),
+        ({"packets": 1.5}, "packets: got 1.5"),
+        ({"packets": True}, "packets: got True"),
+        ({"packets": "9"}, "packets: got '9'"),
+        ({"budget_s": 1e9}, "budget_s: got 1000000000.0, expected a number from 0.001 to 604,800"),
+        ({"budget_s": float("nan")}, "budget_s: got nan"),
+        ({"alpha": 1e-300}, "alpha: got 1e-300, expected a number from 1e-12 to 0.99"),
+        ({"tolerance_ns": 1e300}, r"tolerance_ns: got 1e\+300, expected a whole number from 1 to 2,000,000,000"),
+    ],
+)
+def test_a_certificate_cannot_be_made_to_cost_more_than_usual(options: dict[str, Any], refusal: str) -> None:
+    with pytest.raises(InvalidChannel, match=refusal):
+        memory_client(MemoryEmulator()).certify(CHANNEL, options)
+
+
+def test_a_certificate_may_cost_what_it_usually_may() -> None:
+    options = {"packets": 400_000.0, "budget_s": 604_800, "alpha": 1e-12, "tolerance_ns": 2_000_000_000}
+
+    assert memory_client(MemoryEmulator()).certify(CHANNEL, options)["verdict"]
