@@ -29,7 +29,9 @@ _FIELDS = {
     "offset4": "ip.frag_offset",
     "source6": "ipv6.src",
     "destination6": "ipv6.dst",
-    "fragment6": "ipv6.fraghdr.ident",
+    "more6": "ipv6.fraghdr.more",
+    "offset6": "ipv6.fraghdr.offset",
+    "encapsulation": "frame.encap_type",
     "length4": "ip.len",
     "header4": "ip.hdr_len",
     "length6": "ipv6.plen",
@@ -58,6 +60,8 @@ _PREFERENCES = (
 )
 _LINK = {"eth", "ethertype", "vlan", "ieee8021ad", "raw", "sll"}
 _LINK_BYTES = {"eth": 14, "vlan": 4, "ieee8021ad": 4, "sll": 16}
+_COOKED_2 = "210"
+"""Wireshark's number of Linux cooked, version 2, whose header is longer."""
 _IPV6_BYTES, _UDP_BYTES, _TCP_BYTES = 40, 8, 20
 _CUSTOM_BLOCK = "data"
 """A pcapng's custom block, which tshark numbers as a frame; it has no link's header."""
@@ -79,7 +83,7 @@ class Frame:
     network: int
     source: str
     destination: str
-    protocol: int
+    protocol: int | None
     identification: int
     is_fragment: bool
     source_port: int
@@ -165,16 +169,17 @@ def read_with_tshark(capture: Path) -> tuple[list[Frame], str]:
 def _frame(told: dict[str, str]) -> Frame:
     layers = [layer for layer in told["protocols"].split(":") if layer not in _LINK]
     network = {"ip": 4, "ipv6": 6}.get(layers[0] if layers else "", 0)
-    if not told.get(f"destination{network}"):
+    if not told.get(f"destination{network}") or _ends_within_ipv4(told, network):
         network = 0
     carried = [layer for layer in layers[1:] if not layer.startswith("ipv6.")]
     is_fragment = (network == 4 and (told["more4"] == "1" or _number(told["offset4"]) > 0)) or (
-        network == 6 and bool(told["fragment6"])
+        network == 6 and (told["more6"] == "1" or _number(told["offset6"]) > 0)
     )
     transport = carried[0] if network and carried and not is_fragment else ""
     udp, tcp = transport == "udp", transport == "tcp"
     is_bogus = tcp and bool(told["tcp_header"]) and _number(told["tcp_header"]) < _TCP_BYTES
     extensions = [layer for layer in layers if layer.startswith("ipv6.")]
+    is_cut_in_extensions = bool(extensions) and not carried and told["captured"] != told["wire"]
     seconds, _, rest = told["time"].partition(".")
     return Frame(
         time_ns=_number(seconds) * 10**9 + _number(rest.ljust(9, "0")),
@@ -184,7 +189,9 @@ def _frame(told: dict[str, str]) -> Frame:
         network=network,
         source=told[f"source{network}"] if network else "",
         destination=told[f"destination{network}"] if network else "",
-        protocol=_number({0: "", 4: told["protocol4"], 6: told[["ipv6", *extensions][-1]]}[network]),
+        protocol=None
+        if is_cut_in_extensions
+        else _number({0: "", 4: told["protocol4"], 6: told[["ipv6", *extensions][-1]]}[network]),
         identification=_number(told["identification"]) if network == 4 else 0,
         is_fragment=is_fragment,
         source_port=_number(told["udp_source"] if udp else told["tcp_source"] if tcp else ""),
@@ -197,12 +204,22 @@ def _frame(told: dict[str, str]) -> Frame:
     )
 
 
+def _ends_within_ipv4(told: dict[str, str], network: int) -> bool:
+    """Whether the capture has not all of an IPv4 header: owlt takes such a packet for none, tshark reads what is there
+    (captures.session.session says so)."""
+    return network == 4 and _number(told["captured"]) < _link_bytes(told) + _number(told["header4"])
+
+
+def _link_bytes(told: dict[str, str]) -> int:
+    in_layers = sum(_LINK_BYTES.get(layer, 0) for layer in told["protocols"].split(":"))
+    return in_layers + 4 * (told["encapsulation"] == _COOKED_2)
+
+
 def _payload(told: dict[str, str], layers: list[str], udp: bool, tcp: bool) -> int:
     if not (told["udp_length"] if udp else told["tcp_payload"] if tcp else ""):
         return 0
-    link = sum(_LINK_BYTES.get(layer, 0) for layer in told["protocols"].split(":"))
     header = _number(told["header4"]) if layers[0] == "ip" else _IPV6_BYTES
-    in_frame = _number(told["wire"]) - link - header
+    in_frame = _number(told["wire"]) - _link_bytes(told) - header
     in_packet = _number(told["length4"]) - header if layers[0] == "ip" else _number(told["length6"])
     room = min(in_frame, in_packet) if in_packet > 0 else in_frame
     if udp:

@@ -17,7 +17,7 @@ from captures.matches.crossing import content_key
 from captures.matches.delivery import Delivery, without
 from captures.session.session import Host
 
-_COPY_NS, _MANY_COPIES, _NEARLY_ALL = 1_000_000, 20, 0.9
+_COPY_NS, _MANY_COPIES, _NEARLY_ALL = 1_000_000, 10, 0.9
 _TAGS_BYTES = 8
 """Two VLAN tags, which any frame may have where some are not plain Ethernet."""
 
@@ -86,6 +86,7 @@ def suspect_copies(capture: Columns, rows: Mapping[Host, NDArray[np.int64]]) -> 
     sent twice by a protocol: those count whose frames differ in the headers that interfaces and routers change, or if
     nearly all packets of both hosts are there twice.
     """
+    rows = {host: of_host[capture.time_ns[of_host] != 0] for host, of_host in rows.items()}
     counts = {host: _count_copies(capture, of_host) for host, of_host in rows.items() if len(of_host)}
     shares = [of_any / (len(rows[host]) - of_any) for host, (_, of_any) in counts.items()]
     are_many = sum(of_any for _, of_any in counts.values()) >= _MANY_COPIES

@@ -20,6 +20,8 @@ from captures.frames.slow_frames import LocatedPacket, find_packet
 ETHERNET_BYTES = 14
 _IPV4_BYTES = 20
 _PORTS_BYTES, _UDP_LENGTH_BYTES, _UDP_BYTES, _TCP_BYTES = 4, 6, 8, 20
+_WINDOW_END = 16
+"""Of a TCP header: if so much is there, tshark believes its length."""
 TCP, UDP = 6, 17
 _ICMP, _IGMP = 1, 2
 """Numbers of protocols (IANA)."""
@@ -243,7 +245,7 @@ def _payloads(
     payload_end = np.minimum(body + udp_bytes, end)
     if is_tcp.any():
         header_bytes = _tcp_header_bytes(segments)
-        is_whole |= is_tcp & (there >= _TCP_BYTES) & (header_bytes >= _TCP_BYTES)
+        is_whole |= is_tcp & (there >= _WINDOW_END) & (header_bytes >= _TCP_BYTES)
         payload = np.where(is_tcp, body + header_bytes, payload)
         payload_end = np.where(is_tcp, end, payload_end)
     return payload, np.where(is_whole, np.maximum(payload_end, payload), payload)

@@ -33,8 +33,9 @@ def written_size_bytes(text: str) -> int:
 
 
 def unit_for(units: Units, value: float) -> tuple[str, float]:
-    """The unit in which a value is written, and its size in the base unit. The last unit's least value must be 0."""
-    return next((unit, size) for unit, size, least in units if value >= least)
+    """The unit in which a value is written, and its size in the base unit: the last one for what is less than all."""
+    *larger, (smallest, size_of_smallest, _) = units
+    return next(((unit, size) for unit, size, least in larger if value >= least), (smallest, size_of_smallest))
 
 
 def delay_text(delay_ns: int) -> str:
