@@ -135,18 +135,25 @@ def check_address(role: str, own: Addressed, expected: str, peer: Addressed) -> 
 
 
 def check_bridge(ports: list[dict[str, Any]], bridge: list[dict[str, Any]]) -> Requirement:
-    """The bridge of the two ports, as `ip -details -json link` shows them: it neither sends nor holds back packets."""
+    """The bridge of the two ports, as `ip -details -json link` shows them: it neither sends nor holds back packets, and
+    a forged address changes nothing.
+    """
     masters = {each.get("master", "") for each in ports}
     settings: dict[str, Any] = next((each["linkinfo"]["info_data"] for each in bridge if "linkinfo" in each), {})
+    learning = [each.get("linkinfo", {}).get("info_slave_data", {}).get("learning") for each in ports]
     values = {
         "spanning tree": settings.get("stp_state"),
         "multicast snooping": settings.get("mcast_snooping"),
+        "learning of addresses": None if None in learning else int(any(learning)),
     }
     found = len(masters) == 1 and set(values.values()) == {0}
     words = {0: "off", None: "unknown"}
     detail = "; ".join([", ".join(sorted(masters)), *(f"{key} {words.get(on, 'on')}" for key, on in values.items())])
     name = bridge[0].get("ifname", "BRIDGE") if bridge else "BRIDGE"
-    fix = f"at the emulator: ip link set {name} type bridge stp_state 0 mcast_snooping 0; or: owlt rig provision"
+    fix = (
+        f"at the emulator: ip link set {name} type bridge stp_state 0 mcast_snooping 0, and for both ports "
+        "ip link set PORT type bridge_slave learning off; or: owlt rig provision"
+    )
     return _requirement("bridge of the emulator", found, detail, "every run", fix)
 
 

@@ -14,7 +14,8 @@ from typing import ParamSpec, TypeVar
 
 CLONE_FS = 0x00000200
 CLONE_NEWNS = 0x00020000
-FLAGS = {"nosuid": 0x2, "nodev": 0x4, "bind": 0x1000}
+CLONE_NEWNET = 0x40000000
+FLAGS = {"ro": 0x1, "nosuid": 0x2, "nodev": 0x4, "bind": 0x1000}
 """The options that mount(2) takes as flags, of those that are used here."""
 MNT_DETACH = 2
 UMASK = 0o022
@@ -62,6 +63,13 @@ def mount(source: str, target: str, kind: str, options: str) -> None:
 def unmount(target: str) -> None:
     """Unmount lazily, as `umount -l`: open files stay usable. Raises OSError."""
     _require(_LIBC.umount2(target.encode(), MNT_DETACH), target)
+
+
+def show_network(namespace: int) -> None:
+    """Have /sys show the interfaces of a network namespace, which the calling thread enters. Raises OSError."""
+    _require(_LIBC.setns(namespace, CLONE_NEWNET), "setns")
+    unmount("/sys")
+    mount("owlt-sys", "/sys", "sysfs", "ro")
 
 
 def _enter(namespace: Path) -> None:

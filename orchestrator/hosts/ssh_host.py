@@ -229,18 +229,3 @@ def hang_up(transport: paramiko.Transport) -> None:
     with suppress(OSError):
         transport.sock.shutdown(socket.SHUT_RDWR)
     transport.close()
-
-
-def wait_until_listening(address: str, port: int, deadline_s: float) -> None:
-    """Return when the host accepts connections. Raises HostError after the deadline."""
-    end = time.monotonic() + deadline_s
-    pause_s = 0.002
-    while True:
-        try:
-            socket.create_connection((address, port), timeout=deadline_s).close()
-            return
-        except OSError as problem:
-            if time.monotonic() > end:
-                raise HostError(f"nothing listens on {address}:{port} after {deadline_s:g} s: {problem}") from problem
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, 0.1)

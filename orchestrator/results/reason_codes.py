@@ -31,6 +31,8 @@ class ReasonCode(StrEnum):
     """The rig ended a program that ran out of memory, or computed without end."""
     FLOODED = "flooded"
     """A side wrote too much output."""
+    HOST_CHANGED = "host_changed"
+    """A side with NET_ADMIN removed its host's test interface."""
     TIME_LIMIT = "time_limit"
     """The session did not end within its time limit, by the rig's clock."""
     HUNG = "hung"

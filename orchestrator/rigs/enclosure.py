@@ -8,7 +8,7 @@ beyond that is bounded by `orchestrator.hosts.confinement`.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.hosts.confinement import ALONE, FIRST, KEPT, LAST, WITHOUT_A_RUN_BYTES
@@ -62,12 +62,14 @@ def base_of(role: str) -> str:
     return f"{BASE}/{role}"
 
 
-def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str]) -> str:
+def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str], names: Mapping[str, str]) -> str:
     """Shell lines for a mount namespace that is new: they make it what the host of this role sees.
 
     `directory` holds the files of the rig. The host sees its own and `login`, the files of its sshd with the accounts;
     implementations do not see `login`. `needed` are the paths that must stay visible although a host's /run or an
     implementation's /tmp hides a directory above them: Python, this project, third-party implementations.
+    `names` are the test addresses by role: the host's own name (uname(1)) has that of its role, so that a program can
+    look up the host that it runs on.
     """
     hidden_needed = [path for path in needed if _is_below(path, HIDDEN)]
     places = [(str(directory / role), base_of(role)), (str(login), str(login))]
@@ -77,7 +79,11 @@ def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str]) ->
         lines.append(f"mount -t tmpfs -o mode=755,size=1m owlt-hidden {shlex.quote(place)}")
     lines += [f"show {number} {shlex.quote(here)}" for number, (_, here) in enumerate(places)]
     lines += _accounts(login)
-    first = [f"owlt-hidden {_escaped(str(login))} tmpfs ro,size=4k,mode=755 0 0"]
+    hosts = ["127.0.0.1 localhost", f"{names[role]} $(uname -n)", *(f"{names[each]} {each}" for each in names)]
+    lines.append("printf '%s\\n' " + " ".join(f'"{line}"' for line in hosts) + " >/dev/hosts")
+    lines.append("[ ! -e /etc/hosts ] || mount --bind /dev/hosts /etc/hosts")
+    hidden = (_escaped(str(login)), "/var/log")
+    first = [f"owlt-hidden {place} tmpfs ro,size=4k,mode=755 0 0" for place in hidden]
     hidden_again = {
         path: f"/dev/kept/{number}"
         for number, path in enumerate(hidden_needed, start=len(places) - len(hidden_needed))

@@ -10,27 +10,32 @@ import os
 import secrets
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from agents.inputs.mistake import Mistake
 from emulator.service.client import EmulatorClient
 from orchestrator.errors import Missing
-from orchestrator.hosts.ssh_host import Login, wait_until_listening
+from orchestrator.hosts.ssh_host import Login
 from orchestrator.rigs import ownership, rig
 from orchestrator.rigs.enclosure import accounts_alone, base_of, enclosure
 from orchestrator.rigs.guest import needed_paths
 from orchestrator.rigs.killed_programs import KilledPrograms
 from orchestrator.rigs.near_host import NearHost
 from orchestrator.rigs.network import (
+    ADDRESSES,
     ROLES,
     clear_with_programs,
     leftovers,
     make_network,
     namespace,
+    namespace_file,
+    renew,
     succeed,
     wait_until_bridged,
 )
@@ -81,10 +86,9 @@ def raised(directory: Path, logs: Path, third_party: Path) -> Iterator[Rig]:
         make_network()
         logins = _make_logins(directory)
         _write_sshd_files(directory)
-        sshds = {role: _start_sshd(down, directory, logs, role) for role in ROLES}
         token = _start_emulator(down, directory, logs)
-        hosts = {role: _connected(down, directory, logins[role], sshds[role]) for role in ROLES}
-        channel = EmulatorClient(f"http://{rig.MANAGEMENT_ADDRESSES['emulator']}:{rig.EMULATOR_PORT}/", token=token)
+        hosts = {role: _host(down, directory, logs, logins[role]) for role in ROLES}
+        channel = EmulatorClient(f"http://{rig.EMULATOR_ADDRESS}:{rig.EMULATOR_PORT}/", token=token)
         channel.wait_until_ready(READY_DEADLINE_S)
         wait_until_bridged(READY_DEADLINE_S)
         killed_programs = KilledPrograms()
@@ -100,6 +104,7 @@ def raised(directory: Path, logs: Path, third_party: Path) -> Iterator[Rig]:
             watch=str(Path(__file__).parents[2] / "agents" / "probes" / "watch.py"),
             third_party=str(third_party),
             killed_programs=killed_programs,
+            forget=partial(_forget, [hosts["sender"], hosts["receiver"]]),
         )
 
 
@@ -146,11 +151,25 @@ def _exists() -> Mistake:
     return Mistake(problem, fix="if it is not in use, run 'owlt rigs clear'")
 
 
-def _connected(down: ExitStack, directory: Path, login: Login, sshd_pid: int) -> NearHost:
-    """A host of the rig, once its sshd listens."""
-    wait_until_listening(login.address, login.port, READY_DEADLINE_S)
+def _forget(hosts: Sequence[NearHost]) -> None:
+    """Give the hosts new network namespaces. Raises HostError."""
+    with ExitStack() as used:
+        descriptors = {host.role: os.open(namespace_file(host.role), os.O_RDONLY) for host in hosts}
+        for descriptor in descriptors.values():
+            used.callback(os.close, descriptor)
+        renew(descriptors)
+    for host in hosts:
+        host.enter_network(namespace_file(host.role))
+    wait_until_bridged(READY_DEADLINE_S)
+
+
+def _host(down: ExitStack, directory: Path, logs: Path, login: Login) -> NearHost:
+    """Start the sshd of a host and connect to it."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        sshd_pid = _start_sshd(down, directory, logs, login.role, theirs)
     base = str(directory / login.role) if login.role == "emulator" else base_of(login.role)
-    return down.enter_context(NearHost(login, base, sshd_pid))
+    return down.enter_context(NearHost(login, base, ours, sshd_pid))
 
 
 def _make_logins(directory: Path) -> dict[str, Login]:
@@ -163,11 +182,8 @@ def _make_logins(directory: Path) -> dict[str, Login]:
     shutil.copy(directory / "user_key.pub", login)
     shown = (login / "host_key.pub").read_text().strip()
     known_hosts = directory / "known_hosts"
-    known_hosts.write_text("".join(f"{address} {shown}\n" for address in rig.MANAGEMENT_ADDRESSES.values()))
-    return {
-        role: Login(role, address, 22, "root", directory / "user_key", known_hosts)
-        for role, address in rig.MANAGEMENT_ADDRESSES.items()
-    }
+    known_hosts.write_text("".join(f"{role} {shown}\n" for role in ROLES))
+    return {role: Login(role, role, 22, "root", directory / "user_key", known_hosts) for role in ROLES}
 
 
 def _write_sshd_files(directory: Path) -> None:
@@ -187,15 +203,20 @@ def _write_sshd_files(directory: Path) -> None:
     Path("/run/sshd").mkdir(exist_ok=True)
 
 
-def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str) -> int:
-    """sshd in the host's namespace, and in a mount namespace that is what the host sees of this machine. Its pid."""
+def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str, link: socket.socket) -> int:
+    """sshd in the host's namespaces: of the network, of its name, and a mount namespace that is what the host sees of
+    this machine. It serves one connection, without a network. Its pid.
+    """
     (directory / role).mkdir(exist_ok=True)
     login = directory / LOGIN_NAME
-    view = accounts_alone(login) if role == "emulator" else enclosure(directory, role, login, needed_paths())
-    sshd = ["/usr/sbin/sshd", "-D", "-e", "-f", str(login / "sshd_config")]
-    script = f"{view}exec {shlex.join(sshd)} -o ListenAddress={rig.MANAGEMENT_ADDRESSES[role]}\n"
+    view = accounts_alone(login) if role == "emulator" else enclosure(directory, role, login, needed_paths(), ADDRESSES)
+    sshd = ["/usr/sbin/sshd", "-i", "-e", "-f", str(login / "sshd_config")]
+    script = (
+        f"exec 3>&1 </dev/null >&2\necho {role} >/proc/sys/kernel/hostname\n{view}exec {shlex.join(sshd)} <&3 >&3\n"
+    )
     log = down.enter_context((logs / f"sshd-{role}.log").open("wb"))
-    return _hold(down, ["ip", "netns", "exec", namespace(role), "sh", "-c", script], log.fileno())
+    command = ["ip", "netns", "exec", namespace(role), "unshare", "--uts", "sh", "-c", script]
+    return _hold(down, command, log.fileno(), link.fileno())
 
 
 def _start_emulator(down: ExitStack, directory: Path, logs: Path) -> str:
@@ -204,7 +225,7 @@ def _start_emulator(down: ExitStack, directory: Path, logs: Path) -> str:
     token_file = directory / TOKEN_NAME
     token_file.touch(mode=0o600)
     token_file.write_text(token)
-    listen = f"{rig.MANAGEMENT_ADDRESSES['emulator']}:{rig.EMULATOR_PORT}"
+    listen = f"{rig.EMULATOR_ADDRESS}:{rig.EMULATOR_PORT}"
     service = [sys.executable, "-m", "emulator", "--listen", listen, "--token-file", str(token_file)]
     service += ["--sender-port", rig.SENDER_PORT, "--receiver-port", rig.RECEIVER_PORT]
     log = down.enter_context((logs / "emulator.log").open("wb"))
@@ -212,9 +233,12 @@ def _start_emulator(down: ExitStack, directory: Path, logs: Path) -> str:
     return token
 
 
-def _hold(down: ExitStack, command: list[str], log: int) -> int:
-    """Start a program that lasts as long as the rig, in a process group of its own. Returns its pid."""
-    program = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+def _hold(down: ExitStack, command: list[str], log: int, link: int | None = None) -> int:
+    """Start a program that lasts as long as the rig, in a process group of its own; `link` is its input and output.
+    Returns its pid.
+    """
+    stdin, stdout = (subprocess.DEVNULL, log) if link is None else (link, link)
+    program = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=log, start_new_session=True)
     down.callback(_end, program)
     return program.pid
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shlex
 import shutil
 import signal
+import socket
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
+
+import paramiko
 
 from orchestrator.hosts import run_directory
 from orchestrator.hosts.file_status import FileStatus, statuses_here
 from orchestrator.hosts.host import COMMAND_LIMIT_S, HostError
-from orchestrator.hosts.mount_namespace import MountNamespace
+from orchestrator.hosts.mount_namespace import MountNamespace, show_network
 from orchestrator.hosts.ssh_host import Login, SshHost
 
 COPIED_BYTES = 1 << 20
@@ -30,14 +35,32 @@ class NearHost(SshHost):
     link is read over SSH, where the host follows the link.
     """
 
-    def __init__(self, login: Login, base: str, sshd_pid: int) -> None:
-        """Raises HostError as SshHost does."""
+    def __init__(self, login: Login, base: str, link: socket.socket, sshd_pid: int) -> None:
+        """`link` is connected to the sshd. Raises HostError as SshHost does."""
+        self._link = link
+        self._network: int | None = None
         super().__init__(login, base)
         try:
             self._mounts = MountNamespace(sshd_pid)
         except OSError as problem:
             super().close()
             raise HostError(f"{self.role}: the mount namespace of its sshd: {problem}") from problem
+
+    def _dial(self) -> socket.socket:
+        return self._link
+
+    def enter_network(self, namespace: Path) -> None:
+        """Run all commands from now on in another network namespace; /sys shows its interfaces. Raises HostError."""
+        previous, self._network = self._network, os.open(namespace, os.O_RDONLY)
+        if previous is not None:
+            os.close(previous)
+        self._changed(partial(show_network, self._network))
+
+    def _session(self, command: str, *, terminal: bool = False) -> paramiko.Channel:
+        if self._network is not None:
+            entered = f"--net=/proc/{os.getpid()}/fd/{self._network}"
+            command = shlex.join(["exec", "nsenter", entered, "sh", "-c", command])
+        return super()._session(command, terminal=terminal)
 
     def make_directory(self, path: str) -> None:
         self._changed(lambda: Path(path).mkdir(parents=True, exist_ok=True))
@@ -83,6 +106,9 @@ class NearHost(SshHost):
     def close(self) -> None:
         super().close()
         self._mounts.close()
+        if self._network is not None:
+            os.close(self._network)
+            self._network = None
 
     def _signal_group(self, name: str, group: int) -> None:
         with suppress(ProcessLookupError):

@@ -13,16 +13,22 @@ import shlex
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from emulator.channel.spec import ETHERNET_MTU_BYTES
 from orchestrator.hosts.exit_status import how_ended
 from orchestrator.hosts.host import HostError
 from orchestrator.rigs import rig
 
 ROLES = ("sender", "receiver", "emulator")
-MANAGEMENT_BRIDGE = "owlt-mgmt"
+MANAGEMENT_LINK = "owlt-mgmt"
+"""The orchestrator's end of the link to the emulator's service. Sender and receiver have no management interface: a
+program that forges packets cannot disturb the rig."""
 MAC = {"sender": "02:00:00:00:4d:01", "receiver": "02:00:00:00:4d:02"}
+ADDRESSES = {"sender": rig.SENDER_ADDRESS, "receiver": rig.RECEIVER_ADDRESS}
+_PORT = {"sender": rig.SENDER_PORT, "receiver": rig.RECEIVER_PORT}
 
 
 def namespace(role: str) -> str:
@@ -30,49 +36,40 @@ def namespace(role: str) -> str:
     return f"owlt-{role}"
 
 
-def management_port(role: str) -> str:
-    """The management bridge's interface towards a host."""
-    return f"owlt-{role[:6]}"
+def namespace_file(role: str) -> Path:
+    """The file that holds it."""
+    return Path("/run/netns", namespace(role))
 
 
 def links() -> list[str]:
-    """`ip -batch` lines that make the namespaces and wire them.
-
-    On the management network a host reaches only the orchestrator, so implementations communicate over the channel.
-    """
+    """`ip -batch` lines that make the namespaces and wire them."""
     lines = [f"netns add {namespace(role)}" for role in ROLES]
     lines += [
-        f"link add {MANAGEMENT_BRIDGE} type bridge stp_state 0 mcast_snooping 0",
-        f"addr add {rig.ORCHESTRATOR_ADDRESS}/24 dev {MANAGEMENT_BRIDGE}",
-        f"link set {MANAGEMENT_BRIDGE} up",
+        f"link add {MANAGEMENT_LINK} type veth peer name mgmt0 netns {namespace('emulator')}",
+        f"addr add {rig.ORCHESTRATOR_ADDRESS}/24 dev {MANAGEMENT_LINK}",
+        f"link set {MANAGEMENT_LINK} up",
     ]
-    for role in ROLES:
-        lines += [
-            f"link add {management_port(role)} type veth peer name mgmt0 netns {namespace(role)}",
-            f"link set {management_port(role)} master {MANAGEMENT_BRIDGE} up",
-            f"link set {management_port(role)} type bridge_slave isolated on",
-        ]
-    for role, port in (("sender", rig.SENDER_PORT), ("receiver", rig.RECEIVER_PORT)):
-        lines.append(
-            f"link add {rig.TEST_INTERFACE} netns {namespace(role)} address {MAC[role]} "
-            f"type veth peer name {port} netns {namespace('emulator')}"
-        )
+    lines += [
+        f"link add {rig.TEST_INTERFACE} netns {namespace(role)} address {MAC[role]} "
+        f"type veth peer name {port} netns {namespace('emulator')}"
+        for role, port in _PORT.items()
+    ]
     return lines
 
 
 def host_script(role: str) -> str:
-    """Shell lines, run inside the sender's or receiver's namespace, that set up its interfaces."""
+    """Shell lines, run inside the sender's or receiver's namespace, that set up its test interface, new or used."""
     other = "receiver" if role == "sender" else "sender"
-    address = {"sender": rig.SENDER_ADDRESS, "receiver": rig.RECEIVER_ADDRESS}
     test = rig.TEST_INTERFACE
     return f"""set -e
 {rig.QUIET_KERNEL}
 ip -batch - <<END
 link set lo up
-{_management(role)}
-addr add {address[role]}/{rig.TEST_PREFIX} dev {test}
+link set {test} address {MAC[role]} mtu {ETHERNET_MTU_BYTES} txqueuelen 1000
+link set {test} alias "" group default promisc off allmulticast off multicast on arp on
+addr add {ADDRESSES[role]}/{rig.TEST_PREFIX} dev {test}
 link set {test} up
-neigh add {address[other]} lladdr {MAC[other]} dev {test} nud permanent
+neigh add {ADDRESSES[other]} lladdr {MAC[other]} dev {test} nud permanent
 route add 224.0.0.0/4 dev {test}
 END
 {_without_offloads(test)}
@@ -83,30 +80,30 @@ END
 def emulator_script() -> str:
     """Shell lines, run inside the emulator's namespace: a bridge without an address between its two ports.
 
-    Snooping off, or NORM's groups are lost once a querier is seen; spanning tree off, or the ports wait 30 s.
+    Snooping off, or NORM's groups are lost once a querier is seen; spanning tree off, or the ports wait 30 s. The
+    bridge learns no addresses: it forwards all that comes in at one port to the other, also after a frame with a forged
+    source. The kernel behind it ignores ARP and, by its reverse path filter, IP: otherwise it would accept packets for
+    its address in the management network at the bridge too.
     """
-    ports = (rig.SENDER_PORT, rig.RECEIVER_PORT)
+    ports = tuple(_PORT.values())
+    attached = ("master channel up", "type bridge_slave learning off")
+    bridged = "\n".join(f"link set {port} {each}" for port in ports for each in attached)
     return f"""set -e
 {rig.QUIET_KERNEL}
 ip -batch - <<END
 link set lo up
-{_management("emulator")}
+addr add {rig.EMULATOR_ADDRESS}/32 dev mgmt0
+link set mgmt0 up
+route add {rig.ORCHESTRATOR_ADDRESS}/32 dev mgmt0 src {rig.EMULATOR_ADDRESS}
 link add channel type bridge stp_state 0 mcast_snooping 0
-link set {ports[0]} master channel up
-link set {ports[1]} master channel up
+{bridged}
+link set channel arp off
 link set channel up
 END
+echo 1 >/proc/sys/net/ipv4/conf/channel/rp_filter
 {_without_offloads(ports[0])}
 {_without_offloads(ports[1])}
 """
-
-
-def _management(role: str) -> str:
-    """`ip -batch` lines in a host: its address, and a route to the orchestrator alone."""
-    address = rig.MANAGEMENT_ADDRESSES[role]
-    return f"""addr add {address}/32 dev mgmt0
-link set mgmt0 up
-route add {rig.ORCHESTRATOR_ADDRESS}/32 dev mgmt0 src {address}"""
 
 
 def _without_offloads(interface: str) -> str:
@@ -117,10 +114,25 @@ def _without_offloads(interface: str) -> str:
 def make_network() -> None:
     """Make the namespaces, the links between them and the emulator's bridge."""
     ip_batch(links())
-    Path("/proc/sys/net/ipv4/conf", MANAGEMENT_BRIDGE, "forwarding").write_text("0")
+    Path("/proc/sys/net/ipv4/conf", MANAGEMENT_LINK, "forwarding").write_text("0")
     for role in ("sender", "receiver"):
         _in_namespace(role, host_script(role))
     _in_namespace("emulator", emulator_script())
+
+
+def renew(used: Mapping[str, int]) -> None:
+    """Give hosts new network namespaces, with their test interfaces: nothing that a kernel keeps in a namespace, such
+    as routes and what it learned of them, is left of the previous runs. Raises HostError.
+
+    `used` are descriptors of the previous namespaces, by role: what runs there stays there, without an interface.
+    """
+    renamed = "\n".join(f"netns {verb} {namespace(role)}" for role in used for verb in ("del", "add"))
+    moved = "".join(
+        f"nsenter --net=/proc/{os.getpid()}/fd/{previous} ip link set {rig.TEST_INTERFACE} netns {namespace(role)}\n"
+        f"nsenter --net={namespace_file(role)} sh -s <<'HOST'\n{host_script(role)}HOST\n"
+        for role, previous in used.items()
+    )
+    succeed(["sh", "-s"], f"set -e\nip -batch - <<END\n{renamed}\nEND\n{moved}")
 
 
 def wait_until_bridged(deadline_s: float) -> None:
@@ -142,27 +154,22 @@ def _port_states() -> list[str]:
 
 
 def leftovers() -> list[str]:
-    """What stands of a rig on this kernel: its namespaces, the management bridge and that one's ports."""
-    spaces = [namespace(role) for role in ROLES if Path("/run/netns", namespace(role)).exists()]
-    return spaces + [name for name in _management_links() if Path("/sys/class/net", name).exists()]
+    """What stands of a rig on this kernel: its namespaces and the link to the emulator."""
+    spaces = [namespace(role) for role in ROLES if namespace_file(role).exists()]
+    return spaces + [MANAGEMENT_LINK] * Path("/sys/class/net", MANAGEMENT_LINK).exists()
 
 
 def clear() -> None:
     """Remove what stands of a rig. Programs are ended by who started them.
 
-    The interfaces go first and by name: those of a removed namespace are gone only some time after it.
+    The interface goes first and by name: those of a removed namespace are gone only some time after it.
     """
     standing = leftovers()
-    for name in _management_links():
-        if name in standing:
-            subprocess.run(["ip", "link", "del", name], check=False, capture_output=True)
+    if MANAGEMENT_LINK in standing:
+        subprocess.run(["ip", "link", "del", MANAGEMENT_LINK], check=False, capture_output=True)
     for role in ROLES:
         if namespace(role) in standing:
             subprocess.run(["ip", "netns", "del", namespace(role)], check=False, capture_output=True)
-
-
-def _management_links() -> list[str]:
-    return [*(management_port(role) for role in ROLES), MANAGEMENT_BRIDGE]
 
 
 def clear_with_programs() -> None:

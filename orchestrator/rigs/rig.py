@@ -20,7 +20,7 @@ TEST_PREFIX = 24
 TEST_INTERFACE = "test0"
 SENDER_PORT = "to-sender"
 RECEIVER_PORT = "to-receiver"
-MANAGEMENT_ADDRESSES = {"sender": "10.78.0.1", "receiver": "10.78.0.2", "emulator": "10.78.0.3"}
+EMULATOR_ADDRESS = "10.78.0.3"
 ORCHESTRATOR_ADDRESS = "10.78.0.254"
 EMULATOR_PORT = 8765
 CARD_RATE_BPS = 1e9
@@ -66,6 +66,10 @@ class HostClocks(Protocol):
         """By role, from all readings so far; {} before the first."""
 
 
+def _nothing() -> None:
+    """A rig that keeps nothing."""
+
+
 @dataclass(frozen=True)
 class Rig:
     """Three hosts and the channel between two of them, all reachable.
@@ -75,7 +79,8 @@ class Rig:
     `third_party` is where third-party implementations are installed on them. `killed_programs` names the
     programs that the rig's kernel or the guest's warden killed. `conditions` and `clocks` are those of hosts that are
     machines of their own, `has_machines`. `versions` are the hosts' own, by name, where they
-    are not those of the machine that the worker runs on.
+    are not those of the machine that the worker runs on. `forget` removes from sender and receiver what the runs so far
+    left there, and raises HostError if it cannot.
     """
 
     sender: TestHost
@@ -92,6 +97,7 @@ class Rig:
     clocks: HostClocks | None = None
     has_machines: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
+    forget: Callable[[], None] = _nothing
 
     def at_once(self, *calls: Callable[[], Any]) -> list[Any]:
         """The results of calls that do not depend on each other: made at the same time if the hosts are machines of

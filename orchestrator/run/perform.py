@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +70,8 @@ def perform(run: Run, setting: Setting, directory: Path, observe: Observe) -> Ru
         reason = "; ".join([*killed, end.reason])
     except (HostError, EmulatorError, OSError, EOFError) as problem:
         outcome, code, reason = Outcome.ABORTED, _fault_of_rig(problem), printable(f"the rig failed: {problem}")
+        if removed := _removed_interface(run, setting):
+            outcome, code, reason = Outcome.FAILED, ReasonCode.HOST_CHANGED, f"{removed}; {reason}"
     if setting.rig.conditions is not None:
         reconnections = setting.rig.conditions.take_reconnections()
         result.reconnections = {role: list(times_ns) for role, times_ns in reconnections.items()}
@@ -82,6 +84,19 @@ def _fault_of_rig(problem: Exception) -> ReasonCode:
     if isinstance(problem, EmulatorError):
         return ReasonCode.EMULATOR
     return ReasonCode.HOST if isinstance(problem, HostError | EOFError) else ReasonCode.FILES
+
+
+def _removed_interface(run: Run, setting: Setting) -> str:
+    """A sentence if the implementation, with NET_ADMIN, removed its host's test interface, and with it the emulator's
+    port; "" if not.
+    """
+    if "NET_ADMIN" not in setting.implementation_of(run).capabilities:
+        return ""
+    for end in (setting.rig.sender, setting.rig.receiver):
+        with suppress(HostError, OSError, EOFError):
+            if end.host.run(["ip", "link", "show", "dev", end.interface]).exit_status == 1:
+                return f"the {end.host.role} removed its host's interface {end.interface}"
+    return ""
 
 
 def _phases(

@@ -130,6 +130,7 @@ def netem_takes_seeds(rig: Rig) -> bool:
 def do_task(directory: Path, rig: Rig, takes_seeds: bool) -> None:
     """Certify the task's channels and perform its runs, or write the versions of its implementations.
 
+    Hosts on which an implementation's programs have run forget them before the next run.
     `takes_seeds`: whether netem at the emulator accepts seeds.
     """
     task = read_task(directory)
@@ -143,8 +144,12 @@ def do_task(directory: Path, rig: Rig, takes_seeds: bool) -> None:
     rig.channel.lease(f"owlt, sweep {task.sweep.name}", BESIDE_THE_SESSION_S)
     for key in task.certify:
         _certify(key, task, setting, directory)
+    is_used = task.versions is None
     for run in task.runs:
+        if is_used:
+            rig.forget()
         _perform(run, task, setting, directory)
+        is_used = True
 
 
 def _setting(task: Task, rig: Rig, versions: dict[str, str], takes_seeds: bool) -> Setting:

@@ -24,6 +24,7 @@ from orchestrator.hosts.confinement import (
 )
 from orchestrator.rigs.enclosure import enclosure
 from orchestrator.rigs.guest import needed_paths
+from orchestrator.rigs.network import ADDRESSES
 from tests.conftest import require
 
 RunConfined = Callable[..., subprocess.CompletedProcess[str]]
@@ -44,7 +45,7 @@ def enclosed(directory: Path, command: Sequence[str], needed: Sequence[str] = ()
     (directory / "user_key").write_text("secret")
     for name in ("passwd", "shadow"):
         (login / name).write_text(Path("/etc", name).read_text())
-    script = enclosure(directory, "sender", login, [*needed_paths(), *needed])
+    script = enclosure(directory, "sender", login, [*needed_paths(), *needed], ADDRESSES)
     return ["unshare", "--mount", "sh", "-c", f'{script}exec "$@"', "sh", *command]
 
 

@@ -26,6 +26,7 @@ from emulator.service.client import EmulatorClient
 from orchestrator.hosts.host import HostError
 from orchestrator.profiles.inventory import LabRig, read_inventory
 from orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, furnishing, make_keys
+from orchestrator.rigs.lab.interfaces import forget
 from orchestrator.rigs.lab.lab_host import LabHost
 from orchestrator.rigs.lab.management import ManagementHost
 from orchestrator.rigs.lab.reservations import read_reservation
@@ -707,7 +708,7 @@ def session(lab: LabRig, tmp_path: Path) -> Iterator[SessionOf]:
         opened.append(management)
         keys = make_keys(tmp_path / f"keys-{role}", entry.address)
         lines = "ip link set lo up\nip link set test0 up\n"
-        open_session(management, furnishing(role, keys, [], lines), lease_s, "test0")
+        open_session(management, furnishing(role, keys, [], ADDRESSES, lines), lease_s, "test0")
         host = LabHost(management, base_on_host(role), SSHD_CONFIG_FILE, keys.user_key, keys.known_hosts)
         return management, host
 
@@ -726,6 +727,47 @@ def test_a_session_sees_the_test_interface_and_not_the_management_network(sessio
     assert "test0" in shown
     assert "mgmt0" not in shown
     assert done.exit_status != 0
+
+
+LEFT = """ip route add blackhole 10.99.0.0/16
+ip route add 10.98.0.0/16 dev test0 mtu 700 table 77
+ip rule add from 10.99.0.1 lookup 77
+ip neigh add 10.77.0.9 lladdr 02:00:00:00:00:99 nud permanent dev test0
+ip neigh replace {peer} lladdr 02:00:00:00:00:66 nud permanent dev test0
+ip address add 10.77.0.3/24 dev test0
+ip link add left type veth peer name right
+tc qdisc replace dev test0 root pfifo limit 5
+tc qdisc add dev test0 clsact
+ip link set test0 promisc on"""
+"""What a program with NET_ADMIN may leave, a command a line."""
+SHOWN = """ip address; ip route show table all | sort; ip rule; ip neigh show nud permanent | sort
+tc qdisc show dev test0 | sed 's/qdisc \\([a-z]*\\) [0-9a-f]*:/\\1/'"""
+
+
+def test_what_a_program_leaves_on_a_host_is_gone_before_the_next_run(session: SessionOf) -> None:
+    _, host = session("sender", 60)
+    path = ("test0", f"{ADDRESSES['sender']}/24", ADDRESSES["receiver"], "02:00:00:00:00:02")
+    with closing(host):
+        host.check(["sh", "-c", forget(*path)])
+        before = host.check(["sh", "-c", SHOWN])
+        changed = []
+        for line in LEFT.format(peer=ADDRESSES["receiver"]).splitlines():
+            host.check(line.split())
+            changed.append(host.check(["sh", "-c", SHOWN]))
+        host.check(["sh", "-c", forget(*path)])
+        after = host.check(["sh", "-c", SHOWN])
+
+    assert len({before, *changed}) == len(changed) + 1
+    assert after.decode() == before.decode()
+
+
+def test_the_name_of_a_session_resolves(session: SessionOf) -> None:
+    _, host = session("sender", 60)
+    with closing(host):
+        found = host.check(["sh", "-c", 'getent hosts "$(uname -n)"; getent hosts receiver']).decode().split()
+
+    assert found[0] == ADDRESSES["sender"]
+    assert found[2] == ADDRESSES["receiver"]
 
 
 def test_the_programs_of_a_session_end_with_its_lease_and_the_interface_returns(

@@ -69,7 +69,7 @@ def test_a_rig_that_stands_already_is_not_touched(tmp_path: Path) -> None:
 
         assert done.returncode == 2
         assert "already exists" in done.stderr
-        assert len(network.leftovers()) == 7
+        assert len(network.leftovers()) == 4
 
 
 def test_a_rig_for_experiments_by_hand_stands_while_its_command_runs() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,9 +50,11 @@ def base_on_host(role: str) -> str:
     return str(FILES / role) if role == "emulator" else base_of(role)
 
 
-def furnishing(role: str, keys: Keys, needed: list[str], interface_lines: str) -> str:
-    """The shell lines; `needed` are paths that stay visible, `interface_lines` come last."""
-    view = accounts_alone(LOGIN) if role == "emulator" else enclosure(FILES, role, LOGIN, needed)
+def furnishing(role: str, keys: Keys, needed: list[str], names: Mapping[str, str], interface_lines: str) -> str:
+    """The shell lines; `needed` are paths that stay visible, `names` the test addresses by role, `interface_lines` come
+    last.
+    """
+    view = accounts_alone(LOGIN) if role == "emulator" else enclosure(FILES, role, LOGIN, needed, names)
     logs = f"{base_on_host(role)}/logs"
     return f"""set -e
 exec 2>&1

@@ -67,6 +67,34 @@ def find_interface(host: Host, wanted: str) -> Interface:
     )
 
 
+def forget(interface: str, address: str, peer_address: str, peer_mac: str) -> str:
+    """Shell lines for a network namespace with this interface alone, after `set_up`: they remove what programs left in
+    it and make the rest again. The link stays up: a card that negotiates again would take seconds.
+
+    Connections are ended if the kernel can (CONFIG_INET_DIAG_DESTROY), and filters removed if nft is installed.
+    """
+    return f"""flush() {{ "$@" >/dev/null 2>&1 || :; }}
+flush ss --kill --all --tcp --udp
+flush ip address flush dev {interface}
+flush ip address flush dev lo
+flush ip route flush table all
+flush ip route flush cache
+flush ip rule flush
+flush ip rule add pref 32766 lookup main
+flush ip rule add pref 32767 lookup default
+flush ip neigh flush all
+flush ip neigh flush nud permanent
+flush ip tcp_metrics flush
+flush tc qdisc del dev {interface} clsact
+flush nft flush ruleset
+for other in $(ip -oneline link | sed -E 's/^[0-9]+: ([^:@ ]+).*/\\1/' | grep -vx -e lo -e {interface}); do
+  flush ip link del $other
+done
+ip link set {interface} promisc off allmulticast off multicast on arp on
+ip address add 127.0.0.1/8 dev lo
+{set_up(interface, address, peer_address, peer_mac)}"""
+
+
 def set_up(interface: str, address: str, peer_address: str, peer_mac: str) -> str:
     """Shell lines for a network namespace of its own: the address, a static neighbour, no offloads, the card's rate."""
     return f"""{rig.QUIET_KERNEL}

@@ -19,7 +19,7 @@ from orchestrator.rigs.lab.clocks import LabClocks, clock_offset
 from orchestrator.rigs.lab.conditions import LabConditions
 from orchestrator.rigs.lab.emulator import LabEmulator
 from orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, furnishing, make_keys
-from orchestrator.rigs.lab.interfaces import Interface, find_interface, set_up
+from orchestrator.rigs.lab.interfaces import Interface, find_interface, forget, set_up
 from orchestrator.rigs.lab.lab_host import LabHost
 from orchestrator.rigs.lab.management import ManagementHost
 from orchestrator.rigs.lab.session import close_session, open_session, renew_session
@@ -87,6 +87,7 @@ def _raised(lab: LabRig, directory: Path, logs: Path, third_party: Path) -> Iter
             clocks=LabClocks((hosts["sender"], hosts["receiver"]), hosts["emulator"]),
             has_machines=True,
             versions=_versions(hosts),
+            forget=partial(_forget, lab, hosts, ends),
         )
 
 
@@ -102,16 +103,32 @@ def _host_in_session(
     keys = make_keys(directory / f"keys-{entry.role}", entry.address)
     lines, interface, needed = "", None, []
     if isinstance(entry, TestHostEntry):
-        peer = lab.receiver if entry.role == "sender" else lab.sender
         interface = ends[entry.role].name
-        lines = set_up(interface, entry.test_address, _address(peer), ends[peer.role].mac)
+        lines = set_up(*_path_of(entry, lab, ends))
         needed = [str(Path(entry.python).parents[1]), entry.third_party]
     down.callback(_close, management)
-    open_session(management, furnishing(entry.role, keys, needed, lines), entry.lease_s, interface)
+    names = {"sender": _address(lab.sender), "receiver": _address(lab.receiver)}
+    open_session(management, furnishing(entry.role, keys, needed, names, lines), entry.lease_s, interface)
     _keep(down, entry.lease_s, partial(renew_session, management, entry.lease_s))
     return down.enter_context(
         LabHost(management, base_on_host(entry.role), SSHD_CONFIG_FILE, keys.user_key, keys.known_hosts)
     )
+
+
+def _path_of(entry: TestHostEntry, lab: LabRig, ends: Mapping[LabRole, Interface]) -> tuple[str, str, str, str]:
+    """The test interface of a host, its address, and the address and the MAC address of the other host."""
+    peer = lab.receiver if entry.role == "sender" else lab.sender
+    return ends[entry.role].name, entry.test_address, _address(peer), ends[peer.role].mac
+
+
+def _forget(lab: LabRig, hosts: Mapping[LabRole, LabHost], ends: Mapping[LabRole, Interface]) -> None:
+    """Remove what programs left in the network namespaces of both sessions. Raises HostError."""
+
+    def on(entry: TestHostEntry) -> None:
+        hosts[entry.role].check(["sh", "-c", forget(*_path_of(entry, lab, ends))])
+
+    with ThreadPoolExecutor(2) as at_once:
+        list(at_once.map(on, (lab.sender, lab.receiver)))
 
 
 def _close(management: ManagementHost) -> None:

@@ -177,19 +177,27 @@ def test_an_end_of_the_test_path_has_its_address_and_its_peer_as_the_static_neig
 
 
 @pytest.mark.parametrize(
-    ("masters", "settings", "found"),
+    ("masters", "settings", "learns", "found"),
     [
-        (("owlt-channel", "owlt-channel"), {"stp_state": 0, "mcast_snooping": 0}, True),
-        (("owlt-channel", "owlt-channel"), {"stp_state": 1, "mcast_snooping": 0}, False),
-        (("owlt-channel", "owlt-channel"), {"stp_state": 0, "mcast_snooping": 1}, False),
-        (("owlt-channel", "br0"), {"stp_state": 0, "mcast_snooping": 0}, False),
-        (("owlt-channel", "owlt-channel"), {}, False),
+        (("owlt-channel", "owlt-channel"), {"stp_state": 0, "mcast_snooping": 0}, False, True),
+        (("owlt-channel", "owlt-channel"), {"stp_state": 1, "mcast_snooping": 0}, False, False),
+        (("owlt-channel", "owlt-channel"), {"stp_state": 0, "mcast_snooping": 1}, False, False),
+        (("owlt-channel", "owlt-channel"), {"stp_state": 0, "mcast_snooping": 0}, True, False),
+        (("owlt-channel", "br0"), {"stp_state": 0, "mcast_snooping": 0}, False, False),
+        (("owlt-channel", "owlt-channel"), {}, False, False),
     ],
 )
-def test_the_emulators_bridge_has_both_ports_and_neither_spanning_tree_nor_snooping(
-    masters: tuple[str, str], settings: dict[str, int], found: bool
+def test_the_emulators_bridge_has_both_ports_and_neither_spanning_tree_nor_snooping_nor_learning(
+    masters: tuple[str, str], settings: dict[str, int], learns: bool, found: bool
 ) -> None:
-    ports: list[dict[str, Any]] = [{"ifname": f"port{number}", "master": name} for number, name in enumerate(masters)]
+    ports: list[dict[str, Any]] = [
+        {
+            "ifname": f"port{number}",
+            "master": name,
+            "linkinfo": {"info_slave_data": {"learning": learns and number == 1}},
+        }
+        for number, name in enumerate(masters)
+    ]
     bridge = [{"ifname": "owlt-channel", "linkinfo": {"info_kind": "bridge", "info_data": settings}}]
 
     assert check_bridge(ports, bridge).found == found

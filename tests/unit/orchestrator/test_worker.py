@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from emulator.faults import LeaseHeld
 from orchestrator.memory.process import Process, printing
 from orchestrator.results.record import Outcome, read_record
 from orchestrator.rigs.rig import Rig
-from orchestrator.workers.events import event_in
+from orchestrator.workers.events import Heartbeat, event_in, worker_line
 from orchestrator.workers.task import read_task, write_task
 from orchestrator.workers.worker import lease_s, work
 from tests.unit.orchestrator.performing import Stage, send
@@ -24,17 +26,24 @@ def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
 
 
-def worked(stage: Stage, capsys: pytest.CaptureFixture[str]) -> list[Any]:
-    """Have a worker do all batches of the plan as one; returns its events."""
+def worked(
+    stage: Stage, capsys: pytest.CaptureFixture[str], versions: dict[str, str] | None = None, forgets: str = ""
+) -> list[Any]:
+    """Have a worker do all batches of the plan as one; returns its events. It asks for versions that are not known.
+
+    The rig prints `forgets` when its hosts forget.
+    """
     stage.install()
     plan = stage.plan
     (batch,) = plan.batches
     keys = [key for each in plan.certifications for key in each.certify]
-    write_task(plan, batch.model_copy(update={"certify": keys}), stage.directory, 1000, {})
+    write_task(plan, batch.model_copy(update={"certify": keys}), stage.directory, 1000, {}, versions)
+
+    rig = replace(stage.rig.rig, forget=partial(print, forgets))
 
     @contextmanager
     def raised(directory: Path, logs: Path, third_party: Path) -> Iterator[Rig]:
-        yield stage.rig.rig
+        yield rig
 
     work(stage.directory, stage.directory / "rig", raised)
     return [event for line in capsys.readouterr().out.splitlines() if (event := event_in(line)) is not None]
@@ -49,6 +58,24 @@ def test_a_worker_certifies_performs_and_reports_each_step(stage: Stage, capsys:
     run_id = stage.plan.runs[0].run_id
     assert read_record(stage.directory / "runs" / run_id).outcome is Outcome.COMPLETED
     assert [path.stem for path in (stage.directory / "certificates").iterdir()] == list(stage.plan.channels)
+
+
+@pytest.mark.parametrize(
+    ("versions", "expected"),
+    [
+        ({"copy": "1.2"}, ["run", "alive", "run", "alive", "run"]),
+        (None, ["alive", "run", "alive", "run", "alive", "run"]),
+    ],
+)
+def test_hosts_forget_what_programs_left_before_each_run_that_others_preceded(
+    stage: Stage, capsys: pytest.CaptureFixture[str], versions: dict[str, str] | None, expected: list[str]
+) -> None:
+    """A version command is a program of the implementation too."""
+    stage.sweep = {"repetitions": 3, "runs_per_guest": 3}
+
+    events = worked(stage, capsys, versions, forgets=worker_line(Heartbeat()))
+
+    assert [each.event for each in events if each.event in expected] == expected
 
 
 def test_a_worker_has_the_emulator_to_itself(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
