@@ -22,6 +22,10 @@ from orchestrator.workers.templates import WORKER, Templates
 
 PROGRAMS_MB = 512
 SMALLEST_GUEST_MB = 768
+SENT_PER_BYTE = 4
+"""Of what a run is to send, with headers: the file and as much in repairs, each of them duplicated by the channel."""
+SMALL_PACKETS_BYTES = 10_000_000
+"""Of packets that do not depend on the file's size, such as reports and keep-alives."""
 
 
 class Launcher(Protocol):
@@ -142,9 +146,15 @@ def needed_memory_mb(runs: list[Run]) -> int:
     A run for a duration has captures and no files. An skb's true size is two to three times its packet's. Certifying
     sends little at a time.
     """
-    in_flight = max(((run.permutation.rate_bps or CARD_RATE_BPS) / 8 * run.rtt_s / 2 for run in runs), default=0.0)
+    in_flight = max(map(_in_flight, runs), default=0.0)
     files = max((_in_tmpfs(run) for run in runs), default=0)
     return PROGRAMS_MB + ceil((3 * 2 * in_flight + files) / 1e6)
+
+
+def _in_flight(run: Run) -> float:
+    """The most bytes that are under way in a direction: no more than the channel holds, and than there is to send."""
+    held = (run.permutation.rate_bps or CARD_RATE_BPS) / 8 * run.rtt_s / 2
+    return min(held, SENT_PER_BYTE * run.permutation.most_bytes + SMALL_PACKETS_BYTES)
 
 
 def _in_tmpfs(run: Run) -> int:

@@ -118,7 +118,10 @@ def test_what_is_kept_of_captures_decides_the_disk_space(tmp_path: Path, keep: s
 
 
 def test_a_longer_round_trip_needs_larger_guests(tmp_path: Path) -> None:
-    near, far = (of(planned(rate="1 Gbit/s", delay=delay), tmp_path).resources for delay in ("5 ms", "5 s"))
+    size = "1 GB"
+    near, far = (
+        of(planned(rate="1 Gbit/s", delay=delay, file_size=size), tmp_path).resources for delay in ("5 ms", "5 s")
+    )
 
     assert far.guest_bytes > near.guest_bytes + 3 * 5 * 10**9 / 8
 

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from orchestrator.workers.launching import guest_memory_mb, needed_memory_mb
+from orchestrator.workers.launching import beyond_memory, guest_memory_mb, needed_memory_mb
 from tests.unit.orchestrator.small_sweep import small_plan
 
 
 def test_a_guest_has_memory_for_what_is_in_flight() -> None:
     near = small_plan().runs
     fast = near[0].permutation.model_copy(update={"rate_bps": 1e8})
-    far = [run.model_copy(update={"permutation": fast, "rtt_s": 2000.0}) for run in near]
+    fast = fast.model_copy(update={"file_size_bytes": 10**11})
+    near = [run.model_copy(update={"permutation": fast}) for run in near]
+    far = [run.model_copy(update={"rtt_s": 2000.0}) for run in near]
 
     assert needed_memory_mb(far) - needed_memory_mb(near) > 2 * 1e8 / 8 * 1000 / 1e6
     assert guest_memory_mb(far) >= needed_memory_mb(far)
+
+
+def test_no_more_is_in_flight_than_there_is_to_send() -> None:
+    """100 kB over 12 h at 1 Mbit/s: 5.4 GB fit into the channel, and nobody sends them."""
+    small = small_plan().runs[0].permutation.model_copy(update={"rate_bps": 1e6, "file_size_bytes": 100_000})
+    run = small_plan().runs[0].model_copy(update={"permutation": small, "rtt_s": 2 * 12 * 3600.0})
+    slow = run.model_copy(update={"permutation": small.model_copy(update={"rate_bps": 2e4})})
+
+    assert needed_memory_mb([run]) == needed_memory_mb([slow])
+    assert guest_memory_mb([run]) == 768
+    assert beyond_memory(run, 1_000_000_000) is None
+
+
+def test_what_a_duration_sends_bounds_what_is_in_flight_too() -> None:
+    sent = small_plan().runs[0].permutation.model_copy(
+        update={"rate_bps": 1e6, "file_size_bytes": None, "duration_ns": 10 * 10**9}
+    )
+    run = small_plan().runs[0].model_copy(update={"permutation": sent, "rtt_s": 2 * 12 * 3600.0})
+
+    assert guest_memory_mb([run]) == 768
 
 
 def test_runs_of_similar_size_share_a_template() -> None:
