@@ -8,7 +8,7 @@ it loses, to the power of the number of packets).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from math import ceil, sqrt
 
@@ -49,8 +49,34 @@ class BurstLoss:
         return cls(moves, ((0.0, 0.0, 1.0, 1.0),) * 4)
 
     def duplicated(self, share: float) -> BurstLoss:
-        """Return it where that share of the packets has a second copy, which arrives in place of one that is lost."""
-        return replace(self, lost=tuple(tuple(lost * (1 - share) for lost in row) for row in self.lost))
+        """Return it where netem duplicates that share of the packets (net/sched/sch_netem.c, netem_enqueue).
+
+        A packet that is lost and duplicated arrives once. The copy of one that is kept passes the chain too: it may be
+        lost, and the chain makes another move, so that with duplicates another share of the packets is lost.
+        """
+        lost = self._moves * self._lost
+        return self._of(self._moves_with_copies(share), (1 - share) * lost)
+
+    def arriving_twice(self, share: float, dropped: float = 0.0) -> BurstLoss:
+        """Return a chain that counts as lost the packets of which both copies arrive.
+
+        `share` of the packets are duplicated. `dropped` is the probability that one is dropped before the chain.
+        """
+        kept = self._moves * (1 - self._lost)
+        moves = dropped * np.eye(len(self.moves)) + (1 - dropped) * self._moves_with_copies(share)
+        return self._of(moves, (1 - dropped) * share * (kept @ kept))
+
+    def _moves_with_copies(self, share: float) -> NDArray[np.float64]:
+        """The moves that a packet and its copy, if there is one, make together."""
+        lost, kept = self._moves * self._lost, self._moves * (1 - self._lost)
+        moves: NDArray[np.float64] = lost + (1 - share) * kept + share * (kept @ self._moves)
+        return moves
+
+    @classmethod
+    def _of(cls, moves: NDArray[np.float64], counted: NDArray[np.float64]) -> BurstLoss:
+        """A chain of the probabilities of all moves, and of those that count their packet."""
+        shares = np.divide(counted, moves, out=np.zeros_like(moves), where=moves > 0)
+        return cls(tuple(map(tuple, moves.tolist())), tuple(map(tuple, shares.tolist())))
 
     @cached_property
     def mean_rate(self) -> float:

@@ -123,11 +123,15 @@ class Expectations:
 
     @property
     def duplicate_probability(self) -> float:
-        """The probability that a frame that arrives does so twice."""
-        lost = self._dropped_by_netem or BurstLoss.of(self.link.loss).mean_rate
-        duplicated = self.link.duplication_rate
+        """The probability that a frame that arrives does so twice, if losses are single: its copy may be lost, too."""
+        lost, duplicated = self._dropped_by_netem, self.link.duplication_rate
         arrives = 1 - lost * (1 - duplicated)
-        return duplicated * (1 - lost) / arrives if arrives else 0.0
+        return duplicated * (1 - lost) ** 2 / arrives if arrives else 0.0
+
+    def duplicates_in_bursts(self, length_bytes: int, times: float = 1.0) -> BurstLoss:
+        """The chain that counts the frames sent that arrive twice, if so many times as many were duplicated."""
+        share = self.link.duplication_rate * times
+        return BurstLoss.of(self.link.loss).arriving_twice(share, self.dropped_probability(length_bytes))
 
     @property
     def drops_bits(self) -> bool:
@@ -140,7 +144,7 @@ class Expectations:
 
     @cached_property
     def burst_loss(self) -> BurstLoss:
-        """The losses in bursts. netem draws duplicates apart: a frame of which it keeps a second copy arrives."""
+        """The losses in bursts, of frames that netem may duplicate."""
         return BurstLoss.of(self.link.loss).duplicated(self.link.duplication_rate)
 
     @property

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
 
 from emulator.certification.bursts import BurstLoss, accepted_counts, caught_counts, scaled
 from emulator.certification.certificate import Check
@@ -24,6 +27,7 @@ from emulator.certification.power import (
     detectable_share,
     wrong_amount,
     wrong_length,
+    wrong_share,
 )
 from emulator.certification.probe_statistics import Count, Numbers
 from emulator.channel.impairments import FourState, GilbertElliott
@@ -133,15 +137,55 @@ class Judges:
         specified = expected.loss_probability(length_bytes)
         dropped = expected.dropped_probability(length_bytes)
 
-        def judge(alpha: float) -> Check:
-            fewest, most = accepted = accepted_counts(expected.burst_loss.lost_packets(count.trials, dropped), alpha)
-            low = specified * (count.hits / most) if most else 0.0
-            high = min(specified * (max(count.hits, 0.5) / fewest), 1.0) if fewest else 1.0
+        def detectable(accepted: tuple[int, int]) -> Detectable:
             assert expected.link.loss is not None
-            detectable = _detectable_bursts(
+            return _detectable_bursts(
                 expected.link.loss, expected.link.duplication_rate, dropped, accepted, count.trials
             )
-            return self._within(quantity, specified, count.share, low, high, count.trials, detectable, aim)(alpha)
+
+        distribution = partial(expected.burst_loss.lost_packets, count.trials, dropped)
+        return self._counted(quantity, specified, distribution, detectable, count, aim)
+
+    def duplicates_in_bursts(self, quantity: str, length_bytes: int, count: Count) -> Judge:
+        """The frames sent that arrive twice where losses come in bursts, by the exact distribution of their number.
+
+        The interval is that of a rate which scales the number of duplicates.
+        """
+        chain = self.expected.duplicates_in_bursts
+        specified = chain(length_bytes).mean_rate
+        if not count.trials:
+            return self.not_measured(quantity, _NONE_ARRIVED, specified)
+
+        def detectable(accepted: tuple[int, int]) -> Detectable:
+            def caught(times: float) -> float | None:
+                if self.expected.link.duplication_rate * times > 1:
+                    return None
+                wrong = chain(length_bytes, times)
+                is_caught = caught_counts(accepted, wrong.lost_packets(count.trials)) >= POWER
+                return wrong.mean_rate if is_caught else None
+
+            return _nearest_caught(caught, accepted)
+
+        distribution = partial(chain(length_bytes).lost_packets, count.trials)
+        return self._counted(quantity, specified, distribution, detectable, count, wrong_share(specified))
+
+    def _counted(
+        self,
+        quantity: str,
+        specified: float,
+        distribution: Callable[[], NDArray[np.float64]],
+        detectable: Callable[[tuple[int, int]], Detectable],
+        count: Count,
+        aim: Detectable,
+    ) -> Judge:
+        """A share by the distribution of the number of hits; `detectable` has the fewest and the most that pass."""
+
+        def judge(alpha: float) -> Check:
+            fewest, most = accepted = accepted_counts(distribution(), alpha)
+            low = specified * (count.hits / most) if most else 0.0
+            high = min(specified * (max(count.hits, 0.5) / fewest), 1.0) if fewest else 1.0
+            off = detectable(accepted)
+            return self._within(quantity, specified, count.share, low, high, count.trials, off, aim)(alpha)
 
         return Judge(judge, by_chance=True)
 
@@ -265,6 +309,11 @@ def _detectable_bursts(
             return None
         return dropped + (1 - dropped) * wrong.mean_rate
 
+    return _nearest_caught(caught, accepted)
+
+
+def _nearest_caught(caught: Callable[[float], float | None], accepted: tuple[int, int]) -> Detectable:
+    """The first rates, either way, that are caught; `caught` returns a rate so many times as high, or None."""
     less = (caught(1 / factor) for factor in _FACTORS)
     more = (caught(factor) for factor in _FACTORS)
     return Detectable(

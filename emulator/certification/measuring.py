@@ -150,6 +150,7 @@ class Campaign:
             raise NotMeasured("the error pattern has not ended")
         link, expected = self._link, self._expected
         flipped, duplicated, reordered, most_flipped = Count(0, 0), Count(0, 0), Count(0, 0), 0
+        of_shortest = Count(0, 0)
         sizes = self._sizes.for_shares(self._usual_bytes, self._longest_bytes)
         for length, size in sizes.items():
             damage, loss = expected.damage_probability(length), expected.loss_probability(length)
@@ -175,6 +176,8 @@ class Campaign:
                 yield self._judged.shortest_burst(expected.shortest_burst_packets, bursts)
             flipped += probe_statistics.flipped(result)
             duplicated += probe_statistics.duplicated(result)
+            if length == SHORTEST_FRAME_BYTES:
+                of_shortest = Count(probe_statistics.duplicated(result).hits, len(result.sent_ns))
             reordered += probe_statistics.reordered(result)
             most_flipped = max(most_flipped, int(result.flipped_bits.max(initial=0)))
         if link.error_effect == "flip" and link.bit_error_rate:
@@ -182,8 +185,11 @@ class Campaign:
             yield self._judged.share("share of bits flipped", rate, flipped, wrong_share(rate))
         elif flipped.hits and link.packet_error_rate:
             yield self._judged.at_most("most bits flipped in a packet", 1, most_flipped, duplicated.trials)
-        share = expected.duplicate_probability
-        yield self._judged.share("share of packets duplicated", share, duplicated, wrong_share(share))
+        quantity, share = "share of packets duplicated", expected.duplicate_probability
+        if link.loss is not None and link.duplication_rate:
+            yield self._judged.duplicates_in_bursts(quantity, SHORTEST_FRAME_BYTES, of_shortest)
+        else:
+            yield self._judged.share(quantity, share, duplicated, wrong_share(share))
         if link.keeps_order:
             yield self._judged.share("share of packets out of order", 0.0, reordered, wrong_share(0.0))
 

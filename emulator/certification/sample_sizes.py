@@ -98,7 +98,11 @@ class SampleSizes:
 
         arriving = 1 - expected.loss_probability(shortest)
         want(shortest, self._trials(0.0))
-        want(shortest, self._trials(expected.duplicate_probability), arriving)
+        if link.loss is not None and link.duplication_rate:
+            twice = expected.duplicates_in_bursts(shortest)
+            want(shortest, self._trials(twice.mean_rate) * twice.packets_each)
+        else:
+            want(shortest, self._trials(expected.duplicate_probability), arriving)
         if link.bit_error_rate and link.error_effect == "flip":
             arriving_bits = 8 * longest * (1 - expected.loss_probability(longest))
             want(longest, self._trials(link.bit_error_rate, MOST_PACKETS * 8 * longest), arriving_bits)

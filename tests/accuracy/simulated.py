@@ -38,11 +38,12 @@ class SimulatedProber:
         """Return what a link that draws each packet's fate as asked does to these probes."""
         link, random, count = self._link, self._random, len(probes.lengths_bytes)
         bits = self._flips(probes.lengths_bytes)
-        kept = ~self._lost(count) if link.loss is not None else np.ones(count, bool)
+        enters = np.ones(count, bool)
         if link.error_effect == "drop":
-            kept &= bits == 0
+            enters = (bits == 0) | (link.packet_error_rate > 0)  # netem loses these, as it loses those of bursts
             bits = np.zeros(count, np.int64)
-        copies = kept.astype(np.int64) + (random.random(count) < link.duplication_rate)
+        copies = np.zeros(count, np.int64)
+        copies[enters] = self._copies(random.random(int(enters.sum())) < link.duplication_rate)
         late = np.zeros(count, bool)
         if link.reordering is not None:
             late = random.random(count) < float(link.reordering.fraction)
@@ -67,15 +68,24 @@ class SimulatedProber:
             return self._random.binomial(8 * lengths_bytes, self._link.bit_error_rate)
         return (self._random.random(len(lengths_bytes)) < self._link.packet_error_rate).astype(np.int64)
 
-    def _lost(self, count: int) -> NDArray[np.bool_]:
-        """Packet by packet: each move of the chain loses its packet or does not."""
-        lost, moves, state = [], self._moves, self._state
+    def _copies(self, duplicated: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Packet by packet, how many copies arrive: the copy of a packet that is kept passes the chain again."""
+        if self._link.loss is None:
+            rate = self._link.packet_error_rate if self._link.error_effect == "drop" else 0.0
+            lost, copy_lost = self._random.random((2, len(duplicated))) < rate
+            return np.where(lost, duplicated, 1 + (duplicated & ~copy_lost))
+        copies, moves, state = [], self._moves, self._state
         loses = [[bool(each) for each in row] for row in self._chain.lost]
-        for draw in self._random.random(count).tolist():
-            before, state = state, sum(draw > bound for bound in moves[state])
-            lost.append(loses[before][state])
+        draws = self._random.random((len(duplicated), 2)).tolist()
+        for is_duplicated, (first, second) in zip(duplicated.tolist(), draws, strict=True):
+            before, state = state, sum(first > bound for bound in moves[state])
+            arriving = int(not loses[before][state])
+            if is_duplicated and arriving:
+                before, state = state, sum(second > bound for bound in moves[state])
+                arriving += not loses[before][state]
+            copies.append(max(arriving, int(is_duplicated)))
         self._state = state
-        return np.array(lost)
+        return np.array(copies, np.int64)
 
 
 def certified(asked: ChannelSpec, truth: ChannelSpec, seed: int, alpha: float, budget_s: float) -> list[Check]:

@@ -29,6 +29,29 @@ RIGHT: dict[str, dict[str, Any]] = {
             "reverse": {"loss": {"model": "four_state", "p13": 0.01, "p31": 0.3, "p32": 0.3, "p23": 0.5, "p14": 0.01}},
         }
     },
+    "duplicates and bursts of losses": {
+        "applied": {
+            "forward": {
+                "duplication_rate": 0.3,
+                "loss": {"model": "gilbert_elliott", "mean_rate": 0.3, "burst_packets": 3},
+            },
+            "reverse": {
+                "duplication_rate": 0.3,
+                "loss": {"model": "four_state", "p13": 0.1, "p31": 0.3, "p32": 0.1, "p23": 0.4, "p14": 0.05},
+            },
+        }
+    },
+    "duplicates and single losses": {
+        "applied": {
+            "forward": {"duplication_rate": 0.3, "packet_error_rate": 0.3, "error_effect": "drop"},
+            "reverse": {
+                "duplication_rate": 0.5,
+                "bit_error_rate": 1e-5,
+                "error_effect": "drop",
+                "loss": {"model": "gilbert_elliott", "mean_rate": 0.2, "burst_packets": 10},
+            },
+        }
+    },
     "bit errors": {
         "applied": {
             "forward": {"rate": "100 Mbit/s", "bit_error_rate": 1e-5},

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from emulator.certification.bursts import BurstLoss, accepted_counts, caught_counts, scaled
 from emulator.certification.expectations import Expectations
@@ -27,7 +29,8 @@ from emulator.certification.power import (
     wrong_share,
 )
 from emulator.channel.impairments import FourState, GilbertElliott, Jitter
-from emulator.channel.spec import LinkSpec
+from emulator.channel.spec import ChannelSpec, LinkSpec
+from tests.accuracy.simulated import certified
 
 ALPHA = 0.001 / 40
 MOST = 10**6
@@ -133,6 +136,7 @@ def test_a_shift_of_jittered_delays_that_is_detectable_is_caught_as_often_as_sta
 
 
 BURSTS = GilbertElliott(mean_rate=0.05, burst_packets=4)
+LONG_BURSTS = GilbertElliott(mean_rate=0.3, burst_packets=10)
 STATES = FourState(p13=0.01, p31=0.3, p32=0.3, p23=0.5, p14=0.01)
 
 
@@ -187,3 +191,84 @@ def test_the_numbers_accepted_of_a_distribution_are_those_of_the_interval() -> N
     distribution = np.array([comb(200, k) * 0.1**k * 0.9 ** (200 - k) for k in range(201)])
 
     assert accepted_counts(distribution, ALPHA) == accepted_hits(200, 0.1, ALPHA)
+
+
+def netem_copies(chain: BurstLoss, share: float, packets: int, draws: int) -> NDArray[np.int64]:
+    """How many copies of each packet arrive, in many runs of netem_enqueue (net/sched/sch_netem.c) side by side."""
+    rng, state = np.random.default_rng(5), np.zeros(draws, int)
+    moves, lost = np.cumsum(np.array(chain.moves), axis=1), np.array(chain.lost)
+
+    def loss_event(asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        nonlocal state
+        to = np.minimum((rng.random(draws)[:, None] > moves[state]).sum(axis=1), len(moves) - 1)
+        is_lost = asked & (rng.random(draws) < lost[state, to])
+        state = np.where(asked, to, state)
+        return is_lost
+
+    copies = np.zeros((packets, draws), int)
+    for packet in range(packets):
+        count = 1 + (rng.random(draws) < share)
+        count -= loss_event(np.ones(draws, bool))
+        copies[packet] = np.minimum(count, 1) + ((count == 2) & ~loss_event(count == 2))
+    return copies
+
+
+SINGLE = BurstLoss(((1.0,),), ((0.3,),))
+
+
+@pytest.mark.parametrize("chain", [SINGLE, *map(BurstLoss.of, (BURSTS, STATES, LONG_BURSTS))])
+@pytest.mark.parametrize("share", [0.05, 0.3, 1.0])
+def test_losses_and_duplicates_are_distributed_as_where_netem_draws_them(chain: BurstLoss, share: float) -> None:
+    """Mean and deviation of 2,000 runs: within five standard errors."""
+    packets, draws = 400, 2000
+    copies = netem_copies(chain, share, packets, draws)
+
+    for counted, numbers in (
+        (chain.duplicated(share), (copies == 0).sum(axis=0)),
+        (chain.arriving_twice(share), (copies == 2).sum(axis=0)),
+    ):
+        distribution = counted.lost_packets(packets)
+        values = np.arange(len(distribution))
+        mean = float(distribution @ values)
+        deviation = float(np.sqrt(max(distribution @ (values - mean) ** 2, 0)))
+        assert distribution.sum() == pytest.approx(1, abs=1e-9)
+        assert numbers.mean() == pytest.approx(mean, abs=5 * deviation / draws**0.5 + 1e-6)
+        assert numbers.std() == pytest.approx(deviation, rel=0.1, abs=1e-3)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.05, 0.3])
+def test_of_single_losses_and_duplicates_both_models_say_the_same(loss: float) -> None:
+    link = LinkSpec(packet_error_rate=loss, error_effect="drop", duplication_rate=0.2)
+    chain = BurstLoss(((1.0,),), ((loss,),))
+    expected = Expectations(link, 0)
+
+    assert expected.loss_probability(64) == pytest.approx(chain.duplicated(0.2).mean_rate)
+    twice = chain.arriving_twice(0.2).mean_rate / (1 - chain.duplicated(0.2).mean_rate)
+    assert expected.duplicate_probability == pytest.approx(twice)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        {"loss": LONG_BURSTS},
+        {"loss": STATES},
+        {"packet_error_rate": 0.3},
+        {"loss": LONG_BURSTS, "bit_error_rate": 1e-5},
+    ],
+)
+def test_a_right_channel_with_duplicates_and_losses_is_certified(loss: dict[str, Any]) -> None:
+    channel = ChannelSpec(forward=LinkSpec(duplication_rate=0.3, error_effect="drop", **loss))
+
+    checks = [check for seed in range(5) for check in certified(channel, channel, seed, 1e-6, 50_000.0)]
+
+    assert {check.quantity for check in checks} >= {"share of packets duplicated", "share of 64-byte frames lost"}
+    assert {check.verdict for check in checks} == {"ok"}, [check for check in checks if check.verdict != "ok"]
+
+
+def test_fewer_duplicates_than_specified_are_seen_between_bursts_of_losses() -> None:
+    specified = ChannelSpec(forward=LinkSpec(duplication_rate=0.3, loss=LONG_BURSTS))
+    truth = ChannelSpec(forward=LinkSpec(duplication_rate=0.2, loss=LONG_BURSTS))
+
+    failed = {check.quantity for check in certified(specified, truth, 1, 0.001, 50_000.0) if check.verdict == "failed"}
+
+    assert "share of packets duplicated" in failed
