@@ -2,9 +2,9 @@
 
 from functools import cached_property
 
-from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
+from agents.inputs.bounded_yaml import new_yaml
 from agents.inputs.mistake import Key, Mistake, Place
 
 
@@ -17,7 +17,7 @@ class Positions:
 
     @cached_property
     def _root(self) -> Node | None:
-        node: Node | None = YAML(typ="safe", pure=True).compose(self._text)
+        node: Node | None = new_yaml().compose(self._text)
         return node
 
     def line(self, key: Key) -> int:

@@ -4,14 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
+from agents.inputs.bounded_yaml import new_yaml
 from agents.inputs.mistake import Invalid, Mistake, Place
 from agents.inputs.positions import Positions
 from agents.inputs.syntax_errors import syntax_mistake
 
+MOST_BYTES = 64 * 2**20
 VALUE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What ruamel raises for a value that its tag or its shape does not let it make, such as `2001-99-99`."""
 
@@ -44,7 +45,10 @@ def read_text(path: Path) -> str:
         NotYaml: no such file, not readable, or not text.
     """
     try:
-        octets = path.read_bytes()
+        with path.open("rb") as file:
+            octets = file.read(MOST_BYTES + 1)
+        if len(octets) > MOST_BYTES:
+            raise NotYaml(Mistake("is too large", f"at most {MOST_BYTES // 2**20} MiB", where=Place(str(path))))
         return octets.decode("utf-8")
     except FileNotFoundError:
         raise NotYaml(Mistake("there is no such file", where=Place(str(path)))) from None
@@ -62,9 +66,10 @@ def parse_yaml(text: str, file: str) -> Document:
     Raises:
         NotYaml: it is not YAML.
     """
-    yaml = YAML(typ="safe", pure=True)  # the C reader knows YAML 1.1 only, where `no` is false
     try:
-        return Document(yaml.load(text), Positions(text, file))
+        return Document(new_yaml().load(text), Positions(text, file))
+    except Invalid as error:
+        raise NotYaml(*(mistake.at(Place(file, mistake.where.line)) for mistake in error.mistakes)) from None
     except MarkedYAMLError as error:
         mistake = syntax_mistake(text, error)
         raise NotYaml(mistake.at(Place(file, mistake.where.line, mistake.where.key))) from error

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable
 
-from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
+from agents.inputs.bounded_yaml import new_yaml
 from agents.inputs.mistake import Mistake, Place
 
 _QUOTES = "put quotes around the whole text"
@@ -86,7 +86,7 @@ _CAUSES: list[tuple[str, str | Callable[[re.Match[str]], str], str]] = [
 def _duplicate(text: str, error: DuplicateKeyError) -> Mistake:
     """The key that appears twice, and where it was before."""
     mark = error.problem_mark
-    pending: list[Node] = [YAML(typ="safe", pure=True).compose(text)]
+    pending: list[Node] = [new_yaml().compose(text)]
     visited = set()  # an anchor may be in itself
     while pending:
         node = pending.pop()

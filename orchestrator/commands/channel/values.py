@@ -63,14 +63,14 @@ def _parse_duration_ns(option: str, text: str) -> int:
 
 
 def _value(key: str, written: str) -> Any:
-    from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
+    from agents.inputs.bounded_yaml import new_yaml
     from agents.inputs.reader import VALUE_ERRORS
 
     try:
-        value = YAML(typ="safe", pure=True).load(written)
-    except (YAMLError, *VALUE_ERRORS):
+        value = new_yaml().load(written)
+    except (Invalid, YAMLError, *VALUE_ERRORS):
         raise OwltError(
             Mistake.of(key, f"got {written!r:.200}", "a value as in a profile, such as 300ms or 0.01")
         ) from None

@@ -1,5 +1,6 @@
 """Texts that are not YAML: the line, and what was written there, in plain words."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def refusal(text: str) -> str:
         ("a: 1\nb: \x07\n", "a.yaml:2: not valid YAML: has a character that is not text; remove it"),
         ("a: 1\nb: 2\na: {}\n", "a.yaml:3: a: appears twice, first on line 1; remove one"),
         ("x:\n  - a: 1\n    a: 1\n", "a.yaml:3: a: appears twice, first on line 2; remove one"),
-        ("x: &loop [*loop]\na: 1\na: 2\n", "a.yaml:3: a: appears twice, first on line 2; remove one"),
+        ("x: &loop [*loop]\na: 1\na: 2\n", "a.yaml:1: has an alias within what it stands for"),
         ("x: 2001-99-99\n", "a.yaml: not valid YAML: a value in it cannot be read"),
     ],
 )
@@ -64,3 +65,34 @@ def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
     path.write_bytes(b"a: |\r\n  x\r\n  y\r\nb: 1\r\n")
 
     assert read_yaml(path).value == {"a": "x\ny\n", "b": 1}
+
+
+def levels(first: str, again: str) -> str:
+    """Ten anchors, each of which repeats the one before nine times."""
+    lines = [f"a0: &a0 {first}"]
+    lines += [f"a{level}: &a{level} {again.replace('LAST', f'*a{level - 1}')}" for level in range(1, 11)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        levels("[x, x]", f"[{', '.join(['LAST'] * 9)}]"),
+        levels("{x: 1}", f"{{{', '.join(f'k{number}: LAST' for number in range(9))}}}"),
+        levels("{x: 1}", f"{{<<: [{', '.join(['LAST'] * 9)}]}}"),
+        f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 1000)}]\n",
+    ],
+    ids=["sequences", "mappings", "merges", "text"],
+)
+def test_aliases_that_make_a_document_too_large_are_refused(text: str) -> None:
+    assert re.match(r"a\.yaml:\d+: its aliases repeat too much, expected aliases that repeat at most 1", refusal(text))
+
+
+def test_aliases_are_replaced_by_what_they_stand_for() -> None:
+    text = "a: &a {x: 1}\nb: &b {<<: *a, y: 2}\nc: [*a, *b]\n"
+
+    assert parse_yaml(text, "a.yaml").value["c"] == [{"x": 1}, {"x": 1, "y": 2}]
+
+
+def test_a_large_document_without_aliases_is_read() -> None:
+    assert len(parse_yaml("[" + "0, " * 20_000 + "0]", "a.yaml").value) == 20_001

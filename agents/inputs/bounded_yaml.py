@@ -1,0 +1,67 @@
+"""YAML 1.2, read as plain values, of which anchors and merges do not make very many more than the file has."""
+
+from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+
+from agents.inputs.mistake import Invalid, Mistake, Place
+
+MOST_REPEATED = 100_000
+"""Values that aliases repeat in a document. A piece of text counts as one for each 16 characters."""
+
+
+def new_yaml() -> YAML:
+    """A reader; the one in C knows YAML 1.1 only, where `no` is false.
+
+    It raises Invalid for a document that aliases make too large (the "billion laughs"), before any value is made.
+    """
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _BoundedComposer
+    return yaml
+
+
+class _BoundedComposer(Composer):
+    """Nodes of a document, without many that are repeated."""
+
+    def get_single_node(self) -> Node | None:
+        node: Node | None = super().get_single_node()
+        if node is not None:
+            _require_few_repeated(node)
+        return node
+
+
+def _require_few_repeated(root: Node) -> None:
+    """Raise Invalid for a document that is too large with its aliases replaced by what they stand for."""
+    sizes: dict[int, int] = {}
+    own, open_nodes, pending = 0, set[int](), [root]
+    while pending:
+        node = pending[-1]
+        parts = _parts(node)
+        if id(node) in sizes:
+            pending.pop()
+        elif id(node) not in open_nodes:
+            open_nodes.add(id(node))
+            own += _size(node)
+            if any(id(part) in open_nodes and id(part) not in sizes for part in parts):
+                raise _mistake(node, "has an alias within what it stands for")
+            pending += [part for part in parts if id(part) not in sizes]
+        else:
+            sizes[id(node)] = _size(node) + sum(sizes[id(part)] for part in parts)
+            pending.pop()
+            if sizes[id(node)] > own + MOST_REPEATED:
+                raise _mistake(node, "its aliases repeat too much")
+
+
+def _parts(node: Node) -> list[Node]:
+    if isinstance(node, MappingNode):
+        return [part for pair in node.value for part in pair]
+    return node.value if isinstance(node, SequenceNode) else []
+
+
+def _size(node: Node) -> int:
+    return 1 + (len(node.value) // 16 if isinstance(node.value, str) else 0)
+
+
+def _mistake(node: Node, problem: str) -> Invalid:
+    expected = f"aliases that repeat at most {MOST_REPEATED:,} values in all"
+    return Invalid(Mistake(problem, expected, "write the values out", Place(line=node.start_mark.line + 1)))
