@@ -19,6 +19,7 @@ from captures.matches.bottleneck import Link
 from captures.matches.clocks import ClockRelation, relate_clocks
 from captures.matches.matching import match_captures
 from captures.protocols.ladder import Rung, rungs
+from captures.protocols.messages import stated_file_bytes
 from captures.protocols.tshark import NoDissection
 from captures.protocols.view import Exchange, ProtocolView, read_exchange, view
 from captures.session.session import Session
@@ -117,7 +118,8 @@ def inspect(
         notes.append(_clock_note(clocks, case))
     exchange, protocol_view = _protocol(at_sender, at_receiver, deliveries, case, notes)
     carried_bytes = protocol_view.carried_file_bytes if protocol_view is not None else None
-    size_bytes = _file_size(case, carried_bytes, notes)
+    stated_bytes = stated_file_bytes(exchange.of_sender) if exchange is not None else None
+    size_bytes = _file_size(case, carried_bytes, stated_bytes, notes)
     accounts = account_both(
         at_sender, at_receiver, deliveries, case.expected, clocks.error_ns if clocks is not None else None
     )
@@ -138,9 +140,11 @@ def inspect(
     wrong = contradictions(at_sender, at_receiver, deliveries, case.claims, carried_bytes, clocks)
     if not wrong and summary.utilisation is not None and summary.utilisation > MORE_THAN_ALL:
         notes.append("the session ended at the sender before all packets had arrived, so utilisation is above 1")
-    left_out = _left_out(case, wrong)
+    left_out = _left_out(case, wrong, exchange, carried_bytes, stated_bytes)
     summary = _believed(summary, wrong, left_out)
-    if not case.outcome and summary.goodput_bps is not None:
+    if not case.outcome and summary.goodput_bps is not None and exchange is not None and exchange.shows_delivery:
+        notes.append("the receiver's messages say that the file was delivered")
+    elif not case.outcome and summary.goodput_bps is not None:
         notes.append("goodput assumes that the transfer completed; the packets alone do not show this")
     return Inspection(
         at_sender=at_sender,
@@ -170,10 +174,13 @@ def _protocol(
         return exchange, None
 
 
-def _file_size(case: Case, carried_bytes: int | None, notes: list[str]) -> int | None:
-    """The file's size in bytes: as given, else as the messages carry it, which is noted."""
+def _file_size(case: Case, carried_bytes: int | None, stated_bytes: int | None, notes: list[str]) -> int | None:
+    """The file's size in bytes: as given, else as the messages state it or carry it, which is noted."""
     if case.file_size_bytes is not None:
         return case.file_size_bytes
+    if stated_bytes is not None:
+        notes.append(f"the file size is the {stated_bytes} bytes that the messages state")
+        return stated_bytes
     if carried_bytes:
         notes.append(f"the file size is assumed to be the {carried_bytes} bytes that the messages carry")
         return carried_bytes
@@ -225,10 +232,22 @@ def _traces(
     )
 
 
-def _left_out(case: Case, wrong: Sequence[str]) -> str:
+def _left_out(
+    case: Case,
+    wrong: Sequence[str],
+    exchange: Exchange | None,
+    carried_bytes: int | None,
+    stated_bytes: int | None,
+) -> str:
     if case.has_failed:
         return "the transfer did not complete"
-    return "the transfer is suspect" if wrong else ""
+    if wrong:
+        return "the transfer is suspect"
+    if case.outcome or case.duration_s is not None or exchange is None:
+        return ""
+    if stated_bytes is not None and carried_bytes is not None and carried_bytes < stated_bytes:
+        return f"the transfer failed: the messages carry {carried_bytes} of the {stated_bytes} bytes that they state"
+    return f"the transfer failed: {exchange.failure}" if exchange.failure else ""
 
 
 def _believed(summary: CaptureSummary, wrong: Sequence[str], left_out: str) -> CaptureSummary:

@@ -64,9 +64,10 @@ def one_side(
     delay_ns: int | None,
     rate_bps: float | None = None,
     carried_file_bytes: int | None = None,
+    failure: str = "",
 ) -> OneSide:
     """What the capture at the host's port tells; delay (one way) and rate are of the channel, `carried_file_bytes` is
-    what the messages carry of the file; None: not known."""
+    what the messages carry of the file; None: not known. `failure` is why the transfer failed, as they state."""
     from_sender, from_receiver = (sent_by(capture, session, host) for host in ("sender", "receiver"))
     times_ns = capture.time_ns[from_sender | from_receiver]
     first_ns, last_ns = (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (None, None)
@@ -75,6 +76,7 @@ def one_side(
     str_bytes = int(capture.wire_bytes[from_sender].sum())
     passed = "were sent by the sender" if seen_at == "sender" else "arrived from the sender"
     wrong = list(too_few_bytes(file_size_bytes, carried_file_bytes, str_bytes, passed))
+    wrong += [f"the transfer failed: {failure}"] if failure else []
     if seen_at == "receiver":
         wrong += too_fast(capture, np.flatnonzero(from_sender), rate_bps)
     goodput_bps = None if wrong else _goodput(file_size_bytes, first_ns, end_ns)

@@ -1,7 +1,7 @@
 """Dissecting the session's packets: each with the reader of its protocol, and with the fields that this asks for.
 
-A reader takes the fields of the usual messages of its protocol from the octets themselves; tshark, which takes longer
-to start than to dissect a thousand packets, has to tell those of all others.
+Most readers read the octets themselves. tshark, which takes longer to start than to dissect a thousand packets, reads
+the other protocols, and finds the octets in frames that are not plain Ethernet and IPv4.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from captures.protocols.readers.ltp import Ltp
 from captures.protocols.readers.norm import Norm
 from captures.protocols.readers.others import Datagrams, Udt, Uftp
 from captures.protocols.readers.quic import Quic
-from captures.protocols.readers.reader import Packet, Reader
+from captures.protocols.readers.reader import NO_FIELDS, Packet, Reader
 from captures.protocols.readers.saratoga import Saratoga
 from captures.protocols.readers.tcp import Tcp
 from captures.protocols.tshark import NoDissection, ip_packets, tshark_fields
@@ -43,8 +43,10 @@ _READERS: dict[str, Callable[[], Reader]] = {
     "udt": Udt,
 }
 """By the protocol's name in a dissector."""
-_NO_BUNDLES = ("--disable-protocol", "bundle", "--disable-protocol", "bpv7")
-"""They are read by a layer of ours, and putting them together takes tshark longer than all else."""
+_NOT_DISSECTED = tuple(
+    part for name in ("bundle", "bpv7", "cfdp", "ltp", "norm") for part in ("--disable-protocol", name)
+)
+"""They are read here, and putting bundles together takes tshark longer than all else."""
 _FIELDS = (
     "frame.protocols",
     "_ws.malformed",
@@ -91,10 +93,8 @@ class Dissected:
     fragment_at: int
 
 
-def dissect(
-    columns: Columns, session: Session, dissector: Dissector, by_tshark_alone: bool = False
-) -> Iterator[Dissected]:
-    """The session's packets in the order of time; `by_tshark_alone` asks tshark for all fields.
+def dissect(columns: Columns, session: Session, dissector: Dissector) -> Iterator[Dissected]:
+    """The session's packets in the order of time.
 
     Raises NoDissection if tshark is needed, and missing or fails, or frames of several link types are in one capture;
     OSError where it cannot be read.
@@ -110,7 +110,7 @@ def dissect(
         return
     readers = _Readers(dissector)
     capture = _Capture(columns, is_sender, session, readers)
-    if by_tshark_alone or readers.need_tshark or (columns.protocol[rows] == TCP).any():
+    if readers.need_tshark or (columns.protocol[rows] == TCP).any():
         yield from capture.by_tshark(rows)
         return
     for first in range(0, len(rows), _ROWS_BETWEEN_TSHARKS):
@@ -127,7 +127,7 @@ class _Capture:
     readers: _Readers
 
     def by_octets(self, rows: Rows) -> Iterator[Dissected]:
-        """The packets in these rows: those that a reader knows by their octets, and by tshark the others."""
+        """The packets in these rows: plain ones by their octets, the others by tshark."""
         datagrams = plain_datagrams(self.columns, rows)
         ports = zip(self.columns.source_port[rows].tolist(), self.columns.destination_port[rows].tolist(), strict=True)
         senders = self.is_sender[rows].tolist()
@@ -139,12 +139,8 @@ class _Capture:
                 dissected.append(None)
                 continue
             reader = self.readers.of("udp", source, destination)
-            payload, payload_bytes = datagram.payload, datagram.payload_bytes
-            fields = reader.fields(payload, payload_bytes)
-            if fields is None:
-                dissected.append(None)
-                continue
-            packet = Packet(_HOSTS[not is_sender], payload, payload_bytes, payload_bytes, fields)
+            payload_bytes = datagram.payload_bytes
+            packet = Packet(_HOSTS[not is_sender], datagram.payload, payload_bytes, payload_bytes, NO_FIELDS)
             dissected.append(Dissected(row, packet, reader, False, datagram.checksums, None, 0))
         others = self.by_tshark(rows[[packet is None for packet in dissected]])
         for each in dissected:
@@ -156,8 +152,8 @@ class _Capture:
             return
         columns, readers = self.columns, self.readers
         fields = (*_FIELDS, *dict.fromkeys(field for reader in readers.all() for field in reader.FIELDS))
-        options = readers.dissector.options(self.session, (*NOT_TSHARKS, "bundle"), left_alone=("tcp",))
-        lines = tshark_fields(columns, rows, [*_NO_BUNDLES, *options], fields)
+        options = readers.dissector.options(self.session, (*NOT_TSHARKS, *readers.of_octets()), left_alone=("tcp",))
+        lines = tshark_fields(columns, rows, [*_NOT_DISSECTED, *options], fields)
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[first : first + _ROWS_AT_ONCE]
             for row, (octets, wire_bytes), values in zip(some.tolist(), ip_packets(columns, some), lines, strict=False):
@@ -187,6 +183,10 @@ class _Readers:
     def need_tshark(self) -> bool:
         """Whether one of them cannot do without."""
         return not self._by_name or any(reader.NEEDS_TSHARK for reader in self._by_name.values())
+
+    def of_octets(self) -> list[str]:
+        """The names of the protocols that tshark does not have to dissect."""
+        return [name for name, reader in self._by_name.items() if not reader.NEEDS_TSHARK]
 
     def all(self) -> list[Reader]:
         return [*self._by_name.values(), self._tcp[True]]
@@ -252,7 +252,7 @@ def _dissected(row: int, frame: _Frame, readers: _Readers) -> Dissected:
     ports = (frame.number(f"{frame.transport}.{port}") for port in ("srcport", "dstport"))
     reader = readers.of(frame.transport, *ports)
     is_layer_there = not reader.LAYER or reader.LAYER in frame.field_values["frame.protocols"].split(":")
-    is_wrong = bool(frame.field_values["_ws.malformed"]) and not packet.cut
+    is_wrong = reader.NEEDS_TSHARK and bool(frame.field_values["_ws.malformed"]) and not packet.cut
     is_cut = len(frame.octets) < min(frame.wire_bytes, ip_bytes)
     of_transport = "" if is_cut or not claimed_bytes else frame.field_values[f"{frame.transport}.checksum.status"]
     return Dissected(

@@ -56,8 +56,13 @@ class Dissector:
     def options(self, session: Session, not_tsharks: Sequence[str], left_alone: Sequence[Transport] = ()) -> list[str]:
         """What tshark is to look for on the session's ports: nothing of `not_tsharks`, nothing over `left_alone`."""
         options = [part for preference in self.preferences for part in ("-o", preference)]
-        options += [part for heuristic in self.heuristics for part in ("--enable-heuristic", heuristic)]
-        by_heuristic = {_HEURISTICS.get(heuristic, heuristic) for heuristic in self.heuristics}
+        by_heuristic = {_HEURISTICS.get(name, name) for name in self.heuristics} - set(not_tsharks)
+        options += [
+            part
+            for heuristic in self.heuristics
+            if _HEURISTICS.get(heuristic, heuristic) in by_heuristic
+            for part in ("--enable-heuristic", heuristic)
+        ]
         transports: dict[Transport, Ports] = {"udp": session.udp_ports, "tcp": session.tcp_ports}
         for transport, ports in transports.items():
             named = [port for of, port in self.ports if of == transport and is_among(port, ports)]

@@ -81,7 +81,7 @@ def _kind(message: Message, coverage: Coverage) -> Kind:
     if message.host == "receiver":
         return "of the receiver"
     if message.first_byte is not None:
-        new_bytes = coverage.add(message.first_byte, message.first_byte + message.byte_count)
+        new_bytes = sum(coverage.add(first, first + count) for first, count in message.placed_pieces)
         return "new data" if new_bytes else "data again"
     if message.unplaced:
         return "data again" if message.name == "retransmission" else "new data"

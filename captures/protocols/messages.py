@@ -13,17 +13,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from captures.frames.columns import Columns, read_columns
 from captures.protocols.dissection import Dissected, dissect
 from captures.protocols.dissector import parse_dissector
 from captures.protocols.readers.coverage import Coverage
-from captures.protocols.readers.reader import PacketContent, Unreadable
+from captures.protocols.readers.reader import PacketContent, Unreadable, Verdict, several
 from captures.session.session import Host, Session
 
 _MALFORMED, _DAMAGED = "malformed ", "damaged "
 _MOST_WRONG = 20
 """To each checksum that is right. One in 65,536 is so by chance where a card fills them in."""
+_MOST_DETAILS = 3
+"""Of protocol data units in a datagram, which are counted where there are more."""
+_LARGEST_PLACE = (1 << 63) - 1
+"""No file is larger; what says that it belongs further behind is not placed."""
 _LOOKED_AHEAD = 1000
 """Packets. Where a card fills in a host's checksums behind the capture, none of them is right, and they say nothing."""
 
@@ -43,6 +48,15 @@ class Message:
     message says have arrived: in all where the protocol's acknowledgements say so (TCP, Saratoga, an ACK of a NORM
     FLUSH, a CFDP Finished), else those that this message claims (an LTP report, a CFDP NAK within its scope, a custody
     signal). None if it says nothing of that, or it cannot be known.
+
+    A datagram with several protocol data units is one message, with the names of all, each once. Where it carries
+    pieces of the file that do not follow each other, `pieces` are their first bytes and byte counts, `first_byte` is
+    that of the first, and `byte_count` what they are together; else `pieces` is empty.
+
+    `verdict` is what a message says of the whole transfer: "delivered" and "failed" are final (CFDP's Finished, and an
+    EOF that cancels); "ended early" is that a host gives up, which matters if not everything had arrived. `file_bytes`
+    is the size of the file that it states, `parity_bytes` how many bytes of the file it can restore, whichever they
+    are. `is_refused`: its checksum is wrong, so that no program gets it.
     """
 
     frame: int
@@ -56,6 +70,16 @@ class Message:
     byte_count: int = 0
     acknowledged_bytes: int | None = None
     unplaced: bool = False
+    pieces: tuple[tuple[int, int], ...] = ()
+    verdict: Verdict = ""
+    file_bytes: int | None = None
+    parity_bytes: int = 0
+    is_refused: bool = False
+
+    @property
+    def placed_pieces(self) -> tuple[tuple[int, int], ...]:
+        """First byte and byte count of each piece of the file that it carries, and of which the place is known."""
+        return self.pieces or (() if self.first_byte is None else ((self.first_byte, self.byte_count),))
 
     @property
     def is_damaged(self) -> bool:
@@ -68,19 +92,17 @@ def messages(
     session: Session,
     dissector: Sequence[str],
     damaged_rows: Collection[int] = (),
-    by_tshark_alone: bool = False,
 ) -> list[Message]:
     """Every packet of the session in a capture (or in its columns), in the order of time.
 
     `dissector` are options for tshark, as a profile has them: captures.protocols.dissector says which. `damaged_rows`
     are rows of the columns that are known from the other capture to be damaged (captures.matches.matching): checksums
-    are looked at anyway, but in a capture that is cut there is nothing to compare them with. `by_tshark_alone` asks
-    tshark for the fields of all packets, and gives the same messages. Raises ValueError if the options are not known,
-    NotACapture, OSError, NoDissection.
+    are looked at anyway, but in a capture that is cut there is nothing to compare them with. Raises ValueError if the
+    options are not known, NotACapture, OSError, NoDissection.
     """
     columns = capture if isinstance(capture, Columns) else read_columns(capture)
     with _without_collections():
-        return _messages(dissect(columns, session, parse_dissector(dissector), by_tshark_alone), columns, damaged_rows)
+        return _messages(dissect(columns, session, parse_dissector(dissector)), columns, damaged_rows)
 
 
 @contextmanager
@@ -98,10 +120,15 @@ def _without_collections() -> Iterator[None]:
 
 def _messages(packets: Iterator[Dissected], columns: Columns, damaged_rows: Collection[int]) -> list[Message]:
     times_ns, wire_bytes = columns.time_ns.tolist(), columns.wire_bytes.tolist()
-    messages, units = [], set()
-    for dissected, content, is_damaged in _read(packets, set(damaged_rows)):
-        if content.unit is not None and (content.unplaced or content.first_byte is not None):
-            units.add(content.unit)
+    messages: list[Message] = []
+    units: set[object] = set()
+    for dissected, contents, is_damaged, is_refused in _read(packets, set(damaged_rows)):
+        units.update(
+            content.unit
+            for content in contents
+            if content.unit is not None and (content.unplaced or content.first_byte is not None)
+        )
+        content, pieces = _joined(contents)
         row = dissected.row
         messages.append(
             Message(
@@ -116,20 +143,63 @@ def _messages(packets: Iterator[Dissected], columns: Columns, damaged_rows: Coll
                 content.byte_count,
                 content.acknowledged_bytes,
                 content.unplaced,
+                pieces,
+                content.verdict,
+                content.file_bytes,
+                content.parity_bytes,
+                is_refused,
             )
         )
     return [_without_places(message) for message in messages] if len(units) > 1 else messages
 
 
+def _joined(contents: Sequence[PacketContent]) -> tuple[PacketContent, tuple[tuple[int, int], ...]]:
+    """The contents of a packet as one, and the pieces of the file that it carries if they do not follow each other."""
+    if len(contents) == 1:
+        return contents[0], ()
+    pieces: list[tuple[int, int]] = []
+    for content in contents:
+        if content.first_byte is None:
+            continue
+        if pieces and sum(pieces[-1]) == content.first_byte:
+            pieces[-1] = (pieces[-1][0], pieces[-1][1] + content.byte_count)
+        else:
+            pieces.append((content.first_byte, content.byte_count))
+    acknowledged = [content.acknowledged_bytes for content in contents if content.acknowledged_bytes is not None]
+    details = [content.detail for content in contents if content.detail]
+    verdicts = [content.verdict for content in contents]
+    return PacketContent(
+        name=", ".join(dict.fromkeys(content.name for content in contents)),
+        detail="; ".join(details) if len(details) <= _MOST_DETAILS else several(len(contents), "data unit"),
+        first_byte=pieces[0][0] if pieces else None,
+        byte_count=sum(content.byte_count for content in contents),
+        acknowledged_bytes=sum(acknowledged) if acknowledged else None,
+        unplaced=any(content.unplaced for content in contents),
+        file_bytes=next((content.file_bytes for content in contents if content.file_bytes is not None), None),
+        parity_bytes=sum(content.parity_bytes for content in contents),
+        verdict=next(filter(None, verdicts), ""),
+    ), tuple(pieces) if len(pieces) > 1 else ()
+
+
 def _without_places(message: Message) -> Message:
     """The message where the sender filled several units: which place in the file is which is not told."""
     is_placed = message.first_byte is not None
-    return replace(message, first_byte=None, acknowledged_bytes=None, unplaced=message.unplaced or is_placed)
+    return replace(
+        message,
+        first_byte=None,
+        pieces=(),
+        acknowledged_bytes=None,
+        file_bytes=None,
+        unplaced=message.unplaced or is_placed,
+    )
 
 
-def _read(packets: Iterator[Dissected], damaged_rows: Set[int]) -> Iterator[tuple[Dissected, PacketContent, bool]]:
-    """Each packet with what it says of the file that goes from sender to receiver, and whether it is damaged."""
-    start: dict[tuple[Host, str], PacketContent] = {}
+def _read(
+    packets: Iterator[Dissected], damaged_rows: Set[int]
+) -> Iterator[tuple[Dissected, list[PacketContent], bool, bool]]:
+    """Each packet with what it says of the file that goes from sender to receiver, whether it is damaged, and whether
+    its checksum shows that."""
+    start: dict[tuple[Host, str], list[PacketContent]] = {}
     checked: Counter[tuple[Host, int, bool]] = Counter()  # a host, which of its two checksums, whether it is right
     while some := list(islice(packets, _LOOKED_AHEAD)):
         for (host, checksums), count in Counter((each.packet.host, each.checksums) for each in some).items():
@@ -141,12 +211,12 @@ def _read(packets: Iterator[Dissected], damaged_rows: Set[int]) -> Iterator[tupl
         }
         for dissected in some:
             host = dissected.packet.host
-            is_damaged = dissected.row in damaged_rows or (
-                False in dissected.checksums
-                and any(is_right is False and (host, n) in filled_in for n, is_right in enumerate(dissected.checksums))
+            is_refused = False in dissected.checksums and any(
+                is_right is False and (host, n) in filled_in for n, is_right in enumerate(dissected.checksums)
             )
-            content = _said(dissected, is_damaged, start)
-            yield dissected, _as_believed(content, host, is_damaged), is_damaged
+            is_damaged = is_refused or dissected.row in damaged_rows
+            contents = _contents(dissected, is_damaged, start)
+            yield dissected, [_as_believed(content, host, is_damaged) for content in contents], is_damaged, is_refused
 
 
 def _as_believed(content: PacketContent, host: Host, is_damaged: bool) -> PacketContent:
@@ -155,34 +225,50 @@ def _as_believed(content: PacketContent, host: Host, is_damaged: bool) -> Packet
         content.first_byte is not None or content.byte_count or content.unplaced
     ):
         content = replace(content, first_byte=None, byte_count=0, unplaced=False)
+    if is_damaged and (content.verdict or content.file_bytes is not None or content.parity_bytes):
+        content = replace(content, verdict="", file_bytes=None, parity_bytes=0)
     if (is_damaged or host == "sender") and content.acknowledged_bytes is not None:
+        content = replace(content, acknowledged_bytes=None)
+    if content.first_byte is not None and content.first_byte + content.byte_count > _LARGEST_PLACE:
+        content = replace(content, first_byte=None, unplaced=True)
+    if content.acknowledged_bytes is not None and content.acknowledged_bytes > _LARGEST_PLACE:
         content = replace(content, acknowledged_bytes=None)
     return content
 
 
-def _said(dissected: Dissected, is_damaged: bool, start: dict[tuple[Host, str], PacketContent]) -> PacketContent:
+def _contents(
+    dissected: Dissected, is_damaged: bool, start: dict[tuple[Host, str], list[PacketContent]]
+) -> list[PacketContent]:
     """What a packet says. `start` has what the first fragments of datagrams say, for the later ones."""
-    key = dissected.packet.host, dissected.fragment or ""
+    packet, key = dissected.packet, (dissected.packet.host, dissected.fragment or "")
     if dissected.fragment_at:
-        first = start.get(key, PacketContent("IP fragment", unplaced=True))
-        part = _part(first, dissected.fragment_at, dissected.packet.payload_bytes)
-        return replace(part, name="IP fragment", detail=f"of {first.name}" if key in start else "")
+        firsts = start.get(key, [PacketContent("IP fragment", unplaced=True)])
+        parts = [_part(first, dissected.fragment_at, packet.payload_bytes) for first in firsts]
+        names = ", ".join(dict.fromkeys(first.name for first in firsts))
+        detail = f"of {names}" if key in start else ""
+        return [replace(part, name="IP fragment", detail="" if n else detail) for n, part in enumerate(parts)]
     reader = dissected.reader.ignorant() if is_damaged else dissected.reader
     try:
-        content = reader.rescue(dissected.packet) if dissected.malformed else reader.read(dissected.packet)
+        if dissected.malformed:
+            raise Unreadable("tshark could not read it")
+        read = reader.read(packet)
+        contents = read if isinstance(read, list) else [read]
     except Unreadable:
-        content = PacketContent(_MALFORMED + reader.TITLE)
+        contents = [PacketContent(_MALFORMED + reader.TITLE, unplaced=packet.payload_bytes > 0)]
     if dissected.fragment is None:
-        return content
+        return contents
     if not is_damaged:
-        start[key] = content
-    return _part(content, 0, dissected.packet.payload_bytes)
+        start[key] = contents
+    return [_part(content, 0, packet.payload_bytes) for content in contents]
 
 
 def _part(content: PacketContent, begin: int, octets: int) -> PacketContent:
     """What some octets of a datagram carry of what the whole says."""
     if content.first_byte is None:
-        return replace(content, byte_count=0, acknowledged_bytes=None if begin else content.acknowledged_bytes)
+        content = replace(content, byte_count=0)
+        return (
+            replace(content, acknowledged_bytes=None, verdict="", file_bytes=None, parity_bytes=0) if begin else content
+        )
     first = max(begin, content.data_at)
     count = min(begin + octets, content.data_at + content.byte_count) - first
     if count <= 0:
@@ -224,7 +310,36 @@ def _carried_and_repeated(messages: Iterable[Message]) -> tuple[int, int] | None
     for message in messages:
         if message.unplaced:
             return None
-        if message.first_byte is not None:
-            union += coverage.add(message.first_byte, message.first_byte + message.byte_count)
-            total += message.byte_count
+        for first_byte, byte_count in message.placed_pieces:
+            union += coverage.add(first_byte, first_byte + byte_count)
+            total += byte_count
     return union, total - union
+
+
+class StatedFailure(NamedTuple):
+    """That a host says that the transfer failed, "" if none does; `is_final`: whatever has arrived."""
+
+    text: str = ""
+    is_final: bool = False
+
+
+def stated_failure(messages: Iterable[Message]) -> StatedFailure:
+    """The first final statement of a host that the transfer failed, else the first that it gives up; none if the
+    receiver says that it has the file."""
+    ended_early = StatedFailure()
+    heard = list(messages)
+    if any(message.verdict == "delivered" for message in heard):
+        return ended_early
+    for message in heard:
+        text = f"the {message.host}'s {message.name} says: {message.detail}"
+        if message.verdict == "failed":
+            return StatedFailure(text, is_final=True)
+        if message.verdict == "ended early" and not ended_early.text:
+            ended_early = StatedFailure(text)
+    return ended_early
+
+
+def stated_file_bytes(messages: Iterable[Message]) -> int | None:
+    """The size of the file as the sender's messages state it; None if they do not, or not all the same."""
+    sizes = {message.file_bytes for message in messages if message.host == "sender"} - {None}
+    return sizes.pop() if len(sizes) == 1 else None

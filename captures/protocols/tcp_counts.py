@@ -25,8 +25,9 @@ _LABELS = {
 }
 _SACK = "tcp.options.sack.count"
 _PLACE = ("ip.src", "ipv6.src", "tcp.stream", "tcp.seq_raw", "tcp.len", "tcp.flags")
-_FIELDS = (*_PLACE, *(f"tcp.analysis.{label}" for labels in _LABELS.values() for label in labels), _SACK)
-_SYN_OR_FIN = 0x003
+_KEEP_ALIVE = "tcp.analysis.keep_alive"
+_FIELDS = (*_PLACE, *(f"tcp.analysis.{label}" for labels in _LABELS.values() for label in labels), _SACK, _KEEP_ALIVE)
+_SYN_OR_FIN, _RST = 0x003, 0x004
 _SEQUENCE_NUMBERS = 1 << 32
 _OPTIONS = ("tcp.desegment_tcp_streams:FALSE", "tcp.analyze_sequence_numbers:TRUE", "tcp.track_bytes_in_flight:TRUE")
 _CUT_SHORT = "cut short in the middle of a packet"
@@ -133,12 +134,15 @@ def _count(lines: Iterable[str], session: Session) -> TcpCounts:
 def _is_sent_again(values: dict[str, str], sent_up_to: dict[str, int]) -> bool:
     """Whether a segment begins before the end of what its connection has sent, which is noted in `sent_up_to`.
 
-    SYN and FIN have a place of their own in the sequence (RFC 9293, 3.4), which begins again after 2^32 bytes.
+    Octets in a reset or a keep-alive are no data. SYN and FIN have a place of their own in the sequence (RFC 9293,
+    3.4), which begins again after 2^32 bytes.
     """
     if not values["tcp.seq_raw"]:
         return False
     stream, begin = values["tcp.stream"], int(values["tcp.seq_raw"])
     flags = int(values["tcp.flags"] or "0", 16)
+    if flags & _RST or values[_KEEP_ALIVE]:
+        return False
     carried = int(values["tcp.len"] or 0) + (flags & _SYN_OR_FIN).bit_count()
     end = (begin + carried) % _SEQUENCE_NUMBERS
     before = sent_up_to.setdefault(stream, begin)

@@ -35,7 +35,7 @@ def last_new_data(messages: Sequence[Message]) -> int | None:
     coverage, last = Coverage(), None
     for index, message in enumerate(messages):
         if message.first_byte is not None:
-            if coverage.add(message.first_byte, message.first_byte + message.byte_count):
+            if sum(coverage.add(first, first + count) for first, count in message.placed_pieces):
                 last = index
         elif message.unplaced and 2 * message.payload_bytes >= longest and message.name != "retransmission":
             last = index

@@ -22,7 +22,9 @@ from captures.protocols.messages import (
     message_counts,
     messages,
     repeated_file_bytes,
+    stated_failure,
 )
+from captures.protocols.readers.coverage import Coverage
 from captures.protocols.tcp_counts import TcpCounts, count_tcp
 from captures.protocols.termination import last_new_data, termination_lines
 from captures.protocols.tshark import tshark_version
@@ -80,6 +82,51 @@ class Exchange:
     def sent(self) -> list[Message]:
         """The messages of both hosts, each at the port of its host."""
         return self.of_sender + self.of_receiver
+
+    @property
+    def shows_delivery(self) -> bool:
+        """Whether the receiver says that it has the file."""
+        return any(message.verdict == "delivered" for message in self.of_receiver)
+
+    @property
+    def failure(self) -> str:
+        """Why the transfer failed, as its messages show: in words, "" if they do not show that it did.
+
+        Bytes that did not arrive are counted at the receiver's port. Parity that arrived may have restored some, and
+        the receiver may have taken damaged packets whose checksums are not known to be wrong.
+        """
+        if self.shows_delivery:
+            return ""
+        stated = stated_failure(self.sent)
+        arrived = [message for message in self.at_receiver if message.host == "sender"]
+        missing = _missing_bytes(self.of_sender, arrived)
+        restorable = sum(
+            message.parity_bytes + message.payload_bytes * (message.is_damaged and not message.is_refused)
+            for message in arrived
+        )
+        if missing is None or stated.is_final:
+            return stated.text
+        if missing > restorable:
+            return (
+                f"{missing} of the {carried_file_bytes(self.of_sender)} bytes of the file that were sent never arrived "
+                "at the receiver's port"
+            )
+        return stated.text if missing else ""
+
+
+def _missing_bytes(sent: Sequence[Message], arrived: Sequence[Message]) -> int | None:
+    """How many bytes of the file were sent and did not arrive; None if it is not known where all of them belong."""
+    if not any(message.placed_pieces for message in sent) or any(message.unplaced for message in [*sent, *arrived]):
+        return None
+    coverage = Coverage()
+    for message in arrived:
+        for first_byte, byte_count in message.placed_pieces:
+            coverage.add(first_byte, first_byte + byte_count)
+    return sum(
+        coverage.add(first_byte, first_byte + byte_count)
+        for message in sent
+        for first_byte, byte_count in message.placed_pieces
+    )
 
 
 def read_exchange(

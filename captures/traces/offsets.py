@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 
-_SYN, _ACK = 0x02, 0x10  # RFC 9293, section 3.1
+_FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10  # RFC 9293, section 3.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +82,13 @@ def offsets_of(
 
 def _of_tcp(
     capture: Columns, from_sender: Integers, from_receiver: Integers, first_ns: int
-) -> tuple[FileData, Acknowledgements]:
+) -> tuple[FileData | None, Acknowledgements | None]:
     """Offsets and cumulative acknowledgements of the connection that carried most; the first data byte is byte 0."""
     all_sent = by_time(capture, from_sender)
-    all_payload_bytes = capture.payload_bytes[all_sent].astype(np.int64)
+    is_reset = capture.tcp_flags[all_sent] & _RST > 0  # octets in it are no data of the stream: section 3.5.3
+    all_payload_bytes = np.where(is_reset, 0, capture.payload_bytes[all_sent].astype(np.int64))
+    if not all_payload_bytes.any():
+        return None, None
     which = _connections(capture, all_sent)
     fullest = int(np.argmax(np.bincount(which, all_payload_bytes)))
     sent, payload_bytes = all_sent[which == fullest], all_payload_bytes[which == fullest]
@@ -93,8 +96,12 @@ def _of_tcp(
     has_data = payload_bytes > 0
     first_rows = sent[is_syn] if is_syn.any() else sent[has_data]
     base = int(capture.sequence[first_rows[0]]) + int(is_syn.any())
-    rows = sent[has_data]
+    rows, byte_count = sent[has_data], payload_bytes[has_data]
     first_byte = _unwrapped(capture.sequence[rows] + is_syn[has_data].astype(np.uint32), base)
+    is_data = ~_are_keep_alives(first_byte, byte_count, capture.tcp_flags[rows])
+    if not is_data.any():
+        return None, None
+    rows, first_byte, byte_count = rows[is_data], first_byte[is_data], byte_count[is_data]
     earlier = 0 if is_syn.any() else min(int(first_byte.min()), 0)
     data = _file_data(
         [
@@ -102,7 +109,7 @@ def _of_tcp(
             rows + 1,
             capture.wire_bytes[rows].astype(np.int64),
             first_byte - earlier,
-            payload_bytes[has_data],
+            byte_count,
         ]
     )
 
@@ -143,6 +150,16 @@ def _connections(capture: Columns, rows: Integers) -> Integers:
     return numbers
 
 
+def _are_keep_alives(
+    first_byte: Integers, byte_count: Integers, flags: NDArray[np.unsignedinteger]
+) -> NDArray[np.bool_]:
+    """The segments of one octet just before what was sent last, as tshark knows keep-alives (section 3.8.4)."""
+    ends = np.maximum.accumulate(first_byte + byte_count)
+    furthest = np.concatenate([[0], ends[:-1]])
+    are_alone: NDArray[np.bool_] = (byte_count == 1) & (first_byte == furthest - 1) & (flags & (_SYN | _FIN) == 0)
+    return are_alone
+
+
 def _ports(capture: Columns, rows: Integers) -> Integers:
     return capture.source_port[rows].astype(np.int64) << 16 | capture.destination_port[rows]
 
@@ -157,9 +174,11 @@ def _unwrapped(numbers: NDArray[np.uint32], base: int) -> Integers:
 def _of_messages(messages: Iterable[Message], first_ns: int) -> tuple[FileData | None, Acknowledgements | None]:
     ordered = sorted(messages, key=lambda message: message.time_ns)
     parts = [
-        (message.time_ns - first_ns, message.frame, message.wire_bytes, message.first_byte, message.byte_count)
+        (message.time_ns - first_ns, message.frame, message.wire_bytes, first_byte, byte_count)
         for message in ordered
-        if message.host == "sender" and message.first_byte is not None and message.byte_count > 0
+        if message.host == "sender"
+        for first_byte, byte_count in message.placed_pieces
+        if byte_count > 0
     ]
     replies = [
         (message.time_ns - first_ns, message.frame, message.wire_bytes, message.acknowledged_bytes)

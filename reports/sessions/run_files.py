@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -91,9 +90,10 @@ def trace_tables(traces: Traces) -> dict[str, Table]:
 
 
 def message_table(sent: list[Message]) -> Table:
-    """A row for each message, a column for each field."""
-    rows = [asdict(message) for message in sent]
-    return {name: _column([row[name] for row in rows]) for name in Message.__dataclass_fields__}
+    """A row for each message, a column for each field up to `unplaced`."""
+    names = list(Message.__dataclass_fields__)
+    shown = names[: names.index("unplaced") + 1]
+    return {name: _column([getattr(message, name) for message in sent]) for name in shown}
 
 
 def _column(values: list[Any]) -> NDArray[np.generic]:

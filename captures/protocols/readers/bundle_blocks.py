@@ -1,4 +1,5 @@
-"""The blocks and custody signals at the beginning of a bundle of version 6: RFC 5050, CCSDS 734.2-B-1.
+"""The blocks and custody signals at the beginning of a bundle: version 6 (RFC 5050, CCSDS 734.2-B-1), and the blocks of
+version 7 (RFC 9171).
 
 A fill of an aggregate custody signal begins so many custody ids behind the last of the fill before, as the annex's
 figure has it and as ION writes it. What a session's bundles mean together belongs to bundles.py.
@@ -9,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 VERSION = 6
+VERSION_7, _FIRST_OCTET_7 = 7, 0x9F
+"""Bundles of version 7 begin as an array of CBOR (RFC 8949) whose length is not given."""
 FRAGMENT, ADMINISTRATIVE = 1 << 0, 1 << 1
-"""Bundle processing control flags: RFC 5050, section 4.2."""
+"""Bundle processing control flags: RFC 5050, section 4.2; RFC 9171, section 4.2.3."""
 LAST_BLOCK, EID_REFERENCES = 1 << 3, 1 << 6
 """Block processing control flags: section 4.3."""
 PAYLOAD_BLOCK, CUSTODY_TRANSFER_ENHANCEMENT_BLOCK = 1, 10
@@ -51,12 +54,12 @@ class Payload:
 class Bundle:
     """A bundle as far as its first octets show it.
 
-    `source` are the two numbers of its endpoint id, `custody_id` is that of the first Custody Transfer Enhancement
-    Block. `payload` is None if none of the blocks that could be read is a payload block.
+    `source` are the two numbers of its endpoint id, or its octets in version 7, `custody_id` is that of the first
+    Custody Transfer Enhancement Block. `payload` is None if none of the blocks that could be read is a payload block.
     """
 
     flags: int
-    source: tuple[int, int]
+    source: tuple[int, int] | tuple[bytes]
     created_s: int
     sequence: int
     fragment_offset: int
@@ -92,8 +95,10 @@ class AggregateCustodySignal:
 
 def read_bundle(octets: bytes) -> Bundle:
     """The bundle that begins with the first octet; blocks end at the first that is not complete. Raises NotABundle."""
+    if octets[:1] == bytes([_FIRST_OCTET_7]):
+        return _read_bundle_7(octets)
     if not octets or octets[0] != VERSION:
-        raise NotABundle(f"begins with {octets[:1].hex() or 'nothing'}, expected version 06")
+        raise NotABundle(f"begins with {octets[:1].hex() or 'nothing'}, expected 06 or 9f")
     numbers = _Numbers(octets, 1)
     flags = numbers.next()
     numbers.skip(1 + _EID_NUMBERS)  # the block's length and the destination
@@ -108,6 +113,50 @@ def read_bundle(octets: bytes) -> Bundle:
         numbers.skip(1)  # the length of the application data unit
     custody_id, payload = _read_blocks(octets, numbers.place)
     return Bundle(flags, source, created_s, sequence, fragment_offset, custody_id, payload)
+
+
+def is_begin_of_bundle(octets: bytes) -> bool:
+    """Whether a bundle may begin with these octets."""
+    return octets[:1] in (bytes([VERSION]), bytes([_FIRST_OCTET_7]))
+
+
+def _read_bundle_7(octets: bytes) -> Bundle:
+    """RFC 9171, sections 4.1 and 4.3. Its times are in ms. Raises NotABundle."""
+    items = _Items(octets, 1)
+    if items.array() < _LEAST_PRIMARY_ITEMS or items.number() != VERSION_7:
+        raise NotABundle("no primary block of version 7")
+    flags = items.number()
+    items.skip(2)  # the type of its CRC, and the destination
+    source_at = items.place
+    items.skip()
+    source = octets[source_at : items.place]
+    items.skip()  # where reports go
+    items.array()
+    created_ms, sequence = items.number(), items.number()
+    items.skip()  # the lifetime
+    fragment_offset = items.number() if flags & FRAGMENT else 0
+    primary = _Items(octets, 1)
+    primary.skip()
+    return Bundle(flags, (source,), created_ms, sequence, fragment_offset, None, _payload_7(primary))
+
+
+def _payload_7(items: _Items) -> Payload | None:
+    """The payload among the blocks that begin here; None if it is not there, or not to its begin."""
+    try:
+        for _ in range(_MOST_BLOCKS):
+            begin = items.place
+            if items.array() not in (5, 6):
+                return None
+            kind = items.number()
+            items.skip(3)  # its number, its flags, and the type of its CRC
+            if kind == PAYLOAD_BLOCK:
+                byte_count = items.head(_BYTE_STRING)
+                return Payload(items.place, byte_count)
+            items.place = begin
+            items.skip()
+    except NotABundle:
+        pass
+    return None
 
 
 def _read_blocks(octets: bytes, place: int) -> tuple[int | None, Payload | None]:
@@ -176,6 +225,61 @@ def _read_fills(record: bytes, place: int) -> tuple[list[tuple[int, int]], int]:
         last += step + count - 1
         place = numbers.place
     return fills, place
+
+
+_UNSIGNED, _BYTE_STRING, _TEXT, _ARRAY, _MAP, _TAG = 0, 2, 3, 4, 5, 6
+"""Major types of CBOR: RFC 8949, section 3.1."""
+_LEAST_PRIMARY_ITEMS = 8
+_DEEPEST = 16
+"""Items within items that are read."""
+
+
+class _Items:
+    """Items of CBOR whose lengths are given, from a place on. Each method raises NotABundle if the octets end too
+    early, or are something else."""
+
+    def __init__(self, octets: bytes, place: int) -> None:
+        self._octets = octets
+        self.place = place
+
+    def _head(self) -> tuple[int, int]:
+        """The major type and the argument of an item, which its content follows."""
+        octets, place = self._octets, self.place
+        if place >= len(octets):
+            raise NotABundle(f"no item at octet {place}")
+        kind, argument = octets[place] >> 5, octets[place] & 0x1F
+        size = 1 << argument - 24 if argument >= 24 else 0
+        if argument > 27 or place + 1 + size > len(octets):
+            raise NotABundle(f"no item that can be read at octet {place}")
+        self.place = place + 1 + size
+        return kind, int.from_bytes(octets[place + 1 : self.place], "big") if size else argument
+
+    def head(self, kind: int) -> int:
+        """The argument of an item of this major type."""
+        found, argument = self._head()
+        if found != kind:
+            raise NotABundle(f"an item of major type {found} before octet {self.place}, expected {kind}")
+        return argument
+
+    def number(self) -> int:
+        return self.head(_UNSIGNED)
+
+    def array(self) -> int:
+        """How many items follow that belong to it."""
+        return self.head(_ARRAY)
+
+    def skip(self, count: int = 1, depth: int = 0) -> None:
+        """Go behind so many items."""
+        if depth > _DEEPEST:
+            raise NotABundle(f"items within items at octet {self.place}")
+        for _ in range(count):
+            kind, argument = self._head()
+            if kind in (_BYTE_STRING, _TEXT):
+                self.place += argument
+            elif kind in (_ARRAY, _MAP, _TAG):
+                self.skip({_ARRAY: argument, _MAP: 2 * argument, _TAG: 1}[kind], depth + 1)
+            if self.place > len(self._octets):
+                raise NotABundle(f"an item that ends at octet {self.place}")
 
 
 class _Numbers:

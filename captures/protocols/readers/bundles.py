@@ -1,4 +1,5 @@
-"""Bundles of version 6 and their custody: RFC 5050, CCSDS 734.2-B-1; the blocks belong to bundle_blocks.py.
+"""Bundles of version 6 and their custody (RFC 5050, CCSDS 734.2-B-1), and of version 7 (RFC 9171); the blocks belong to
+bundle_blocks.py.
 
 tshark dissects complete bundles only. Here the first octets of a bundle suffice, so that captures cut to their headers
 and bundles of which not every piece arrived are read too.
@@ -19,12 +20,12 @@ from captures.protocols.readers.bundle_blocks import (
     Bundle,
     CustodySignal,
     NotABundle,
+    is_begin_of_bundle,
     read_bundle,
     read_record,
 )
 from captures.protocols.readers.reader import (
     CUT,
-    Fields,
     Packet,
     PacketContent,
     Reader,
@@ -74,9 +75,11 @@ class Custody:
         try:
             bundle = read_bundle(octets)
         except NotABundle as error:
-            if missing_octets and octets[:1] == bytes([VERSION]):
+            if missing_octets and (not octets or is_begin_of_bundle(octets)):
                 return BundleStart(PacketContent("bundle", CUT, unplaced=True), None)
             raise Unreadable(str(error)) from error
+        if bundle.flags & ADMINISTRATIVE and octets[0] != VERSION:
+            return BundleStart(PacketContent("administrative bundle"), None)
         if bundle.flags & ADMINISTRATIVE:
             return BundleStart(self._record(octets, missing_octets), None)
         return self._data(bundle, missing_octets > 0)
@@ -162,10 +165,6 @@ class Bundles(Reader):
 
     def __init__(self) -> None:
         self._custody = Custody()
-
-    def fields(self, payload: bytes, datagram_bytes: int) -> Fields:
-        """None of tshark's."""
-        return {}
 
     def read(self, packet: Packet) -> PacketContent:
         """The content of a bundle."""

@@ -1,175 +1,263 @@
-"""CFDP: CCSDS 727.0-B-5, section 5.
-
-tshark (4.0) takes every offset for four octets and knows no segment metadata: of PDUs of large files, or with
-metadata, only the name is reported.
-"""
+"""CFDP: CCSDS 727.0-B-5, section 5. PDUs of earlier issues, whose version is 0, have the same layout."""
 
 from __future__ import annotations
 
-from struct import iter_unpack, unpack_from
+from binascii import crc_hqx
+from dataclasses import dataclass
+from functools import partial
+from struct import unpack_from
 
 from captures.protocols.readers.reader import (
     CUT,
-    Fields,
     Packet,
     PacketContent,
     Reader,
     Unreadable,
+    each_unit,
     several,
     span,
 )
 
 _EOF, _FINISHED, _ACK, _METADATA, _NAK, _PROMPT, _KEEP_ALIVE = 4, 5, 6, 7, 8, 9, 12
-_NAMES = {_EOF: "EOF", _FINISHED: "Finished", _METADATA: "metadata", _PROMPT: "prompt", _KEEP_ALIVE: "keep alive"}
-_OFFSET_BYTES, _CRC_BYTES = 4, 2
-_FIXED_BYTES = 4
-"""Of the header, before the entity ids."""
-_IS_DATA, _UNUSUAL_FLAGS, _SEGMENT_METADATA = 0x10, 0x03, 0x08
-"""Bits of the first octet of the header, CRC and large file, and of the fourth."""
-_EOF_BYTES, _FINISHED_BYTES, _ACK_BYTES, _NAK_BYTES, _METADATA_BYTES = 10, 2, 3, 9, 6
-"""Of a directive without options: that of metadata up to the file names, that of a NAK up to the segment requests."""
+_NAMES = {
+    _EOF: "EOF",
+    _FINISHED: "Finished",
+    _ACK: "ACK",
+    _METADATA: "metadata",
+    _NAK: "NAK",
+    _PROMPT: "prompt",
+    _KEEP_ALIVE: "keep alive",
+}
+_CONDITIONS = {
+    1: "positive ACK limit reached",
+    2: "keep alive limit reached",
+    3: "invalid transmission mode",
+    4: "filestore rejection",
+    5: "file checksum failure",
+    6: "file size error",
+    7: "NAK limit reached",
+    8: "inactivity detected",
+    9: "invalid file structure",
+    10: "check limit reached",
+    11: "unsupported checksum type",
+    14: "suspend request received",
+    15: "cancel request received",
+}
+"""Table 5-5; 0 is no error."""
+_HARMLESS = (0, 11)
+"""Where the checksum's type is not supported the file is delivered without its check (section 4.2.2)."""
+_VERSIONS = (0, 1)
+_SPACE_PACKET_BYTES = 6
+"""The primary header of a space packet (CCSDS 133.0-B), which begins with version 0 as earlier issues of CFDP do, and
+ends with the number of octets behind it less one."""
+_FIXED_BYTES, _CRC_BYTES, _CHECKSUM_BYTES = 4, 2, 4
+"""Of the header before the entity ids; behind a PDU; of the file's checksum in an EOF."""
+_IS_DATA, _HAS_CRC, _IS_LARGE, _HAS_SEGMENT_METADATA = 0x10, 0x02, 0x01, 0x08
+"""Bits of the first octet of the header, and of the fourth."""
+_REJECTED = 1
+"""The file status "discarded due to filestore rejection"."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pdu:
+    """A PDU by its fixed header: section 5.1. `begin` and `end` are of its data field, without the CRC, in the
+    datagram, `next` is behind the PDU; `word_bytes` is the size of what depends on the size of the file."""
+
+    is_data: bool
+    has_segment_metadata: bool
+    word_bytes: int
+    unit: object
+    begin: int
+    end: int
+    next: int
 
 
 class Cfdp(Reader):
-    """Reads PDUs, one in a datagram."""
+    """Reads PDUs, of which a datagram may hold several."""
 
-    LAYER, TITLE = "cfdp", "CFDP"
+    LAYER, TITLE = "", "CFDP"
+    FIELDS = ()
     NEEDS_TSHARK = False
-    FIELDS = (
-        "cfdp.pdu_type",
-        "cfdp.res1",
-        "cfdp.res3",
-        "cfdp.crc_flag",
-        "cfdp.data_length",
-        "cfdp.entid_length",
-        "cfdp.transeqnum_length",
-        "cfdp.srcid",
-        "cfdp.transeqnum",
-        "cfdp.fdtype",
-        "cfdp.offset",
-        "cfdp.file_size",
-        "cfdp.dir_code_ack",
-        "cfdp.delivery_code",
-        "cfdp.progress",
-        "cfdp.nak_st_scope",
-        "cfdp.nak_sp_scope",
-        "cfdp.segment_requests",
-    )
 
     def __init__(self) -> None:
         self._file_bytes: dict[object, int] = {}
 
-    def fields(self, payload: bytes, datagram_bytes: int) -> Fields | None:
-        """Those of a PDU of a small file without CRC, segment metadata and options, alone in its datagram."""
-        if len(payload) < _FIXED_BYTES:
-            return None
-        flags, data_bytes, lengths = unpack_from(">BHB", payload)
-        entity_bytes, sequence_bytes = (lengths >> 4 & 7) + 1, (lengths & 7) + 1
-        sequence_at = _FIXED_BYTES + entity_bytes
-        body = sequence_at + sequence_bytes + entity_bytes
-        if flags & _UNUSUAL_FLAGS or lengths & _SEGMENT_METADATA or body + data_bytes != datagram_bytes:
-            return None
-        is_data = bool(flags & _IS_DATA)
-        fields = _fields_of_data(payload, body, data_bytes) if is_data else _directive(payload[body:], data_bytes)
-        if fields is None:
-            return None
-        return fields | {
-            "cfdp.pdu_type": (int(is_data),),
-            "cfdp.data_length": (data_bytes,),
-            "cfdp.entid_length": (entity_bytes - 1,),
-            "cfdp.transeqnum_length": (sequence_bytes - 1,),
-            "cfdp.srcid": (int.from_bytes(payload[_FIXED_BYTES:sequence_at], "big"),),
-            "cfdp.transeqnum": (int.from_bytes(payload[sequence_at : sequence_at + sequence_bytes], "big"),),
-        }
+    def read(self, packet: Packet) -> list[PacketContent]:
+        """The content of each PDU."""
+        return each_unit(packet, partial(self._read, packet))
 
-    def read(self, packet: Packet) -> PacketContent:
-        """The content of a PDU."""
-        unit = packet.number("cfdp.srcid"), packet.number("cfdp.transeqnum")
-        if packet.number("cfdp.pdu_type") == 1:
-            return self._file_data(packet, unit)
-        directive = packet.number("cfdp.fdtype")
-        if directive == _ACK:
-            return PacketContent(f"ACK of {_NAMES.get(packet.number('cfdp.dir_code_ack') or 0, 'nothing known')}")
-        if directive == _NAK:
-            return self._nak(packet, unit)
-        if directive not in _NAMES:
-            raise Unreadable(f"file directive {directive}")
-        is_whole = len(packet.payload) >= _header_bytes(packet) + (packet.number("cfdp.data_length") or 0)
-        file_bytes = packet.number("cfdp.file_size")
-        if directive in (_EOF, _METADATA):
-            if file_bytes is None or packet.number("cfdp.res1"):
-                return PacketContent(_NAMES[directive])
-            self._file_bytes[unit] = file_bytes
-            return PacketContent(_NAMES[directive], f"file of {file_bytes} bytes" if is_whole else CUT)
-        if directive == _FINISHED and packet.number("cfdp.delivery_code") == 0:
-            return PacketContent("Finished", "all delivered", acknowledged_bytes=self._file_bytes.get(unit), unit=unit)
-        if directive == _KEEP_ALIVE:
-            return PacketContent("keep alive", f"progress {packet.number('cfdp.progress')}")
-        return PacketContent(_NAMES[directive], "" if is_whole else CUT)
+    def _read(self, packet: Packet, place: int) -> tuple[PacketContent, int]:
+        """The content of the PDU that begins here, and where the next one does."""
+        pdu = _header(packet, place)
+        if pdu is None:
+            if not packet.cut:
+                raise Unreadable("a header that does not end")
+            return PacketContent("PDU", CUT, unplaced=True), packet.datagram_bytes
+        if pdu.is_data:
+            return self._data(packet, pdu), pdu.next
+        if len(packet.payload) <= pdu.begin < pdu.end:
+            return PacketContent("PDU", CUT), pdu.next
+        if pdu.begin == pdu.end:
+            raise Unreadable("no file directive")
+        code, fields = packet.payload[pdu.begin], packet.payload[pdu.begin + 1 : pdu.end]
+        if code not in _NAMES:
+            raise Unreadable(f"file directive {code}")
+        is_whole = len(packet.payload) >= pdu.end
+        try:
+            return self._directive(code, fields, pdu, is_whole), pdu.next
+        except IndexError as error:
+            if is_whole:
+                raise Unreadable(f"a {_NAMES[code]} that does not end") from error
+            return PacketContent(_NAMES[code], CUT), pdu.next
 
-    def _file_data(self, packet: Packet, unit: object) -> PacketContent:
-        crc_bytes = _CRC_BYTES if packet.number("cfdp.crc_flag") else 0
-        byte_count = max((packet.number("cfdp.data_length") or 0) - _OFFSET_BYTES - crc_bytes, 0)
-        offset = packet.number("cfdp.offset")
-        data_at = _header_bytes(packet) + _OFFSET_BYTES
-        if offset is None or len(packet.payload) < data_at:
-            return PacketContent("data", CUT, byte_count=byte_count, unplaced=True, unit=unit)
-        if packet.number("cfdp.res1") or packet.number("cfdp.res3"):
-            return PacketContent("data", byte_count=byte_count, unplaced=True, unit=unit)
-        return PacketContent("data", span(offset, byte_count), offset, byte_count, unit=unit, data_at=data_at)
+    def _data(self, packet: Packet, pdu: _Pdu) -> PacketContent:
+        place = pdu.begin
+        if pdu.has_segment_metadata:
+            if len(packet.payload) <= place:
+                return PacketContent("data", CUT, unplaced=True, unit=pdu.unit)
+            place += 1 + (packet.payload[place] & 0x3F)
+        data_at = place + pdu.word_bytes
+        byte_count = pdu.end - data_at
+        if byte_count < 0:
+            raise Unreadable("file data without an offset")
+        if len(packet.payload) < data_at:
+            return PacketContent("data", CUT, byte_count=byte_count, unplaced=True, unit=pdu.unit)
+        offset = int.from_bytes(packet.payload[place:data_at], "big")
+        return PacketContent("data", span(offset, byte_count), offset, byte_count, unit=pdu.unit, data_at=data_at)
 
-    def _nak(self, packet: Packet, unit: object) -> PacketContent:
-        start, end = packet.number("cfdp.nak_st_scope"), packet.number("cfdp.nak_sp_scope")
-        is_whole = len(packet.payload) >= _header_bytes(packet) + (packet.number("cfdp.data_length") or 0)
-        if start is None or end is None or packet.number("cfdp.res1"):
-            return PacketContent("NAK")
-        if not is_whole:
-            return PacketContent("NAK", CUT)
-        requests = packet.octets("cfdp.segment_requests")
-        if len(requests) % 8:
-            raise Unreadable(f"{len(requests)} octets of segment requests")
-        holes = [hole for hole in iter_unpack(">II", requests) if hole != (0, 0)]
-        missing_bytes = sum(last - first for first, last in holes)
-        has_metadata_missing = len(holes) < len(requests) // 8
-        detail = several(len(holes), "hole") + (", metadata missing" if has_metadata_missing else "")
-        return PacketContent("NAK", detail, acknowledged_bytes=max(end - start - missing_bytes, 0), unit=unit)
+    def _directive(self, code: int, fields: bytes, pdu: _Pdu, is_whole: bool) -> PacketContent:
+        """The content of a file directive: section 5.2. Raises IndexError if its fields end too early."""
+        if code == _EOF:
+            return self._eof(fields, pdu, is_whole)
+        if code == _FINISHED:
+            return self._finished(fields, pdu, is_whole)
+        if code == _METADATA:
+            return self._metadata(fields, pdu, is_whole)
+        if code == _NAK:
+            return _nak(fields, pdu, is_whole)
+        if code == _KEEP_ALIVE:
+            progress, end = _word(fields, 0, pdu)
+            _require_end(fields, end, is_whole)
+            return PacketContent("keep alive", f"progress {progress}")
+        if code == _PROMPT:
+            wants_keep_alive = fields[0] & 0x80
+            _require_end(fields, 1, is_whole)
+            return PacketContent("prompt", "for a keep alive" if wants_keep_alive else "")
+        acknowledged, condition = fields[0] >> 4, fields[1] >> 4
+        _require_end(fields, 2, is_whole)
+        return PacketContent(f"ACK of {_NAMES.get(acknowledged, 'nothing known')}", _condition(condition))
+
+    def _eof(self, fields: bytes, pdu: _Pdu, is_whole: bool) -> PacketContent:
+        """Its size is that of the file, or, where it cancels, how much was sent."""
+        condition = fields[0] >> 4
+        size, end = _word(fields, 1 + _CHECKSUM_BYTES, pdu)
+        _require_tlvs(fields, end, is_whole)
+        if condition not in _HARMLESS:
+            return PacketContent("EOF", f"cancelled: {_condition(condition)}", unit=pdu.unit, verdict="failed")
+        self._file_bytes[pdu.unit] = size
+        return PacketContent("EOF", f"file of {size} bytes" if is_whole else CUT, unit=pdu.unit, file_bytes=size)
+
+    def _finished(self, fields: bytes, pdu: _Pdu, is_whole: bool) -> PacketContent:
+        condition, is_incomplete, status = fields[0] >> 4, fields[0] >> 2 & 1, fields[0] & 3
+        _require_tlvs(fields, 1, is_whole)
+        completeness = "data incomplete" if is_incomplete else "all delivered"
+        rejected = "file rejected" if status == _REJECTED else ""
+        detail = ", ".join(filter(None, [_condition(condition), completeness, rejected]))
+        if is_incomplete or rejected or condition not in _HARMLESS:
+            return PacketContent("Finished", detail, unit=pdu.unit, verdict="failed")
+        return PacketContent(
+            "Finished",
+            detail,
+            acknowledged_bytes=self._file_bytes.get(pdu.unit),
+            unit=pdu.unit,
+            verdict="delivered",
+        )
+
+    def _metadata(self, fields: bytes, pdu: _Pdu, is_whole: bool) -> PacketContent:
+        """A size of 0 is that of an unbounded file too: section 5.2.5."""
+        size, place = _word(fields, 1, pdu)
+        if size:
+            self._file_bytes[pdu.unit] = size
+        if is_whole:
+            has_file = fields[place] > 0
+            for _ in ("source", "destination"):
+                place += 1 + fields[place]
+            _require_tlvs(fields, place, is_whole)
+            detail = f"file of {size} bytes" if has_file or size else "no file"
+        return PacketContent("metadata", detail if is_whole else CUT, unit=pdu.unit, file_bytes=size or None)
 
 
-def _header_bytes(packet: Packet) -> int:
-    """Of the fixed PDU header: section 5.1."""
-    entity_bytes = (packet.number("cfdp.entid_length") or 0) + 1
-    return 4 + 2 * entity_bytes + (packet.number("cfdp.transeqnum_length") or 0) + 1
-
-
-def _fields_of_data(payload: bytes, body: int, data_bytes: int) -> dict[str, tuple[int, ...] | bytes] | None:
-    if data_bytes < _OFFSET_BYTES or len(payload) < body + _OFFSET_BYTES:
+def _header(packet: Packet, place: int) -> _Pdu | None:
+    """The header that begins here; None if it is not there to its end. Raises Unreadable, also if the CRC is wrong."""
+    octets = packet.payload
+    if len(octets) < place + _FIXED_BYTES:
         return None
-    return {"cfdp.offset": unpack_from(">I", payload, body)}
-
-
-def _directive(body: bytes, data_bytes: int) -> dict[str, tuple[int, ...] | bytes] | None:
-    """The fields of a file directive that was captured to its end; None if it has options."""
-    if not body or len(body) != data_bytes:
+    flags, data_bytes, lengths = unpack_from(">BHB", octets, place)
+    entity_bytes, sequence_bytes = (lengths >> 4 & 7) + 1, (lengths & 7) + 1
+    sequence_at = place + _FIXED_BYTES + entity_bytes
+    begin = sequence_at + sequence_bytes + entity_bytes
+    behind = begin + data_bytes
+    end = behind - _CRC_BYTES if flags & _HAS_CRC else behind
+    if flags >> 5 == 0 and int.from_bytes(octets[4:6], "big") + 1 + _SPACE_PACKET_BYTES == packet.datagram_bytes:
+        raise Unreadable("a space packet")
+    if flags >> 5 not in _VERSIONS:
+        raise Unreadable(f"version {flags >> 5}")
+    if behind > packet.datagram_bytes or end < begin:
+        raise Unreadable(f"{data_bytes} octets of data in a datagram of {packet.datagram_bytes}")
+    if len(octets) < begin:
         return None
-    fields: dict[str, tuple[int, ...] | bytes] = {"cfdp.fdtype": (body[0],)}
-    if body[0] == _EOF and data_bytes == _EOF_BYTES:
-        return fields | {"cfdp.file_size": unpack_from(">I", body, 6)}
-    if body[0] == _FINISHED and data_bytes == _FINISHED_BYTES:
-        return fields | {"cfdp.delivery_code": (body[1] >> 2 & 1,)}
-    if body[0] == _ACK and data_bytes == _ACK_BYTES:
-        return fields | {"cfdp.dir_code_ack": (body[1] >> 4,)}
-    if body[0] == _NAK and data_bytes >= _NAK_BYTES:
-        start, end = unpack_from(">II", body, 1)
-        requests = body[_NAK_BYTES:]
-        return fields | {"cfdp.nak_st_scope": (start,), "cfdp.nak_sp_scope": (end,), "cfdp.segment_requests": requests}
-    if body[0] == _METADATA and _ends_with_names(body):
-        return fields | {"cfdp.file_size": unpack_from(">I", body, 2)}
-    return None
+    if flags & _HAS_CRC and len(octets) >= behind and crc_hqx(octets[place:behind], 0xFFFF):
+        raise Unreadable("a wrong CRC")
+    return _Pdu(
+        is_data=bool(flags & _IS_DATA),
+        has_segment_metadata=bool(flags & _IS_DATA and lengths & _HAS_SEGMENT_METADATA),
+        word_bytes=8 if flags & _IS_LARGE else 4,
+        unit=(
+            int.from_bytes(octets[place + _FIXED_BYTES : sequence_at], "big"),
+            int.from_bytes(octets[sequence_at : sequence_at + sequence_bytes], "big"),
+        ),
+        begin=begin,
+        end=end,
+        next=behind,
+    )
 
 
-def _ends_with_names(metadata: bytes) -> bool:
-    """Whether nothing is behind the names of a file at the source, which is not empty, and at the destination."""
-    if len(metadata) <= _METADATA_BYTES or not metadata[_METADATA_BYTES]:
-        return False
-    second_at = _METADATA_BYTES + 1 + metadata[_METADATA_BYTES]
-    return second_at < len(metadata) and second_at + 1 + metadata[second_at] == len(metadata)
+def _nak(fields: bytes, pdu: _Pdu, is_whole: bool) -> PacketContent:
+    start, place = _word(fields, 0, pdu)
+    end, place = _word(fields, place, pdu)
+    if not is_whole:
+        return PacketContent("NAK", CUT)
+    requests = []
+    while place < len(fields):
+        first, place = _word(fields, place, pdu)
+        last, place = _word(fields, place, pdu)
+        requests.append((first, last))
+    holes = [request for request in requests if request != (0, 0)]
+    missing_bytes = sum(last - first for first, last in holes)
+    detail = several(len(holes), "hole") + (", metadata missing" if len(holes) < len(requests) else "")
+    return PacketContent("NAK", detail, acknowledged_bytes=max(end - start - missing_bytes, 0), unit=pdu.unit)
+
+
+def _word(fields: bytes, place: int, pdu: _Pdu) -> tuple[int, int]:
+    """A number whose length depends on the large file flag, and where it ends. Raises IndexError."""
+    end = place + pdu.word_bytes
+    if end > len(fields):
+        raise IndexError(f"{len(fields)} octets, expected {end}")
+    return int.from_bytes(fields[place:end], "big"), end
+
+
+def _require_end(fields: bytes, place: int, is_whole: bool) -> None:
+    if is_whole and place != len(fields):
+        raise Unreadable(f"{len(fields) - place} octets behind the last field")
+
+
+def _require_tlvs(fields: bytes, place: int, is_whole: bool) -> None:
+    """Raise Unreadable unless from here on there are options (type, length, value: section 5.4), or nothing."""
+    while is_whole and place < len(fields):
+        place += 2 + fields[place + 1]
+        if place > len(fields):
+            raise Unreadable("an option that does not end")
+
+
+def _condition(code: int) -> str:
+    return _CONDITIONS.get(code, f"condition {code}") if code else ""

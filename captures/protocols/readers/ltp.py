@@ -1,135 +1,158 @@
-"""LTP: RFC 5326, section 3. A datagram carries one segment; of several, only the first is reported."""
+"""LTP: RFC 5326, section 3."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from captures.protocols.readers.bundles import Custody, Placement
 from captures.protocols.readers.reader import (
     CUT,
-    Fields,
     Packet,
     PacketContent,
     Reader,
     Unreadable,
+    Verdict,
+    each_unit,
     several,
     span,
 )
 
 _RED, _CHECKPOINTS, _GREENS = 0, (1, 2, 3), (4, 7)
+_DATA = (_RED, *_CHECKPOINTS, *_GREENS)
 _REPORT, _REPORT_ACK, _CANCELS, _CANCEL_ACKS = 8, 9, (12, 14), (13, 15)
 _ENDS_OF_BLOCK = (3, 7)
+_NAMES = {_RED: "red data", _REPORT: "report", _REPORT_ACK: "report-ack"}
+_NAMES |= dict.fromkeys(_CHECKPOINTS, "checkpoint") | dict.fromkeys(_GREENS, "green data")
+_NAMES |= dict.fromkeys(_CANCELS, "cancel") | dict.fromkeys(_CANCEL_ACKS, "cancel-ack")
+_REASONS = {
+    0: "client cancelled",
+    1: "unreachable client service",
+    2: "retransmission limit exceeded",
+    3: "miscolored segment",
+    4: "system error",
+    5: "retransmission cycle limit exceeded",
+}
+"""Section 3.2.4."""
 _BUNDLE_PROTOCOL = 1
 """The client service whose blocks are bundles (SANA registry of LTP client service ids)."""
-_LEAST_OCTETS, _CANCEL_ACK_OCTETS = 5, (b"\x0d", b"\x0f")
 _EVERYWHERE = 1 << 64
-_IN_A_PIECE = 2
-"""The client service whose data begin with a number of their own (CCSDS 734.1-B-1, section 7)."""
-_ID_OCTETS, _NUMBER_OCTETS = 8, 4
-"""Up to how many octets of a number are read here, in a session's id and behind it."""
+_NUMBER_OCTETS = 10
+"""Of a number of 64 bits."""
 
 _Block = tuple[int | None, int | None]
 """Engine id of the originator and session number."""
 
 
 class Ltp(Reader):
-    """Reads segments; with `names_bundles`, the first that begins a bundle is named as the bundle."""
+    """Reads segments, of which a datagram may hold several; with `names_bundles`, the first that begins a bundle is
+    named as the bundle."""
 
-    LAYER, TITLE = "ltp", "LTP"
+    LAYER, TITLE = "", "LTP"
+    FIELDS = ()
     NEEDS_TSHARK = False
-    FIELDS = (
-        "ltp.version",
-        "ltp.type",
-        "ltp.session.orig",
-        "ltp.session.number",
-        "ltp.data.client.id",
-        "ltp.data.offset",
-        "ltp.data.length",
-        "ltp.trl.extn.cnt",
-        "ltp.rpt.lb",
-        "ltp.rpt.ub",
-        "ltp.rpt.clm.off",
-        "ltp.rpt.clm.len",
-    )
 
     def __init__(self, names_bundles: bool = False) -> None:
         self._names_bundles = names_bundles
         self._custody = Custody()
         self._blocks: dict[_Block, Placement | None] = {}
         """Those whose begin was read; None for a signal's, which carries nothing of the file."""
-
-    def fields(self, payload: bytes, datagram_bytes: int) -> Fields | None:
-        """Those of a segment without extensions, alone in its datagram."""
-        if len(payload) < _LEAST_OCTETS:
-            return None
-        try:
-            originator, place = _number(payload, 1, _ID_OCTETS)
-            number, place = _number(payload, place, _ID_OCTETS)
-            if payload[place]:  # how many extensions there are
-                return None
-            content = _content_fields(payload, place + 1, datagram_bytes)
-        except IndexError:
-            return None
-        if content is None:
-            return None
-        return content | {
-            "ltp.version": (payload[0] >> 4,),
-            "ltp.type": (payload[0] & 15,),
-            "ltp.session.orig": (originator,),
-            "ltp.session.number": (number,),
-        }
-
-    def rescue(self, packet: Packet) -> PacketContent:
-        """The acknowledgement of a cancellation may be shorter than tshark (4.0) takes any segment to be."""
-        if len(packet.payload) == packet.datagram_bytes < _LEAST_OCTETS and packet.payload[:1] in _CANCEL_ACK_OCTETS:
-            return PacketContent("cancel-ack")
-        return super().rescue(packet)
+        self._carries_bundles: set[_Block] = set()
 
     def ignorant(self) -> Ltp:
         """A reader without blocks."""
         return Ltp(self._names_bundles)
 
-    def read(self, packet: Packet) -> PacketContent:
-        """The content of a segment."""
-        if packet.number("ltp.version") != 0:
-            raise Unreadable(f"version {packet.number('ltp.version')}")
-        kinds = packet.numbers("ltp.type")
-        block = packet.number("ltp.session.orig"), packet.number("ltp.session.number")
-        if len(kinds) > 1:
-            return PacketContent(_name(kinds[0]), f"and {several(len(kinds) - 1, 'segment')} more", unplaced=True)
-        if not kinds:
-            raise Unreadable("a segment without a type")
-        kind = kinds[0]
-        if kind in (_RED, *_CHECKPOINTS, *_GREENS):
-            return self._data(packet, kind, block)
-        return self._report(packet, block) if kind == _REPORT else PacketContent(_name(kind))
+    def read(self, packet: Packet) -> list[PacketContent]:
+        """The content of each segment."""
+        return each_unit(packet, partial(self._segment, packet))
 
-    def _data(self, packet: Packet, kind: int, block: _Block) -> PacketContent:
-        offset, length = packet.number("ltp.data.offset"), packet.number("ltp.data.length")
-        if offset is None or length is None:
-            if packet.cut:
-                return PacketContent(_name(kind), CUT, unplaced=True)
-            raise Unreadable("data without offset or length")
-        data_at = packet.datagram_bytes - length
-        if packet.number("ltp.trl.extn.cnt") or not 0 <= data_at <= len(packet.payload):
-            return PacketContent(_name(kind), CUT if packet.cut else "", byte_count=length, unplaced=True)
-        start = self._begin(packet, kind, block, data_at) if block not in self._blocks and offset == 0 else None
-        if block not in self._blocks and packet.number("ltp.data.client.id") != _BUNDLE_PROTOCOL:
-            self._blocks[block] = Placement(0, _EVERYWHERE, 0, block)
-        content = self._piece(kind, block, offset, length, data_at)
-        if start is None or not self._names_bundles:
-            return content
-        return replace(
-            content, name=start.name, detail=start.detail or content.detail, acknowledged_bytes=start.acknowledged_bytes
-        )
-
-    def _begin(self, packet: Packet, kind: int, block: _Block, data_at: int) -> PacketContent | None:
-        """What the bundle says with which a block begins; None if it is none of version 6."""
-        if packet.number("ltp.data.client.id") != _BUNDLE_PROTOCOL:
-            return None
-        missing_octets = packet.datagram_bytes - len(packet.payload) + (kind not in _ENDS_OF_BLOCK)
+    def _segment(self, packet: Packet, begin: int) -> tuple[PacketContent, int]:
+        """The content of the segment that begins here, and where the next one does; of one that is not there to its
+        end, the datagram's end."""
+        octets = packet.payload
+        if not octets and packet.cut:
+            return PacketContent("segment", CUT, unplaced=True), packet.datagram_bytes
+        if not octets:
+            raise Unreadable("no segment")
+        version, kind = octets[begin] >> 4, octets[begin] & 15
+        if version:
+            raise Unreadable(f"version {version}")
+        if kind not in _NAMES:
+            raise Unreadable(f"segment type {kind}")
         try:
-            start = self._custody.begin(packet.payload[data_at:], missing_octets)
+            originator, place = _number(octets, begin + 1)
+            number, place = _number(octets, place)
+            extensions, place = octets[place], place + 1
+            place = _behind_extensions(octets, place, extensions >> 4)
+            content, place = self._content(packet, kind, (originator, number), place)
+            if place > packet.datagram_bytes:
+                raise Unreadable(f"a segment of {place - begin} octets in a datagram of {packet.datagram_bytes}")
+        except IndexError as error:
+            if not packet.cut:
+                raise Unreadable(f"a segment that does not end: {error}") from error
+            return PacketContent(_NAMES[kind], CUT, unplaced=kind in _DATA), packet.datagram_bytes
+        try:
+            place = _behind_extensions(octets, place, extensions & 15)
+        except IndexError as error:
+            if not packet.cut:
+                raise Unreadable("extensions that do not end") from error
+            place = max(place, len(octets))  # what follows is the rest of them, or another segment
+        if place > packet.datagram_bytes:
+            raise Unreadable("extensions that do not end")
+        return content, place
+
+    def _content(self, packet: Packet, kind: int, block: _Block, place: int) -> tuple[PacketContent, int]:
+        """What is behind the header of a segment, and where that ends. Raises IndexError, Unreadable."""
+        octets = packet.payload
+        if kind in _DATA:
+            return self._data(packet, kind, block, place)
+        if kind == _REPORT:
+            return self._report(octets, block, place)
+        if kind == _REPORT_ACK:
+            return PacketContent(_NAMES[kind]), _number(octets, place)[1]
+        if kind in _CANCELS:
+            reason = _REASONS.get(octets[place], f"reason {octets[place]}")
+            verdict: Verdict = "" if block in self._carries_bundles else "ended early"
+            return PacketContent("cancel", reason, unit=self._unit(block), verdict=verdict), place + 1
+        return PacketContent("cancel-ack"), place
+
+    def _unit(self, block: _Block) -> object:
+        placement = self._blocks.get(block)
+        return placement.unit if placement else None
+
+    def _data(self, packet: Packet, kind: int, block: _Block, place: int) -> tuple[PacketContent, int]:
+        client, place = _number(packet.payload, place)
+        offset, place = _number(packet.payload, place)
+        length, place = _number(packet.payload, place)
+        if kind in _CHECKPOINTS:
+            _, place = _number(packet.payload, place)
+            _, place = _number(packet.payload, place)
+        if client == _BUNDLE_PROTOCOL:
+            self._carries_bundles.add(block)
+        end = place + length
+        if end > packet.datagram_bytes:
+            raise Unreadable(f"{length} octets of data in a datagram of {packet.datagram_bytes}")
+        start = None
+        if block not in self._blocks and offset == 0 and client == _BUNDLE_PROTOCOL:
+            missing_octets = max(end - len(packet.payload), 0) + (kind not in _ENDS_OF_BLOCK)
+            start = self._begin(packet.payload[place:end], block, missing_octets)
+        if block not in self._blocks and client != _BUNDLE_PROTOCOL:
+            self._blocks[block] = Placement(0, _EVERYWHERE, 0, block)
+        content = self._piece(kind, block, offset, length, place)
+        if start is not None and self._names_bundles:
+            content = replace(
+                content,
+                name=start.name,
+                detail=start.detail or content.detail,
+                acknowledged_bytes=start.acknowledged_bytes,
+            )
+        return content, end
+
+    def _begin(self, octets: bytes, block: _Block, missing_octets: int) -> PacketContent | None:
+        """What the bundle says with which a block begins; None if it is none."""
+        try:
+            start = self._custody.begin(octets, missing_octets)
         except Unreadable:
             return None
         if not start.content.unplaced:
@@ -141,90 +164,64 @@ class Ltp(Reader):
         ending = ", end of block" if kind in _ENDS_OF_BLOCK else ""
         if block not in self._blocks:
             detail = f"{span(offset, length)} of a block{ending}"
-            return PacketContent(_name(kind), detail, byte_count=length, unplaced=True)
+            return PacketContent(_NAMES[kind], detail, byte_count=length, unplaced=True)
         placement = self._blocks[block]
         if placement is None:
-            return PacketContent(_name(kind), f"{span(offset, length)} of a signal{ending}")
+            return PacketContent(_NAMES[kind], f"{span(offset, length)} of a signal{ending}")
         first_byte, byte_count = placement.piece(offset, length)
-        detail = (span(first_byte, byte_count) if first_byte is not None else "headers") + ending
+        detail = ("headers" if length and first_byte is None else span(first_byte or 0, byte_count)) + ending
         before = max(placement.payload_at - offset, 0)
-        return PacketContent(_name(kind), detail, first_byte, byte_count, unit=placement.unit, data_at=data_at + before)
-
-    def _report(self, packet: Packet, block: _Block) -> PacketContent:
-        lower, upper = packet.number("ltp.rpt.lb"), packet.number("ltp.rpt.ub")
-        if packet.cut or lower is None or upper is None:
-            return PacketContent("report", CUT if packet.cut else "")
-        claims = list(zip(packet.numbers("ltp.rpt.clm.off"), packet.numbers("ltp.rpt.clm.len"), strict=False))
-        placement = self._blocks.get(block)
-        claimed = sum(length for _, length in claims)
-        detail = f"{several(len(claims), 'claim')} in {span(lower, upper - lower)}"
-        if placement is None or claimed > upper - lower:
-            return PacketContent("report", detail)
-        pieces = [placement.piece(lower + offset, length) for offset, length in claims]
+        is_size_known = kind in _ENDS_OF_BLOCK and placement.unit == block
         return PacketContent(
-            "report", detail, acknowledged_bytes=sum(count for _, count in pieces), unit=placement.unit
+            _NAMES[kind],
+            detail,
+            first_byte,
+            byte_count,
+            unit=placement.unit,
+            data_at=data_at + before,
+            file_bytes=offset + length if is_size_known else None,
         )
 
-
-def _name(kind: int) -> str:
-    names = {_RED: "red data", _REPORT: "report", _REPORT_ACK: "report-ack"}
-    names |= dict.fromkeys(_CHECKPOINTS, "checkpoint") | dict.fromkeys(_GREENS, "green data")
-    names |= dict.fromkeys(_CANCELS, "cancel") | dict.fromkeys(_CANCEL_ACKS, "cancel-ack")
-    if kind not in names:
-        raise Unreadable(f"segment type {kind}")
-    return names[kind]
-
-
-def _content_fields(payload: bytes, place: int, datagram_bytes: int) -> dict[str, tuple[int, ...]] | None:
-    """The fields behind the header, if they end where the datagram does. Raises IndexError if the octets end before."""
-    kind = payload[0] & 15
-    if kind == _REPORT:
-        return _report_fields(payload, place, datagram_bytes)
-    if kind == _REPORT_ACK:
-        return {} if _number(payload, place, _NUMBER_OCTETS)[1] == datagram_bytes else None
-    if kind in _CANCELS:
-        return {} if place + 1 == datagram_bytes == len(payload) else None
-    if kind in _CANCEL_ACKS:
-        return {} if place == datagram_bytes else None
-    if kind not in (_RED, *_CHECKPOINTS, *_GREENS):
-        return None
-    client, place = _number(payload, place, _NUMBER_OCTETS)
-    offset, place = _number(payload, place, _NUMBER_OCTETS)
-    length, place = _number(payload, place, _NUMBER_OCTETS)
-    if kind in _CHECKPOINTS:
-        _, place = _number(payload, place, _NUMBER_OCTETS)
-        _, place = _number(payload, place, _NUMBER_OCTETS)
-    if client == _IN_A_PIECE or not length or place + length != datagram_bytes:
-        return None
-    return {"ltp.data.client.id": (client,), "ltp.data.offset": (offset,), "ltp.data.length": (length,)}
+    def _report(self, octets: bytes, block: _Block, place: int) -> tuple[PacketContent, int]:
+        numbers = []
+        for _ in range(5):
+            number, place = _number(octets, place)
+            numbers.append(number)
+        _, _, upper, lower, claim_count = numbers
+        claims = []
+        for _ in range(claim_count):
+            offset, place = _number(octets, place)
+            length, place = _number(octets, place)
+            claims.append((offset, length))
+        if upper < lower:
+            raise Unreadable(f"a report from {lower} to {upper}")
+        placement = self._blocks.get(block)
+        detail = f"{several(len(claims), 'claim')} in {span(lower, upper - lower)}"
+        if placement is None or sum(length for _, length in claims) > upper - lower:
+            return PacketContent("report", detail), place
+        pieces = [placement.piece(lower + offset, length) for offset, length in claims]
+        acknowledged_bytes = sum(count for _, count in pieces)
+        return PacketContent("report", detail, acknowledged_bytes=acknowledged_bytes, unit=placement.unit), place
 
 
-def _report_fields(payload: bytes, place: int, datagram_bytes: int) -> dict[str, tuple[int, ...]] | None:
-    numbers = []
-    while place < datagram_bytes:
-        number, place = _number(payload, place, _NUMBER_OCTETS)
-        numbers.append(number)
-    if len(numbers) < 5 or len(numbers) != 5 + 2 * numbers[4]:
-        return None
-    _, _, upper, lower, _, *claims = numbers
-    return {
-        "ltp.rpt.ub": (upper,),
-        "ltp.rpt.lb": (lower,),
-        "ltp.rpt.clm.off": tuple(claims[::2]),
-        "ltp.rpt.clm.len": tuple(claims[1::2]),
-    }
+def _behind_extensions(octets: bytes, place: int, count: int) -> int:
+    """Where so many extensions end: type, length, value (section 3.1.4). Raises IndexError."""
+    for _ in range(count):
+        length, place = _number(octets, place + 1)
+        place += length
+    return place
 
 
-def _number(octets: bytes, place: int, most_octets: int) -> tuple[int, int]:
+def _number(octets: bytes, place: int) -> tuple[int, int]:
     """The self-delimiting number at a place, and where it ends: seven bits an octet, the highest bit set in all but the
     last. Raises IndexError if it does not end."""
     octet = octets[place]
     if octet < 0x80:
         return octet, place + 1
     value = octet & 0x7F
-    for following in range(place + 1, place + most_octets):
+    for following in range(place + 1, place + _NUMBER_OCTETS):
         octet = octets[following]
         value = value << 7 | octet & 0x7F
         if octet < 0x80:
             return value, following + 1
-    raise IndexError(f"no end of the number at octet {place}")
+    raise Unreadable(f"no end of the number at octet {place}")

@@ -27,7 +27,7 @@ class Uftp(Reader):
             raise Unreadable(f"function {functions[:1]}")
         name = _UFTP[functions[0] - 1]
         if name != _FILESEG:
-            return PacketContent(name)
+            return PacketContent(name, verdict="ended early" if name == "ABORT" else "")
         section, block = packet.text("uftp4.fileseg.section"), packet.text("uftp4.fileseg.sec_block")
         return PacketContent(name, f"section {section} block {block}", unplaced=True)
 

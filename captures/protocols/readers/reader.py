@@ -1,11 +1,12 @@
-"""The input and output of a protocol's reader: a packet's fields in, the packet's content out."""
+"""The input and output of a protocol's reader: a packet's octets or fields in, the packet's contents out."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from types import MappingProxyType
+from typing import ClassVar, Literal
 
 from captures.session.session import Host
 
@@ -14,10 +15,11 @@ class Unreadable(ValueError):
     """The packet is not what its protocol says it must be. Readers raise nothing else."""
 
 
-Fields = Mapping[str, str | bytes | tuple[int, ...]]
-"""By tshark's names: the text that tshark has for a field, its values with commas between them; or, of fields that a
-reader took from the octets itself, their numbers or octets. A field that the packet does not have is empty, or not
-there."""
+Fields = Mapping[str, str]
+"""By tshark's names: the text that tshark has for a field, its values with commas between them. A field that the packet
+does not have is empty, or not there."""
+NO_FIELDS: Fields = MappingProxyType({})
+Verdict = Literal["", "delivered", "failed", "ended early"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +43,15 @@ class Packet:
 
     def numbers(self, name: str) -> list[int]:
         """All values of a field, in the packet's order."""
-        values = self.fields.get(name, ())
-        return [_number(text) for text in values.split(",") if text] if isinstance(values, str) else list(values)
+        return [_number(text) for text in self.fields.get(name, "").split(",") if text]
 
     def number(self, name: str) -> int | None:
         """The first value of a field, None if the packet has none."""
-        values = self.fields.get(name)
-        if not values:
-            return None
-        return self.numbers(name)[0] if isinstance(values, str) else values[0]
+        return next(iter(self.numbers(name)), None)
 
     def text(self, name: str) -> str:
         """A field as tshark writes it."""
-        return str(self.fields.get(name, ""))
-
-    def octets(self, name: str) -> bytes:
-        """The octets of a field of octets."""
-        octets = self.fields.get(name, b"")
-        return bytes.fromhex(octets.replace(",", "")) if isinstance(octets, str) else bytes(octets)
+        return self.fields.get(name, "")
 
 
 def _number(text: str) -> int:
@@ -76,11 +69,13 @@ _TRUTHS = {"True": 1, "False": 0}
 
 @dataclass(frozen=True, slots=True)
 class PacketContent:
-    """The content of a packet. `name`, `detail` and what follows them, up to `unplaced`, are as in Message.
+    """The content of a packet, or of one of its protocol data units. `name`, `detail` and what follows them, up to
+    `unplaced`, are as in Message, and so is `verdict`.
 
     `unit` is what bytes are counted from the begin of: a transaction, a block, an object, a stream. Where the file's
     sender fills more than one, the packets do not say which place in the file that is. `data_at` is where in the
-    datagram the file's bytes begin, so that they can be told apart in its fragments.
+    datagram the file's bytes begin, so that they can be told apart in its fragments. `file_bytes` is the size of the
+    file that it states. `parity_bytes` is how many bytes of the file it can restore, whichever they are.
     """
 
     name: str
@@ -91,6 +86,9 @@ class PacketContent:
     unplaced: bool = False
     unit: object = None
     data_at: int = 0
+    file_bytes: int | None = None
+    parity_bytes: int = 0
+    verdict: Verdict = ""
 
 
 class Reader(ABC):
@@ -104,24 +102,32 @@ class Reader(ABC):
     LAYER: ClassVar[str]
     TITLE: ClassVar[str]
     NEEDS_TSHARK: ClassVar[bool] = True
-    """Whether tshark has to dissect all packets; else those alone of which `fields` knows nothing."""
-
-    def fields(self, payload: bytes, datagram_bytes: int) -> Fields | None:
-        """The FIELDS of a datagram as tshark has them; None if it is not one of the usual messages, whole and
-        consistent, or too little of it was captured."""
-        return None
+    """Whether tshark has to dissect the packets; else `read` takes all from their octets."""
 
     @abstractmethod
-    def read(self, packet: Packet) -> PacketContent:
-        """The content of a packet. Raises Unreadable."""
-
-    def rescue(self, packet: Packet) -> PacketContent:
-        """The content of a packet that tshark could not read. Raises Unreadable, unless tshark is known to be wrong."""
-        raise Unreadable("tshark could not read it")
+    def read(self, packet: Packet) -> PacketContent | list[PacketContent]:
+        """The content of a packet; the contents of several protocol data units in one. Raises Unreadable."""
 
     def ignorant(self) -> Reader:
         """A reader without state, for packets that must not change this one's."""
         return type(self)()
+
+
+def each_unit(packet: Packet, read: Callable[[int], tuple[PacketContent, int]]) -> list[PacketContent]:
+    """The contents of the protocol data units of a datagram, one behind the other.
+
+    `read` takes where in the datagram one begins, and returns its content and where it ends. Raises Unreadable, also if
+    anything else is behind the last.
+    """
+    contents: list[PacketContent] = []
+    place = 0
+    while place < packet.datagram_bytes or not contents:
+        if contents and place >= len(packet.payload):
+            contents.append(PacketContent("rest of the datagram", CUT, unplaced=True))
+            break
+        content, place = read(place)
+        contents.append(content)
+    return contents
 
 
 CUT = "cut"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from captures.protocols.readers.reader import (
     CUT,
-    Fields,
     Packet,
     PacketContent,
     Reader,
@@ -14,6 +13,11 @@ from captures.protocols.readers.reader import (
 )
 from captures.protocols.readers.saratoga_packets import ERRORS, NotSaratoga, SaratogaPacket, kind_of, read_packet
 
+_STREAM = 3
+"""What METADATA say is transferred: something whose size is not known."""
+_HARMLESS = (0x10,)
+"""METADATA is asked for, and the session goes on."""
+
 
 class Saratoga(Reader):
     """Reads packets, one in a datagram."""
@@ -21,10 +25,6 @@ class Saratoga(Reader):
     LAYER, TITLE = "", "Saratoga"
     FIELDS = ()
     NEEDS_TSHARK = False
-
-    def fields(self, payload: bytes, datagram_bytes: int) -> Fields:
-        """None of tshark's."""
-        return {}
 
     def read(self, packet: Packet) -> PacketContent:
         """The content of a packet."""
@@ -43,7 +43,8 @@ class Saratoga(Reader):
         if kind == "status":
             return _status(packet, read)
         if kind == "metadata":
-            return PacketContent(kind, f"file of {read.fields['file_bytes']} bytes")
+            size, is_stream = read.fields["file_bytes"], read.fields.get("transfer") == _STREAM
+            return PacketContent(kind, f"file of {size} bytes", file_bytes=None if is_stream else size)
         return PacketContent(kind, CUT if packet.cut else "")
 
 
@@ -59,7 +60,9 @@ def _status(packet: Packet, read: SaratogaPacket) -> PacketContent:
     """All before `in_response_to` has come but the holes; of a list that does not end here, all before `progress`."""
     fields = read.fields
     if error := fields.get("error", 0):
-        return PacketContent("status", f"error: {ERRORS.get(error, error)}")
+        return PacketContent(
+            "status", f"error: {ERRORS.get(error, error)}", verdict="" if error in _HARMLESS else "ended early"
+        )
     progress, holes = fields["progress"], fields["holes"]
     if packet.cut:
         return PacketContent("status", CUT, acknowledged_bytes=progress, unit=fields["session"])

@@ -11,6 +11,7 @@ from captures.session.session import Host
 _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 _WRAP = 1 << 32
 _FAR = _WRAP // 2
+_NAMED_BY_FLAG = ("SYN", "SYN-ACK", "FIN")
 _OTHER: dict[Host, Host] = {"sender": "receiver", "receiver": "sender"}
 
 
@@ -31,6 +32,12 @@ class _Stream:
         if self.first_sequence is None:
             self.first_sequence = self.base = first_sequence
             self.seen = Coverage()
+
+    def begin_acknowledged(self, acknowledgment: int) -> int:
+        """The number of the first byte of data that a SYN-ACK acknowledges, which may cover data of the SYN."""
+        if self.first_sequence is not None and (acknowledgment - self.first_sequence) % _WRAP <= self.seen.furthest:
+            return self.first_sequence
+        return acknowledgment
 
     def place(self, sequence: int) -> int:
         """The byte that a sequence number stands for; numbers start again after 2^32, and so near the last one."""
@@ -89,15 +96,17 @@ class Tcp(Reader):
         ours, theirs = unit.streams[packet.host], unit.streams[_OTHER[packet.host]]
         name = _name(packet, flags, length)
         acknowledged = self._acknowledged(theirs, acknowledgment) if flags & _ACK and not flags & _RST else None
-        if flags & _SYN:
-            return PacketContent(
-                name, byte_count=length, acknowledged_bytes=acknowledged, unplaced=length > 0, unit=unit
-            )
         unit.is_over |= bool(flags & (_FIN | _RST))
+        if flags & _RST:  # octets in it are no data of the stream: section 3.5.3
+            return PacketContent(name, unit=unit)
+        if flags & _SYN:
+            sequence = (sequence + 1) % _WRAP
+        if flags & _SYN and not length:
+            return PacketContent(name, acknowledged_bytes=acknowledged, unit=unit)
         first_byte = ours.place(sequence)
         if length and name != "keep alive":
             new_bytes = ours.seen.add(max(first_byte, 0), max(first_byte + length, 0))
-            name = name if new_bytes or name == "FIN" else "retransmission"
+            name = name if new_bytes or name in _NAMED_BY_FLAG else "retransmission"
         if ours.first_sequence is None:
             return PacketContent(
                 name, byte_count=length, acknowledged_bytes=acknowledged, unplaced=length > 0, unit=unit
@@ -121,7 +130,7 @@ class Tcp(Reader):
             return known
         begins: dict[Host, int] = {packet.host: (sequence + 1) % _WRAP}
         if flags & _ACK and acknowledgment is not None:
-            begins[_OTHER[packet.host]] = acknowledgment
+            begins[_OTHER[packet.host]] = known.streams[_OTHER[packet.host]].begin_acknowledged(acknowledgment)
         is_another = any(known.streams[host].first_sequence not in (None, begin) for host, begin in begins.items())
         if is_another and (flags & _ACK or known.is_over):
             known = self._connections[key] = _Connection()

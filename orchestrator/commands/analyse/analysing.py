@@ -66,7 +66,7 @@ def analyse_one(capture: Path, options: CaptureOptions, host: Host, tables: str,
     """Analyse a single capture, taken at the port of `host`."""
     from captures.frames.columns import read_columns
     from captures.inspection.one_side import one_side
-    from captures.protocols.messages import carried_file_bytes, message_counts
+    from captures.protocols.messages import carried_file_bytes, message_counts, stated_failure
     from captures.protocols.termination import termination_lines
     from captures.traces.tracing import trace_one_side
     from orchestrator.commands.analyse.options import case_of_captures
@@ -79,7 +79,10 @@ def analyse_one(capture: Path, options: CaptureOptions, host: Host, tables: str,
     case = case_of_captures([columns], options)
     messages, notes = _messages(columns, case)
     carried = carried_file_bytes(messages) if messages else None
-    side = one_side(columns, case.session, host, case.file_size_bytes, options.delay_ns, case.rate_bps, carried)
+    failure = stated_failure(messages).text
+    side = one_side(
+        columns, case.session, host, case.file_size_bytes, options.delay_ns, case.rate_bps, carried, failure
+    )
     notes = [*_choice_notes([columns], case, options), *side.notes, *notes, *_goodput_notes(case, side.goodput_bps)]
     side = side.model_copy(update={"notes": notes})
     _make_directory(directory)

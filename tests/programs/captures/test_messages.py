@@ -205,11 +205,11 @@ def test_without_its_first_fragment_a_later_one_is_not_placed(tmp_path: Path) ->
     assert (found.name, found.first_byte, found.unplaced) == ("IP fragment", None, True)
 
 
-def test_tshark_reads_no_fragment_of_cfdp_which_is_said(tmp_path: Path) -> None:
+def test_fragments_of_cfdp_are_placed_too(tmp_path: Path) -> None:
     found = read(tmp_path, fragments(cfdp_data(5000, 3000)), CFDP)
 
-    assert content(found) == [("data", "cut"), *[("IP fragment", "of data")] * 2]
-    assert [message.unplaced for message in found] == [True] * 3
+    assert content(found) == [("data", "bytes 5000-7999"), *[("IP fragment", "of data")] * 2]
+    assert (carried_file_bytes(found), repeated_file_bytes(found)) == (3000, 0)
 
 
 def test_tags_of_vlans_do_not_matter(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_segments_of_ltp_have_their_names(tmp_path: Path) -> None:
         ("checkpoint", "bytes 2000-2499, end of block"),
         ("report", "2 claims in bytes 0-2499"),
         ("report-ack", ""),
-        ("cancel", ""),
+        ("cancel", "retransmission limit exceeded"),
         ("cancel-ack", ""),
         ("green data", "bytes 2500-2509"),
     ]
@@ -438,6 +438,37 @@ def test_segments_of_tcp_have_their_names_and_places(tmp_path: Path, isn: int) -
     assert (carried_file_bytes(found), repeated_file_bytes(found)) == (3000, 1000)
 
 
+def test_octets_of_resets_and_keep_alives_are_no_data(tmp_path: Path) -> None:
+    frames = [
+        *handshake(),
+        segment("A", 100, 71, 1),
+        segment("A", 101, 71, 1000),
+        segment("A", 1100, 71, 1),
+        segment("R", 1101, 0, 22),
+    ]
+    found = read(tmp_path, frames, TCP_FILE)
+
+    assert [message.name for message in found[3:]] == ["keep alive", "data", "keep alive", "RST"]
+    assert pieces(found)[3:] == [(None, 0), (0, 1000), (None, 0), (None, 0)]
+    assert (carried_file_bytes(found), repeated_file_bytes(found)) == (1000, 0)
+
+
+def test_a_reset_with_a_reason_as_text_carries_nothing(tmp_path: Path) -> None:
+    found = read(tmp_path, [segment("S", 100), segment("RA", 0, 101, 22, by=RECEIVER_SAYS)], TCP_FILE)
+    without_syn = read(tmp_path, [segment("R", 101, 0, 22)], TCP_FILE)
+
+    assert carried_file_bytes([*found, *without_syn]) == 0
+
+
+def test_data_in_a_syn_is_the_begin_of_the_stream(tmp_path: Path) -> None:
+    """RFC 7413."""
+    frames = [segment("S", 100, 0, 50), segment("SA", 70, 151, by=RECEIVER_SAYS), segment("A", 151, 71, 100)]
+    found = read(tmp_path, frames, TCP_FILE)
+
+    assert pieces(found) == [(0, 50), (None, 0), (50, 100)]
+    assert [message.name for message in found] == ["SYN", "SYN-ACK", "data"]
+
+
 def test_a_connection_that_is_not_said_to_be_the_file_has_no_places(tmp_path: Path) -> None:
     frames = [segment("S", 5), segment("A", 6, 1, 1000)]
 
@@ -493,3 +524,22 @@ def test_a_new_connection_of_the_same_ports_begins_anew(tmp_path: Path, ending: 
 
     assert names(found)[-1] == "data"
     assert found[-1].unplaced  # two connections filled the file
+
+
+# QUIC: RFC 9000, RFC 9369
+
+LONG_HEADER_KINDS = {
+    1: ("Initial", "0-RTT", "Handshake", "Retry"),
+    0x6B3343CF: ("Retry", "Initial", "0-RTT", "Handshake"),
+}
+
+
+@pytest.mark.parametrize("version", LONG_HEADER_KINDS)
+def test_long_headers_of_both_versions_of_quic_have_their_names(tmp_path: Path, version: int) -> None:
+    quic = ("-d", "udp.port==5222,quic")
+    for kind, name in enumerate(LONG_HEADER_KINDS[version]):
+        token = b"\0" if name == "Initial" else b""
+        head = bytes([0xC0 | kind << 4]) + version.to_bytes(4, "big") + b"\x04abcd\x04efgh" + token
+        (found,) = read(tmp_path, [frame(head + (b"" if name == "Retry" else b"\x40\x50") + bytes(80))], quic)
+
+        assert found.name == name

@@ -80,6 +80,13 @@ def test_acknowledgements_of_the_sender_are_not_sent_again(tmp_path: Path) -> No
     assert count(tmp_path, segment(FIRST), segment(FIRST + LENGTH, data=0), segment(FIRST, data=0)).sent_again == 0
 
 
+def test_octets_of_keep_alives_and_resets_are_not_sent_again(tmp_path: Path) -> None:
+    data = segment(FIRST)
+    keep_alive = segment(FIRST + LENGTH - 1, data=1)
+
+    assert count(tmp_path, data, keep_alive, segment(FIRST, flags="R", data=22)).sent_again == 0
+
+
 def test_a_sequence_that_begins_again_is_one(tmp_path: Path) -> None:
     last = (1 << 32) - 2 * LENGTH
     numbers = [0, 1, 2, 3, 1, 4, 3]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from binascii import crc_hqx
 
 from scapy.layers.inet import IP, TCP, UDP, fragment
 from scapy.packet import Raw
@@ -40,8 +41,10 @@ def frame(payload: bytes, hosts: tuple[str, str] = SENDER_SAYS) -> bytes:
 
 
 def pdu(body: bytes, is_data: bool = False, sequence: int = 7, crc: bool = False) -> bytes:
+    """With `crc` the last two octets of the body are replaced by it."""
     first = 1 << 5 | is_data << 4 | crc << 1
-    return struct.pack(">BHBHHH", first, len(body), 0x11, 101, sequence, 102) + body
+    octets = struct.pack(">BHBHHH", first, len(body), 0x11, 101, sequence, 102) + body
+    return octets[:-2] + crc_hqx(octets[:-2], 0xFFFF).to_bytes(2, "big") if crc else octets
 
 
 def cfdp_data(offset: int, count: int, **more: int) -> bytes:

@@ -23,7 +23,7 @@ from tests.unit.captures.making import START_NS
 
 MS, S = 10**6, 10**9
 OWD_NS = 25 * MS
-SYN, ACK, PUSH = 0x02, 0x10, 0x08
+SYN, RST, ACK, PUSH = 0x02, 0x04, 0x10, 0x08
 
 
 def message(frame: int, time_ns: int, host: Host, wire_bytes: int = 1000, **says: Any) -> Message:
@@ -224,6 +224,24 @@ def test_of_a_stream_without_its_syn_the_first_byte_seen_is_the_first() -> None:
 
     assert data is not None
     assert data.first_byte.tolist() == [100, 0, 200]
+
+
+def test_octets_of_resets_and_keep_alives_are_no_data() -> None:
+    sent = segments(5000, (0, 1000), (1000, 1000))
+    before, between = (
+        Sent(at_ns, at_ns + OWD_NS, payload_bytes=1, sequence=sequence) for at_ns, sequence in ((1, 5000), (S, 7000))
+    )
+    reset = Sent(2 * S, 2 * S + OWD_NS, payload_bytes=22, sequence=7001, flags=RST | ACK)
+    data = traced([sent[0], before, *sent[1:], between, reset], tcp=True).data
+
+    assert data is not None
+    assert (data.first_byte.tolist(), data.new_bytes.tolist()) == ([0, 1000], [1000, 1000])
+
+
+def test_a_reset_alone_is_no_stream() -> None:
+    reset = Sent(0, OWD_NS, payload_bytes=22, sequence=7001, flags=RST)
+
+    assert traced([reset], tcp=True).data is None
 
 
 def test_what_was_sent_before_is_sent_again_and_the_rest_of_a_segment_is_new() -> None:

@@ -1,0 +1,94 @@
+"""What the readers say of every kind of valid protocol data unit, complete, cut, and behind another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from captures.protocols.readers.bundles import Bundles
+from captures.protocols.readers.cfdp import Cfdp
+from captures.protocols.readers.ltp import Ltp
+from captures.protocols.readers.norm import Norm
+from captures.protocols.readers.reader import NO_FIELDS, Packet, PacketContent, Reader, Unreadable
+from tests.unit.captures.valid_units import Unit, bundle_7_units, cfdp_units, ltp_units, norm_units
+
+PROTOCOLS: dict[str, tuple[type[Reader], Callable[[], Iterator[Unit]]]] = {
+    "CFDP": (Cfdp, cfdp_units),
+    "LTP": (Ltp, ltp_units),
+    "NORM": (Norm, norm_units),
+    "bundle": (Bundles, bundle_7_units),
+}
+
+
+def contents(reader: Reader, octets: bytes, unit: Unit, captured: int | None = None) -> list[PacketContent]:
+    host = "receiver" if unit.from_receiver else "sender"
+    read = reader.read(Packet(host, octets[:captured], len(octets), len(octets), NO_FIELDS))  # type: ignore[arg-type]
+    return read if isinstance(read, list) else [read]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_valid_unit_is_read_as_its_specification_says(protocol: str) -> None:
+    make, units = PROTOCOLS[protocol]
+    wrong = []
+    for unit in units():
+        (found,) = contents(make(), unit.octets, unit)
+        piece = None if found.first_byte is None else (found.first_byte, found.byte_count)
+        said = (found.name, found.detail, piece, found.acknowledged_bytes, found.verdict)
+        if said != (unit.name, unit.detail, unit.piece, unit.acknowledged, unit.verdict):
+            wrong.append((unit.octets.hex()[:80], said, unit))
+
+    assert not wrong
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_of_a_cut_unit_nothing_false_is_said(protocol: str) -> None:
+    """Names may be less exact, and places unknown; data that are not placed are marked so."""
+    make, units = PROTOCOLS[protocol]
+    for unit in units():
+        for captured in range(min(len(unit.octets), 100)):
+            found = contents(make(), unit.octets, unit, captured)[0]
+
+            assert found.acknowledged_bytes in (None, unit.acknowledged), (unit, captured)
+            if unit.piece and unit.piece[1]:
+                is_placed = (found.first_byte, found.byte_count) == unit.piece
+                assert is_placed or found.unplaced, (unit, captured, found)
+                assert found.byte_count in (0, unit.piece[1]), (unit, captured, found)
+
+
+@pytest.mark.parametrize("protocol", ["CFDP", "LTP"])
+def test_a_unit_is_read_behind_any_other_in_the_same_datagram(protocol: str) -> None:
+    make, units = PROTOCOLS[protocol]
+    first, *others = [unit for unit in units() if unit.piece]
+    for unit in others:
+        before, found = contents(make(), first.octets + unit.octets, unit)
+
+        assert (before.first_byte, before.byte_count) == first.piece
+        assert ((found.first_byte, found.byte_count), found.name) == (unit.piece, unit.name)
+
+
+@pytest.mark.parametrize("protocol", ["CFDP", "LTP"])
+def test_a_datagram_with_anything_else_behind_its_units_is_not_read(protocol: str) -> None:
+    make, units = PROTOCOLS[protocol]
+    for unit in units():
+        with pytest.raises(Unreadable):
+            contents(make(), unit.octets + b"\xff" * 3, unit)
+
+
+def test_a_space_packet_is_no_pdu_although_its_length_may_look_like_one() -> None:
+    """Version 0 and PDU type data; a data field of 0x04C0 octets with the length of ids that the zero octet says."""
+    behind = 0x04C0 + 7 - 6
+    packet = b"\x18\x04\xc0\x00" + (behind - 1).to_bytes(2, "big") + bytes(behind)
+    looks_like_one = packet[:4] + b"\0\0" + packet[6:]
+    unit = Unit(b"", "")
+
+    assert contents(Cfdp(), looks_like_one, unit)[0].name == "data"
+    with pytest.raises(Unreadable, match="space packet"):
+        contents(Cfdp(), packet, unit)
+
+
+def test_a_pdu_of_cfdp_with_a_wrong_crc_is_none() -> None:
+    for unit in cfdp_units():
+        if unit.fields.get("cfdp.crc_flag"):
+            with pytest.raises(Unreadable, match="CRC"):
+                contents(Cfdp(), unit.octets[:-1] + bytes([unit.octets[-1] ^ 1]), unit)
