@@ -17,42 +17,43 @@ from cfdppy.user import CfdpUserBase, TransactionFinishedParams
 from spacepackets.cfdp import ChecksumType, TransmissionMode
 from spacepackets.countdown import Countdown
 from spacepackets.seqcount import SeqCountProvider
-from spacepackets.util import ByteFieldU16
+from spacepackets.util import UnsignedByteField
 
-from agents.cfdp.settings import Settings
+from agents.cfdp.settings import SEQUENCE_BYTES, Settings
 from agents.endpoint.incoming_file import IncomingFile
 from agents.endpoint.outgoing_file import map_file
 
-# The ids of the paper's GSFC engines; the first transaction of a fresh entity has number 0.
-SENDER_ID = ByteFieldU16(101)
-RECEIVER_ID = ByteFieldU16(102)
 TRANSACTION_NUMBER = 0
+"""Of the first transaction of a fresh entity."""
 
 OnFinished = Callable[[TransactionFinishedParams], None]
 
 
 def source_entity(settings: Settings, store: "SentFile") -> SourceHandler:
     """The entity that sends the file. Its end is seen in the receiver's Finished PDU."""
-    local, remotes = _entities(SENDER_ID, RECEIVER_ID, settings)
-    return SourceHandler(local, _User(store), remotes, _NoCheckTimer(), SeqCountProvider(16))
+    local, remotes = _entities(settings.sender_entity, settings.receiver_entity, settings)
+    return SourceHandler(local, _User(store), remotes, _NoCheckTimer(), SeqCountProvider(8 * SEQUENCE_BYTES))
+
+
+def entity_id(number: int, settings: Settings) -> UnsignedByteField:
+    """An entity id as cfdp-py has it."""
+    return UnsignedByteField(number, settings.entity_bytes)
 
 
 def destination_entity(settings: Settings, store: "ReceivedFile", on_finished: OnFinished) -> DestHandler:
     """The entity that receives the file."""
-    local, remotes = _entities(RECEIVER_ID, SENDER_ID, settings)
+    local, remotes = _entities(settings.receiver_entity, settings.sender_entity, settings)
     return DestHandler(local, _User(store, on_finished), remotes, _NoCheckTimer())
 
 
-def _entities(
-    own_id: ByteFieldU16, peer_id: ByteFieldU16, settings: Settings
-) -> tuple[LocalEntityConfig, RemoteEntityConfigTable]:
+def _entities(own: int, peer_entity: int, settings: Settings) -> tuple[LocalEntityConfig, RemoteEntityConfigTable]:
     indications = IndicationConfig(
         eof_sent_indication_required=False,
         eof_recv_indication_required=False,
         file_segment_recvd_indication_required=False,
     )
     peer = RemoteEntityConfig(
-        entity_id=peer_id,
+        entity_id=entity_id(peer_entity, settings),
         max_file_segment_len=settings.segment_bytes,
         max_packet_len=settings.largest_pdu_bytes,
         closure_requested=settings.closure_requested,
@@ -65,7 +66,7 @@ def _entities(
         nak_timer_interval_seconds=settings.nak_interval_s,
         nak_timer_expiration_limit=settings.nak_limit,
     )
-    return LocalEntityConfig(own_id, indications, _Faults()), RemoteEntityConfigTable([peer])
+    return LocalEntityConfig(entity_id(own, settings), indications, _Faults()), RemoteEntityConfigTable([peer])
 
 
 class OneFile(NativeFilestore):  # type: ignore[misc]  # cfdp-py has no types

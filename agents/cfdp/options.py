@@ -46,6 +46,8 @@ def _add_common(side: argparse.ArgumentParser) -> None:
         type=seconds_or_auto,
         help="silence of the peer that ends a run; default: auto, 30 and 10 timers",
     )
+    add("--sender-entity", type=count, help="entity id of the sender; default: 101")
+    add("--receiver-entity", type=count, help="entity id of the receiver; default: 102")
 
 
 def _at_least_one(text: str) -> int:

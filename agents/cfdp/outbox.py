@@ -6,23 +6,28 @@ from cfdppy.handler import DestHandler, SourceHandler
 from spacepackets.cfdp import GenericPduPacket
 from spacepackets.cfdp.pdu import AckPdu
 
-from agents.cfdp.pdus import kind_of, offset_of
+from agents.cfdp.pdus import Lengths, kind_of, offset_of, with_lengths
 from agents.cfdp.tally import PduTally
 
 
 class Outbox:
-    """A queue between an engine, which makes many PDUs at once, and a channel, which takes one at a time."""
+    """A queue between an engine, which makes many PDUs at once, and a channel, which takes one at a time.
+
+    `lengths` are those of ids and sequence numbers in the PDUs of the peer, for the answers to it; None: the engine's.
+    """
 
     def __init__(self, tally: PduTally) -> None:
         self._tally = tally
         self._pdus: deque[tuple[GenericPduPacket, bytes]] = deque()
         self._offsets: Counter[int | None] = Counter()
+        self.lengths: Lengths | None = None
 
     def __bool__(self) -> bool:
         return bool(self._pdus)
 
     def add(self, pdu: GenericPduPacket) -> None:
-        self._pdus.append((pdu, bytes(pdu.pack())))
+        packed = bytes(pdu.pack())
+        self._pdus.append((pdu, packed if self.lengths is None else with_lengths(packed, self.lengths)))
         self._offsets[offset_of(pdu)] += 1
 
     def has_data_of(self, offset: int) -> bool:

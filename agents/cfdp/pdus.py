@@ -1,6 +1,7 @@
 """PDUs at the border: a datagram is a whole PDU of our transaction or nothing; and the few PDUs made here."""
 
 import struct
+from binascii import crc_hqx
 
 from spacepackets.cfdp import (
     ConditionCode,
@@ -18,12 +19,18 @@ from spacepackets.cfdp.pdu.header import UnsupportedCfdpVersionError
 from spacepackets.cfdp.tlv import TlvTypeMissmatchError
 from spacepackets.exceptions import BytesTooShortError
 
-from agents.cfdp.entity import RECEIVER_ID, SENDER_ID
 from agents.cfdp.settings import LARGEST_FILE_BYTES
+
+Lengths = tuple[int, int]
+"""Octets of an entity id and of a sequence number in the header of a PDU: 1 to 8 (CCSDS 727.0-B-5, section 5.1)."""
+_ENGINE_LENGTHS = (1, 2, 4, 8)
+"""Those that spacepackets reads."""
+_FIXED_BYTES, _CRC_BYTES, _HAS_CRC = 4, 2, 0x02
 
 _DAMAGED = (
     ValueError,
     IndexError,
+    OverflowError,
     struct.error,
     BytesTooShortError,
     InvalidCrcError,
@@ -33,28 +40,67 @@ _DAMAGED = (
 
 
 def read_pdu(
-    datagram: bytes, *, towards: Direction, with_crc: bool, transaction: int | None
+    datagram: bytes, *, towards: Direction, with_crc: bool, entities: tuple[int, int], transaction: int | None
 ) -> GenericPduPacket | None:
     """The PDU in a datagram; None if it is damaged, of other entities, goes the other way, or is not of class 2, or
     where it is beyond a file of 32-bit offsets: the engine asks for what lies in front of any data that it is shown.
 
-    `transaction` is its number; None takes any. Ids and numbers are compared by value, whatever their width in the
-    header. `with_crc` refuses PDUs without a CRC; where there is one it is verified in any case.
+    `entities` are the ids of source and destination, `transaction` is its number; None takes any. Ids and numbers are
+    compared by value, whatever their length in the header. `with_crc` refuses PDUs without a CRC; where there is one it
+    is verified in any case.
     """
     try:
+        datagram = with_lengths(datagram, _readable(lengths_of(datagram)))
         pdu = PduFactory.from_raw(datagram)
     except _DAMAGED:
         return None
     if pdu is None:
         return None
     conf = pdu.pdu_header.pdu_conf
-    entities = (conf.source_entity_id.value, conf.dest_entity_id.value)
-    ours = entities == (SENDER_ID.value, RECEIVER_ID.value) and transaction in (None, transaction_of(pdu))
+    ids = (conf.source_entity_id.value, conf.dest_entity_id.value)
+    ours = ids == entities and transaction in (None, transaction_of(pdu))
     has_its_length = pdu.packet_len == len(datagram) and (conf.crc_flag == CrcFlag.WITH_CRC or not with_crc)
     plain = conf.trans_mode == TransmissionMode.ACKNOWLEDGED and conf.file_flag == LargeFileFlag.NORMAL
     if isinstance(pdu, FileDataPdu):
         plain = plain and pdu.offset + len(pdu.file_data) <= LARGEST_FILE_BYTES
     return pdu if ours and has_its_length and plain and conf.direction == towards else None
+
+
+def lengths_of(datagram: bytes) -> Lengths:
+    """Of the ids and the sequence number in the header of a PDU. Raises IndexError if there is none."""
+    return (datagram[3] >> 4 & 7) + 1, (datagram[3] & 7) + 1
+
+
+def _readable(lengths: Lengths) -> Lengths:
+    entity_bytes, sequence_bytes = (
+        next(readable for readable in _ENGINE_LENGTHS if readable >= size) for size in lengths
+    )
+    return entity_bytes, sequence_bytes
+
+
+def with_lengths(pdu: bytes, lengths: Lengths) -> bytes:
+    """The same PDU with ids and sequence number of other lengths, and its CRC made anew if it has one.
+
+    Raises ValueError if that is wrong, or the PDU does not end where its header says, OverflowError if a number does
+    not fit.
+    """
+    if lengths_of(pdu) == lengths:
+        return pdu
+    (entity_bytes, sequence_bytes), sizes = lengths, lengths_of(pdu)
+    data_at = _FIXED_BYTES + 2 * sizes[0] + sizes[1]
+    if data_at + int.from_bytes(pdu[1:3]) != len(pdu) or (pdu[0] & _HAS_CRC and crc_hqx(pdu, 0xFFFF)):
+        raise ValueError("a PDU of another length, or with a wrong CRC")
+    sequence_at, destination_at = _FIXED_BYTES + sizes[0], data_at - sizes[0]
+    source, sequence, destination = (
+        int.from_bytes(number)
+        for number in (pdu[_FIXED_BYTES:sequence_at], pdu[sequence_at:destination_at], pdu[destination_at:data_at])
+    )
+    octets = pdu[:3] + bytes([pdu[3] & 0x88 | entity_bytes - 1 << 4 | sequence_bytes - 1])
+    octets += source.to_bytes(entity_bytes) + sequence.to_bytes(sequence_bytes) + destination.to_bytes(entity_bytes)
+    if not pdu[0] & _HAS_CRC:
+        return octets + pdu[data_at:]
+    octets += pdu[data_at:-_CRC_BYTES]
+    return octets + crc_hqx(octets, 0xFFFF).to_bytes(_CRC_BYTES)
 
 
 def transaction_of(pdu: GenericPduPacket) -> int:

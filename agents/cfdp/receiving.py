@@ -30,6 +30,7 @@ from agents.cfdp.pdus import (
     acknowledge_eof,
     eof_condition,
     kind_of,
+    lengths_of,
     offset_of,
     read_pdu,
     request_metadata,
@@ -90,11 +91,14 @@ class Receiving:
             datagram,
             towards=Direction.TOWARDS_RECEIVER,
             with_crc=self._settings.with_crc,
+            entities=self._settings.entities,
             transaction=self._transaction,
         )
         if not isinstance(pdu, MetadataPdu | FileDataPdu | EofPdu | AckPdu):
             self._tally.count("unreadable")
             return
+        if self._transaction is None:
+            self._outbox.lengths = lengths_of(datagram)
         self._transaction = transaction_of(pdu)
         self._tally.received(kind_of(pdu), now_s, offset_of(pdu))
         self._quiet_since_s = now_s

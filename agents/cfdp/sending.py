@@ -18,7 +18,7 @@ from cfdppy.handler import SourceTransactionStep as Step
 from spacepackets.cfdp import ConditionCode, DeliveryCode, Direction, GenericPduPacket
 from spacepackets.cfdp.pdu import AckPdu, FinishedPdu, NakPdu
 
-from agents.cfdp.entity import RECEIVER_ID, TRANSACTION_NUMBER, SentFile, source_entity
+from agents.cfdp.entity import TRANSACTION_NUMBER, SentFile, entity_id, source_entity
 from agents.cfdp.outbox import Outbox
 from agents.cfdp.pdus import (
     acknowledge_finished,
@@ -51,7 +51,8 @@ class Sending:
         self._tally = PduTally()
         self._outbox = Outbox(self._tally)
         self._engine = source_entity(settings, store)
-        self._engine.put_request(PutRequest(RECEIVER_ID, Path(file.name), Path(file.name), None, None))
+        receiver = entity_id(settings.receiver_entity, settings)
+        self._engine.put_request(PutRequest(receiver, Path(file.name), Path(file.name), None, None))
         self._finished: FinishedPdu | None = None
         self._quiet_since_s = math.inf
         self.ended = False
@@ -74,6 +75,7 @@ class Sending:
             datagram,
             towards=Direction.TOWARDS_SENDER,
             with_crc=self._settings.with_crc,
+            entities=self._settings.entities,
             transaction=TRANSACTION_NUMBER,
         )
         if not isinstance(pdu, AckPdu | NakPdu | FinishedPdu) or not self._is_answerable(pdu):

@@ -6,8 +6,8 @@ from agents.cfdp.timing import Timing
 from agents.endpoint.exit import Unsupported
 from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
-DATA_HEADER_BYTES = 14
-"""In front of the data of a File Data PDU: 4 fixed, 2 x 2 entity ids, 2 sequence number, 4 offset."""
+_FIXED_BYTES, SEQUENCE_BYTES, _OFFSET_BYTES = 4, 2, 4
+"""Of the header in front of the data of a File Data PDU, beside two entity ids."""
 
 PDU_CRC_BYTES = 2
 
@@ -29,9 +29,21 @@ class Settings(Timing):
     closure: str = "on"
 
     def __post_init__(self) -> None:
-        largest = LARGEST_PAYLOAD_BYTES - DATA_HEADER_BYTES - PDU_CRC_BYTES
+        if not all(0 <= entity < 1 << 64 for entity in self.entities) or self.sender_entity == self.receiver_entity:
+            raise Unsupported(f"entity ids {self.entities}; two different ones of at most 8 octets are needed")
+        largest = LARGEST_PAYLOAD_BYTES - self.data_header_bytes - PDU_CRC_BYTES
         if not 1 <= self.segment_bytes <= largest:
             raise Unsupported(f"segments of {self.segment_bytes} bytes; a UDP datagram holds 1 to {largest}")
+
+    @property
+    def entity_bytes(self) -> int:
+        """The length of an entity id in the headers of this side's PDUs."""
+        return next(size for size in (2, 4, 8) if max(self.entities) < 256**size)
+
+    @property
+    def data_header_bytes(self) -> int:
+        """In front of the data of a File Data PDU."""
+        return _FIXED_BYTES + 2 * self.entity_bytes + SEQUENCE_BYTES + _OFFSET_BYTES
 
     @property
     def immediate_nak(self) -> bool:
@@ -55,8 +67,8 @@ class Settings(Timing):
 
     @property
     def largest_pdu_bytes(self) -> int:
-        """Of any PDU, NAK lists included. Directives have a floor: a NAK with one request needs 27 bytes."""
-        return max(64, DATA_HEADER_BYTES + self.segment_bytes + PDU_CRC_BYTES * self.with_crc)
+        """Of any PDU, NAK lists included. Directives have a floor: a NAK with one request needs 39 bytes at most."""
+        return max(64, self.data_header_bytes + self.segment_bytes + PDU_CRC_BYTES * self.with_crc)
 
 
 def refuse_large_file(size_bytes: int) -> None:

@@ -17,7 +17,7 @@ stays for half as long after each Finished PDU that it hears."""
 
 @dataclass(frozen=True, kw_only=True)
 class Timing(ABC):
-    """What a user can choose about pace and patience. Both sides must be given the same."""
+    """What a user can choose about pace, patience and entity ids. Both sides must be given the same."""
 
     rate_bps: float
     rtt_s: float
@@ -28,6 +28,13 @@ class Timing(ABC):
     nak_timer_s: float | None = None
     nak_limit: int = 250
     idle_limit_s: float | None = None
+    sender_entity: int = 101
+    receiver_entity: int = 102
+
+    @property
+    def entities(self) -> tuple[int, int]:
+        """The ids of the sender and of the receiver: by default those of the paper's GSFC engines."""
+        return self.sender_entity, self.receiver_entity
 
     @property
     @abstractmethod

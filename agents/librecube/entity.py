@@ -22,7 +22,6 @@ from cfdp.transport.base import Transport  # type: ignore[import-untyped]
 
 from agents.cfdp.timing import Timing
 from agents.endpoint.exit import Failed
-from agents.librecube.pdus import RECEIVER_ID
 from agents.librecube.store import OneFile
 
 _CONDITIONS = {code: name for name, code in vars(ConditionCode).items() if name.isupper()}
@@ -66,9 +65,9 @@ class Entity(CfdpEntity):  # type: ignore[misc]  # LibreCube's cfdp has no types
         else:
             self._events.append((event, pdu))
 
-    def send_file(self, name: str, segment_bytes: int) -> None:
+    def send_file(self, name: str, receiver_entity: int, segment_bytes: int) -> None:
         """Start the transaction."""
-        number = self.put(RECEIVER_ID, name, name, transmission_mode=TransmissionMode.ACKNOWLEDGED)
+        number = self.put(receiver_entity, name, name, transmission_mode=TransmissionMode.ACKNOWLEDGED)
         self._adopt(self.machines[number])
         self._machine.transaction.file_segment_size = segment_bytes
         self._settle()

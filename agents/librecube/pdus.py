@@ -5,10 +5,6 @@ from typing import Any
 
 from agents.librecube.settings import LARGEST_FILE_BYTES
 
-# The ids of the paper's GSFC engines, as agents.cfdp has them.
-SENDER_ID = 101
-RECEIVER_ID = 102
-
 TOWARDS_RECEIVER, TOWARDS_SENDER = 0, 1
 
 _DIRECTIVES = {4: "Eof", 5: "Finished", 6: "Ack", 7: "Metadata", 8: "Nak"}
@@ -19,8 +15,16 @@ class Damaged(ValueError):
     """A datagram that is no PDU of this transfer: damaged, of others, or more than the engine can bear."""
 
 
-def read_pdu(datagram: bytes, decode: Callable[[bytes], Any], *, towards: int, transaction: int | None) -> Any:
-    """The PDU in a datagram, as the library's `decode` gives it. A `transaction` of None takes any number.
+def read_pdu(
+    datagram: bytes,
+    decode: Callable[[bytes], Any],
+    *,
+    towards: int,
+    entities: tuple[int, int],
+    transaction: int | None,
+) -> Any:
+    """The PDU in a datagram, as the library's `decode` gives it. `entities` are the ids of source and destination; a
+    `transaction` of None takes any number.
 
     The library checks little: version, length, CRC flag and class are looked at here (CCSDS 727.0-B-5, section 5.1),
     and that a PDU does not make the engine reserve memory without end or touch other files.
@@ -35,8 +39,8 @@ def read_pdu(datagram: bytes, decode: Callable[[bytes], Any], *, towards: int, t
         raise Damaged(str(error)) from error
     header = pdu.pdu_header
     has_its_length = datagram[0] >> 5 == 1 and int.from_bytes(datagram[1:3]) == len(datagram) - len(header)
-    entities = (header.source_entity_id, header.destination_entity_id)
-    ours = entities == (SENDER_ID, RECEIVER_ID) and transaction in (None, header.transaction_seq_number)
+    ids = (header.source_entity_id, header.destination_entity_id)
+    ours = ids == entities and transaction in (None, header.transaction_seq_number)
     plain = header.transmission_mode == 0 and not header.large_file_flag and not header.segmentation_metadata_flag
     if not (has_its_length and ours and plain and header.direction == towards and kind in _KINDS[towards]):
         raise Damaged(f"a {kind} PDU that is not of this transfer")

@@ -14,7 +14,7 @@ from pathlib import Path
 from agents.cfdp.tally import PduTally
 from agents.endpoint.exit import Failed
 from agents.librecube.entity import Entity
-from agents.librecube.pdus import RECEIVER_ID, TOWARDS_RECEIVER, Damaged, kind_and_offset, read_pdu
+from agents.librecube.pdus import TOWARDS_RECEIVER, Damaged, kind_and_offset, read_pdu
 from agents.librecube.settings import Settings, refuse_large_file
 from agents.librecube.store import OneFile
 
@@ -32,7 +32,7 @@ class Receiving:
         self._tally = PduTally()
         self._outbox: deque[bytes] = deque()
         self._store = OneFile(output)
-        self._entity = Entity(RECEIVER_ID, self._store, settings, self._outbox.append)
+        self._entity = Entity(settings.receiver_entity, self._store, settings, self._outbox.append)
         self._is_complete = False
         self._quiet_since_s = now_s
         self.ended = False
@@ -55,7 +55,13 @@ class Receiving:
         self._entity.now_s = now_s
         number = self._entity.transaction
         try:
-            pdu = read_pdu(datagram, self._entity.decode, towards=TOWARDS_RECEIVER, transaction=number)
+            pdu = read_pdu(
+                datagram,
+                self._entity.decode,
+                towards=TOWARDS_RECEIVER,
+                entities=self._settings.entities,
+                transaction=number,
+            )
         except Damaged:
             self._tally.count("unreadable")
             return

@@ -9,7 +9,7 @@ from agents.cfdp.requests import in_segments, is_answerable
 from agents.cfdp.tally import PduTally
 from agents.endpoint.exit import Failed
 from agents.librecube.entity import Entity
-from agents.librecube.pdus import SENDER_ID, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
+from agents.librecube.pdus import TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
 from agents.librecube.settings import Settings, refuse_large_file
 from agents.librecube.store import OneFile
 
@@ -27,9 +27,9 @@ class Sending:
         self._settings = settings
         self._tally = PduTally()
         self._outbox: deque[bytes] = deque()
-        self._entity = Entity(SENDER_ID, OneFile(file), settings, self._outbox.append)
+        self._entity = Entity(settings.sender_entity, OneFile(file), settings, self._outbox.append)
         self._entity.now_s = now_s
-        self._entity.send_file(file.name, settings.segment_bytes)
+        self._entity.send_file(file.name, settings.receiver_entity, settings.segment_bytes)
         self._finished_at_s = math.inf
         self._is_complete = False
         self.ended = False
@@ -53,7 +53,13 @@ class Sending:
         self._entity.now_s = now_s
         number = self._entity.transaction
         try:
-            pdu = read_pdu(datagram, self._entity.decode, towards=TOWARDS_SENDER, transaction=number)
+            pdu = read_pdu(
+                datagram,
+                self._entity.decode,
+                towards=TOWARDS_SENDER,
+                entities=self._settings.entities,
+                transaction=number,
+            )
         except Damaged:
             self._tally.count("unreadable")
             return

@@ -15,6 +15,7 @@ import numpy as np
 from tests.fuzz.examining import Target
 
 PROFILES = Path(__file__).parents[2] / "profiles" / "implementations"
+ENTITIES = (101, 102)
 GOLDEN = Path(__file__).parents[1] / "unit" / "captures" / "golden"
 
 
@@ -206,7 +207,7 @@ def _cfdp_pdus() -> Target:
 
     def read(octets: bytes) -> None:
         for towards in (Direction.TOWARDS_RECEIVER, Direction.TOWARDS_SENDER):
-            pdu = read_pdu(octets, towards=towards, with_crc=False, transaction=None)
+            pdu = read_pdu(octets, towards=towards, with_crc=False, entities=ENTITIES, transaction=None)
             if pdu is not None:
                 kind_of(pdu), offset_of(pdu)
 
@@ -244,17 +245,17 @@ def _pdus(*, with_crc: bool = True) -> list[bytes]:
 
 def _librecube_pdus() -> Target:
     from agents.librecube.entity import Entity
-    from agents.librecube.pdus import RECEIVER_ID, TOWARDS_RECEIVER, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
+    from agents.librecube.pdus import TOWARDS_RECEIVER, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
     from agents.librecube.settings import Settings
     from agents.librecube.store import OneFile
 
-    entity = Entity(RECEIVER_ID, OneFile(Path("nothing")), Settings(rate_bps=1e6, rtt_s=1), lambda _: None)
+    entity = Entity(ENTITIES[1], OneFile(Path("nothing")), Settings(rate_bps=1e6, rtt_s=1), lambda _: None)
 
     def read(octets: bytes) -> None:
         try:
-            read_pdu(octets, entity.decode, towards=TOWARDS_RECEIVER, transaction=None)
+            read_pdu(octets, entity.decode, towards=TOWARDS_RECEIVER, entities=ENTITIES, transaction=None)
         except Damaged:
-            read_pdu(octets, entity.decode, towards=TOWARDS_SENDER, transaction=None)
+            read_pdu(octets, entity.decode, towards=TOWARDS_SENDER, entities=ENTITIES, transaction=None)
         kind_and_offset(octets)
 
     return Target(read, (Damaged,), _pdus(with_crc=False))

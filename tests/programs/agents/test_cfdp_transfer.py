@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.cfdp.pdus import lengths_of, with_lengths
 from tests.programs.agents.cfdp_transfer import CFDP_PY, Transfer, assert_complete, everything, transfers
 from tests.programs.agents.conftest import Start
 from tests.programs.agents.relay import lose
@@ -181,6 +182,35 @@ def test_a_nak_list_longer_than_a_pdu_is_split(transfer: Transfer) -> None:
     assert_complete(ending)
     assert ending.relay.seen["NAK"] == 14  # 150 gaps of 8 bytes, and 19 + 8 n <= 114 bytes in a PDU
     assert ending.relay.largest["NAK"] <= 114
+
+
+@pytest.mark.parametrize("crc", ["off", "on"])
+def test_a_peer_with_ids_and_numbers_of_three_octets_is_answered_with_as_many(transfer: Transfer, crc: str) -> None:
+    lengths: dict[str, set[tuple[int, int]]] = {"NAK": set(), "Finished": set()}
+
+    def rule(kind: str, number: int, pdu: bytes) -> list[bytes]:
+        lengths.setdefault(kind, set()).add(lengths_of(pdu))
+        is_of_receiver = kind in ("NAK", "Finished", "ACK(EOF)")
+        return [] if (kind, number) == ("Data", 3) else [pdu if is_of_receiver else with_lengths(pdu, (3, 3))]
+
+    ending = transfer(rule, "--pdu-crc", crc)
+
+    assert_complete(ending)
+    assert lengths["NAK"] == lengths["Finished"] == lengths["ACK(EOF)"] == {(3, 3)}
+
+
+@pytest.mark.parametrize("entities", [(7, 300), (2**40, 1)])
+def test_entity_ids_can_be_chosen(transfer: Transfer, entities: tuple[int, int]) -> None:
+    seen: set[int] = set()
+
+    def rule(_kind: str, _number: int, pdu: bytes) -> list[bytes]:
+        seen.add(int.from_bytes(pdu[4 : 4 + lengths_of(pdu)[0]]))
+        return [pdu]
+
+    ending = transfer(rule, "--sender-entity", entities[0], "--receiver-entity", entities[1])
+
+    assert_complete(ending)
+    assert seen == {entities[0]}
 
 
 def test_damaged_pdus_are_dropped_and_mended_with_the_crc_option(transfer: Transfer) -> None:

@@ -35,6 +35,19 @@ def test_a_clean_transfer_sends_each_pdu_once(transfer: Transfer) -> None:
     assert dict(ending.relay.seen) == expected
 
 
+def test_entity_ids_can_be_chosen(transfer: Transfer) -> None:
+    seen: set[int] = set()
+
+    def rule(_kind: str, _number: int, pdu: bytes) -> list[bytes]:
+        seen.add(pdu[4])
+        return [pdu]
+
+    ending = transfer(rule, "--sender-entity", 7, "--receiver-entity", 200)
+
+    assert_complete(ending)
+    assert seen == {7}
+
+
 def test_a_sender_keeps_to_its_rate(transfer: Transfer) -> None:
     ending = transfer(everything, "--rate-bps", 1e6, size_bytes=50_000)
 

@@ -10,9 +10,22 @@ from spacepackets.cfdp.pdu.file_data import FileDataParams
 from spacepackets.cfdp.pdu.finished import FinishedParams
 from spacepackets.util import ByteFieldU8, ByteFieldU16, ByteFieldU32, UnsignedByteField
 
-from agents.cfdp.pdus import kind_of, offset_of, read_pdu, transaction_of
+from agents.cfdp.outbox import Outbox
+from agents.cfdp.pdus import (
+    Lengths,
+    kind_of,
+    lengths_of,
+    offset_of,
+    read_pdu,
+    request_metadata,
+    transaction_of,
+    with_lengths,
+)
+from agents.cfdp.tally import PduTally
+from tests.unit.captures.valid_units import cfdp_pdu
 
 ZERO = ByteFieldU16(0)
+ENTITIES = (101, 102)
 
 
 def header(
@@ -27,11 +40,13 @@ def data(conf: PduConfig) -> bytes:
 
 
 def read(datagram: bytes, *, with_crc: bool = False, transaction: int | None = 0) -> object:
-    return read_pdu(datagram, towards=Direction.TOWARDS_RECEIVER, with_crc=with_crc, transaction=transaction)
+    return read_pdu(
+        datagram, towards=Direction.TOWARDS_RECEIVER, with_crc=with_crc, entities=ENTITIES, transaction=transaction
+    )
 
 
 def test_a_pdu_of_the_transfer_is_read() -> None:
-    pdu = read_pdu(data(header()), towards=Direction.TOWARDS_RECEIVER, with_crc=False, transaction=0)
+    pdu = read_pdu(data(header()), towards=Direction.TOWARDS_RECEIVER, with_crc=False, entities=ENTITIES, transaction=0)
 
     assert pdu is not None
     assert (kind_of(pdu), offset_of(pdu), transaction_of(pdu)) == ("FileData", 1000, 0)
@@ -41,6 +56,64 @@ def test_a_pdu_of_the_transfer_is_read() -> None:
 @pytest.mark.parametrize("number", [ByteFieldU8(7), ByteFieldU16(7), ByteFieldU32(7)])
 def test_ids_and_numbers_count_by_value_whatever_their_width(number: UnsignedByteField, width: int) -> None:
     assert read(data(header(number, width=width)), transaction=7) is not None
+
+
+EVERY_LENGTH = [(entity_bytes, sequence_bytes) for entity_bytes in range(1, 9) for sequence_bytes in range(1, 9)]
+
+
+@pytest.mark.parametrize("crc", CrcFlag)
+def test_ids_and_numbers_of_every_length_of_the_standard_are_read(crc: CrcFlag) -> None:
+    for entity_bytes, sequence_bytes in EVERY_LENGTH:
+        pdu = cfdp_pdu(
+            b"\0\0\x03\xe8abc",
+            is_data=True,
+            entity_bytes=entity_bytes,
+            sequence_bytes=sequence_bytes,
+            crc=crc == CrcFlag.WITH_CRC,
+        )
+        found = read(pdu, with_crc=crc == CrcFlag.WITH_CRC, transaction=7)
+
+        assert isinstance(found, FileDataPdu), (entity_bytes, sequence_bytes)
+        assert (found.offset, found.file_data) == (1000, b"abc")
+
+
+@pytest.mark.parametrize("crc", [False, True])
+def test_a_pdu_with_other_lengths_is_the_one_that_is_written_with_them(crc: bool) -> None:
+    def written(lengths: Lengths) -> bytes:
+        return cfdp_pdu(b"\0\0\0\0abc", is_data=True, entity_bytes=lengths[0], sequence_bytes=lengths[1], crc=crc)
+
+    for lengths in EVERY_LENGTH:
+        assert with_lengths(written((2, 2)), lengths) == written(lengths)
+        assert with_lengths(written(lengths), (2, 2)) == written((2, 2))
+
+
+def test_a_number_that_does_not_fit_is_not_written() -> None:
+    with pytest.raises(OverflowError):
+        with_lengths(cfdp_pdu(b"", sequence=300), (2, 1))
+
+
+def test_the_crc_of_a_pdu_with_other_lengths_is_verified_first() -> None:
+    wrong = cfdp_pdu(b"\0\0\0\0abc", is_data=True, sequence_bytes=3, crc=True)[:-1] + b"\0"
+
+    assert read(wrong, transaction=7) is None
+
+
+def test_answers_have_the_lengths_of_the_peers_pdus() -> None:
+    datagram = cfdp_pdu(b"\0\0\0\0abc", is_data=True, entity_bytes=5, sequence_bytes=3)
+    early = read(datagram, transaction=None)
+    outbox = Outbox(PduTally())
+    outbox.lengths = lengths_of(datagram)
+    outbox.add(request_metadata(early))  # type: ignore[arg-type]
+
+    assert lengths_of(outbox.next(0)) == (5, 3)
+
+
+def test_other_entities_can_be_chosen() -> None:
+    pdu = cfdp_pdu(b"\0\0\0\0abc", is_data=True, source=7)
+    towards = Direction.TOWARDS_RECEIVER
+
+    assert read_pdu(pdu, towards=towards, with_crc=False, entities=(7, 102), transaction=7) is not None
+    assert read_pdu(pdu, towards=towards, with_crc=False, entities=(101, 102), transaction=7) is None
 
 
 def test_a_transaction_that_has_not_begun_may_have_any_number() -> None:
@@ -89,5 +162,5 @@ def test_any_datagram_is_a_pdu_or_nothing(datagram: bytes, patches: list[tuple[i
             altered[place] = value
 
     for towards in Direction:
-        read_pdu(bytes(altered[:length]), towards=towards, with_crc=False, transaction=None)
-        read_pdu(bytes(altered), towards=towards, with_crc=False, transaction=None)
+        read_pdu(bytes(altered[:length]), towards=towards, with_crc=False, entities=ENTITIES, transaction=None)
+        read_pdu(bytes(altered), towards=towards, with_crc=False, entities=ENTITIES, transaction=None)

@@ -1,5 +1,6 @@
 """What LibreCube's engine gets to see of the network, and that nothing from there does more than end a run."""
 
+import itertools
 import math
 import struct
 from pathlib import Path
@@ -10,6 +11,7 @@ from cfdp.pdu import AckPdu, EofPdu, FiledataPdu, FinishedPdu, MetadataPdu, NakP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.cfdp.pdus import with_lengths
 from agents.endpoint.exit import Failed, Unsupported
 from agents.librecube.pdus import TOWARDS_RECEIVER, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
 from agents.librecube.receiving import Receiving
@@ -42,7 +44,7 @@ def decode(datagram: bytes) -> object:
 
 
 def read(datagram: bytes, towards: int = TOWARDS_RECEIVER, transaction: int | None = 1) -> object:
-    return read_pdu(datagram, decode, towards=towards, transaction=transaction)
+    return read_pdu(datagram, decode, towards=towards, entities=(101, 102), transaction=transaction)
 
 
 @pytest.mark.parametrize("kind", FORWARD)
@@ -66,10 +68,11 @@ def test_a_tally_gets_the_kind_and_where_data_belong() -> None:
 def test_wider_ids_and_numbers_are_the_same_ids_and_numbers(towards: int) -> None:
     """cfdp-py writes each with 16 bits."""
     narrow = (FORWARD["FileData"] if towards == TOWARDS_RECEIVER else REVERSE["Nak"]).encode()
-    wide = narrow[:3] + bytes([0x11]) + struct.pack(">HHH", 101, 1, 102) + narrow[7:]
+    for lengths in itertools.product(range(1, 9), repeat=2):
+        wide = with_lengths(narrow, lengths)
 
-    assert kind_and_offset(wide) == kind_and_offset(narrow)
-    read(wide, towards)
+        assert kind_and_offset(wide) == kind_and_offset(narrow)
+        read(wide, towards)
 
 
 @pytest.mark.parametrize(

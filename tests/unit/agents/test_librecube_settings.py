@@ -44,7 +44,7 @@ def sender(tmp_path: Path) -> Entity:
     sent: list[bytes] = []
     entity = Entity(101, OneFile(tmp_path / "file"), timing, sent.append)
     entity.now_s = 100.0
-    entity.send_file("file", 1000)
+    entity.send_file("file", 102, 1000)
     return entity
 
 
