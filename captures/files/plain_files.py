@@ -21,9 +21,10 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import IO, Annotated, BinaryIO
+from typing import IO, Annotated, Any, BinaryIO
 
 from pydantic import AfterValidator
+from pydantic_core import from_json
 
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 MOST_BYTES = 64_000_000
@@ -33,6 +34,7 @@ MOST_DIRECTORIES = 64
 LONGEST_NAME_BYTES = 255
 MOST_HOLES = 8
 """Of a large file, how many times larger it may be than its room on the disk: a file of holes takes hours to read."""
+_LARGEST: dict[type, float] = {bool: 1, int: 2**63 - 1, float: 1e30}
 _READ_BYTES = 1 << 20
 _STATUS_BLOCK_BYTES = 512
 
@@ -96,6 +98,24 @@ def read_plain(path: Name, most_bytes: int = MOST_BYTES) -> bytes:
 def read_plain_text(path: Name, most_bytes: int = MOST_BYTES) -> str:
     """The same as text; what is not UTF-8 is replaced."""
     return read_plain(path, most_bytes).decode(errors="replace")
+
+
+def read_json(path: Name, most_bytes: int = MOST_BYTES) -> Any:
+    """The value in a plain file of JSON, of which every number is one that can be computed with.
+
+    Raises ValueError also for NaN, infinity, and numbers that are too large, NotPlain, OSError.
+    """
+    value = from_json(read_plain(path, most_bytes), allow_inf_nan=False)
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            waiting += each.values()
+        elif isinstance(each, int | float) and not -_LARGEST[type(each)] <= each <= _LARGEST[type(each)]:
+            raise ValueError(f"a number is too large, expected at most {_LARGEST[type(each)]:g}")
+    return value
 
 
 def require_plain(path: Name) -> None:
@@ -239,7 +259,7 @@ def remove_tree(path: Name) -> None:
 def names_in(directory: Name) -> list[str]:
     """The names of all entries of a directory that is reached without a link, sorted; [] if there is none."""
     try:
-        with _listing(directory) as entries:
+        with listed(directory) as entries:
             return sorted(entry.name for entry in entries)
     except OSError:
         return []
@@ -266,7 +286,7 @@ def require_plain_tree(root: Path, except_for: str = "") -> None:
         directory, depth = waiting.pop()
         if depth > MOST_DIRECTORIES:
             raise NotPlain(errno.ELOOP, f"lies {depth} directories deep, at most {MOST_DIRECTORIES}", str(directory))
-        with suppress(FileNotFoundError), _listing(directory) as entries:
+        with suppress(FileNotFoundError), listed(directory) as entries:
             for entry in entries:
                 path = directory / entry.name
                 is_exception = not depth and entry.name == except_for
@@ -278,7 +298,9 @@ def require_plain_tree(root: Path, except_for: str = "") -> None:
 
 
 @contextmanager
-def _listing(directory: Name) -> Iterator[Iterator[os.DirEntry[str]]]:
+def listed(directory: Name) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """The entries of a directory that is reached without a link, which none of their methods may follow either. Raises
+    NotPlain, OSError."""
     descriptor = _directory(directory, os.O_RDONLY)
     try:
         with os.scandir(descriptor) as entries:
@@ -289,7 +311,7 @@ def _listing(directory: Name) -> Iterator[Iterator[os.DirEntry[str]]]:
 
 def _entries(directory: Path, ending: str, are_directories: bool) -> list[Path]:
     try:
-        with _listing(directory) as entries:
+        with listed(directory) as entries:
             names = [
                 entry.name
                 for entry in entries
@@ -345,7 +367,7 @@ def _plain(path: Name, most_bytes: int | None, has_one_name: bool = False) -> in
 def _refuse(status: os.stat_result, path: Name, is_directory: bool = False) -> None:
     """Raise NotPlain unless it is a regular file, or a directory."""
     kind = stat.S_IFMT(status.st_mode)
-    expected = "a directory" if is_directory else "a file"
+    expected = "a directory" if is_directory else "a file or a directory" if kind == stat.S_IFLNK else "a file"
     if kind == (stat.S_IFDIR if is_directory else stat.S_IFREG):
         return
     number = {stat.S_IFDIR: errno.EISDIR, stat.S_IFLNK: errno.ELOOP}.get(kind, errno.EINVAL)

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict
-from pydantic_core import from_json
 
-from captures.files.plain_files import create, move, open_plain, read_plain
+from captures.files.plain_files import create, move, open_plain, read_json
 from captures.summary.versions import NewerVersion, Steps, upgraded
 
 CAPTURES = ("sender.pcap", "receiver.pcap")
@@ -104,7 +103,7 @@ def is_of(source: Source, run_dir: Path) -> bool:
 def load(path: Path, kind: type[AnyDerivedFile]) -> AnyDerivedFile | None:
     """What is kept at `path`, upgraded; None if there is nothing, or it is damaged or of a version without upgrade."""
     try:
-        values = from_json(read_plain(path, MOST_DERIVED_BYTES))
+        values = read_json(path, MOST_DERIVED_BYTES)
         return kind.model_validate(upgraded(values, kind.upgrades) if kind.upgrades else values)
     except (OSError, ValueError, NewerVersion):
         return None

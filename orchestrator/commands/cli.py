@@ -114,3 +114,8 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except OSError as problem:
+        if verbosity.verbose or not (problem.filename and problem.strerror):
+            raise
+        print(f"owlt: {printable_lines(f'{problem.filename}: {problem.strerror}')}", file=sys.stderr)
+        sys.exit(USER_ERROR_STATUS)

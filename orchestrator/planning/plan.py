@@ -14,11 +14,10 @@ from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
-from pydantic_core import from_json
 
 from agents.contract.implementation import Implementation
 from agents.inputs.mistake import Mistake, Place, got
-from captures.files.plain_files import FileName, read_plain
+from captures.files.plain_files import FileName, read_json
 from captures.summary.versions import NewerVersion, current_version, upgraded
 from emulator.channel.spec import ChannelSpec
 from orchestrator.errors import ResultsConflict, SweepMistake
@@ -278,7 +277,7 @@ def read_plan_values(results: Path) -> dict[str, Any]:
     """
     path = results / PLAN_NAME
     try:
-        values = upgraded(from_json(read_plain(path, MOST_PLAN_BYTES)), PLAN_STEPS)
+        values = upgraded(read_json(path, MOST_PLAN_BYTES), PLAN_STEPS)
     except FileNotFoundError:
         raise
     except OSError as problem:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import is_plain
+from captures.files.plain_files import names_in, require_plain
 from captures.inspection.inspection import Case
 from captures.session.session import Session
 from captures.summary.derived_files import CAPTURES
@@ -21,14 +21,19 @@ from orchestrator.results.record import RunRecord, read_record
 
 
 def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
-    """The record of a run and its case, without its channel's links. Raises OwltError if its captures are not there."""
+    """The record of a run and its case, without its channel's links.
+
+    Raises OwltError if its captures are not there, OSError.
+    """
     record = read_record(directory)
-    missing = [name for name in CAPTURES if not is_plain(directory / name)]
+    missing = [name for name in CAPTURES if name not in names_in(directory)]
     if missing or not record.session:
         why = f"there is no {' and no '.join(missing)}" if missing else "it ended before its session was known"
         raise OwltError(
             Mistake(f"cannot be analysed, for {why}", "a run that kept its captures", where=Place(str(directory)))
         )
+    for name in CAPTURES:
+        require_plain(directory / name)
     return record, Case(
         session=Session.model_validate(record.session),
         dissector=_dissector(directory, record),

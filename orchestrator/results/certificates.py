@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
-from pydantic_core import from_json
 
 from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import make_directory, read_plain, write_whole
+from captures.files.plain_files import make_directory, read_json, write_whole
 from captures.summary.versions import VERSION_KEY, NewerVersion, current_version, upgraded
 from emulator.certification.certificate import Certificate
 from orchestrator.errors import ResultsConflict
@@ -45,7 +44,7 @@ def read_certificate(results: Path, key: str) -> Certificate | None:
     """
     path = results / DIRECTORY_NAME / f"{key}.json"
     try:
-        values = dict(upgraded(from_json(read_plain(path)), CERTIFICATE_STEPS))
+        values = dict(upgraded(read_json(path), CERTIFICATE_STEPS))
         values.pop(VERSION_KEY)
         return Certificate.from_wire(values)
     except NewerVersion as newer:

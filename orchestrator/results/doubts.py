@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic_core import from_json
-
-from captures.files.plain_files import read_plain
+from captures.files.plain_files import read_json
 from captures.summary.derived_files import SUMMARY
 from orchestrator.results.record import RunRecord
 
@@ -27,7 +25,7 @@ def doubts_in(summary: Path) -> tuple[str, ...]:
     To validate all of a summary would take a hundred times as long.
     """
     try:
-        reasons = from_json(read_plain(summary))["suspect"]
+        reasons = read_json(summary)["suspect"]
     except (OSError, ValueError, LookupError, TypeError):
         return ()
     return tuple(map(str, reasons)) if isinstance(reasons, list) else ()

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
-from pydantic_core import from_json
 
 from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import read_plain, write_whole
+from captures.files.plain_files import read_json, write_whole
 from captures.files.tcpdump_command import CaptureCounters
 from captures.summary.versions import NewerVersion, current_version, upgraded
 from orchestrator.errors import ResultsConflict
@@ -242,7 +241,7 @@ def read_record(directory: Path) -> RunRecord:
     """
     path = directory / RECORD_NAME
     try:
-        return RunRecord.model_validate(upgraded(from_json(read_plain(path)), RECORD_STEPS))
+        return RunRecord.model_validate(upgraded(read_json(path), RECORD_STEPS))
     except FileNotFoundError:
         raise
     except OSError as problem:

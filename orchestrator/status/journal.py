@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from pydantic_core import from_json
+
 from captures.files.plain_files import open_in_place
 from orchestrator.steady_clock import SteadyTime
 from orchestrator.workers.events import Entry, Event, Observe, decode, encode
@@ -47,7 +49,7 @@ def entries_in(lines: Iterable[str]) -> Iterator[Entry]:
     """The entries of a journal's lines. Those that are cut, damaged or of unknown events are skipped."""
     for line in lines:
         try:
-            values = json.loads(line)
+            values = from_json(line)
             batch = values["batch"]
             entry = Entry(float(values["at_s"]), None if batch is None else int(batch), decode(values))
         except (ValueError, LookupError, TypeError):

@@ -70,6 +70,8 @@ class StateReader:
         """Of summaries."""
         self._activities = Activities()
         self._journal_inode = 0
+        self._journal_problem = ""
+        """Why the journal cannot be read."""
         self._journal_read = 0
         self._latest: SweepState | None = None
         self._places: dict[str, int] = {}
@@ -87,6 +89,7 @@ class StateReader:
         runs = [self._run_state(run, performing.get(run.run_id)) for run in self._plan.runs]
         known = [self._records.get(run.run_id) for run in self._plan.runs]
         problems = [each.problem for each in known if each and each.problem]
+        problems += [self._journal_problem] if self._journal_problem else []
         records = {
             run.run_id: each.record for run, each in zip(self._plan.runs, known, strict=True) if each and each.record
         }
@@ -250,9 +253,11 @@ class StateReader:
                     self._activities, self._journal_inode, self._journal_read = Activities(), status.st_ino, 0
                 file.seek(self._journal_read)
                 added = file.read()
-        except FileNotFoundError:
+        except OSError as problem:
             self._activities, self._journal_inode, self._journal_read = Activities(), 0, 0
+            self._journal_problem = "" if isinstance(problem, FileNotFoundError) else str(problem)
             return
+        self._journal_problem = ""
         whole = added[: added.rfind(b"\n") + 1]
         self._journal_read += len(whole)
         for entry in entries_in(whole.decode(errors="replace").splitlines()):

@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Literal
 
+from pydantic_core import from_json
+
 from agents.inputs.mistake import Mistake, Place
 from captures.files.plain_files import make_directory, open_in_place, open_plain
 from orchestrator.errors import OwltError
@@ -152,7 +154,7 @@ def _try(file: IO[str], kind: int) -> bool:
 def _holder(file: IO[str]) -> Holder | None:
     file.seek(0)
     try:
-        written = json.loads(file.read(MOST_LOCK_BYTES))
+        written = from_json(file.read(MOST_LOCK_BYTES))
         return Holder(str(written["host"]), int(written["pid"]), str(written["started"]))
     except (ValueError, LookupError, TypeError):
         return None

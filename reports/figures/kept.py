@@ -15,7 +15,7 @@ from typing import Any
 
 import matplotlib
 
-from captures.files.plain_files import as_file_name, read_plain
+from captures.files.plain_files import as_file_name, read_json, read_plain
 from captures.summary.derived_files import digest_of_code, digest_of_modules, digest_of_values
 
 KEYS_NAME = "drawn-from.json"
@@ -36,7 +36,7 @@ class KeptFigures:
 
     def __post_init__(self) -> None:
         try:
-            entries = json.loads(read_plain(self.earlier / KEYS_NAME))
+            entries = read_json(self.earlier / KEYS_NAME)
         except (OSError, ValueError):
             entries = {}
         self._entries: dict[str, Any] = entries if isinstance(entries, dict) else {}

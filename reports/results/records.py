@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic_core import from_json, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
 from agents.inputs.mistake import Mistake, MistakeError, Place
-from captures.files.plain_files import MOST_BYTES, FileName, read_plain
+from captures.files.plain_files import MOST_BYTES, FileName, read_json
 from captures.summary.derived_files import digest_of_values
 from captures.summary.versions import NewerVersion, Steps, upgraded
 from reports.results.upgrades import CERTIFICATE_STEPS, MOST_PLAN_BYTES, PLAN_STEPS, RECORD_STEPS
@@ -48,7 +48,7 @@ class _FromFile(BaseModel):
         and key, if a newer version of owlt wrote it or a key is missing.
         """
         try:
-            values = from_json(read_plain(path, cls.most_bytes))
+            values = read_json(path, cls.most_bytes)
             return cls.model_validate(upgraded(values, cls.upgrades) if cls.upgrades else values)
         except FileNotFoundError:
             raise

@@ -26,6 +26,8 @@ def columns_name(table: str) -> str:
 COLUMNS_NAME = columns_name(CSV_NAME)
 FILES = (CSV_NAME, PARQUET_NAME, COLUMNS_NAME)
 VERSION_KEY = "owlt_table_version"
+LONGEST_LINE_BYTES = 64_000_000
+"""Of the CSV file that DuckDB reads: a reason may have any length."""
 """The key of TABLE_VERSION in the metadata of the Parquet file."""
 
 
@@ -63,7 +65,8 @@ def _write_parquet(source: Path, target: Path) -> None:
     with duckdb.connect(config={"threads": 1}) as database:
         database.execute(
             f"COPY (SELECT * FROM read_csv($source, header = true, auto_detect = false, delim = ',', quote = '\"', "
-            f"escape = '\"', new_line = '\\n', columns = {{{types}}})) TO $target "
+            f"escape = '\"', new_line = '\\n', max_line_size = {LONGEST_LINE_BYTES}, columns = {{{types}}})) "
+            "TO $target "
             f"(FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{VERSION_KEY}: '{TABLE_VERSION}'}})",
             {"source": str(source), "target": str(target)},
         )

@@ -6,13 +6,13 @@ directory has changed, in slices, so that a page never waits for 10,000 summarie
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from captures.files.plain_files import listed
 from orchestrator.dashboard.sweeps.cells import Cell, PlannedCell, RunRow, cell_of, planned_cells
 from orchestrator.dashboard.sweeps.measures import Measures, read_measures
 from orchestrator.errors import OwltError
@@ -232,7 +232,7 @@ class SweepIndex:
 def _directories(runs: Path) -> Iterator[tuple[str, int]]:
     """The runs' directories, and when each changed last."""
     try:
-        with os.scandir(runs) as entries:
+        with listed(runs) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     yield entry.name, entry.stat(follow_symlinks=False).st_mtime_ns
