@@ -47,6 +47,8 @@ def completed(frame: bytes, wire_bytes: int, link_type: int) -> bytes:
     if checksum_at + 2 > packet.end:
         return frame
     pseudo_sum = _pseudo_sum(packet)
+    if _folded(pseudo_sum + _sum(frame[packet.body : packet.end])) == _ONES:
+        return frame
     segment = frame[packet.body : checksum_at] + b"\0\0" + frame[checksum_at + 2 : packet.end]
     checksum = _ONES - _folded(pseudo_sum + _sum(segment))
     if packet.protocol == 17 and not checksum:

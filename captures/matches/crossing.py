@@ -19,6 +19,9 @@ from captures.matches.delivery import INTACT, Rows
 from captures.matches.directions import Bound
 from captures.matches.pairing import pair_by_key
 
+_SHORTEST_BYTES = 60
+"""Of an Ethernet frame without its checksum (IEEE 802.3)."""
+
 Key = Callable[[Columns, Rows], NDArray[np.uint64]]
 """What rows of either capture that belong together share."""
 
@@ -152,6 +155,19 @@ def _folded(address: IPv6Address) -> int:
     return prefix ^ interface
 
 
+def padded_bytes(capture: Columns, rows: Rows) -> NDArray[np.uint32]:
+    """The lengths of frames on the wire, with the padding that a host's own capture does not have yet."""
+    lengths = capture.wire_bytes[rows]
+    return np.maximum(lengths, np.uint32(_SHORTEST_BYTES)) if capture.link_type == ETHERNET else lengths
+
+
 def _frames(capture: Columns, rows: Rows) -> list[bytes]:
     lengths = np.minimum(capture.captured_bytes[rows], min(capture.hashed_bytes, LONGEST_FRAME_BYTES))
-    return read_frames(capture.path, capture.offset[rows], lengths)
+    frames = read_frames(capture.path, capture.offset[rows], lengths)
+    if capture.link_type != ETHERNET or (capture.wire_bytes[rows] >= _SHORTEST_BYTES).all():
+        return frames
+    whole_bytes = capture.wire_bytes[rows].tolist()
+    return [
+        frame.ljust(_SHORTEST_BYTES, b"\0") if len(frame) == whole else frame
+        for frame, whole in zip(frames, whole_bytes, strict=True)
+    ]

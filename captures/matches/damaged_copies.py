@@ -20,7 +20,7 @@ from captures.matches.bitflips import (
     find_one_bit_away,
     is_unmistakable,
 )
-from captures.matches.crossing import NO_PAIRS, Crossing, Pairs, frame_key
+from captures.matches.crossing import NO_PAIRS, Crossing, Pairs, frame_key, padded_bytes
 from captures.matches.delivery import Rows, without
 from captures.matches.pairing import DelayAround, pair_by_key
 
@@ -106,7 +106,7 @@ def _cancelling(crossing: Crossing, lost: Rows, others: Rows, reference: Pairs) 
     kept = np.zeros(len(pairs.sent), np.bool_)
     for number, (row, place) in enumerate(zip(pairs.sent.tolist(), places.tolist(), strict=True)):
         around = near[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS]
-        around = around[near_capture.wire_bytes[around] == near_capture.wire_bytes[row]]
+        around = around[padded_bytes(near_capture, around) == padded_bytes(near_capture, np.array([row]))]
         (packet,) = crossing.near_frames(pairs.sent[number : number + 1])
         (copy,) = crossing.far_frames(pairs.delivered[number : number + 1])
         kept[number] = is_unmistakable(packet, copy, crossing.near_frames(around))
@@ -148,7 +148,7 @@ def _flipped(crossing: Crossing, packets: Rows, copies: Rows, reference: Pairs, 
 
 def _of_equal_lengths(near_capture: Columns, near: Rows, far_capture: Columns, far: Rows) -> tuple[Rows, Rows]:
     """The near and the far rows whose length some of the others have, in the order of time."""
-    near_lengths, far_lengths = near_capture.wire_bytes[near], far_capture.wire_bytes[far]
+    near_lengths, far_lengths = padded_bytes(near_capture, near), padded_bytes(far_capture, far)
     near, far = near[np.isin(near_lengths, far_lengths)], far[np.isin(far_lengths, near_lengths)]
     return by_time(near_capture, near), by_time(far_capture, far)
 

@@ -144,7 +144,7 @@ def _are_completed(crossing: Crossing, pairs: Pairs) -> NDArray[np.bool_]:
         )
         kept[part] = [
             completed(copy, copy_bytes, link_types[1]) == copy
-            if len(copy) == copy_bytes
+            if len(copy) >= copy_bytes
             else left_to_the_card(checksum, packet, packet_bytes, link_types[0])
             for packet, packet_bytes, checksum, copy, copy_bytes in rows
         ]

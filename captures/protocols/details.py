@@ -24,11 +24,12 @@ _DETAILS_S = 120
 
 
 def packet_details(
-    columns: Columns, frames: Sequence[int], session: Session, options: Sequence[str]
+    columns: Columns, frames: Sequence[int], session: Session | None, options: Sequence[str]
 ) -> dict[int, dict[str, Any]]:
     """All that pyshark shows of chosen frames (numbers from 1): layer by layer, field by field, as nested dicts.
 
-    Saratoga, which tshark does not have, is read here, as `saratoga`. Raises ValueError on unknown options,
+    Saratoga, which tshark does not have, is read here, as `saratoga`. Without a session tshark decides by the ports
+    which protocol a packet has. Raises ValueError on unknown options,
     NoDissection if the child fails or takes too long.
     """
     dissector = parse_dissector(options)
@@ -46,7 +47,7 @@ def packet_details(
 
 
 def _by_child(
-    capture: Path, frames: tuple[int, ...], session: Session, dissector: Dissector
+    capture: Path, frames: tuple[int, ...], session: Session | None, dissector: Dissector
 ) -> dict[int, dict[str, Any]]:
     """Of a file that has packets with times only: tshark numbers other blocks too, and pyshark fails without a time."""
     work = partial(_details, str(capture), frames, session, dissector)
@@ -59,7 +60,7 @@ def _by_child(
 
 
 def _details(
-    capture: str, frames: tuple[int, ...], session: Session, dissector: Dissector
+    capture: str, frames: tuple[int, ...], session: Session | None, dissector: Dissector
 ) -> dict[int, dict[str, Any]]:
     """Runs in the child."""
     import pyshark
@@ -70,7 +71,7 @@ def _details(
         display_filter=f"frame.number in {{{', '.join(map(str, frames))}}}",
         use_json=True,
         keep_packets=False,
-        custom_parameters=dissector.options(session, NOT_TSHARKS),
+        custom_parameters=dissector.options(session, NOT_TSHARKS) if session else [],
         override_prefs={"tcp.desegment_tcp_streams": "FALSE"},
     ) as packets:
         return {int(packet.number): _layers(packet, dissector) for packet in packets}

@@ -49,7 +49,12 @@ def _dissected(capture: Path, frames: list[int], implementation: str) -> Any:
         columns = read_columns(capture)
         if strangers := [number for number in frames if not 1 <= number <= len(columns)]:
             raise OwltError(Mistake(f"got frame {strangers[0]}", f"1 to {len(columns)}", where=Place(str(capture))))
-        case = case_of_captures([columns], CaptureOptions(implementation=implementation))
+        try:
+            case = case_of_captures([columns], CaptureOptions(implementation=implementation))
+        except OwltError:
+            if implementation:
+                raise
+            return packet_details(columns, frames, None, ())
         return packet_details(columns, frames, case.session, case.dissector)
     except (NotACapture, NoDissection) as problem:
         raise OwltError(str(problem)) from problem

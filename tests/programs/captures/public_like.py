@@ -410,15 +410,8 @@ class Pair:
 
 OWD_NS = 25_000_000
 PAIRS = (
-    "plain",
-    "card",
-    "router",
-    "card and router",
-    "queue",
-    "other link",
-    "in disorder",
-    "damage",
-    "damage and card",
+    *("plain", "card", "router", "card and router", "queue", "other link", "in disorder", "damage", "damage and card"),
+    *("padding", "damage and padding", "cut", "cut and card"),
 )
 
 
@@ -428,6 +421,7 @@ def pair(seed: int) -> Pair:
     host = Host(chance, "offloaded" if "card" in kind else "right", sequence=chance.getrandbits(32))
     style = Style(chance, ETHERNET, "plain", host)
     far_link = chance.choice((RAW, COOKED, COOKED_2)) if kind == "other link" else ETHERNET
+    snaplen = 128 if "cut" in kind else 262_144
     jitter_ns = 5_000_000 if seed // len(PAIRS) % 2 else 0
     near: list[tuple[int, bytes]] = []
     far: list[tuple[int, int, bytes]] = []
@@ -456,9 +450,11 @@ def pair(seed: int) -> Pair:
         arrived = frame(Style(chance, far_link, "plain", host), Packet(True, network, octets))
         if "router" in kind:
             arrived = bytes.fromhex("020000000011020000000012") + arrived[12:]
+        if "padding" in kind:
+            arrived = arrived.ljust(60, b"\0")
         is_hit = "damage" in kind and chance.random() < 0.2
         if is_hit:
-            place = chance.randrange(8 * len(arrived))
+            place = chance.randrange(8 * len(near[-1][1]))
             arrived = flip(arrived, place)
         at_ns = near[-1][0] + OWD_NS + (chance.randrange(jitter_ns) if jitter_ns else 0)
         far.append((at_ns, number, arrived))
@@ -475,8 +471,8 @@ def pair(seed: int) -> Pair:
         chance.shuffle(near)
     return Pair(
         f"{seed}-{kind.replace(' ', '-')}",
-        _whole_pcap(near, ETHERNET),
-        _whole_pcap([(far[index][0], far[index][2]) for index in order], far_link),
+        _whole_pcap(near, ETHERNET, snaplen),
+        _whole_pcap([(far[index][0], far[index][2]) for index in order], far_link, snaplen),
         fates,
         duplicated,
         marked,
@@ -491,7 +487,7 @@ def _overtaken(places: Sequence[int]) -> int:
 
 def _unlike(style: Style, network: int) -> Packet:
     """A packet that is like no other."""
-    protocol, body = _transport(style, True, network, style.chance.choice((18, 100, 1000)))
+    protocol, body = _transport(style, True, network, style.chance.choice((10, 18, 100, 1000)))
     return (ipv4 if network == 4 else ipv6)(style.host, True, protocol, body)
 
 
@@ -514,9 +510,9 @@ def _rewritten(octets: bytes, is_marked: bool, is_routed: bool) -> bytes:
     return bytes(packet)
 
 
-def _whole_pcap(frames: Sequence[tuple[int, bytes]], link: int) -> bytes:
-    parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, link)]
+def _whole_pcap(frames: Sequence[tuple[int, bytes]], link: int, snaplen: int) -> bytes:
+    parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, snaplen, link)]
     for time_ns, octets in frames:
-        seconds, rest_ns = divmod(time_ns, 10**9)
-        parts.append(struct.pack("<4I", seconds, rest_ns, len(octets), len(octets)) + octets)
+        (seconds, rest_ns), kept = divmod(time_ns, 10**9), octets[:snaplen]
+        parts.append(struct.pack("<4I", seconds, rest_ns, len(kept), len(octets)) + kept)
     return b"".join(parts)

@@ -25,7 +25,7 @@ from tests.programs.captures.public_like import LINKS, PAIRS, SCENARIOS, capture
 from tests.tshark_frames import Frame, differences, frames_of, read_with_tshark
 from tests.unit.captures.making import SESSION, SESSION_6, tshark_rows
 
-COUNT, PAIR_COUNT = 512, 90
+COUNT, PAIR_COUNT = 512, 130
 HOSTS: tuple[Host, ...] = ("sender", "receiver")
 SHOWN = 20
 ANY_PORT, ANY_PORT_6 = (
