@@ -40,6 +40,9 @@ what it did before makes no difference."""
 MEMORY_FIRST = 1000
 """The oom_score_adj of a confined program: the kernel ends the largest of these first when memory runs out."""
 PAGE_BYTES = 4096
+SHARED_MEMORY_BYTES = 128_000_000
+"""System V shared memory of a program (kernel.shmall of its IPC namespace) in addition to the size of its room: a
+program that keeps a heap in it needs it for a small file too. Only what is used takes memory."""
 WITHOUT_A_RUN_BYTES = 16_000_000
 """Size of /tmp and /dev/shm of a program outside of a run, such as one that prints a version."""
 
@@ -117,7 +120,7 @@ def confined(
     ours = ["env", f"--ignore-signal={IGNORED}"]
     unshare = ["unshare", "--pid", "--ipc", "--mount", "--fork", "--kill-child=KILL", "--mount-proc"]
     settings = [f"{name}={value}" for name, value in (environment or {}).items()]
-    script = ["sh", "-c", _SCRIPT, "sh", room.base, room.mounts, str(room.bytes // PAGE_BYTES)]
+    script = ["sh", "-c", _SCRIPT, "sh", room.base, room.mounts, str((room.bytes + SHARED_MEMORY_BYTES) // PAGE_BYTES)]
     kept = ",".join(f"+{name.lower()}" for name in (*CAPABILITIES, *capabilities))
     privileges = ["setpriv", f"--bounding-set=-all,{kept}", "--inh-caps=-all"]
     program = ["env", f"--default-signal={IGNORED}", "HOME=/tmp", *settings, "/bin/sh", "-c", _START, "sh", *command]

@@ -5,11 +5,14 @@ or LTP.
 Every line of a commands file is one that ionrc(5), ltprc(5), acsrc(5), bprc(5) or ipnrc(5) have, in an order in which
 ION can be started; a node is a process of its own, which bpadmin leaves behind. What is printed, beside the lines that
 begin with "stand-in", and what goes to ion.log is as ION 4.1.3 has it. An original ends with status 0 and a line in its
-log where a stand-in refuses.
+log where a stand-in refuses. Its heap, its working memory and the memory of aggregates are System V shared memory of
+the sizes that ION takes; acsadmin without memory says so and ends with status 0, and custody is then signalled for each
+bundle.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import queue
 import re
@@ -43,7 +46,7 @@ COMMANDS = {
         rf"a span \d+ \d+ \d+ \d+ \d+ \d+ 'udplso (?P<ltp_peer>{PLACE}) \d+'",
         rf"s 'udplsi (?P<ltp_own>{PLACE})'",
     ],
-    "acsadmin": [r"1 \d+ \d+", r"s \d+", r"a ipn:\d+\.0 (?P<acs_size>\d+) (?P<acs_delay>\d+)"],
+    "acsadmin": [r"1 \d+ (?P<acs_words>\d+)", r"s \d+", r"a ipn:\d+\.0 (?P<acs_size>\d+) (?P<acs_delay>\d+)"],
     "bpadmin": [
         r"1",
         r"a scheme ipn 'ipnfw' 'ipnadminep'",
@@ -57,7 +60,16 @@ COMMANDS = {
     ],
     "ipnadmin": [rf"a plan \d+ (?P<plan>ltp/\d+|udp/{PLACE})"],
 }
+WORD_BYTES = 8
+UNITS = {"heapWords": WORD_BYTES, "wmSize": 1}
+"""The sizes in ionconfig(5), in bytes."""
 NEEDED = {"ltpadmin": "rate_1", "acsadmin": "rate_1", "bpadmin": "rate_1", "ipnadmin": "running"}
+
+
+def take_memory(size_bytes: int) -> bool:
+    """Make a segment of shared memory, which stays when this program ends. Whether there was room for it."""
+    ipc_private, owner = 0, 0o600
+    return ctypes.CDLL(None).shmget(ipc_private, ctypes.c_size_t(size_bytes), owner) >= 0
 
 
 def administer(program: str, file: str) -> None:
@@ -70,6 +82,8 @@ def administer(program: str, file: str) -> None:
         if found is None:
             moving.refuse(f"{file}: {line!r}")
         print(f"stand-in {program}: {line}", flush=True)
+        if program == "acsadmin" and line.startswith("1 ") and not take_memory(WORD_BYTES * int(found["acs_words"])):
+            print("Couldn't initialize ACS", flush=True)
         state |= {key: value for key, value in found.groupdict().items() if value is not None}
     if program == "ionadmin" and "rate_1" not in state:
         configure(Path("node.ionconfig"))
@@ -107,6 +121,9 @@ def configure(file: Path) -> None:
     for line in file.read_text().splitlines():
         if not re.fullmatch(r"(configFlags|heapWords|wmSize) \d+|pathName /.+", line):
             moving.refuse(f"{file}: {line!r}")
+        key, value = line.split()
+        if key in UNITS and not take_memory(UNITS[key] * int(value)):
+            moving.refuse(f"no shared memory for {line}")
 
 
 def start_node() -> None:

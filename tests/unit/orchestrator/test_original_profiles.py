@@ -178,29 +178,51 @@ def test_a_newer_ion_is_given_its_timer_alone() -> None:
 
 
 def test_custody_is_signalled_in_aggregates_or_one_by_one() -> None:
-    assert "acsadmin node.acsrc" in file_of("ion-acs", "receiver", "node.sh")
-    assert "acsadmin" not in file_of("ion-acs", "receiver", "node.sh", custody="cs")
+    assert " start_acs &&" in file_of("ion-acs", "receiver", "node.sh")
+    assert " start_acs &&" not in file_of("ion-acs", "receiver", "node.sh", custody="cs")
     assert file_of("ion-acs", "receiver", "node.acsrc").endswith("a ipn:1.0 1000 1\n")
 
 
+def start_ion(directory: Path, acsadmin: str | None, **parameters: Parameter) -> subprocess.CompletedProcess[str]:
+    """Start a node of ION with programs that do nothing; `acsadmin` is the script of that one, None: there is none."""
+    scripts = dict.fromkeys(("ionadmin", "bpadmin", "ipnadmin"), "") | (
+        {} if acsadmin is None else {"acsadmin": acsadmin}
+    )
+    for program, script in scripts.items():
+        (directory / program).write_text(f"#!/bin/sh\n{script}\n")
+        (directory / program).chmod(0o755)
+    (directory / "ion.log").write_text("at the end of ion.log\n")
+    implementation = find_implementation("ion-acs").with_parameters(parameters)
+    rendered = implementation.rendered(CHANNEL.as_text(), {"ionadmin": str(directory / "ionadmin")})
+    node = ["sh", "-c", rendered.receiver.files["node.sh"]]
+    return subprocess.run(node, cwd=directory, capture_output=True, text=True, timeout=20, check=False)
+
+
 @pytest.mark.parametrize(
-    ("release", "custody", "has_acs", "status"),
-    [(4, "cs", True, 127), (4, "cs", False, 0), (4, "acs", True, 0), (3, "cs", True, 0)],
+    ("release", "custody", "acsadmin", "status"),
+    [(4, "cs", "", 127), (4, "cs", None, 0), (4, "acs", "", 0), (3, "cs", "", 0), (3, "acs", "", 0)],
 )
 def test_an_ion_4_with_aggregates_cannot_do_without_them(
-    tmp_path: Path, release: int, custody: str, has_acs: bool, status: int
+    tmp_path: Path, release: int, custody: str, acsadmin: str | None, status: int
 ) -> None:
-    for program in ("ionadmin", "bpadmin", "ipnadmin", *(["acsadmin"] if has_acs else [])):
-        (tmp_path / program).write_text("#!/bin/sh\n")
-        (tmp_path / program).chmod(0o755)
-    implementation = find_implementation("ion-acs").with_parameters({"release": release, "custody": custody})
-    script = implementation.rendered(CHANNEL.as_text(), {"ionadmin": str(tmp_path / "ionadmin")}).receiver.files[
-        "node.sh"
-    ]
-
-    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+    done = start_ion(tmp_path, acsadmin, release=release, custody=custody)
 
     assert (done.returncode, "--enable-acs" in done.stderr) == (status, status == 127)
+
+
+@pytest.mark.parametrize("release", [3, 4])
+def test_an_ion_without_aggregates_says_how_to_build_one_with_them(tmp_path: Path, release: int) -> None:
+    done = start_ion(tmp_path, None, release=release)
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("this ION has no acsadmin: for custody acs, build")
+
+
+def test_a_node_whose_aggregates_have_no_memory_fails_although_acsadmin_does_not(tmp_path: Path) -> None:
+    done = start_ion(tmp_path, "echo \"Couldn't initialize ACS\"; echo 'Stopping acsadmin.'; exit 0")
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("acsadmin: Couldn't initialize ACS: no shared memory")
 
 
 def test_custody_over_ltp_starts_ltp() -> None:
