@@ -189,6 +189,18 @@ def test_a_run_of_hdtn_is_over_when_its_receiver_has_closed_the_file(results: Pa
     assert took_s < 30
 
 
+def test_both_programs_of_hdtn_end_and_none_is_left_running_or_killed(results: Path) -> None:
+    record, _ = run_of(results, "hdtn-ltp")
+
+    assert (record["sender"]["exit_status"], record["receiver"]["exit_status"]) == (0, 0)
+    assert record["sender"]["left_running"] + record["receiver"]["left_running"] == []
+
+
+def test_ion_has_memory_for_aggregates_of_a_small_file(results: Path) -> None:
+    for side in ("sender", "receiver"):
+        assert "Couldn't initialize ACS" not in said(results, "ion-acs+custody=acs", side)
+
+
 def test_hdtn_is_known_not_to_repeat_itself(results: Path) -> None:
     record, _ = run_of(results, "hdtn-ltp")
 

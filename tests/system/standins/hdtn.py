@@ -2,7 +2,8 @@
 """Stand-in for HDTN's commands bpsendfile and bpreceivefile; its name says which one. It knows nothing of bundles or
 LTP.
 
-Options with = and the keys of a duct, all of them and no others; neither program ends before it is interrupted. What is
+Options with = and the keys of a duct, all of them and no others; neither program ends before it is interrupted or
+terminated, bpsendfile not before 4 s have passed then, and bpreceivefile some time later. What is
 printed is as HDTN 1.3.1 prints it, whose console has the program and a level before each line.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from pathlib import Path
 
 import moving
@@ -37,6 +39,8 @@ OUTDUCT = BOTH | {
     *("ltpSenderPingSecondsOrZeroToDisable", "delaySendingOfDataSegmentsTimeMsOrZeroToDisable"),
 }
 VERSION = "1.3.1"
+ENDING_S = {"bpsendfile": 4, "bpreceivefile": 1}
+"""How long they take to end."""
 WHOLE_NUMBERS = ("Ms", "Mtu", "Port", "Id", "Bytes")
 
 
@@ -95,5 +99,9 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--help"]:
         log("Allowed options:")
         sys.exit()
-    {"bpsendfile": send, "bpreceivefile": receive}[Path(sys.argv[0]).name]()
-    signal.pause()
+    name = Path(sys.argv[0]).name
+    stops = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, stops)
+    {"bpsendfile": send, "bpreceivefile": receive}[name]()
+    signal.sigwait(stops)
+    time.sleep(ENDING_S[name])
