@@ -1,6 +1,6 @@
 """What bounds a run of an implementation: its time, its space, and what it cannot do."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -55,10 +55,34 @@ class Limits(Value):
         return None
 
 
+Failure = Literal[
+    "part_of_file",
+    "wrong_file",
+    "no_file",
+    "unusable_file",
+    "ended_early",
+    "nothing_reported",
+    "not_ready",
+    "exited",
+    "reported_failure",
+    "killed",
+    "flooded",
+    "time_limit",
+    "hung",
+]
+"""How a run fails because of its implementation: codes of `orchestrator.results.reason_codes`."""
+INCOMPLETE_TRANSFER: tuple[Failure, ...] = ("part_of_file", "no_file", "time_limit")
+
+
 class KnownLimit(Value):
-    """Conditions under which the implementation is known to fail, and why. All of those given must be exceeded."""
+    """Conditions under which the implementation is known to fail, how, and why. All bounds given must be exceeded."""
 
     why: Annotated[Text, Field(description="the reason, a sentence")]
+    fails_with: tuple[Failure, ...] = Field(
+        default=INCOMPLETE_TRANSFER,
+        min_length=1,
+        description="a list of the reason codes of such a failure; default: part_of_file, no_file, time_limit",
+    )
     file_bytes_above: Number | None = Field(
         default=None, description="it fails with files larger than this, in bytes; default: any size"
     )
@@ -69,14 +93,16 @@ class KnownLimit(Value):
         default=None, description="it fails if the forward channel loses more, 0 to 1; default: any rate"
     )
 
-    def covers(self, file_size_bytes: int | None, one_way_delay_s: float, packet_error_rate: float) -> bool:
-        """Whether a run has these conditions."""
+    def covers(
+        self, code: str | None, file_size_bytes: int | None, one_way_delay_s: float, packet_error_rate: float
+    ) -> bool:
+        """Whether a run with these conditions failed in this way."""
         bounds = (
             (self.file_bytes_above, file_size_bytes or 0),
             (self.one_way_delay_s_above, one_way_delay_s),
             (self.packet_error_rate_above, packet_error_rate),
         )
-        return all(bound is None or value > bound for bound, value in bounds)
+        return code in self.fails_with and all(bound is None or value > bound for bound, value in bounds)
 
 
 class Space(Value):

@@ -36,12 +36,12 @@ CHANNELS: Mapping[str, ChannelSpec] = {
 """Equal in both directions. On the dead one nothing arrives: an implementation that reports success there is wrong."""
 
 
-def check_plan(implementation: Implementation) -> Plan:
+def check_plan(implementation: Implementation, channels: tuple[str, ...] = (CLEAN, LOSSY, DEAD)) -> Plan:
     """One implementation over a clean, a lossy and a dead channel, on which it must report a failure."""
     return _plan(
         f"check-{implementation.name}",
         {implementation.name: implementation},
-        (CLEAN, LOSSY, DEAD),
+        channels,
         "full",
         best_clock(implementation),
     )

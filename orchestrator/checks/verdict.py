@@ -9,23 +9,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from agents.contract.implementation import ROLES, Implementation
+from captures.frames.columns import read_columns
 from captures.frames.decoding import Kind
 from captures.session.session import Session
 from captures.summary.cache import load_summary
+from captures.summary.derived_files import CAPTURES
 from captures.summary.summary import CaptureSummary
 from emulator.channel.quantities import format_rate
 from orchestrator.artifacts.kept_files import KEPT_NAME
 from orchestrator.checks.stray_ports import advise, ephemeral_ports, stray_pairs
-from orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY
+from orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock
 from orchestrator.hosts.exit_status import BY_SIGNAL, SHELL_BASE, how_ended
-from orchestrator.results.record import NOT_DELIVERED, UNKNOWN, Outcome, RunRecord
+from orchestrator.hosts.printable import begin_of, printable
+from orchestrator.results.record import NOT_DELIVERED, UNKNOWN, Outcome, RunRecord, refusals_text
 from orchestrator.results.recorded_runs import recorded_runs
 
 Level = Literal["ok", "note", "bad"]
 Load = Callable[[Path], CaptureSummary | None]
 """Gives the summary of the captures in a run's directory; None if there is none."""
 LOG_LINES = 6
+LOG_CHARACTERS = 300
+SUBJECTS = {CLEAN: "clean, 25 ms", LOSSY: "PER 0.01, 250 ms"}
+"""Channels on which the file has to be delivered, and as the verdict names them."""
 KILLED = (BY_SIGNAL, SHELL_BASE + signal.SIGKILL)
 """The exit status of a program that SIGKILL ended."""
 STRAY = {"UDP": Kind.UDP, "TCP": Kind.TCP, "fragment": Kind.FRAGMENT, "other IPv4": Kind.OTHER_IPV4}
@@ -42,11 +50,13 @@ class Finding:
     text: str
 
 
-def findings(implementation: Implementation, results: Path, load: Load = load_summary) -> list[Finding]:
-    """The findings of the runs of `trial_plan.check_plan`."""
+def findings(
+    implementation: Implementation, results: Path, repeated: Path | None = None, load: Load = load_summary
+) -> list[Finding]:
+    """The findings of the runs of `trial_plan.check_plan`; `repeated` has those that were performed a second time."""
     runs = {run.record.channel_name: (run.record, run.directory) for run in recorded_runs(results)}
     result = [_version(next(iter(runs.values()))[0])]
-    for channel, subject in ((CLEAN, "clean, 25 ms"), (LOSSY, "PER 0.01, 250 ms")):
+    for channel, subject in SUBJECTS.items():
         result.append(_delivery(implementation, subject, *runs[channel], load))
     if all(runs[channel][0].outcome is Outcome.UNSUPPORTED for channel in (CLEAN, LOSSY)):
         result.append(Finding("tried", "bad", "nothing could be tried"))
@@ -56,8 +66,8 @@ def findings(implementation: Implementation, results: Path, load: Load = load_su
     if runs[CLEAN][0].outcome in (Outcome.COMPLETED, Outcome.TIMED_OUT):
         result.append(_session(implementation, load, runs[CLEAN], runs[LOSSY]))
     result += _pace(runs[CLEAN][0])
-    if implementation.not_repeatable:
-        result.append(Finding("repeats", "note", f"not on the exact clock: {implementation.not_repeatable}"))
+    if repeats := _repeats(implementation, {name: run[1] for name, run in runs.items()}, repeated):
+        result.append(repeats)
     return [*result, *_suspicions(records)]
 
 
@@ -67,10 +77,13 @@ def is_fit(findings: list[Finding]) -> bool:
 
 
 def explanation(implementation: Implementation, record: RunRecord) -> str | None:
-    """The known limit that explains why this run failed; None if there is none."""
-    if record.outcome not in NOT_DELIVERED:
+    """The known limit that explains why this run failed; None if there is none.
+
+    A run in which a side was not launched shows nothing about the channel, and no limit explains it.
+    """
+    if record.outcome not in NOT_DELIVERED or not (record.sender.command and record.receiver.command):
         return None
-    at = (record.file_size_bytes, record.delay_ns / 1e9, record.packet_error_rate)
+    at = (record.reason_code, record.file_size_bytes, record.delay_ns / 1e9, record.packet_error_rate)
     return next((limit.why for limit in implementation.known_limits if limit.covers(*at)), None)
 
 
@@ -81,7 +94,8 @@ def log_tail(directory: Path) -> Iterator[str]:
         path = directory / name
         if path.is_file():
             lines = path.read_bytes()[-20_000:].decode(errors="replace").splitlines()[-LOG_LINES:]
-            yield from (f"{name}: {line.rstrip()[:300]!r}" for line in lines if line.strip())
+            shown = (begin_of(printable(line.rstrip()), LOG_CHARACTERS) for line in lines if line.strip())
+            yield from (f"{name}: '{line}'" for line in shown)
 
 
 def _version(record: RunRecord) -> Finding:
@@ -115,6 +129,9 @@ def _honesty(record: RunRecord) -> Finding:
     subject = "nothing arrives"
     if record.outcome is Outcome.COMPLETED:
         return Finding(subject, "bad", "completed over a dead channel: the file arrived on another path")
+    if record.present_bytes:
+        arrived = f"the receiver has {record.present_bytes:,} bytes of the file, although every packet was damaged"
+        return Finding(subject, "bad", f"{record.outcome}; {arrived}: it accepts damaged packets, or has another path")
     if record.outcome in (Outcome.ABORTED, Outcome.UNSUPPORTED) or not record.sender.command:
         return Finding(subject, "note", f"not tried: the sender was not launched; {record.outcome}: {record.reason}")
     status = record.sender.exit_status
@@ -122,6 +139,52 @@ def _honesty(record: RunRecord) -> Finding:
         return Finding(subject, "note", "its sender still exited with status 0; owlt relies on the receiver's file")
     ended = "had to be killed" if record.sender.stopped or status is None else how_ended(status)
     return Finding(subject, "ok", f"{record.outcome}; its sender {ended}")
+
+
+def _repeats(implementation: Implementation, first: dict[str, Path], repeated: Path | None) -> Finding | None:
+    """Whether the runs of `repeated` sent the packets of those in `first`, by channel, at the same times."""
+    subject = "repeats"
+    if implementation.not_repeatable:
+        return Finding(subject, "note", f"not on the exact clock: {implementation.not_repeatable}")
+    if repeated is None:
+        return Finding(subject, "note", f"not compared: on the clock {best_clock(implementation)}, no run repeats")
+    second = {run.record.channel_name: run.directory for run in recorded_runs(repeated)}
+    compared = []
+    for channel in (name for name in SUBJECTS if name in second):
+        if any(not (run / name).exists() for run in (first[channel], second[channel]) for name in CAPTURES):
+            continue
+        if difference := first_difference(first[channel], second[channel]):
+            fix = "give the reason under not_repeatable, or remove it from the program (docs/implementations.md)"
+            return Finding(
+                subject, "bad", f"a second run with the same seed differs: {SUBJECTS[channel]}: {difference}; {fix}"
+            )
+        compared.append(SUBJECTS[channel])
+    if not compared:
+        return Finding(subject, "note", "not compared: no run has packets")
+    return Finding(subject, "ok", f"a second run with the same seed sent the same packets: {'; '.join(compared)}")
+
+
+def first_difference(first: Path, second: Path) -> str | None:
+    """The first packet that differs between the captures of two run directories, in words; None if they are equal."""
+    for name in CAPTURES:
+        paths = [run / name for run in (first, second)]
+        if paths[0].read_bytes() == paths[1].read_bytes():
+            continue
+        at, of = (read_columns(path) for path in paths)
+        common = min(len(at), len(of))
+        is_equal = np.ones(common, dtype=bool)
+        for field in ("time_ns", "wire_bytes", "header_hash", "body_hash"):
+            is_equal &= getattr(at, field)[:common] == getattr(of, field)[:common]
+        place = int(np.argmin(is_equal)) if not is_equal.all() else common
+        longer = at if len(at) > place else of
+        where = f"packet {place + 1} of {name}"
+        if place < len(longer):
+            where += f", {(int(longer.time_ns[place]) - int(longer.time_ns[0])) / 1e9:.6f} s after the first"
+        if place == common:
+            return f"{where}, is in one of them only"
+        same = {field: getattr(at, field)[place] == getattr(of, field)[place] for field in ("header_hash", "body_hash")}
+        return f"{where}, {'has another time' if all(same.values()) else 'has other bytes'}"
+    return None
 
 
 def _ends(implementation: Implementation, records: list[RunRecord]) -> Iterator[Finding]:
@@ -186,13 +249,13 @@ def _stray(
             yield f"{count} of {name}"
 
 
-def _pace(record: RunRecord) -> list[Finding]:
+def _pace(record: RunRecord) -> Iterator[Finding]:
     rate_bps = record.sender.card_rate_bps
-    return (
-        []
-        if rate_bps is None
-        else [Finding("pace", "note", f"limited by the host's interface to {format_rate(rate_bps)}")]
-    )
+    if rate_bps is not None:
+        yield Finding("pace", "note", f"limited by the host's interface to {format_rate(rate_bps)}")
+    if refused := refusals_text(record.host_refusals):
+        text = f"no room in the socket or the interface: {refused} were not sent; pace the program, or let it wait"
+        yield Finding("refused", "note", text)
 
 
 def _suspicions(records: list[RunRecord]) -> list[Finding]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 implementations_app = new_app("List, show, check and tabulate implementations.")
 
 CHECKS = Path("results", "checks")
+REPEATED = "repeated"
+"""Below the results of a check: the runs that were performed a second time."""
 TABLE = Path("results", "implementations-table")
 COLUMNS = (
     "implementation",
@@ -81,33 +83,48 @@ def show_implementation(name: Implementation, as_json: Json = False) -> None:
 
 
 @add_command(implementations_app, "check")
-def check_implementation(name: Implementation, guests: Guests = None, as_json: Json = False) -> None:
+def check_implementation(
+    name: Implementation,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Another value of a parameter of its profile; repeatable."),
+    ] = None,
+    guests: Guests = None,
+    as_json: Json = False,
+) -> None:
     """Try an implementation in the virtual rig and print a verdict.
 
-    It sends 1 MB over a clean, a lossy and a dead channel. The runs stay in results/checks/NAME.
+    It sends 1 MB over a clean, a lossy and a dead channel, and once more over the first two: on the exact clock, the
+    packets have to be the same. The runs stay in results/checks/NAME.
 
     Exit status: 0 if it is fit for a sweep, 1 if not; the output says why.
     """
     from captures.files.plain_files import real_root, remove_tree
-    from orchestrator.checks.trial_plan import check_plan
-    from orchestrator.checks.verdict import findings, is_fit
+    from orchestrator.checks.trial_plan import best_clock, check_plan
+    from orchestrator.checks.verdict import SUBJECTS, findings, is_fit
     from orchestrator.profiles.catalogue import find_implementation
 
     printer = Printer(as_json)
-    implementation = find_implementation(name)
+    implementation = _with_parameters(find_implementation(name), parameter or [])
     results = real_root(CHECKS / implementation.name)
     remove_tree(results)
-    summary = _perform(printer, check_plan(implementation), results, guests, _typed("check", [name], guests))
+    again = _typed("check", [name, *(word for each in parameter or [] for word in ("--parameter", each))], guests)
+    is_repeatable = best_clock(implementation) == "exact" and not implementation.not_repeatable
+    repeated = results / REPEATED if is_repeatable else None
+    summary = _perform(printer, check_plan(implementation), results, guests, again)
+    if not summary and repeated:
+        summary = _perform(printer, check_plan(implementation, tuple(SUBJECTS)), repeated, guests, again)
     if summary:
         printer.note(summary)
         raise typer.Exit(INTERRUPTED_STATUS)
-    checked = findings(implementation, results)
+    checked = findings(implementation, results, repeated)
     fit = is_fit(checked)
     printer.json({"implementation": implementation.name, "fit": fit, "findings": checked, "results": results})
     printer.table(("checked", "", "result"), ((each.subject, each.level, each.text) for each in checked))
     _print_log_tails(printer, results)
     bad = ", ".join(each.subject for each in checked if each.level == "bad")
-    unfit = f'not fit for a sweep because of: {bad}; next: fix the profile (docs/implementations.md, "Mistakes")'
+    where = 'docs/implementations.md, "Error messages"'
+    unfit = f"not fit for a sweep because of: {bad}; next: fix the program or its profile ({where})"
     printer.text(f"{implementation.name}: {'fit for a sweep' if fit else unfit}")
     raise typer.Exit(0 if fit else 1)
 
@@ -156,6 +173,36 @@ def try_implementations(
     if interrupted:
         raise typer.Exit(INTERRUPTED_STATUS)
     raise typer.Exit(1 if any(row.unexplained for row in tried) else 0)
+
+
+def _with_parameters(implementation: contract.Implementation, assignments: list[str]) -> contract.Implementation:
+    """The implementation with NAME=VALUE for some parameters, a number where it has a number. Raises OwltError."""
+    from agents.inputs.mistake import Mistake, got
+    from orchestrator.errors import OwltError, did_you_mean
+
+    changes: dict[str, contract.Parameter] = {}
+    for text in assignments:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise OwltError(Mistake(f"--parameter: {got(text)}", "NAME=VALUE, such as segment_bytes=1400"))
+        if name not in implementation.parameters:
+            known = ", ".join(implementation.parameters) or "none"
+            fix = did_you_mean(name, implementation.parameters, "")
+            problem = f"--parameter: {implementation.name} has no parameter {name}"
+            raise OwltError(Mistake(problem, f"one of its parameters: {known}", fix))
+        is_number = not isinstance(implementation.parameters[name], str)
+        changes[name] = _as_number(value) if is_number else value
+    return implementation.with_parameters(changes)
+
+
+def _as_number(text: str) -> contract.Parameter:
+    """The number in a text, or the text, which may be a word such as "none"."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _missing(implementation: contract.Implementation) -> list[dict[str, str]]:

@@ -16,6 +16,12 @@ SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 FIND_PROGRAM = 'for p; do f=$(command -v -- "$p") && [ -f "$f" ] && [ -x "$f" ] && { echo "$f"; exit; }; done; exit 1'
 
+LIBRARIES = """for program; do
+  LD_LIBRARY_PATH="${program%/*}/../lib" ldd "$program" 2>/dev/null
+done | sed -n 's/^.*=> \\(\\/[^ ]*\\) (.*$/\\1/p' | xargs -r realpath | grep -v -E '^/(usr/)?lib(32|64)?/' | sort -u"""
+"""Prints the shared libraries that programs load, with those in the directory lib beside that of the program, without
+those of the system's own directories."""
+
 
 class MissingProgram(MistakeError):
     """A program is missing on a host: role, program, where it was searched, and how to install it."""

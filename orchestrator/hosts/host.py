@@ -16,6 +16,7 @@ from orchestrator.hosts import file_status, run_directory
 from orchestrator.hosts.confinement import LEFT, Room
 from orchestrator.hosts.exit_status import how_ended
 from orchestrator.hosts.file_status import FileStatus
+from orchestrator.hosts.printable import end_of, unstyled
 from orchestrator.hosts.program import LINE_CHARACTERS, Program
 
 COMMAND_LIMIT_S = 60.0
@@ -42,9 +43,10 @@ class Completed:
 def last_line(done: Completed) -> str:
     """The last line of a command's errors, or else of its output, without the list of programs left running."""
     for stream in (done.stderr, done.stdout):
-        lines = [line.strip() for line in stream.decode(errors="replace").splitlines() if not line.startswith(LEFT)]
+        text = unstyled(stream.decode(errors="replace"))
+        lines = [line.strip() for line in text.splitlines() if not line.startswith(LEFT)]
         if messages := [line for line in lines if line]:
-            return messages[-1][-LINE_CHARACTERS:]
+            return end_of(messages[-1], LINE_CHARACTERS)
     return "no output"
 
 

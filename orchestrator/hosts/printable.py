@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import re
+
+_STYLE = re.compile(r"\x1b\[[0-9;:]*m")
+"""Sequences that only change colour or weight (SGR of ECMA-48)."""
+_END_OF_LONG = re.compile(r"\s(?=\S)")
+
+
+def unstyled(text: str) -> str:
+    """The text without sequences that change its colour or weight."""
+    return _STYLE.sub("", text)
+
+
+def end_of(line: str, most: int) -> str:
+    """The last `most` characters of a line, from a word's beginning, after an ellipsis if something is missing."""
+    if len(line) <= most:
+        return line
+    end = line[-most:]
+    word = _END_OF_LONG.search(end[: most // 2])
+    return "…" + (end[word.end() :] if word else end[1:])
+
+
+def begin_of(line: str, most: int) -> str:
+    """The first `most` characters of a line, with an ellipsis if something is missing."""
+    return line if len(line) <= most else line[: most - 1] + "…"
+
 
 def printable(text: str) -> str:
     r"""The text with everything that does not print as itself (controls, escapes, line ends) written as \x1b or \u202e.
 
-    A tab becomes a space. A backslash stays: the text is for reading, not for parsing.
+    Sequences that only change colour or weight are removed. A tab becomes a space. A backslash stays: the text is for
+    reading, not for parsing.
     """
-    spaced = text.replace("\t", " ")
+    spaced = unstyled(text).replace("\t", " ")
     if spaced.isprintable():
         return spaced
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in spaced)

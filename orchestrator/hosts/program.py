@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from orchestrator.hosts.confinement import LEFT
+from orchestrator.hosts.printable import begin_of, end_of, unstyled
 
 START_LIMIT_S = 60.0
 OF_UNSHARE = "unshare: sigprocmask unblock failed"
@@ -74,11 +75,8 @@ class Output:
         nearest = max(place - LONGEST_LINE_BYTES, 0)
         begin = max(self._bytes.rfind(b"\n", nearest, place) + 1, nearest)
         end = self._bytes.find(b"\n", place, place + LONGEST_LINE_BYTES)
-        return (
-            self._bytes[begin : end if end >= 0 else place + LONGEST_LINE_BYTES]
-            .decode(errors="replace")
-            .strip()[:LINE_CHARACTERS]
-        )
+        line = self._bytes[begin : end if end >= 0 else place + LONGEST_LINE_BYTES].decode(errors="replace")
+        return begin_of(unstyled(line).strip(), LINE_CHARACTERS)
 
     @property
     def begin_of_last(self) -> int:
@@ -93,10 +91,10 @@ class Output:
 
     @property
     def last_line(self) -> str:
-        """The last line that has anything in it and is not ours, cut to LINE_CHARACTERS."""
-        lines = bytes(self._bytes[-4096:]).decode(errors="replace").splitlines()
+        """The last line that has anything in it and is not ours, without colours; of a long one, its end."""
+        lines = unstyled(bytes(self._bytes[-4096:]).decode(errors="replace")).splitlines()
         own = (line.strip() for line in reversed(lines) if not line.startswith((LEFT, OF_UNSHARE)))
-        return next(filter(None, own), "")[-LINE_CHARACTERS:]
+        return end_of(next(filter(None, own), ""), LINE_CHARACTERS)
 
 
 class Session(Protocol):

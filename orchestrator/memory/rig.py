@@ -15,7 +15,7 @@ from captures.files.tcpdump_command import WHOLE_FRAMES
 from emulator.service.client import EmulatorClient
 from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
 from orchestrator.hosts import run_directory
-from orchestrator.hosts.binaries import FIND_PROGRAM
+from orchestrator.hosts.binaries import FIND_PROGRAM, LIBRARIES
 from orchestrator.hosts.host import Completed
 from orchestrator.memory.commands import done, failed
 from orchestrator.memory.host import MemoryHost
@@ -66,6 +66,7 @@ class MemoryRig:
                 run_directory.MAKE: _make_run_directory,
                 run_directory.REMOVE: _remove_run_directory,
                 FIND_PROGRAM: _find_program,
+                LIBRARIES: _list_nothing,
             }
             host.install(PYTHON, self._python)
             host.qdiscs[rig.TEST_INTERFACE] = "noqueue"
@@ -169,6 +170,11 @@ def _remove_run_directory(host: MemoryHost, arguments: Sequence[str]) -> Complet
     host.files.remove(path)
     host.files.remove(f"{path}.mounts")
     return done()
+
+
+def _list_nothing(host: MemoryHost, arguments: Sequence[str]) -> Completed:
+    """Programs in memory load no libraries."""
+    return Completed(0, b"", b"")
 
 
 def _find_program(host: MemoryHost, arguments: Sequence[str]) -> Completed:

@@ -90,7 +90,8 @@ def _assertion_mistakes(place: int, rule: Mapping[str, Any], points: Sequence[Pe
         Mistake(
             got(written),
             f"a value of this sweep: {values_text(axis, points)}",
-            where=_at(place, axis, key="assertions"),
+            _line_with(axis, written, points),
+            _at(place, axis, key="assertions"),
         )
         for axis, parsed in values.items()
         for written, value in zip(rule[axis], parsed, strict=True)
@@ -143,7 +144,12 @@ def _without_excluded(sweep: Sweep, points: list[Permutation]) -> list[Permutati
     for place, rule in enumerate(sweep.exclude):
         values = {axis: selected(axis, written) for axis, written in rule.items()}
         mistakes = [
-            Mistake(got(written), f"a {axis} of this sweep: {values_text(axis, points)}", where=_at(place, axis))
+            Mistake(
+                got(written),
+                f"a {axis} of this sweep: {values_text(axis, points)}",
+                _line_with(axis, written, points),
+                _at(place, axis),
+            )
             for axis in QUANTITIES
             if axis in rule
             for written, value in zip(rule[axis], values[axis], strict=True)
@@ -178,6 +184,14 @@ def values_text(axis: str, points: Iterable[Permutation]) -> str:
     return ", ".join(map(_TEXTS.get(axis, str), values))
 
 
+def _line_with(axis: str, written: Any, points: Iterable[Permutation]) -> str:
+    """The line of a sweep with one value more on an axis; of a range, which adds none, what to do instead."""
+    if not isinstance(written, str | int | float):
+        return "write a range that contains one of them"
+    line = f"{axis}: [{values_text(axis, points)}, {written}]"
+    return f"write one of them here, or '{line}' in the sweep"
+
+
 def _require_known_names(sweep: Sweep, names: Sequence[str], channels: Mapping[str, ChannelSpec]) -> None:
     """Raise SweepMistake for names of implementations and channels that the sweep does not have."""
     known = {"implementations": [*dict.fromkeys([*map(base_name, names), *names])], "channel": list(channels)}
@@ -186,7 +200,8 @@ def _require_known_names(sweep: Sweep, names: Sequence[str], channels: Mapping[s
         for place, rule in enumerate(rules):
             for axis, allowed in known.items():
                 for name in (name for name in rule.get(axis, ()) if name not in allowed):
-                    fix = did_you_mean(name, allowed, f"add it to '{axis}'")
+                    line = ", ".join([*dict.fromkeys(map(base_name, allowed)), name])
+                    fix = did_you_mean(name, allowed, f"add it to '{axis}': write '{axis}: [{line}]' in the sweep")
                     expected = f"one of this sweep's: {', '.join(allowed)}" if allowed else f"a sweep with '{axis}'"
                     mistakes.append(Mistake(got(name), expected, fix, Place(key=(key, place, axis))))
     mistakes += [

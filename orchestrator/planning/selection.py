@@ -108,7 +108,8 @@ def _no_such_value(plan: Plan, condition: str, option: str) -> Mistake:
     points = sorted(values, key=lambda point: (values[point] is None, values[point]))
     has_values = key == "rate" or any(value is not None for value in values.values())
     expected = f"one of {values_text(key, points)}" if has_values else f"a sweep with '{key}'"
-    return Mistake(f"{option} {condition}: no run of this sweep has this {key}", expected)
+    fix = f"write {option} '{key}={values_text(key, points[:1])}'" if has_values else ""
+    return Mistake(f"{option} {condition}: no run of this sweep has this {key}", expected, fix)
 
 
 def _matching(runs: Collection[Run], name: str, option: str) -> set[str]:

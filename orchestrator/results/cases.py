@@ -17,7 +17,7 @@ from orchestrator.planning.variants import base_name
 from orchestrator.profiles.catalogue import find_implementation
 from orchestrator.results.analysis import duration_s, expected_of, steady_rate_bps
 from orchestrator.results.disturbance import described
-from orchestrator.results.record import RunRecord, read_record
+from orchestrator.results.record import RunRecord, read_record, refusals_text
 
 
 def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
@@ -44,8 +44,14 @@ def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
         expected=expected_of(record),
         outcome=record.outcome.value,
         reason=record.reason,
-        beside=described(record.clock, record.machine_delay),
+        beside=[*described(record.clock, record.machine_delay), *_refused(record)],
     )
+
+
+def _refused(record: RunRecord) -> list[tuple[str, str]]:
+    """What the hosts refused to send, as a name and a value; nothing if they sent everything."""
+    text = refusals_text(record.host_refusals)
+    return [("not sent, because the host had no room", text)] if text else []
 
 
 def _dissector(directory: Path, record: RunRecord) -> Sequence[str]:

@@ -118,6 +118,12 @@ class MachineDelay(BaseModel):
     """Number of times that one of them was put on a processor."""
 
 
+def refusals_text(refused: dict[str, dict[str, int]]) -> str:
+    """What the hosts did not send, as "sender 892 packets"; "" if they sent everything, or it is not known."""
+    counts = {role: max(each.values(), default=0) for role, each in refused.items()}
+    return ", ".join(f"{role} {count:,} packet{'s' if count > 1 else ''}" for role, count in counts.items() if count)
+
+
 class HostCapture(BaseModel):
     """A capture at a host, `host-ROLE.pcap`: for documentation and cross-checks, and no part of the accounting."""
 
@@ -178,6 +184,9 @@ class RunRecord(BaseModel):
     file_delivered_at_ns: int | None = None
     file_sha256: str | None = None
     received_sha256: str | None = None
+    present_bytes: int | None = None
+    """The number of the file's bytes that the receiver has in their places; None: it has no file, or they were not
+    compared."""
     received_bytes: int | None = None
     """The data that the receiver of a run for a duration received, as it reports; None of a file."""
     sender: Side = Side()
@@ -211,6 +220,10 @@ class RunRecord(BaseModel):
     port, and by the name of the counter below /sys/class/net. {}: not known."""
     host_captures: dict[str, HostCapture] = {}
     """By role; {}: none was requested."""
+    host_refusals: dict[str, dict[str, int]] = {}
+    """By role, packets that a program wanted to send and its host did not: `udp_refused`, datagrams for which a socket
+    or the interface had no room, and `ip_discarded`, packets that the interface's queue dropped, which are among them
+    if they are UDP's. {}: not known."""
     tcp: dict[str, HostTcp] = {}
     """By role, if the session has TCP ports."""
     machine_delay: MachineDelay | None = None

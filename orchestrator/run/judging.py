@@ -82,7 +82,7 @@ def end_of_undelivered(received: Comparison | None, sides: Sides) -> Ended | Non
 
 
 def compare_received(run: Run, setting: Setting, staged: Staged, result: RunResult) -> Comparison | None:
-    """Compare the received file with the sent one and enter its hash; None if there is no file to compare."""
+    """Compare the received file with the sent one and enter its hash and what it has; None without a file."""
     host, sent_bytes = setting.rig.receiver.host, run.permutation.file_size_bytes
     file = _received(host, staged)
     if sent_bytes is None or file is None or file.fault:
@@ -92,9 +92,12 @@ def compare_received(run: Run, setting: Setting, staged: Staged, result: RunResu
         return None
     result.received_sha256 = sha256
     if sha256 == result.file_sha256:
-        return Comparison(sent_bytes, sent_bytes, sent_bytes, last_present=sent_bytes - 1)
-    content = host.read_file(staged.received, sent_bytes)
-    return compare(content, file_content(setting.sweep.seed, sent_bytes), file.size_bytes)
+        comparison = Comparison(sent_bytes, sent_bytes, sent_bytes, last_present=sent_bytes - 1)
+    else:
+        content = host.read_file(staged.received, sent_bytes)
+        comparison = compare(content, file_content(setting.sweep.seed, sent_bytes), file.size_bytes)
+    result.present_bytes = comparison.present_bytes
+    return comparison
 
 
 def fault_of_file(host: Host, staged: Staged) -> str:

@@ -44,7 +44,7 @@ from orchestrator.run.result import Ended, GaveUp, RunResult
 from orchestrator.run.setting import Setting
 from orchestrator.run.sides import Sides
 from orchestrator.run.staging import Staged, stage
-from orchestrator.run.tcp_sampling import start_sampling, stop_sampling
+from orchestrator.run.tcp_sampling import increases, read_refusals, start_sampling, stop_sampling
 from orchestrator.steady_clock import ClockStep
 
 Observe = Callable[[str], None]
@@ -147,6 +147,8 @@ class _Instruments:
     """The emulator's counters when the captures had begun."""
     at_hosts: list[CapturingHost]
     samplers: dict[Role, Program]
+    refused: dict[Role, dict[str, int]]
+    """What the hosts had refused to send before."""
 
 
 def _start_instruments(
@@ -160,16 +162,17 @@ def _start_instruments(
         captures = start_captures(rig, sweep.clock, channel, paths["emulator"], directory, result, undo)
         return captures, rig.channel.statistics()
 
-    (captures, before), _, at_hosts, watch, samplers = rig.at_once(
+    (captures, before), _, at_hosts, watch, samplers, refused = rig.at_once(
         captures_and_counters,
         lambda: _begin_conditions(run, setting),
         lambda: start_host_captures(run, rig, sweep, channel, directory, undo),
         lambda: _start_watch(run, setting, staged, directory, result, sides, undo),
         lambda: start_sampling(run, rig, result.tcp_ports, paths, directory, undo),
+        lambda: read_refusals(rig),
     )
     if at_hosts and rig.clocks is not None:
         rig.clocks.read()
-    return _Instruments(watch, captures, before, at_hosts, samplers)
+    return _Instruments(watch, captures, before, at_hosts, samplers, refused)
 
 
 def _begin_conditions(run: Run, setting: Setting) -> None:
@@ -216,6 +219,7 @@ def _stop_instruments(
 
     def sampling() -> None:
         result.tcp = stop_sampling(instruments.samplers, directory)
+        result.host_refusals = increases(instruments.refused, read_refusals(rig))
 
     def channel_and_captures() -> None:
         close_channel(run, setting, instruments.before, result)

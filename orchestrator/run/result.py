@@ -71,9 +71,11 @@ class RunResult:
     host_captures: dict[Role, HostCapture] = field(default_factory=dict)
     reconnections: dict[str, list[int]] = field(default_factory=dict)
     port_drops: dict[str, dict[str, int]] = field(default_factory=dict)
+    host_refusals: dict[Role, dict[str, int]] = field(default_factory=dict)
     tcp: dict[Role, HostTcp] = field(default_factory=dict)
     received_sha256: str | None = None
     file_delivered_at_ns: int | None = None
+    present_bytes: int | None = None
     received_bytes: int | None = None
 
     @property
@@ -109,6 +111,7 @@ class RunResult:
             file_delivered_at_ns=self.file_delivered_at_ns,
             file_sha256=self.file_sha256,
             received_sha256=self.received_sha256,
+            present_bytes=self.present_bytes,
             received_bytes=self.received_bytes,
             sender=sides.record("sender"),
             receiver=sides.record("receiver"),
@@ -125,6 +128,7 @@ class RunResult:
             reconnections=self.reconnections,
             port_drops=self.port_drops,
             host_captures={**self.host_captures},
+            host_refusals={**self.host_refusals},
             tcp={**self.tcp},
             versions=setting.versions | {"implementation": version},
             provenance=setting.provenance.get(implementation.name, {}),

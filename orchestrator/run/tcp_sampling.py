@@ -1,4 +1,5 @@
-"""The TCP state of both kernels during a run, sampled on both hosts by `agents/probes/tcp_samples.py`.
+"""The TCP state of both kernels during a run, sampled on both hosts by `agents/probes/tcp_samples.py`, and the packets
+that they refused to send.
 
 Sampling begins before the launch. Counters come from both hosts, samples of the run's sockets from the sender.
 """
@@ -13,7 +14,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agents.contract.implementation import ROLES, Role
+from agents.probes.tcp_samples import read_counters
 from orchestrator.hosts.exit_status import how_ended
+from orchestrator.hosts.host import Host
 from orchestrator.hosts.program import Program
 from orchestrator.planning.plan import Run
 from orchestrator.results.record import HostTcp
@@ -24,6 +27,14 @@ SHORTEST_PERIOD_S = 0.010
 STARTING_S = 30.0
 STOPPING_S = 30.0
 SAMPLES_NAME = "tcp-sender.csv"
+REFUSAL_COUNTERS = {
+    "udp_refused": ("UdpSndbufErrors", "Udp6SndbufErrors"),
+    "ip_discarded": ("IpOutDiscards", "Ip6OutDiscards"),
+}
+"""By name in the record, the kernel's counters (RFC 1213, RFC 4113, snmp_counter.rst). udp_refused: datagrams that a
+program gave to a full socket or interface; without waiting, a send call then fails with EAGAIN or ENOBUFS.
+ip_discarded: packets that a full queue of the interface dropped."""
+SNMP = ("/proc/net/snmp", "/proc/net/snmp6")
 
 
 def start_sampling(
@@ -57,6 +68,34 @@ def stop_sampling(samplers: dict[Role, Program], directory: Path) -> dict[Role, 
         logs = [directory / f"tcp-{role}" for role in samplers]
         results = at_once.map(_result, samplers.values(), logs, [directory] * len(logs))
         return dict(zip(samplers, results, strict=True))
+
+
+def read_refusals(rig: Rig) -> dict[Role, dict[str, int]]:
+    """The counters of packets that each host has refused to send, since it began; {} of a host that has none."""
+    hosts = (rig.sender.host, rig.receiver.host)
+    counted = rig.at_once(*(lambda host=host: _refusals(host) for host in hosts))
+    return dict(zip(ROLES, counted, strict=True))
+
+
+def _refusals(host: Host) -> dict[str, int]:
+    text = host.run(["cat", *SNMP]).stdout.decode(errors="replace")
+    pairs = [line for line in text.splitlines() if ":" in line]
+    single = (line.split() for line in text.splitlines() if line and ":" not in line)
+    counters = read_counters("\n".join(pairs)) | {name: int(value) for name, value in single}
+    return {
+        name: sum(counters.get(counter, 0) for counter in summed)
+        for name, summed in REFUSAL_COUNTERS.items()
+        if counters
+    }
+
+
+def increases(before: dict[Role, dict[str, int]], after: dict[Role, dict[str, int]]) -> dict[Role, dict[str, int]]:
+    """What was refused between two readings; a host without counters is left out."""
+    return {
+        role: {name: value - before.get(role, {}).get(name, 0) for name, value in counters.items()}
+        for role, counters in after.items()
+        if counters
+    }
 
 
 def _result(sampler: Program, logs: Path, directory: Path) -> HostTcp:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
 
-from agents.contract.implementation import Implementation
+from agents.contract.implementation import Implementation, Role
 from agents.contract.placeholders import render
-from orchestrator.hosts.binaries import MissingProgram, find_programs
+from orchestrator.hosts.binaries import LIBRARIES, MissingProgram, find_programs
 from orchestrator.hosts.exit_status import how_ended
 from orchestrator.hosts.host import LATE, Host, last_line
 from orchestrator.hosts.printable import printable
@@ -19,6 +19,12 @@ from orchestrator.rigs.rig import Rig
 VERSIONS_NAME = "versions.json"
 VERSION_S = 20.0
 """The time limit of a `version_command`."""
+
+LOADED = """import ctypes, os, sys
+loaded = [ctypes.CDLL(name) for name in sys.argv[1:]]
+maps = {line.split(None, 5)[5].strip() for line in open("/proc/self/maps") if line.count("/")}
+print(*sorted(path for path in maps for name in sys.argv[1:] if os.path.basename(path).startswith(name)), sep="\\n")"""
+"""Prints the files of the libraries with these names."""
 
 
 def own_versions(owlt: str) -> dict[str, str]:
@@ -42,14 +48,26 @@ def read_versions(directory: Path) -> dict[str, str]:
 
 
 def _implementation_version(implementation: Implementation, rig: Rig) -> str:
-    """What its `version_command` prints, or "unknown" and why; then the digests of its programs."""
+    """The sender's version, and the receiver's if it has another."""
+    sender, receiver = (_version_on(host, role, implementation, rig) for role, host in _hosts(rig))
+    return sender if receiver == sender else f"{sender}; on the receiver: {receiver}"
+
+
+def _hosts(rig: Rig) -> list[tuple[Role, Host]]:
+    return [("sender", rig.sender.host), ("receiver", rig.receiver.host)]
+
+
+def _version_on(host: Host, role: Role, implementation: Implementation, rig: Rig) -> str:
+    """What its `version_command` prints on a host, or "unknown" and why; then the digests of its files there."""
     try:
-        programs = find_programs(implementation, "sender", rig.sender.host, rig.third_party)
+        programs = find_programs(implementation, role, host, rig.third_party)
     except MissingProgram:
         return UNKNOWN
     command = render(implementation.version_command, {"python": rig.python, "third_party": rig.third_party} | programs)
-    version = _printed_version(command, rig.sender.host) if command else UNKNOWN
-    return f"{version} ({_digests(programs, rig)})" if programs else version
+    version = _printed_version(command, host) if command else UNKNOWN
+    needed = [need.library for need in implementation.needs if need.library]
+    digests = [*_digests(programs, host), *_library_digests(programs, needed, rig.python, host)]
+    return f"{version} ({'; '.join(digests)})" if digests else version
 
 
 def _printed_version(command: list[str], host: Host) -> str:
@@ -63,7 +81,31 @@ def _printed_version(command: list[str], host: Host) -> str:
     return "\n".join(map(printable, lines)) or last
 
 
-def _digests(programs: dict[str, str], rig: Rig) -> str:
+def _digests(programs: dict[str, str], host: Host) -> list[str]:
     """Tells two implementations of one version apart: the first digits of the SHA-256 of each program."""
-    hashed = rig.sender.host.check(["sha256sum", *programs.values()]).decode().splitlines()
-    return "sha256 " + ", ".join(line[:12] for line in hashed)
+    if not programs:
+        return []
+    hashed = host.check(["sha256sum", *programs.values()]).decode().splitlines()
+    return ["sha256 " + ", ".join(line[:12] for line in hashed)]
+
+
+def _library_digests(programs: dict[str, str], needed: Iterable[str], python: str, host: Host) -> list[str]:
+    """The same of the libraries that programs load, except the system's, and of those that the profile needs.
+
+    A program that only drives a library has its own version, and the library another. Names are those of the files,
+    which often contain the version.
+    """
+    sonames = [*needed]
+    commands = [["sh", "-c", LIBRARIES, "sh", *programs.values()]] if programs else []
+    commands += [[python, "-c", LOADED, *sonames]] if sonames else []
+    listed = [host.run_foreign(command, VERSION_S).stdout.decode(errors="replace") for command in commands]
+    paths = [path for text in listed for path in text.splitlines() if path.startswith("/")]
+    if not paths:
+        return []
+    hashed = host.run(["sha256sum", *dict.fromkeys(paths)]).stdout.decode(errors="replace").splitlines()
+    return [printable(f"{PurePosixPath(path).name} {digest[:12]}") for digest, path in map(_halves, hashed)]
+
+
+def _halves(line: str) -> tuple[str, str]:
+    digest, _, path = line.partition("  ")
+    return digest, path

@@ -31,7 +31,7 @@ def headline(criterion: Criterion, summaries: Sequence[Summary], verdicts: Seque
         return "No implementation delivered more than half of its files in any cell."
     undelivered = first.undelivered
     failures = (
-        f" It did not deliver {undelivered.count} of {undelivered.n} files."
+        f" {undelivered.count} of its {undelivered.n} runs did not complete."
         if undelivered and undelivered.count
         else ""
     )

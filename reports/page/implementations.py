@@ -91,6 +91,7 @@ def _row(name: str, title: str, profile: Profile, records: list[Record], chosen:
         notes=(
             *_advertised_notes(records),
             *_paced_notes(records),
+            *_refused_notes(records),
             *_left_notes(records),
             *(f"not started for {bound}" for bound in _bounds(profile.limits)),
             *_repeating_notes(profile, records),
@@ -118,6 +119,22 @@ def _advertised_notes(records: list[Record]) -> list[str]:
 def _paced_notes(records: list[Record]) -> list[str]:
     rates = dict.fromkeys((who, side.card_rate_bps) for record in records for who, side in _sides(record))
     return _most(f"the {who}’s network card paces it at {rate_text(rate)}" for who, rate in rates if rate is not None)
+
+
+def _refused_notes(records: list[Record]) -> list[str]:
+    """Packets that never left a host, because a program did not wait for room."""
+    refused: Counter[str] = Counter()
+    runs: Counter[str] = Counter()
+    for record in records:
+        for who, counters in record.host_refusals.items():
+            if count := max(counters.values(), default=0):
+                refused[who] += count
+                runs[who] += 1
+    return [
+        f"in {'1 run' if runs[who] == 1 else f'{runs[who]} runs'} the {who}’s host had no room for "
+        f"{number_text(count)} packets, which were not sent"
+        for who, count in refused.items()
+    ]
 
 
 def _left_notes(records: list[Record]) -> list[str]:

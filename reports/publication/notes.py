@@ -8,7 +8,7 @@ from reports.comparison.cells import Sample
 
 
 def counts_text(numbers: Sequence[int], samples: Sequence[Sample]) -> str:
-    """The number of runs behind each mark, undelivered files and suspect runs: "n = 3 each; 1 suspect"."""
+    """The number of runs behind each mark, runs that did not complete, and suspect runs: "n = 3 each; 1 suspect"."""
     counts = sorted(set(numbers))
     if not counts:
         return "no runs"
@@ -18,7 +18,7 @@ def counts_text(numbers: Sequence[int], samples: Sequence[Sample]) -> str:
     return "; ".join(
         [
             f"n = {number} each",
-            *([f"{undelivered} of {sum(len(s.tried) for s in samples)} files not delivered"] if undelivered else []),
+            *([f"{undelivered} of {sum(len(s.tried) for s in samples)} runs not completed"] if undelivered else []),
             *([f"{suspect} suspect"] if suspect else []),
         ]
     )

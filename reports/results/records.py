@@ -420,7 +420,7 @@ class Record(Permutation):
 
     upgrades: ClassVar[Steps] = RECORD_STEPS
 
-    schema_version: Literal[8]
+    schema_version: Literal[9]
     run_id: FileName
     title: str
     protocol: str
@@ -454,6 +454,8 @@ class Record(Permutation):
     certificate: Literal["ok", "failed", "incomplete", ""] = ""
     session: dict[str, Any] = {}
     """What belongs to the run in the captures (captures.session); {}: it ended before that was known."""
+    host_refusals: dict[str, dict[str, int]] = {}
+    """Packets that a program wanted to send and its host did not, by role and counter; {}: not known."""
     tcp: dict[Literal["sender", "receiver"], HostTcp] = {}
     """Of a run over TCP."""
     provenance: dict[str, str] = {}

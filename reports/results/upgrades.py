@@ -72,6 +72,12 @@ def _record_8(record: Values) -> dict[str, Any]:
     )
 
 
+def _record_9(record: Values) -> dict[str, Any]:
+    """New: how much of the file the receiver has, and what its host's kernel did not send; older versions did not count
+    either."""
+    return {**record, "present_bytes": None, "host_refusals": {}}
+
+
 def _with_loss(counters: Any) -> Any:
     if not isinstance(counters, Mapping):
         return counters  # a capture at a host that has none
@@ -106,6 +112,11 @@ def _plan_5(plan: Values) -> dict[str, Any]:
 
 def _plan_6(plan: Values) -> dict[str, Any]:
     """New: assertions. Plans of version 5 may have them too: the key came before this version."""
+    return {**plan}
+
+
+def _plan_7(plan: Values) -> dict[str, Any]:
+    """New: how an implementation fails beyond a known limit; older plans have the default."""
     return {**plan}
 
 
@@ -156,8 +167,17 @@ def _certificate_2(certificate: Values) -> dict[str, Any]:
     return _changed(certificate, checks=lambda checks: _all(checks, _specified))
 
 
-RECORD_STEPS: Steps = {1: _record_2, 2: _record_3, 3: _record_4, 4: _record_5, 5: _record_6, 6: _record_7, 7: _record_8}
-PLAN_STEPS: Steps = {1: _plan_2, 2: _plan_3, 3: _plan_4, 4: _plan_5, 5: _plan_6}
+RECORD_STEPS: Steps = {
+    1: _record_2,
+    2: _record_3,
+    3: _record_4,
+    4: _record_5,
+    5: _record_6,
+    6: _record_7,
+    7: _record_8,
+    8: _record_9,
+}
+PLAN_STEPS: Steps = {1: _plan_2, 2: _plan_3, 3: _plan_4, 4: _plan_5, 5: _plan_6, 6: _plan_7}
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 
 

@@ -63,9 +63,9 @@ def extend(
     printer = Printer(as_json)
     number = extended.sweep.most_repetitions
     advice = f"before 'owlt run', write 'repetitions: {number}' in the sweep file too"
-    printer.note(f"{results}: {number} repetitions; {advice}")
+    note = f"{results}: {number} repetitions; {advice}"
     again = as_typed(results, number, performing_options(guests, report, rig, dask, tls, without_authentication))
-    perform_and_conclude(extended, results, guests, report, on_end, printer, again, stop, None, machine)
+    perform_and_conclude(extended, results, guests, report, on_end, printer, again, stop, None, machine, None, note)
 
 
 def as_typed(results: Path, number: int, options: Sequence[str] = ()) -> str:

@@ -79,10 +79,12 @@ def perform_and_conclude(
     selection: Selection | None = None,
     machine: Machine | None = None,
     baselines: HostBaselines | None = None,
+    note: str = "",
 ) -> None:
     """Perform what is missing of a plan, or a selection, conclude, and announce how it ended, also after an error.
 
-    Host baselines are performed before and after, if a run is missing.
+    Host baselines are performed before and after, if a run is missing. `note` is printed once nothing refuses the
+    sweep any more.
     """
     from orchestrator.status.announcing import Ending, counts_of
     from orchestrator.status.metrics import MetricsFile
@@ -93,6 +95,8 @@ def perform_and_conclude(
 
     def begin(planned: Plan, done: set[str]) -> Observe:
         metrics.start()
+        if note:
+            printer.note(note)
         return progress(planned, done)
 
     def perform_baselines(moment: str) -> bool:

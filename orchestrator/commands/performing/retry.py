@@ -76,14 +76,12 @@ def retry(
         printer.note("nothing to do: no run that was performed matches")
         printer.json({"results": results, "runs": []})
         return
-    if not new_seed:
-        for line in warnings(plan, runs, records):
-            printer.note(line)
+    note = "" if new_seed else "\n".join(warnings(plan, runs, records))
     seeds = new_seeds(runs, {each.run_id: len(reasons(results, each.run_id)) for each in runs}) if new_seed else {}
     selection = Selection(frozenset(each.run_id for each in runs), again=True, new_seeds=seeds)
     options = performing_options(guests, report, rig, dask, tls, without_authentication)
     again = as_typed(results, outcome, run or [], cell or [], new_seed, options)
-    perform_and_conclude(plan, results, guests, report, on_end, printer, again, stop, selection, machine)
+    perform_and_conclude(plan, results, guests, report, on_end, printer, again, stop, selection, machine, None, note)
 
 
 def as_typed(

@@ -49,7 +49,7 @@ def answer(
         where = region.where + (f" ({cells} cells)" if cells > 1 else "")
         printer.text(f"- {where}: {' '.join(region.sentences)}")
     printer.table(
-        ("implementation", "best or close in", "farthest behind", "files not delivered"),
+        ("implementation", "best or close in", "farthest behind", "runs not completed"),
         (_summary_cells(chosen, place) for place in range(len(chosen.summaries))),
     )
 

@@ -159,6 +159,9 @@ def test_a_sweep_with_rules_is_the_same_after_writing_it(tmp_path: Path) -> None
     ("line", "message"),
     [
         ("exclude: {delay: 2 s}", "sweep.yaml:8: exclude.delay: got '2 s', expected a delay of this sweep: 25 ms, 1 s"),
+        ("exclude: {delay: 2 s}", "; write one of them here, or 'delay: [25 ms, 1 s, 2 s]' in the sweep"),
+        ("exclude: {delay: {from: 2 s}}", "; write a range that contains one of them"),
+        ("exclude: {implementations: ltp}", "write 'implementations: [cfdp, norm, ltp]' in the sweep"),
         ("exclude: [{delay: 25 ms}, {delay: 2 s}]", "exclude[1].delay: got '2 s', expected a delay of this sweep"),
         ("exclude: {delay: 25}", "exclude.delay: got 25, expected a number with one of the units ns"),
         ("exclude: {delay: {from: 2 s}}", "exclude.delay: got {'from': '2 s'}, expected a delay of this sweep"),

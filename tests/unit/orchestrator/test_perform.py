@@ -19,6 +19,7 @@ from orchestrator.hosts.confinement import CANNOT_CONFINE, LEFT, NOT_CONFINED
 from orchestrator.hosts.host_clock import ClockReading, HostClock, clock_of
 from orchestrator.memory.commands import failed
 from orchestrator.memory.files import Entry
+from orchestrator.memory.host import MemoryHost
 from orchestrator.memory.process import Process, printing
 from orchestrator.memory.rig import MemoryRig
 from orchestrator.results.analysis import expected_of
@@ -650,6 +651,48 @@ def test_what_makes_times_on_the_hosts_doubtful_makes_a_run_suspect(machines: St
 
     assert (record.outcome, record.suspect) == (Outcome.COMPLETED, ["the clock of the receiver was set"])
     assert (record.port_drops, record.reconnections) == ({"sender": {"rx_missed_errors": 3}}, {"receiver": [5]})
+
+
+def count_refusals(host: MemoryHost, udp: int, udp6: int, discarded: int) -> None:
+    """What a host's kernel has refused to send since it began."""
+    host.files.make_directory("/proc/net")
+    ip, datagrams = f"Ip: InReceives OutDiscards\nIp: 7 {discarded}\n", f"Udp: SndbufErrors Mem\nUdp: {udp} 9\n"
+    host.files.write("/proc/net/snmp", (ip + datagrams).encode())
+    host.files.write("/proc/net/snmp6", f"Ip6OutDiscards 0\nUdp6SndbufErrors {udp6}\n".encode())
+
+
+def test_the_record_has_the_packets_that_a_host_refused_to_send_during_the_run(stage: Stage) -> None:
+    def send_too_much(process: Process) -> int:
+        count_refusals(stage.rig.sender, udp=1000, udp6=4, discarded=2)
+        return send(process)
+
+    for host in (stage.rig.sender, stage.rig.receiver):
+        count_refusals(host, udp=112, udp6=0, discarded=2)
+    stage.sender = send_too_much
+    record = stage.perform().record
+
+    assert record.host_refusals == {
+        "sender": {"udp_refused": 892, "ip_discarded": 0},
+        "receiver": {"udp_refused": 0, "ip_discarded": 0},
+    }
+
+
+def test_a_host_that_counts_no_refusals_has_none_in_the_record(stage: Stage) -> None:
+    assert stage.perform().record.host_refusals == {}
+
+
+def test_the_record_states_how_much_of_the_file_the_receiver_has(stage: Stage) -> None:
+    def take_a_part(process: Process) -> int:
+        process.print("ready")
+        content = process.receive(RECEIVER_ADDRESS, PORT)
+        process.write_file(process.arguments[0], content[:1000])
+        return 3
+
+    assert stage.perform().record.present_bytes == 100_000
+    stage.receiver = take_a_part
+    record = stage.perform().record
+
+    assert (record.outcome, record.present_bytes) == (Outcome.INCOMPLETE, 1000)
 
 
 def test_the_record_states_the_ring_of_the_captures(stage: Stage) -> None:

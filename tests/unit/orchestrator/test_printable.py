@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.hosts.printable import printable, printable_lines
+from orchestrator.hosts.printable import begin_of, end_of, printable, printable_lines
 from orchestrator.terminal.output import Printer
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\r\x9b31m\u202e"
@@ -16,6 +16,20 @@ def test_plain_text_stays() -> None:
 
 def test_escapes_and_controls_are_written_out() -> None:
     assert printable("\x1b[2J\x07\r\n\x9b31m") == r"\x1b[2J\x07\r\n\x9b31m"
+
+
+def test_colours_are_removed() -> None:
+    assert printable("\x1b[2m2026-11-26\x1b[0m \x1b[1;31mERROR\x1b[m") == "2026-11-26 ERROR"
+
+
+def test_the_end_of_a_long_line_begins_with_a_word_and_an_ellipsis() -> None:
+    assert end_of("the receiver has no room", 12) == "…has no room"
+    assert end_of("the receiver has no room", 14) == "…has no room"
+    assert end_of("the receiver has no room", 24) == "the receiver has no room"
+
+
+def test_the_begin_of_a_long_line_ends_with_an_ellipsis() -> None:
+    assert (begin_of("receiver", 8), begin_of("receivers", 8)) == ("receiver", "receive…")
 
 
 def test_marks_that_turn_the_reading_order_are_written_out() -> None:

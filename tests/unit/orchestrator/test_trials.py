@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from agents.contract.implementation import Implementation
-from agents.contract.limits import KnownLimit
+from agents.contract.limits import Failure, KnownLimit
 from agents.contract.side import Stop
 from captures.accounting.delays import DelaySummary
 from captures.summary.summary import CaptureSummary
@@ -19,10 +20,21 @@ from orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock, check
 from orchestrator.checks.verdict import Finding, findings, is_fit, log_tail
 from orchestrator.planning.plan import Run
 from orchestrator.profiles.catalogue import find_implementation
+from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, RunRecord, Side, write_record
 from tests.unit.captures.making import SESSION
 
 NO_DELAYS = DelaySummary.model_construct()
+
+
+def capture(*frames: tuple[int, bytes]) -> bytes:
+    """A pcap of Ethernet frames without IP, each with its time in microseconds."""
+    records = (struct.pack("<IIII", time // 10**6, time % 10**6, 60, 60) + body.ljust(60) for time, body in frames)
+    return struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1) + b"".join(records)
+
+
+FRAMES = [(0, bytes(12) + b"\x88\xb5one"), (213_000, bytes(12) + b"\x88\xb5two")]
+CAPTURE = capture(*FRAMES)
 
 
 @pytest.fixture
@@ -64,16 +76,27 @@ def checked(
     implementation: Implementation,
     directory: Path,
     packets: CaptureSummary | None = None,
+    second: bytes | None = None,
     **by_channel: dict[str, Any],
 ) -> dict[str, Finding]:
-    """The findings of a check by subject: runs completed, failed on the dead channel, with changes by channel."""
+    """The findings of a check by subject: runs completed, failed on the dead channel, with changes by channel.
+
+    The second run of each channel has the capture of the first, or `second`.
+    """
     changes: dict[str, dict[str, Any]] = {DEAD: {"outcome": "failed", "sender": Side(command=["send"], exit_status=1)}}
     changes |= {name.replace("_", "-"): given for name, given in by_channel.items()}
-    for run in check_plan(implementation).runs:
-        place = directory / "runs" / run.run_id
-        place.mkdir(parents=True)
-        write_record(record(run, **changes.get(run.permutation.channel_name, {})), place)
-    return {finding.subject: finding for finding in findings(implementation, directory, lambda _: packets or summary())}
+    for plan, results, captured in (
+        (check_plan(implementation), directory, CAPTURE),
+        (check_plan(implementation, (CLEAN, LOSSY)), directory / "repeated", second or CAPTURE),
+    ):
+        for run in plan.runs:
+            place = results / "runs" / run.run_id
+            place.mkdir(parents=True)
+            write_record(record(run, **changes.get(run.permutation.channel_name, {})), place)
+            (place / "sender.pcap").write_bytes(CAPTURE)
+            (place / "receiver.pcap").write_bytes(captured)
+    checked = findings(implementation, directory, directory / "repeated", lambda _: packets or summary())
+    return {finding.subject: finding for finding in checked}
 
 
 def test_a_check_is_a_clean_a_lossy_and_a_dead_channel(cfdp: Implementation) -> None:
@@ -116,21 +139,50 @@ def test_a_failed_transfer_makes_it_unfit_with_the_reason(cfdp: Implementation, 
     assert results["PER 0.01, 250 ms"] == Finding("PER 0.01, 250 ms", "bad", "timed_out: the sender had not ended")
 
 
-def test_a_failure_that_the_profile_explains_is_a_note(cfdp: Implementation, tmp_path: Path) -> None:
-    implementation = cfdp.model_copy(
-        update={"known_limits": [KnownLimit(why="it never repeats", packet_error_rate_above=0)]}
-    )
-    results = checked(implementation, tmp_path, **{LOSSY: {"outcome": "failed", "reason": "r"}})
+LAUNCHED = {"sender": Side(command=["send"], exit_status=1), "receiver": Side(command=["receive"], exit_status=1)}
+
+
+@pytest.fixture
+def forgetful(cfdp: Implementation) -> Implementation:
+    """An implementation that is known to deliver a part of a file if packets are lost."""
+    limit = KnownLimit(why="it never repeats", packet_error_rate_above=0)
+    return cfdp.model_copy(update={"known_limits": [limit]})
+
+
+def test_a_failure_that_the_profile_explains_is_a_note(forgetful: Implementation, tmp_path: Path) -> None:
+    lossy = LAUNCHED | {"outcome": "incomplete", "reason_code": "part_of_file", "reason": "r"}
+    results = checked(forgetful, tmp_path, **{LOSSY: lossy})
 
     assert results["PER 0.01, 250 ms"].level == "note"
     assert "it never repeats" in results["PER 0.01, 250 ms"].text
 
 
-def test_a_known_limit_excuses_nothing_below_it(cfdp: Implementation, tmp_path: Path) -> None:
-    implementation = cfdp.model_copy(
-        update={"known_limits": [KnownLimit(why="it never repeats", packet_error_rate_above=0)]}
+def test_a_known_limit_excuses_no_other_failure(forgetful: Implementation, tmp_path: Path) -> None:
+    lossy = LAUNCHED | {"outcome": "failed", "reason_code": "exited", "reason": "the receiver exited with status 1"}
+    results = checked(forgetful, tmp_path, **{LOSSY: lossy})
+
+    assert results["PER 0.01, 250 ms"] == Finding(
+        "PER 0.01, 250 ms", "bad", "failed: the receiver exited with status 1"
     )
-    results = checked(implementation, tmp_path, **{CLEAN: {"outcome": "failed", "reason": "r"}})
+
+
+def test_a_known_limit_excuses_no_program_that_ended_before_the_other_was_launched(
+    cfdp: Implementation, tmp_path: Path
+) -> None:
+    limit = KnownLimit(why="it crashes", fails_with=("exited",))
+    lossy = {"outcome": "failed", "reason_code": "exited", "reason": "r", "receiver": LAUNCHED["receiver"]}
+    results = checked(cfdp.model_copy(update={"known_limits": [limit]}), tmp_path, **{LOSSY: lossy})
+
+    assert results["PER 0.01, 250 ms"].level == "bad"
+
+
+def test_a_known_limit_names_reasons_that_records_have() -> None:
+    assert set(get_args(Failure)) < set(ReasonCode)
+
+
+def test_a_known_limit_excuses_nothing_below_it(forgetful: Implementation, tmp_path: Path) -> None:
+    clean = LAUNCHED | {"outcome": "incomplete", "reason_code": "part_of_file", "reason": "r"}
+    results = checked(forgetful, tmp_path, **{CLEAN: clean})
 
     assert results["clean, 25 ms"].level == "bad"
 
@@ -140,6 +192,16 @@ def test_a_sender_that_reports_success_over_a_dead_channel_is_noted(cfdp: Implem
     results = checked(cfdp, tmp_path, **{DEAD: dead})
 
     assert results["nothing arrives"].level == "note"
+
+
+def test_a_part_of_the_file_that_arrives_over_a_dead_channel_makes_it_unfit(
+    cfdp: Implementation, tmp_path: Path
+) -> None:
+    dead = {"outcome": "timed_out", "present_bytes": 1000, "sender": Side(command=["send"], exit_status=1)}
+    results = checked(cfdp, tmp_path, **{DEAD: dead})
+
+    assert results["nothing arrives"].level == "bad"
+    assert "the receiver has 1,000 bytes of the file" in results["nothing arrives"].text
 
 
 def test_a_file_that_arrives_over_a_dead_channel_makes_it_unfit(cfdp: Implementation, tmp_path: Path) -> None:
@@ -252,9 +314,47 @@ def test_an_implementation_that_is_not_repeatable_is_noted(cfdp: Implementation,
 
 
 def test_the_tail_of_a_log_shows_bytes_that_are_not_text(tmp_path: Path) -> None:
-    (tmp_path / "sender.err").write_bytes(b"one\n\xff\x1b[31m\n")
+    (tmp_path / "sender.err").write_bytes(b"one\n\xff\x1b[2J\n")
 
-    assert list(log_tail(tmp_path)) == ["sender.err: 'one'", "sender.err: '\ufffd\\x1b[31m'"]
+    assert list(log_tail(tmp_path)) == ["sender.err: 'one'", "sender.err: '\ufffd\\x1b[2J'"]
+
+
+def test_the_tail_of_a_log_has_no_colours_and_marks_a_line_that_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "sender.err").write_bytes(b"\x1b[2mdim\x1b[0m\n" + b"long " * 100 + b"\n")
+    dim, long = log_tail(tmp_path)
+
+    assert dim == "sender.err: 'dim'"
+    assert long.endswith("long long…'")
+
+
+@pytest.mark.parametrize(
+    ("second", "difference"),
+    [
+        (
+            capture(FRAMES[0], (214_000, FRAMES[1][1])),
+            "packet 2 of receiver.pcap, 0.213000 s after the first, has another time",
+        ),
+        (
+            capture(FRAMES[0], (213_000, b"3" * 60)),
+            "packet 2 of receiver.pcap, 0.213000 s after the first, has other bytes",
+        ),
+        (capture(FRAMES[0]), "packet 2 of receiver.pcap, 0.213000 s after the first, is in one of them only"),
+        (capture(*FRAMES, (214_000, b"3" * 60)), "packet 3 of receiver.pcap, 0.214000 s after the first, is in one of"),
+    ],
+)
+def test_a_second_run_that_differs_makes_it_unfit_and_the_packet_is_named(
+    cfdp: Implementation, tmp_path: Path, second: bytes, difference: str
+) -> None:
+    results = checked(cfdp, tmp_path, second=second)
+
+    assert results["repeats"].level == "bad"
+    assert f"differs: clean, 25 ms: {difference}" in results["repeats"].text
+
+
+def test_a_second_run_that_is_equal_is_said_to_be(cfdp: Implementation, tmp_path: Path) -> None:
+    assert checked(cfdp, tmp_path)["repeats"].text == (
+        "a second run with the same seed sent the same packets: clean, 25 ms; PER 0.01, 250 ms"
+    )
 
 
 def rows_of(directory: Path, implementation: Implementation, **changes: Any) -> list[Row]:

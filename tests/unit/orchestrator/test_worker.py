@@ -117,7 +117,25 @@ def test_a_version_is_what_the_version_command_prints(
     found, _, digests = record.versions["implementation"].rpartition(" (sha256 ")
     assert found == version
     assert len(digests.rstrip(")").split(", ")) == 2
-    assert record.versions["implementation"] == record.versions["implementation"]
+
+
+def test_the_receivers_version_is_recorded_too_if_it_is_another(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.implementation = {"version_command": ["{send}", "--version"]}
+
+    def send_or_tell(process: Process) -> int | None:
+        if process.arguments == ["--version"]:
+            process.print("copy 1.2" if process.host is stage.rig.sender else "copy 1.1")
+            return 0
+        return send(process)
+
+    stage.sender = send_or_tell
+    worked(stage, capsys)
+
+    version = read_record(stage.directory / "runs" / stage.plan.runs[0].run_id).versions["implementation"]
+    sender, separator, receiver = version.partition("; on the receiver: ")
+    assert (sender.split(" (")[0], bool(separator), receiver.split(" (")[0]) == ("copy 1.2", True, "copy 1.1")
 
 
 def test_without_a_version_command_the_version_is_unknown(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:

@@ -281,7 +281,7 @@ def test_the_headline_says_what_to_take_and_where_it_is_behind() -> None:
 def test_the_headline_of_one_that_failed_states_its_failures() -> None:
     answer = by_goodput(cell({"ltp": [*FAST, None], "norm": SLOWER}))
 
-    assert answer.headline.endswith("It did not deliver 1 of 11 files.")
+    assert answer.headline.endswith("1 of its 11 runs did not complete.")
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,7 @@ def test_a_mistake_says_what_was_expected(keys: dict[str, Any], expected: str) -
     ("keys", "expected"),
     [
         ({"delay": "3 s"}, "a value of this sweep: 25 ms"),
+        ({"delay": "3 s"}, r"or 'delay: \[25 ms, 3 s\]' in the sweep"),
         ({"implementations": "tcp"}, "a value of this sweep: cfdp, norm"),
         ({"at_least": 0.5, "of": "tcp"}, "an implementation of this sweep: cfdp, norm"),
     ],

@@ -136,7 +136,7 @@ def test_undelivered_files_are_stated_at_their_place_and_in_all(rows: list[Row])
     text = texts(drawn(rows))
 
     assert "2/3" in text
-    assert "n = 3 each; 1 of 18 files not delivered; 1 suspect" in text
+    assert "n = 3 each; 1 of 18 runs not completed; 1 suspect" in text
 
 
 def test_settings_that_differ_within_a_mark_are_stated(rows: list[Row]) -> None:
@@ -180,7 +180,7 @@ def test_the_looks_follow_the_order_that_is_given(rows: list[Row]) -> None:
 def test_all_runs_failed_is_a_figure_that_says_so(rows: list[Row], kind: str) -> None:
     failed = [row | {"outcome": "failed", "goodput_bps": None} for row in rows]
 
-    assert "18 of 18 files not delivered" in texts(drawn(failed, kind=kind))
+    assert "18 of 18 runs not completed" in texts(drawn(failed, kind=kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
