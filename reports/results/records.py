@@ -319,7 +319,7 @@ class Plan(_FromFile):
     upgrades: ClassVar[Steps] = PLAN_STEPS
     most_bytes: ClassVar[int] = MOST_PLAN_BYTES
 
-    schema_version: Literal[6]
+    schema_version: Literal[7]
     sweep: Sweep
     implementations: dict[str, Profile]
     """By name, in the order of the sweep; a variant for each value of a parameter that it varies."""
