@@ -28,6 +28,8 @@ class Saratoga(Reader):
 
     def read(self, packet: Packet) -> PacketContent:
         """The content of a packet."""
+        if packet.cut and not packet.payload:
+            return PacketContent("packet", CUT, unplaced=True)
         try:
             _, kind = kind_of(packet.payload)
         except NotSaratoga as error:

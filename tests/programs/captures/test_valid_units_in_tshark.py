@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import require_command
 from tests.unit.captures.making import timed, write_pcap
 from tests.unit.captures.octets import RECEIVER_SAYS, SENDER_SAYS, frame
-from tests.unit.captures.test_valid_units import PROTOCOLS
+from tests.unit.captures.test_valid_units import PROTOCOLS, WITHOUT_DISSECTOR
 from tests.unit.captures.valid_units import Unit
 
 FEWEST = {"CFDP": 180, "LTP": 44, "NORM": 60, "bundle": 40}
@@ -41,7 +41,7 @@ def is_shown(value: str, expected: int) -> bool:
     ) == expected
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name not in WITHOUT_DISSECTOR])
 def test_numbers_of_valid_units_are_those_of_tshark(tmp_path: Path, protocol: str) -> None:
     units: list[Unit] = [unit for unit in PROTOCOLS[protocol][1]() if not unit.wrong]
     frames = [

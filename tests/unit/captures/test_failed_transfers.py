@@ -36,6 +36,7 @@ from tests.unit.captures.octets import (
     red,
     saratoga_data,
 )
+from tests.unit.captures.valid_units import cfdp_pdu
 
 NORM = ("-d", "udp.port==5222,norm")
 OWD_NS, STEP_NS = 25_000_000, 1_000_000
@@ -282,6 +283,16 @@ def test_of_pdus_in_space_packets_it_is_not_known_what_was_sent_again(tmp_path: 
     assert found.view is not None
     assert found.view.counts["sender"] == {"malformed CFDP": 5}
     assert found.view.repeated_file_bytes is None
+
+
+def test_bytes_further_behind_than_any_file_has_are_not_placed(tmp_path: Path) -> None:
+    far = cfdp_pdu((2**64 - 10).to_bytes(8, "big") + bytes(10), is_data=True, large=True)
+    found = inspected(tmp_path, CFDP, all_arrive([*CFDP_RUN[:2], frame(far)]))
+
+    assert found.view is not None
+    assert found.view.repeated_file_bytes is None
+    assert found.traces.data is not None
+    assert (found.traces.data.first_byte.tolist(), found.traces.data.unplaced_frames) == ([0], 1)
 
 
 def test_a_nak_alone_says_nothing_of_the_end(tmp_path: Path) -> None:

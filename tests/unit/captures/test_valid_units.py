@@ -11,14 +11,17 @@ from captures.protocols.readers.cfdp import Cfdp
 from captures.protocols.readers.ltp import Ltp
 from captures.protocols.readers.norm import Norm
 from captures.protocols.readers.reader import NO_FIELDS, Packet, PacketContent, Reader, Unreadable
-from tests.unit.captures.valid_units import Unit, bundle_7_units, cfdp_units, ltp_units, norm_units
+from captures.protocols.readers.saratoga import Saratoga
+from tests.unit.captures.valid_units import Unit, bundle_7_units, cfdp_units, ltp_units, norm_units, saratoga_units
 
 PROTOCOLS: dict[str, tuple[type[Reader], Callable[[], Iterator[Unit]]]] = {
     "CFDP": (Cfdp, cfdp_units),
     "LTP": (Ltp, ltp_units),
     "NORM": (Norm, norm_units),
     "bundle": (Bundles, bundle_7_units),
+    "Saratoga": (Saratoga, saratoga_units),
 }
+WITHOUT_DISSECTOR = ("Saratoga",)
 
 
 def contents(reader: Reader, octets: bytes, unit: Unit, captured: int | None = None) -> list[PacketContent]:
@@ -49,7 +52,7 @@ def test_of_a_cut_unit_nothing_false_is_said(protocol: str) -> None:
         for captured in range(min(len(unit.octets), 100)):
             found = contents(make(), unit.octets, unit, captured)[0]
 
-            assert found.acknowledged_bytes in (None, unit.acknowledged), (unit, captured)
+            assert (found.acknowledged_bytes or 0) <= (unit.acknowledged or 0), (unit, captured)
             if unit.piece and unit.piece[1]:
                 is_placed = (found.first_byte, found.byte_count) == unit.piece
                 assert is_placed or found.unplaced, (unit, captured, found)

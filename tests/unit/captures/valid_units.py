@@ -429,3 +429,70 @@ def bundle_7_units() -> Iterator[Unit]:
     report = array(cbor(0, 1), array(statuses, cbor(0, 0), eid(1, 1), array(cbor(0, 0), cbor(0, 3))))
     octets = bundle_7(len(report), flags=2, payload=report)
     yield Unit(octets, "administrative bundle", from_receiver=True)
+
+
+# Saratoga: draft-wood-tsvwg-saratoga-20, section 4 (tshark has no dissector of it)
+
+SARATOGA_ERRORS = {
+    1: "unspecified error",
+    4: "file not found",
+    8: "file too long",
+    12: "timed out",
+    0x10: "metadata required",
+    0x11: "unexpected status",
+    0xFF: "255",
+}
+STAMP = bytes(range(16))
+
+
+def saratoga_packet(kind: int, flags: int, content: bytes, session: int = 2**32 - 1) -> bytes:
+    """`flags` are the 24 bits behind version and type."""
+    return struct.pack(">II", 1 << 29 | kind << 24 | flags, session) + content
+
+
+def saratoga_units() -> Iterator[Unit]:
+    for descriptor, size in enumerate((2, 4, 8, 16)):
+        length = descriptor << 22
+
+        def number(value: int, size: int = size) -> bytes:
+            return value.to_bytes(size, "big")
+
+        for offset in (0, 100, min(256**size, 2**62) - 10):
+            for stamp in (b"", STAMP):
+                for asks in (0, 1):
+                    for transfer in range(4):  # file, directory, bundle, stream
+                        flags = length | transfer << 20 | bool(stamp) << 19 | asks << 16 | 1 << 15
+                        octets = saratoga_packet(3, flags, stamp + number(offset) + bytes(10))
+                        detail = f"bytes {offset}-{offset + 9}" + (", requests status" if asks else "")
+                        yield Unit(octets, "data", detail, (offset, 10))
+        octets = saratoga_packet(3, length, number(5))
+        yield Unit(octets, "data", "no bytes", (5, 0))
+        for words, checksum in ((0, 0), (1, 1), (4, 2), (5, 3)):
+            entry = struct.pack(">H", 0x8000 | descriptor << 6) + number(2500) + bytes(8) + b"a/b.c\0"
+            octets = saratoga_packet(2, length | words << 4 | checksum, bytes(4 * words) + entry)
+            yield Unit(octets, "metadata", "file of 2500 bytes")
+        for stamp in (b"", STAMP):
+            for holes in ((), ((100, 200),), ((100, 200), (250, 251), (300, 400))):
+                for partial in (0, 1):
+                    flags = length | bool(stamp) << 19 | 1 << 18 | partial << 17 | 1 << 16
+                    content = number(100 if holes else 1000) + number(1000)
+                    content += b"".join(number(first) + number(end) for first, end in holes)
+                    count = f"{len(holes)} hole{'' if len(holes) == 1 else 's'}"
+                    progress = 100 if holes else 1000
+                    detail = f"{count}, metadata missing, everything received before byte {progress}"
+                    missing = sum(end - first for first, end in holes)
+                    acknowledged = progress if partial else 1000 - missing
+                    octets = saratoga_packet(4, flags, stamp + content)
+                    yield Unit(octets, "status", detail, acknowledged=acknowledged, from_receiver=True)
+        for code, word in SARATOGA_ERRORS.items():
+            octets = saratoga_packet(4, length | code, number(0) + number(0))
+            verdict = "" if code == 0x10 else "ended early"
+            yield Unit(octets, "status", f"error: {word}", from_receiver=True, verdict=verdict)
+        for space in (b"", number(2**15)):
+            flags = length | 0b1111_1111 << 14 | bool(space) << 14 | descriptor << 12
+            flags = flags if space else flags & ~(1 << 14)
+            yield Unit(struct.pack(">I", 1 << 29 | flags) + space + b"urn:x", "beacon", from_receiver=True)
+        for request in range(6):
+            for authentication in (b"", b"secret"):
+                octets = saratoga_packet(1, length | request, b"a/b.c\0" + authentication)
+                yield Unit(octets, "request", from_receiver=True)

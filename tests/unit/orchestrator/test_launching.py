@@ -29,8 +29,10 @@ def test_no_more_is_in_flight_than_there_is_to_send() -> None:
 
 
 def test_what_a_duration_sends_bounds_what_is_in_flight_too() -> None:
-    sent = small_plan().runs[0].permutation.model_copy(
-        update={"rate_bps": 1e6, "file_size_bytes": None, "duration_ns": 10 * 10**9}
+    sent = (
+        small_plan()
+        .runs[0]
+        .permutation.model_copy(update={"rate_bps": 1e6, "file_size_bytes": None, "duration_ns": 10 * 10**9})
     )
     run = small_plan().runs[0].model_copy(update={"permutation": sent, "rtt_s": 2 * 12 * 3600.0})
 
