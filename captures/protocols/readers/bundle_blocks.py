@@ -17,8 +17,12 @@ FRAGMENT, ADMINISTRATIVE = 1 << 0, 1 << 1
 LAST_BLOCK, EID_REFERENCES = 1 << 3, 1 << 6
 """Block processing control flags: section 4.3."""
 PAYLOAD_BLOCK, CUSTODY_TRANSFER_ENHANCEMENT_BLOCK = 1, 10
-CUSTODY_SIGNAL, AGGREGATE_CUSTODY_SIGNAL = 2, 4
-RECORDS = {1: "status report", CUSTODY_SIGNAL: "custody signal", AGGREGATE_CUSTODY_SIGNAL: "aggregate custody signal"}
+STATUS_REPORT, CUSTODY_SIGNAL, AGGREGATE_CUSTODY_SIGNAL = 1, 2, 4
+RECORDS = {
+    STATUS_REPORT: "status report",
+    CUSTODY_SIGNAL: "custody signal",
+    AGGREGATE_CUSTODY_SIGNAL: "aggregate custody signal",
+}
 REASONS = {
     0: "no additional information",
     3: "redundant reception",
@@ -29,6 +33,14 @@ REASONS = {
     8: "block unintelligible",
 }
 """Section 6.3."""
+STATUSES = {1: "received", 2: "custody accepted", 4: "forwarded", 8: "delivered", 16: "deleted"}
+DELETED = 16
+REPORT_REASONS = REASONS | {
+    1: "lifetime expired",
+    2: "forwarded over a unidirectional link",
+    3: "transmission cancelled",
+}
+"""Of a status report: section 6.1.1."""
 
 _MOST_SDNV_OCTETS = 10
 """Of a number of 64 bits."""

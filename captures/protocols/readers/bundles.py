@@ -13,8 +13,12 @@ from captures.protocols.readers.bundle_blocks import (
     ADMINISTRATIVE,
     AGGREGATE_CUSTODY_SIGNAL,
     CUSTODY_SIGNAL,
+    DELETED,
     REASONS,
     RECORDS,
+    REPORT_REASONS,
+    STATUS_REPORT,
+    STATUSES,
     VERSION,
     AggregateCustodySignal,
     Bundle,
@@ -30,6 +34,7 @@ from captures.protocols.readers.reader import (
     PacketContent,
     Reader,
     Unreadable,
+    Verdict,
     several,
     span,
 )
@@ -119,6 +124,8 @@ class Custody:
                 raise Unreadable("fills of an aggregate custody signal that do not end")
             return self._aggregate(record, is_whole)
         kind = content[0] >> 4
+        if kind == STATUS_REPORT and is_whole and len(content) > 2:
+            return _status_report(content[1], content[2])
         if is_whole and kind in (CUSTODY_SIGNAL, AGGREGATE_CUSTODY_SIGNAL):
             raise Unreadable(f"a {RECORDS[kind]} that does not read as one")
         return PacketContent(RECORDS.get(kind, "administrative bundle"), "" if is_whole else CUT)
@@ -154,6 +161,14 @@ class Custody:
         ]
         known_sizes = [size for size in sizes if size is not None]
         return PacketContent(name, detail, acknowledged_bytes=sum(known_sizes) if len(known_sizes) == bundles else None)
+
+
+def _status_report(statuses: int, reason: int) -> PacketContent:
+    """What has happened to a bundle: RFC 5050, section 6.1.1."""
+    happened = ", ".join(word for flag, word in STATUSES.items() if statuses & flag)
+    why = REPORT_REASONS.get(reason, f"reason {reason}") if reason else ""
+    verdict: Verdict = "ended early" if statuses & DELETED else ""
+    return PacketContent("status report", ": ".join(filter(None, [happened, why])), verdict=verdict)
 
 
 class Bundles(Reader):

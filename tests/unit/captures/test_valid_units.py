@@ -6,13 +6,23 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from agents.bundle.blocks import Bundle, Timestamp
+from agents.bundle.eid import Eid
 from captures.protocols.readers.bundles import Bundles
 from captures.protocols.readers.cfdp import Cfdp
 from captures.protocols.readers.ltp import Ltp
 from captures.protocols.readers.norm import Norm
 from captures.protocols.readers.reader import NO_FIELDS, Packet, PacketContent, Reader, Unreadable
 from captures.protocols.readers.saratoga import Saratoga
-from tests.unit.captures.valid_units import Unit, bundle_7_units, cfdp_units, ltp_units, norm_units, saratoga_units
+from tests.unit.captures.valid_units import (
+    Unit,
+    bundle_7_units,
+    cfdp_units,
+    ltp_units,
+    norm_units,
+    saratoga_units,
+    sdnv,
+)
 
 PROTOCOLS: dict[str, tuple[type[Reader], Callable[[], Iterator[Unit]]]] = {
     "CFDP": (Cfdp, cfdp_units),
@@ -95,3 +105,24 @@ def test_a_pdu_of_cfdp_with_a_wrong_crc_is_none() -> None:
         if unit.fields.get("cfdp.crc_flag"):
             with pytest.raises(Unreadable, match="CRC"):
                 contents(Cfdp(), unit.octets[:-1] + bytes([unit.octets[-1] ^ 1]), unit)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "reason", "detail", "verdict"),
+    [(1, 0, "received", ""), (12, 2, "forwarded, delivered: sent over a unidirectional link", ""),
+     (16, 1, "deleted: lifetime expired", "ended early")],
+)  # fmt: skip
+def test_a_status_report_says_what_happened_to_a_bundle(statuses: int, reason: int, detail: str, verdict: str) -> None:
+    record = (
+        bytes([0x10, statuses, reason])
+        + sdnv(820_000_000) * 2 * statuses.bit_count()
+        + sdnv(5)
+        + sdnv(1)
+        + b"\x07ipn:1.1"
+    )
+    report = Bundle(
+        source=Eid(2, 0), destination=Eid(1, 0), created=Timestamp(820_000_000, 2), payload=record, administrative=True
+    ).encode()
+    (found,) = contents(Bundles(), report, Unit(b"", "", from_receiver=True))
+
+    assert (found.name, found.detail, found.verdict) == ("status report", detail, verdict)
