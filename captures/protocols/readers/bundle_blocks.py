@@ -37,7 +37,7 @@ STATUSES = {1: "received", 2: "custody accepted", 4: "forwarded", 8: "delivered"
 DELETED = 16
 REPORT_REASONS = REASONS | {
     1: "lifetime expired",
-    2: "forwarded over a unidirectional link",
+    2: "sent over a unidirectional link",
     3: "transmission cancelled",
 }
 """Of a status report: section 6.1.1."""
