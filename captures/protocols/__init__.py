@@ -1,4 +1,4 @@
-"""Packets as messages of their protocol, with tshark: dissected, in order, as a ladder, with the termination phase.
+"""Packets as messages of their protocol: dissected, in order, as a ladder, with the termination phase.
 
 The fields of each protocol belong to `captures.protocols.readers`.
 """

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, fragment6
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
@@ -451,6 +451,16 @@ def test_octets_of_resets_and_keep_alives_are_no_data(tmp_path: Path) -> None:
     assert [message.name for message in found[3:]] == ["keep alive", "data", "keep alive", "RST"]
     assert pieces(found)[3:] == [(None, 0), (0, 1000), (None, 0), (None, 0)]
     assert (carried_file_bytes(found), repeated_file_bytes(found)) == (1000, 0)
+
+
+def test_a_header_of_tcp_at_its_limits_changes_no_place(tmp_path: Path) -> None:
+    """40 octets of options, urgent data, every bit of ECN and every reserved one (RFC 9293, section 3.1)."""
+    ports = {"sport": 40000, "dport": 5223, "window": 0xFFFF}
+    header = TCP(flags="AUPEC", seq=101, ack=71, reserved=7, urgptr=0xFFFF, options=[("NOP", None)] * 40, **ports)
+    full = bytes(ethernet() / IP(src=SENDER, dst=RECEIVER) / header / Raw(bytes(1000)))
+    found = read(tmp_path, [*handshake(), full], TCP_FILE)
+
+    assert (content(found)[3], pieces(found)[3]) == (("data", "bytes 0-999"), (0, 1000))
 
 
 def test_a_reset_with_a_reason_as_text_carries_nothing(tmp_path: Path) -> None:
