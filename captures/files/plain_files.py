@@ -34,7 +34,7 @@ MOST_DIRECTORIES = 64
 LONGEST_NAME_BYTES = 255
 MOST_HOLES = 8
 """Of a large file, how many times larger it may be than its room on the disk: a file of holes takes hours to read."""
-_LARGEST: dict[type, float] = {bool: 1, int: 2**63 - 1, float: 1e30}
+_LARGEST: dict[type, float] = {int: 2**63 - 1, float: 1e30}
 _READ_BYTES = 1 << 20
 _STATUS_BLOCK_BYTES = 512
 
@@ -107,14 +107,14 @@ def read_json(path: Name, most_bytes: int = MOST_BYTES) -> Any:
     """
     value = from_json(read_plain(path, most_bytes), allow_inf_nan=False)
     waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, list):
-            waiting += each
-        elif isinstance(each, dict):
-            waiting += each.values()
-        elif isinstance(each, int | float) and not -_LARGEST[type(each)] <= each <= _LARGEST[type(each)]:
-            raise ValueError(f"a number is too large, expected at most {_LARGEST[type(each)]:g}")
+    for each in waiting:  # which grows
+        kind = type(each)
+        if kind is dict:
+            waiting.extend(each.values())
+        elif kind is list:
+            waiting.extend(each)
+        elif (kind is int or kind is float) and not -_LARGEST[kind] <= each <= _LARGEST[kind]:
+            raise ValueError(f"a number is too large, expected at most {_LARGEST[kind]:g}")
     return value
 
 

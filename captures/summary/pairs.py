@@ -67,20 +67,21 @@ class StoredDelivery(BaseModel):
         )
 
     def delivery(self, near: Columns, far: Columns, was_cut: bool) -> Delivery:
-        """The delivery between the two captures."""
-        sent, delivered = _unpacked(self.sent), _unpacked(self.delivered)
+        """The delivery between the two captures. Raises ValueError, LookupError, zlib.error if it cannot be one."""
+        most = len(near) + len(far)
+        sent, delivered = _unpacked(self.sent, most), _unpacked(self.delivered, most)
         flipped_bit = np.full(len(sent), INTACT, np.int64)
-        flipped_bit[_unpacked(self.hit)] = _unpacked(self.bits)
+        flipped_bit[_unpacked(self.hit, most)] = _unpacked(self.bits, most)
         return Delivery(
-            near=_unpacked(self.near),
-            far=_unpacked(self.far),
+            near=_unpacked(self.near, most),
+            far=_unpacked(self.far, most),
             sent=sent,
             delivered=delivered,
             flipped_bit=flipped_bit,
             delay_ns=far.time_ns[delivered] - near.time_ns[sent],
             background=None if self.background is None else self.background.delivery(near, far, was_cut),
             undirected=self.undirected,
-            unmatched=_unpacked(self.unmatched),
+            unmatched=_unpacked(self.unmatched, most),
             was_cut=was_cut,
         )
 
@@ -111,7 +112,10 @@ def load_pairs(run_dir: Path, at_sender: Columns, at_receiver: Columns, session:
         or not _is_valid(stored, stored.source, run_dir, at_sender, at_receiver, session)
     ):
         return None
-    return stored.deliveries(at_sender, at_receiver)
+    try:
+        return stored.deliveries(at_sender, at_receiver)
+    except (ValueError, LookupError, zlib.error):
+        return None  # somebody has changed it
 
 
 def load_or_match(run_dir: Path, at_sender: Columns, at_receiver: Columns, session: Session) -> Deliveries:
@@ -148,6 +152,10 @@ def _packed(rows: Rows) -> str:
     return base64.b64encode(zlib.compress(np.diff(rows, prepend=0).astype("<i4").tobytes(), level=1)).decode()
 
 
-def _unpacked(text: str) -> Rows:
-    steps = np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i4")
+def _unpacked(text: str, most: int) -> Rows:
+    """Raises ValueError for more than `most` rows, before they are unpacked: a few bytes can stand for a terabyte."""
+    unpacking = zlib.decompressobj()
+    steps = np.frombuffer(unpacking.decompress(base64.b64decode(text), 4 * most + 1), "<i4")
+    if unpacking.unconsumed_tail or len(steps) > most:
+        raise ValueError(f"more than {most} rows")
     return np.cumsum(steps, dtype=np.int64)

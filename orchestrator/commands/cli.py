@@ -5,6 +5,7 @@ Modules of subcommands import what does the work inside their functions, so that
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from typing import Annotated
@@ -104,6 +105,7 @@ def before_every_command(
 
 def main() -> None:
     """Run the command line. Exit status 2 for an error that the user can fix, whose text says how."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of a home that it cannot write, and needs none
     try:
         sys.exit(app(prog_name="owlt", standalone_mode=False))
     except OwltError as problem:

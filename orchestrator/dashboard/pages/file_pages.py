@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from flask import Flask, abort, make_response, send_file
+from flask import Flask, abort, make_response, request, send_file
 from werkzeug.wrappers import Response
 
 from captures.files.plain_files import NotPlain, as_file_name, open_plain
@@ -67,11 +67,11 @@ def file_answer(directory: Path, name: str) -> Response:
         download_name=Path(name).name,
         last_modified=status.st_mtime,
         etag=f"{status.st_mtime_ns:x}-{status.st_size:x}",
-        conditional=True,
+        conditional=False,
     )
-    response.content_length = response.content_length or status.st_size
+    response.content_length = status.st_size
     response.headers["Content-Security-Policy"] = FILE_POLICY
-    return response
+    return response.make_conditional(request.environ, accept_ranges=True, complete_length=status.st_size)
 
 
 def _script(directory: Path, name: str) -> Response:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -253,6 +255,19 @@ def test_pairs_of_cut_captures_that_other_code_made_give_the_summary_of_the_comp
 def test_pairs_of_other_captures_are_not_taken(run_dir: Path) -> None:
     load_or_summarise(run_dir, *ARGUMENTS)
     write_pcap(run_dir / "sender.pcap", PACKETS)
+    both = [read_columns(run_dir / f"{side}.pcap") for side in ("sender", "receiver")]
+    assert load_pairs(run_dir, *both, SESSION) is None
+
+
+@pytest.mark.parametrize(
+    "rows", [zlib.compress(bytes(4_000_000)), zlib.compress(b"\xff\xff\xff\x7f"), zlib.compress(b"abc"), b"no zlib"]
+)
+def test_pairs_that_somebody_else_made_up_are_not_taken(run_dir: Path, rows: bytes) -> None:
+    """Among them a few bytes that stand for a million rows."""
+    load_or_summarise(run_dir, *ARGUMENTS)
+    stored = json.loads((run_dir / PAIRS).read_text())
+    stored["forward"]["delivered"] = base64.b64encode(rows).decode()
+    (run_dir / PAIRS).write_text(json.dumps(stored))
     both = [read_columns(run_dir / f"{side}.pcap") for side in ("sender", "receiver")]
     assert load_pairs(run_dir, *both, SESSION) is None
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
+import shutil
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -271,6 +273,66 @@ def test_files_outside_of_a_run_are_refused(client: FlaskClient, results: Path, 
     answer = client.get(f"{RUN}files/{name}")
 
     assert (answer.status_code, "secret" in answer.text and "small" not in answer.text) == (404, False)
+
+
+LINKED = {
+    "report": ("report/secret", "report/index.html", "report/x.js"),
+    "certificates": ("certificates/secret",),
+    f"runs/{COMPLETED}": (f"runs/{COMPLETED}/files/secret", f"runs/{COMPLETED}/packets/secret"),
+    f"runs/{COMPLETED}/analysis": (f"runs/{COMPLETED}/packets/secret", f"runs/{COMPLETED}/packets/index.html"),
+    "runs": (f"runs/{COMPLETED}/files/secret",),
+}
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_a_directory_of_results_that_is_a_link_serves_nothing(
+    tmp_path: Path, results: Path, shown: Shown, name: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for file in ("secret", "index.html", "x.js", "record.json"):
+        (elsewhere / file).write_text("secret")
+    shutil.rmtree(results / name, ignore_errors=True)
+    (results / name).symlink_to(elsewhere)
+    client = shown(results)
+
+    for address in LINKED[name]:
+        answer = client.get(f"/sweeps/small/{address}")
+        assert (answer.status_code, "<pre>secret" in answer.text) == (404, False)
+    page = client.get(RUN)
+    assert page.status_code in (200, 404) or "is a link" in page.text
+
+
+def test_pipes_do_not_stop_the_dashboard(results: Path, shown: Shown) -> None:
+    directory = results / "runs" / COMPLETED
+    for path in (directory / "sender.out", directory / "extra.log", directory / "summary.json", results / "lock"):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+    client = shown(results)
+
+    for _ in range(10):
+        assert client.get(RUN).status_code == 200
+        assert client.get(f"{RUN}files/sender.out").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "address", [f"{RUN}files/%00", f"{RUN}files/a%00b", "/sweeps/small/report/%00", "/sweeps/small/report/a%0Ab%1B"]
+)
+def test_an_address_with_control_characters_names_no_file(client: FlaskClient, address: str) -> None:
+    assert client.get(address).status_code == 404
+
+
+def test_a_file_that_has_not_changed_is_not_sent_again_and_a_part_can_be_asked_for(
+    client: FlaskClient, results: Path
+) -> None:
+    (results / "runs" / COMPLETED / "sender.out").write_text("0123456789")
+    address = f"{RUN}files/sender.out"
+    first = client.get(address)
+
+    assert (first.text, first.content_length) == ("0123456789", 10)
+    assert client.get(address, headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
+    part = client.get(address, headers={"Range": "bytes=2-4"})
+    assert (part.status_code, part.text) == (206, "234")
 
 
 def test_the_report_is_linked_once_it_is_made(client: FlaskClient, results: Path) -> None:
