@@ -22,6 +22,7 @@ from captures.protocols.ladder import Rung, rungs
 from captures.protocols.messages import stated_file_bytes
 from captures.protocols.tshark import NoDissection
 from captures.protocols.view import Exchange, ProtocolView, read_exchange, view
+from captures.session.conversations import suspect_groups
 from captures.session.session import Session
 from captures.summary.pairs import Deliveries
 from captures.summary.summary import CaptureSummary, account_both, conclude
@@ -137,6 +138,10 @@ def inspect(
     )
     summary = _most_complete(summary, kept, notes)
     notes += summary.caveats
+    if case.expected.sender_counters is not None:
+        summary = summary.model_copy(
+            update={"suspect": [*summary.suspect, *suspect_groups(case.session, (at_sender, at_receiver))]}
+        )
     wrong = contradictions(at_sender, at_receiver, deliveries, case.claims, carried_bytes, clocks)
     if not wrong and summary.utilisation is not None and summary.utilisation > MORE_THAN_ALL:
         notes.append("the session ended at the sender before all packets had arrived, so utilisation is above 1")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_network
 
 import numpy as np
 
@@ -28,6 +28,7 @@ MOST_TALKS = 8
 """So many are named."""
 _MOST_FOUND = 1_000
 _MOST_KINDS = 8
+_LOCAL_GROUPS = (ip_network("224.0.0.0/24"), ip_network("ff02::/16"))
 _FEW_PACKETS, _FEW_BITS = 5, 2
 
 
@@ -164,17 +165,30 @@ def with_chosen_groups(session: Session, captures: Sequence[Columns]) -> Session
     the captures, which are of the sender's port and of the receiver's, or one."""
     if not session.multicast_groups:
         return session
-    ends = ((captures[0], session.sender_address), (captures[-1], session.receiver_address))
-    chosen = {
-        flow.destination
-        for columns, host in ends
-        for flow in flows_of(columns)
-        if flow.source == host
-        and flow.destination.is_multicast
-        and some_are_among(flow.ports, session.tcp_ports if flow.is_tcp else session.udp_ports)
-    }
-    groups = (*session.multicast_groups, *sorted(chosen - set(session.multicast_groups), key=int))
+    groups = (*session.multicast_groups, *sorted(_unnamed_groups(session, captures), key=int))
     return session.model_copy(update={"multicast_groups": groups})
+
+
+def suspect_groups(session: Session, captures: Sequence[Columns]) -> list[str]:
+    """If hosts of a session that is as its profile says sent to groups that the profile does not name, so that these
+    packets are in no count; a sentence each. Groups of the local link alone (mDNS) are other programs'."""
+    return [
+        f"{frames} packets on the session's ports went to the group {group}, which the session does not include: add "
+        f"it to session.multicast_groups in the implementation's profile"
+        for group, frames in sorted(_unnamed_groups(session, captures).items(), key=lambda item: int(item[0]))
+        if not any(group in network for network in _LOCAL_GROUPS)
+    ]
+
+
+def _unnamed_groups(session: Session, captures: Sequence[Columns]) -> Counter[Address]:
+    """The frames to each group that is not in the session, by the host that sent them, at its own port."""
+    groups: Counter[Address] = Counter()
+    for columns, host in ((captures[0], session.sender_address), (captures[-1], session.receiver_address)):
+        for flow in flows_of(columns):
+            ports = session.tcp_ports if flow.is_tcp else session.udp_ports
+            if flow.source == host and flow.destination.is_multicast and some_are_among(flow.ports, ports):
+                groups[flow.destination] += flow.frames
+    return Counter({group: frames for group, frames in groups.items() if group not in session.multicast_groups})
 
 
 def _biggest(

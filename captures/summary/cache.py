@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from captures.accounting.suspect_captures import NOTHING_EXPECTED, Expected
+from captures.session.conversations import suspect_groups
 from captures.session.session import Session
 from captures.summary.derived_files import CAPTURES, SUMMARY, load, load_or_make
 from captures.summary.pairs import load_or_match
@@ -35,7 +36,7 @@ def load_or_summarise(
         both = read_both(*(run_dir / name for name in CAPTURES))
         deliveries = load_or_match(run_dir, *both, session)
         accounts = account_both(*both, deliveries, expected)
-        return conclude(
+        summary = conclude(
             *both,
             deliveries,
             accounts,
@@ -46,6 +47,7 @@ def load_or_summarise(
             links,
             duration_s,
         )
+        return summary.model_copy(update={"suspect": [*summary.suspect, *suspect_groups(session, both)]})
 
     return load_or_make(run_dir / SUMMARY, CaptureSummary, [session.model_dump(mode="json"), *arguments], make)
 

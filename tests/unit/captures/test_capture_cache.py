@@ -26,6 +26,8 @@ from captures.summary.pairs import PAIRS, load_or_match, load_pairs
 from captures.summary.summary import summarise
 from tests.unit.captures.making import (
     DATA,
+    GROUP,
+    RECEIVER,
     SESSION,
     later,
     timed,
@@ -53,6 +55,17 @@ def marked(run_dir: Path) -> Path:
     summary = load_or_summarise(run_dir, *ARGUMENTS)
     (run_dir / SUMMARY).write_text(summary.model_copy(update={"str_sent": MARK}).model_dump_json())
     return run_dir
+
+
+@pytest.mark.parametrize(("group", "is_suspect"), [("230.5.5.56", True), ("224.0.0.251", False), (GROUP, False)])
+def test_a_run_whose_packets_went_to_a_group_that_its_profile_does_not_name_is_suspect(
+    tmp_path: Path, group: str, is_suspect: bool
+) -> None:
+    sent = timed([udp_frame(n.to_bytes(4, "big") * 50, destination=group if n % 2 else RECEIVER) for n in range(20)])
+    write_pcap(tmp_path / "sender.pcap", sent)
+    write_pcap(tmp_path / "receiver.pcap", later(sent, 10**6))
+    reasons = load_or_summarise(tmp_path, *ARGUMENTS).suspect
+    assert any(f"10 packets on the session's ports went to the group {group}" in each for each in reasons) == is_suspect
 
 
 def is_kept(run_dir: Path, *arguments: Any) -> bool:
