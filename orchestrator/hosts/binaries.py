@@ -10,11 +10,16 @@ from agents.contract.placeholders import render
 from agents.contract.requirements import Binary
 from agents.inputs.mistake import Mistake, MistakeError
 from orchestrator.hosts.host import Host
+from orchestrator.hosts.visible_files import SHOW
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The search path for names, on every host."""
 
-FIND_PROGRAM = 'for p; do f=$(command -v -- "$p") && [ -f "$f" ] && [ -x "$f" ] && { echo "$f"; exit; }; done; exit 1'
+_FIND = 'for p; do f=$(command -v -- "$p") && [ -f "$f" ] && [ -x "$f" ] && { echo "$f"; exit; }; done; exit 1'
+
+
+FIND_PROGRAM = f'{SHOW}for p; do case $p in /*) [ -e "$p" ] || show "$p" ;; esac; done; {_FIND}'
+"""On a host, where a path that a profile names may have to be shown first."""
 
 LIBRARIES = """for program; do
   LD_LIBRARY_PATH="${program%/*}/../lib" ldd "$program" 2>/dev/null
@@ -29,7 +34,7 @@ class MissingProgram(MistakeError):
 
 def find_here(binary: Binary, third_party: str) -> str | None:
     """The path of the program on this machine; None if it is missing."""
-    done = subprocess.run(_command(binary, third_party), capture_output=True, text=True, check=False)
+    done = subprocess.run(_command(_FIND, binary, third_party), capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else None
 
 
@@ -44,7 +49,7 @@ def find_programs(implementation: Implementation, role: Role, host: Host, third_
     """The path of each of an implementation's programs on a host. Raises MissingProgram."""
     paths = {}
     for name, binary in implementation.binary.items():
-        done = host.run(_command(binary, third_party))
+        done = host.run(_command(FIND_PROGRAM, binary, third_party))
         if done.exit_status != 0:
             searched = ", ".join(render(binary.search, {"third_party": third_party}))
             problem = f"{name} is missing on the {role} (searched: {searched})"
@@ -53,6 +58,6 @@ def find_programs(implementation: Implementation, role: Role, host: Host, third_
     return paths
 
 
-def _command(binary: Binary, third_party: str) -> list[str]:
+def _command(script: str, binary: Binary, third_party: str) -> list[str]:
     places = render(binary.search, {"third_party": third_party})
-    return ["env", f"PATH={SEARCH_PATH}", "sh", "-c", FIND_PROGRAM, "sh", *places]
+    return ["env", f"PATH={SEARCH_PATH}", "sh", "-c", script, "sh", *places]

@@ -183,10 +183,13 @@ def _imports_from_project() -> str:
 
 
 def needed_paths() -> list[str]:
-    """Where this project, its environment, the Python below it and third-party implementations are on the machine."""
+    """Where this project's modules, its environment, the Python below it and third-party implementations are.
+
+    Of the project no more: its results and sweeps have the seeds of the files that implementations transfer.
+    """
     third_party = third_party_directory()
     prefixes = [
-        _PROJECT,
+        *(_PROJECT / package for package in PACKAGES),
         *([third_party] if third_party.is_dir() else []),
         Path(sys.prefix),
         Path(sys.base_prefix),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -16,6 +17,7 @@ from agents.contract.side import Side
 from agents.inputs.validation import mistakes_in
 from orchestrator.hosts.binaries import MissingProgram, find_programs
 from orchestrator.hosts.confinement import Room
+from orchestrator.hosts.visible_files import show_files, texts_in
 from orchestrator.planning.advertised import AdvertisedValues, advertised_values
 from orchestrator.planning.feasibility import infeasible
 from orchestrator.planning.plan import Run
@@ -129,6 +131,7 @@ def _rendered(
         try:
             programs = find_programs(implementation, role, hosts[role], rig.third_party)
             rendered[role] = implementation.rendered(values, programs)
+            show_files(hosts[role], _named_in(rendered[role], role), (*_known(rig), hosts[role].base))
         except MissingProgram as missing:
             raise Ended(Outcome.ABORTED, ReasonCode.NOT_INSTALLED, str(missing)) from missing
         except ValueError as problem:
@@ -136,6 +139,17 @@ def _rendered(
             reason = f"the {role}'s profile cannot be filled for this run: {mistakes}"
             raise Ended(Outcome.ABORTED, ReasonCode.PROFILE, reason) from problem
     return rendered
+
+
+def _named_in(implementation: Implementation, role: Role) -> Iterator[str]:
+    """The texts in which an implementation names files of the machine."""
+    yield from texts_in(implementation.side(role).model_dump(include={"command", "environment", "files", "prepare"}))
+    yield from (need.file for need in implementation.needs if need.file)
+
+
+def _known(rig: Rig) -> tuple[str, ...]:
+    """The directories of Python and of third-party implementations, which every host of a rig shows its programs."""
+    return rig.third_party, str(PurePosixPath(rig.python).parents[1])
 
 
 def _explained(problem: ValueError) -> list[str]:

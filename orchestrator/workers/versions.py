@@ -13,6 +13,7 @@ from orchestrator.hosts.binaries import LIBRARIES, MissingProgram, find_programs
 from orchestrator.hosts.exit_status import how_ended
 from orchestrator.hosts.host import LATE, Host, last_line
 from orchestrator.hosts.printable import printable
+from orchestrator.hosts.visible_files import show_files
 from orchestrator.results.record import UNKNOWN
 from orchestrator.rigs.rig import Rig
 
@@ -64,6 +65,7 @@ def _version_on(host: Host, role: Role, implementation: Implementation, rig: Rig
     except MissingProgram:
         return UNKNOWN
     command = render(implementation.version_command, {"python": rig.python, "third_party": rig.third_party} | programs)
+    show_files(host, command, (rig.third_party, *programs.values(), rig.python))
     version = _printed_version(command, host) if command else UNKNOWN
     needed = [need.library for need in implementation.needs if need.library]
     digests = [*_digests(programs, host), *_library_digests(programs, needed, rig.python, host)]

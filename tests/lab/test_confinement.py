@@ -22,6 +22,7 @@ from orchestrator.hosts.confinement import (
     confined,
     left_running,
 )
+from orchestrator.hosts.visible_files import SHOW
 from orchestrator.rigs.enclosure import enclosure
 from orchestrator.rigs.guest import needed_paths
 from orchestrator.rigs.network import ADDRESSES
@@ -36,8 +37,11 @@ def namespaces() -> None:
     require(made.returncode == 0, "namespaces (root)")
 
 
-def enclosed(directory: Path, command: Sequence[str], needed: Sequence[str] = ()) -> list[str]:
-    """The command where a host of the namespace rigs runs it: in a mount namespace that was made for that host."""
+def enclosed(directory: Path, command: Sequence[str], needed: Sequence[str] = (), then: str = "") -> list[str]:
+    """The command where a host of the namespace rigs runs it: in a mount namespace that was made for that host.
+
+    `then` are shell lines of the host.
+    """
     login = directory / "login"
     (directory / "sender").mkdir(exist_ok=True)
     login.mkdir(exist_ok=True)
@@ -46,7 +50,7 @@ def enclosed(directory: Path, command: Sequence[str], needed: Sequence[str] = ()
     for name in ("passwd", "shadow"):
         (login / name).write_text(Path("/etc", name).read_text())
     script = enclosure(directory, "sender", login, [*needed_paths(), *needed], ADDRESSES)
-    return ["unshare", "--mount", "sh", "-c", f'{script}exec "$@"', "sh", *command]
+    return ["unshare", "--mount", "sh", "-c", f'{script}{then}\nexec "$@"', "sh", *command]
 
 
 ROOM = Room("/run/owlt/sender", ALONE, WITHOUT_A_RUN_BYTES)
@@ -187,6 +191,98 @@ def test_the_keys_of_the_rig_are_not_there(run_confined: RunConfined, tmp_path: 
 
     assert "secret" not in seen
     assert {"owlt", "sender"} <= set(seen.split())
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("place", ["/root", "/home", "/srv", "/mnt", "/var/lib", "/var/backups", "/etc/ssl/private"])
+def test_home_directories_and_data_of_the_machine_are_not_there(run_confined: RunConfined, place: str) -> None:
+    """Of directories above what owlt needs, only the names are there."""
+    names = [name for each in (*needed_paths(), "/var/lib/dpkg") for name in Path(each).parts]
+
+    assert set(run_confined("ls", "-A", place).stdout.split()) <= set(names)
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_a_key_in_a_home_directory_cannot_be_read(run_confined: RunConfined) -> None:
+    with tempfile.TemporaryDirectory(dir=Path.home(), prefix=".ssh-") as keys:
+        key = Path(keys, "id_ed25519")
+        key.write_text("secret")
+        done = run_confined("cat", str(key))
+
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("path", ["/etc/shadow-", "/etc/gshadow", "/etc/sudoers"])
+def test_what_a_user_of_the_machine_may_not_read_is_empty(run_confined: RunConfined, path: str) -> None:
+    require(Path(path).exists() and Path(path).stat().st_size > 0, f"a machine with {path}")
+
+    assert run_confined("cat", path).stdout == ""
+
+
+LOCKING = (
+    "import fcntl; f = open('/usr/bin/env'); fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); print('locked', flush=True)"
+)
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_hosts_do_not_share_the_locks_of_a_file(run_confined: RunConfined, tmp_path: Path) -> None:
+    holding = ["python3", "-c", f"{LOCKING}; input()"]
+    with subprocess.Popen(holding, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        beside = subprocess.run(["python3", "-c", LOCKING], capture_output=True, text=True, check=False)
+        confined_beside = run_confined("python3", "-c", LOCKING)
+        holder.communicate("\n")
+
+    assert "BlockingIOError" in beside.stderr
+    assert confined_beside.stdout == "locked\n"
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("name", ["bin", "lib", "elsewhere", "as a link"])
+def test_a_program_that_a_profile_names_is_there_with_what_is_beside_it(tmp_path: Path, name: str) -> None:
+    """In a directory like a home: its other files, and results below what is shown, are not there."""
+    with tempfile.TemporaryDirectory(dir="/srv", prefix="owlt-test-") as home:
+        prefix = Path(home, "proto")
+        for inner in ("bin", "lib", "results/first"):
+            (prefix / inner).mkdir(parents=True)
+        (prefix / "results" / "first" / "plan.json").write_text("seed")
+        Path(home, ".profile").write_text("")
+        Path(home, "secret").write_text("")
+        program = prefix / ("program" if name == "elsewhere" else "bin/program")
+        program.write_text(f"#!/bin/sh\ntest -d {prefix}/lib && ls -A {home} {prefix}/results/first; echo x >>$0\n")
+        program.chmod(0o755)
+        named = Path(home, "link") if name == "as a link" else prefix / "lib" if name == "lib" else program
+        if name == "as a link":
+            named.symlink_to(program)
+        shown = [named] if name != "lib" else [named, program]
+        done = subprocess.run(
+            enclosed(
+                tmp_path, confined([str(program)], ROOM), then="\n".join([SHOW, *(f"show {each}" for each in shown)])
+            ),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    seen = done.stdout.replace(home, "").split()
+    assert seen == [":", *(["link"] if name == "as a link" else []), "proto", "/proto/results/first:"], done
+    assert "Read-only file system" in done.stderr
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("named", ["/root", "/srv", "/"])
+def test_no_home_directory_and_no_top_of_the_machine_is_shown(tmp_path: Path, named: str) -> None:
+    done = subprocess.run(
+        enclosed(tmp_path, confined(["ls", "-A", "/root", "/srv"], ROOM), then=f"{SHOW}\nshow {named}"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    names = [name for each in needed_paths() for name in Path(each).parts]
+    assert set(done.stdout.split()) <= {"/root:", "/srv:", *names}, done
 
 
 @pytest.mark.usefixtures("namespaces")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 
 from orchestrator.rigs.guest import (
@@ -94,10 +95,21 @@ def test_a_guest_that_mounts_its_task_itself_starts_elsewhere() -> None:
     assert OWN_DIRECTORY not in init_script(["true"], in_task_directory=False)
 
 
-def test_the_project_and_its_environment_are_needed() -> None:
-    project = Path(__file__).parents[3]
+PROJECT_DIRECTORY = Path(__file__).parents[3]
 
-    assert any(project.is_relative_to(path) for path in needed_paths())
+
+def is_needed(path: Path) -> bool:
+    return any(path.is_relative_to(each) for each in needed_paths())
+
+
+def test_the_projects_packages_and_its_environment_are_needed() -> None:
+    assert all(is_needed(PROJECT_DIRECTORY / package) for package in PACKAGES)
+    assert is_needed(Path(sys.executable).resolve())
+
+
+def test_results_and_sweeps_of_the_project_are_not_needed() -> None:
+    """They have the seeds of the files that implementations transfer."""
+    assert not any(is_needed(PROJECT_DIRECTORY / name) for name in ("results", "profiles/sweeps"))
 
 
 def test_every_package_is_compiled_before_a_guest_boots() -> None:

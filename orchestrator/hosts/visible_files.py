@@ -1,0 +1,100 @@
+"""What a program on a namespace rig sees of a machine: the directories of the system, and what its profile names.
+
+`orchestrator.rigs.enclosure` makes the root of a host, without home directories and results; the paths that a profile
+names are added to it before they are needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from orchestrator.hosts.host import Host
+
+SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu"),
+    *("/var/lib/dpkg", "/var/lib/rpm", "/var/lib/pacman"),
+)
+"""Directories of the machine that every implementation sees, read-only."""
+_NOT_OF_THE_MACHINE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp")
+"""A host has its own."""
+_PATH = re.compile(r"(?<![\w.}/-])/[\w.+@%~-]+(?:/[\w.+@%~-]+)*")
+MACHINE = "/dev/kept/machine"
+"""Where a host has the machine's root; programs do not see it."""
+
+VIEW = """view() {  # $1 at $2, read-only; not with the inodes of $1 if it is a directory and the kernel has overlays
+  [ -e "$2" ] || if [ -d "$1" ]; then mkdir -p "$2"; else mkdir -p "${2%/*}"; : >"$2"; fi
+  [ -d "$1" ] && mount -t overlay -o "ro,lowerdir=$1:$empty" owlt-view "$2" 2>/dev/null || mount --bind -o ro "$1" "$2"
+}"""
+SHOW = f"""empty=/dev/kept/empty machine={MACHINE} root=/dev/kept/root
+{VIEW}
+is_broad() {{  # a home directory, or one at the top of the machine: more is in it than a program
+  case $1 in */*/*) ;; *) return 0 ;; esac
+  case $1 in /home/*/*) ;; /home/*|*/.local) return 0 ;; esac
+  [ -e "$machine$1/.ssh" ] || [ -e "$machine$1/.profile" ] || [ -e "$machine$1/.bashrc" ] ||
+    cut -d: -f6 $machine/etc/passwd | grep -qxF -- "$1"
+}}
+within() {{
+  mkdir -p "$root${{1%/*}}"
+  if [ -d "$machine$1" ]; then mkdir -p "$root$1"; else : >"$root$1"; fi
+  view "$machine$1" "$1"
+  find "$1" -maxdepth 4 -name plan.json 2>/dev/null | while IFS= read -r plan; do  # of results
+    mount -t tmpfs -o ro,size=4k owlt-hidden "${{plan%/*}}"
+  done
+}}
+show() {{
+  file=$(chroot "$machine" readlink -e -- "$1") || return 0
+  if [ ! -e "$file" ]; then
+    place=$file
+    [ -d "$machine$file" ] || place=${{file%/*}}
+    case ${{place##*/}} in bin|sbin|libexec) is_broad "${{place%/*}}" || place=${{place%/*}} ;; esac
+    if ! is_broad "$place"; then within "$place"
+    elif [ "$place" != "$file" ]; then within "$file"
+    fi
+    case $place in */bin|*/sbin)
+      for beside in lib lib64 libexec; do
+        [ ! -d "$machine${{place%/*}}/$beside" ] || within "${{place%/*}}/$beside"
+      done ;;
+    esac
+  fi
+  [ -e "$1" ] || [ ! -e "$file" ] || {{ mkdir -p "$root${{1%/*}}" && ln -s "$file" "$root$1"; }}
+}}
+"""
+"""Shell functions for a host. `show PATH`: let its programs see a path of the machine, if it is there and they do not
+see it: a directory, or a file with its directory, and if that is `bin`, what is beside it. Of a home directory, and of
+one at the top of the machine, only the file. Results directories below stay hidden."""
+_SHOW_ALL = SHOW + 'for path; do [ -e "$path" ] || show "$path"; done; exit 0'
+
+
+def show_files(host: Host, texts: Iterable[str], visible: Iterable[str]) -> None:
+    """Let the programs of a host see the paths of the machine that are in these texts.
+
+    `visible` are directories that they see besides `SYSTEM`. Raises HostError.
+    """
+    paths = [path for path in named_paths(texts) if not is_below(path, (*SYSTEM, *_NOT_OF_THE_MACHINE, *visible))]
+    if paths:
+        host.check(["sh", "-c", _SHOW_ALL, "sh", *paths])
+
+
+def named_paths(texts: Iterable[str]) -> list[str]:
+    """The absolute paths in some texts, each once: a whole text, a list with colons, or what looks like a path."""
+    found = [path for text in texts for path in (text.split(":") if text.startswith("/") else _PATH.findall(text))]
+    return list(dict.fromkeys(path.rstrip("/") for path in found if path.rstrip("/")))
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts in a value of lists and mappings."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from texts_in(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from texts_in(each)
+
+
+def is_below(path: str, places: Iterable[str]) -> bool:
+    """Whether a path is one of these places or below one."""
+    return any(path == place or path.startswith(f"{place}/") for place in places)
