@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -18,6 +20,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile("owlt", deadline=None)
 settings.load_profile("owlt")
+
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+
+
+def _devices() -> dict[str, tuple[int, int]]:
+    statuses = {path: Path(path).stat() for path in DEVICES if Path(path).exists()}
+    return {path: (status.st_mode, status.st_rdev) for path, status in statuses.items()}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _devices_stay_as_they_are() -> Iterator[None]:
+    """Root's tests, builds and rigs change no device of the machine: /dev/null once became read-only."""
+    before = _devices()
+    yield
+    assert _devices() == before
 
 
 def require(found: object, capability: str) -> None:

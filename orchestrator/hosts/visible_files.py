@@ -17,7 +17,7 @@ SYSTEM = (
     *("/var/lib/dpkg", "/var/lib/rpm", "/var/lib/pacman"),
 )
 """Directories of the machine that every implementation sees, read-only."""
-_NOT_OF_THE_MACHINE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp")
+_NOT_OF_THE_MACHINE = ("/proc", "/sys", "/dev", "/run/owlt", "/tmp", "/var/tmp")
 """A host has its own."""
 _PATH = re.compile(r"(?<![\w.}/-])/[\w.+@%~-]+(?:/[\w.+@%~-]+)*")
 MACHINE = "/dev/kept/machine"

@@ -17,6 +17,7 @@ from orchestrator.errors import Missing, OwltError
 from orchestrator.kernel import recipe
 from orchestrator.kernel.kernel import Observe
 from orchestrator.kernel.source import Source
+from orchestrator.own_devices import with_own_devices
 
 PACKAGE_OF_TOOL = {
     "gcc": "gcc",
@@ -164,7 +165,13 @@ def _environment() -> dict[str, str]:
 
 def _step(phase: str, command: list[str], tree: Path) -> None:
     done = subprocess.run(
-        command, cwd=tree, env=_environment(), capture_output=True, text=True, errors="replace", check=False
+        with_own_devices(command),
+        cwd=tree,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     if done.returncode != 0:
         raise OwltError(f"kernel build: {phase} failed: {' '.join(command)}\n{_end_of(done.stdout + done.stderr)}")
@@ -174,7 +181,7 @@ def _make(command: list[str], tree: Path, observe: Observe) -> None:
     output: list[str] = []
     compiled = 0
     with subprocess.Popen(
-        command,
+        with_own_devices(command),
         cwd=tree,
         env=_environment(),
         stdin=subprocess.DEVNULL,

@@ -48,7 +48,7 @@ empty=/dev/dev/kept/empty
 {VIEW}
 see() {{
   place=$1
-  [ ! -e "/dev$place" ] || return 0
+  [ -e "$place" ] && [ ! -e "/dev$place" ] || return 0
   view "$place" "/dev$place"
   printf '%s\\n' "$mounted" | while IFS= read -r inner; do
     case $inner in "$place"/*) [ ! -e "/dev$inner" ] || view "$inner" "/dev$inner" ;; esac

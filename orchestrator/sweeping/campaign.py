@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from agents.inputs.mistake import Mistake, Place
 from captures.files.plain_files import DISK_IS_FULL
 from orchestrator.errors import Missing, OwltError, ResultsConflict
 from orchestrator.hosts.printable import printable_lines
+from orchestrator.kernel.cache import cache_directory
 from orchestrator.planning.clock import guests_side_by_side
 from orchestrator.planning.plan import Plan, PlanChange
 from orchestrator.planning.selection import Selection
@@ -230,6 +231,8 @@ def _perform_missing(
     perform: Supervise,
 ) -> int:
     """Perform what is missing. Returns how often it was interrupted."""
+    if os.geteuid() == 0 and plan.sweep.rig != "lab":
+        _note_root()
     cores = sorted(os.sched_getaffinity(0))
     cpus = cores[: guests or guests_side_by_side(plan.sweep.clock, len(cores))]
     slots = len(cpus) if plan.sweep.rig == "virtual" else 1
@@ -261,6 +264,21 @@ def files_may_fail(directory: Path, again: str) -> Iterator[None]:
 def warn(text: str) -> None:
     """Print a warning on standard error."""
     print(f"owlt: warning: {printable_lines(text)}", file=sys.stderr)
+
+
+def _note_root() -> None:
+    """Say once what running implementations as root means; a file in the user's cache notes that it was said."""
+    said = cache_directory().parent / "root-was-noted"
+    if said.exists():
+        return
+    with suppress(OSError):
+        said.parent.mkdir(parents=True, exist_ok=True)
+        said.touch()
+    print(
+        "owlt: note: implementations run as root, and what confines them, a guest included, is no security boundary: "
+        "run those that you do not trust as an ordinary user (docs/implementations.md#trust)",
+        file=sys.stderr,
+    )
 
 
 def _recorded_ids(results: Path) -> set[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.hosts.exit_status import how_ended
+from orchestrator.own_devices import with_own_devices
 from orchestrator.third_party import toolchains
 from orchestrator.third_party.installable import Cargo, Debian, Go, Installable, Script
 from orchestrator.third_party.places import (
@@ -176,7 +177,7 @@ def _compile(installable: Installable, machine: Machine, observe: Observe, outpu
         kept_log = home(installable) / LOG_NAME
         refusal = prefix / "refusal"
         environment = environment | {REFUSAL: str(refusal)}
-        status, last_lines = _run(command, environment, prefix / LOG_NAME, output)
+        status, last_lines = _run(command, environment, prefix / LOG_NAME, output, with_own_devices(command))
         if status != 0 and refusal.exists():
             problem, fix = refusal.read_text().splitlines()
             raise _Refused(problem, fix)
@@ -192,14 +193,19 @@ def _require_programs(installable: Installable, path: str, log: Path) -> None:
         raise _Refused(f"the installation has not created its programs: {', '.join(missing)}", f"see {log}")
 
 
-def _run(command: list[str], environment: dict[str, str], log: Path, output: Observe) -> tuple[int, list[str]]:
-    """Run a command to its end and log its output. Returns the exit status and the last two non-empty lines."""
+def _run(
+    command: list[str], environment: dict[str, str], log: Path, output: Observe, executed: list[str] | None = None
+) -> tuple[int, list[str]]:
+    """Run a command to its end and log its output. Returns the exit status and the last two non-empty lines.
+
+    `executed` is what runs it, if that is not the command itself.
+    """
     last_lines = deque(["no output"], maxlen=2)
     with log.open("w") as log_file:
         log_file.write(f"$ {' '.join(command)}\n")
         try:
             process = subprocess.Popen(
-                command,
+                executed or command,
                 env=os.environ | environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

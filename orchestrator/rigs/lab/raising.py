@@ -28,6 +28,7 @@ from orchestrator.rigs.rig import Rig, TestHost
 RENEWALS = 6
 """In the time of a lease."""
 READY_DEADLINE_S = 30.0
+_NEEDED = r"from orchestrator.rigs.guest import needed_paths; print(*needed_paths(), sep='\n')"
 
 
 def raising(lab: LabRig) -> Callable[[Path, Path, Path], AbstractContextManager[Rig]]:
@@ -105,7 +106,7 @@ def _host_in_session(
     if isinstance(entry, TestHostEntry):
         interface = ends[entry.role].name
         lines = set_up(*_path_of(entry, lab, ends))
-        needed = [str(Path(entry.python).parents[1]), entry.third_party]
+        needed = [*_needed_paths(management, entry.python), entry.third_party]
     down.callback(_close, management)
     names = {"sender": _address(lab.sender), "receiver": _address(lab.receiver)}
     open_session(management, furnishing(entry.role, keys, needed, names, lines), entry.lease_s, interface)
@@ -129,6 +130,12 @@ def _forget(lab: LabRig, hosts: Mapping[LabRole, LabHost], ends: Mapping[LabRole
 
     with ThreadPoolExecutor(2) as at_once:
         list(at_once.map(on, (lab.sender, lab.receiver)))
+
+
+def _needed_paths(host: Host, python: str) -> list[str]:
+    """Where owlt and its Python are on a host, which its session has to show."""
+    found = host.run([python, "-P", "-c", _NEEDED])
+    return found.stdout.decode().splitlines() if found.exit_status == 0 else [str(Path(python).parents[1])]
 
 
 def _close(management: ManagementHost) -> None:
