@@ -28,6 +28,7 @@ CHECKS = Path("results", "checks")
 REPEATED = "repeated"
 """Below the results of a check: the runs that were performed a second time."""
 TABLE = Path("results", "implementations-table")
+ADVICE = 'docs/implementations.md, "Error messages"'
 COLUMNS = (
     "implementation",
     "clock",
@@ -105,7 +106,7 @@ def check_implementation(
     from orchestrator.profiles.catalogue import find_implementation
 
     printer = Printer(as_json)
-    implementation = _with_parameters(find_implementation(name), parameter or [])
+    implementation = with_parameters(find_implementation(name), parameter or [])
     results = real_root(CHECKS / implementation.name)
     remove_tree(results)
     again = _typed("check", [name, *(word for each in parameter or [] for word in ("--parameter", each))], guests)
@@ -123,8 +124,7 @@ def check_implementation(
     printer.table(("checked", "", "result"), ((each.subject, each.level, each.text) for each in checked))
     _print_log_tails(printer, results)
     bad = ", ".join(each.subject for each in checked if each.level == "bad")
-    where = 'docs/implementations.md, "Error messages"'
-    unfit = f"not fit for a sweep because of: {bad}; next: fix the program or its profile ({where})"
+    unfit = f"not fit for a sweep because of: {bad}; next: fix the program or its profile ({ADVICE})"
     printer.text(f"{implementation.name}: {'fit for a sweep' if fit else unfit}")
     raise typer.Exit(0 if fit else 1)
 
@@ -175,7 +175,7 @@ def try_implementations(
     raise typer.Exit(1 if any(row.unexplained for row in tried) else 0)
 
 
-def _with_parameters(implementation: contract.Implementation, assignments: list[str]) -> contract.Implementation:
+def with_parameters(implementation: contract.Implementation, assignments: list[str]) -> contract.Implementation:
     """The implementation with NAME=VALUE for some parameters, a number where it has a number. Raises OwltError."""
     from agents.inputs.mistake import Mistake, got
     from orchestrator.errors import OwltError, did_you_mean

@@ -22,10 +22,11 @@ MISBEHAVING = [
     "spoils-the-file",
     "prepares-a-daemon",
     "missing-library",
+    "does-not-wait",
 ]
 Records = dict[str, dict[str, Any]]
 pytestmark = pytest.mark.timeout(900)
-"""All that these tests look at happens before the first of them: the guest's 36 runs, three times."""
+"""All that these tests look at happens before the first of them: the guest's 39 runs, three times."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> P
     directory = tmp_path_factory.mktemp("misbehaving")
     implementations = [str(IMPLEMENTATIONS / f"{name}.yaml") for name in MISBEHAVING]
     done = perform(
-        directory, directory / "results", implementations=[*implementations, "cfdp"], repetitions=3, runs_per_guest=36
+        directory, directory / "results", implementations=[*implementations, "cfdp"], repetitions=3, runs_per_guest=39
     )
     assert done.returncode == 1, done.stderr  # a missing library is the fault of the rig
     return directory / "results"
@@ -62,6 +63,21 @@ def test_a_daemon_that_is_left_behind_is_named_and_ended(ended: Records) -> None
     assert record["receiver"]["left_running"] == ["sleep 123456"]
     assert record["outcome"] == "failed"
     assert "the receiver has no file" in record["reason"]
+
+
+def test_datagrams_that_a_full_socket_refuses_are_counted_though_no_capture_has_them(
+    results: Path, ended: Records
+) -> None:
+    record = ended["does-not-wait"]
+    run = results / "runs" / record["run_id"]
+    refused = int((run / "sender.out").read_text().split()[1])
+
+    assert refused > 100
+    assert record["host_refusals"] == {
+        "sender": {"udp_refused": refused, "ip_discarded": 0},
+        "receiver": {"udp_refused": 0, "ip_discarded": 0},
+    }
+    assert json.loads((run / "summary.json").read_text())["str_sent"] == 1000 - refused
 
 
 def test_a_flood_of_output_has_failed_and_says_so(ended: Records) -> None:

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from orchestrator.commands.cli import app
 from orchestrator.errors import ResultsConflict
 from orchestrator.planning.plan import Plan, Run, read_plan_values, with_repetitions
 from orchestrator.planning.stored.plan_file import require_extension, write_plan
 from orchestrator.results.recorded_runs import read_recorded
+from orchestrator.status.results_lock import ResultsInUse, locked
 from orchestrator.sweeping.campaign import perform_plan
 from tests.unit.orchestrator.small_sweep import runs_done, small_plan, small_workers
 from tests.unit.orchestrator.test_plan import planned, with_profile
@@ -216,6 +219,15 @@ def test_an_extended_sweep_performs_only_what_was_added(tmp_path: Path) -> None:
     assert runs_done(tmp_path) == {run.run_id for run in long.runs}
     assert done.change is not None
     assert done.change.text == "6 runs added (repetitions: 2 -> 4)"
+
+
+def test_extend_gives_no_advice_about_a_sweep_that_is_running(tmp_path: Path) -> None:
+    write_plan(planned(), tmp_path, set())
+    with locked(tmp_path):
+        done = CliRunner().invoke(app, ["extend", str(tmp_path)])
+
+    assert isinstance(done.exception, ResultsInUse)
+    assert "repetitions:" not in done.output
 
 
 def test_a_sweep_that_was_extended_has_the_records_of_the_sweep_done_at_once(tmp_path: Path) -> None:

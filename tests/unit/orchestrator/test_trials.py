@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from typer.testing import CliRunner
 
 from agents.contract.implementation import Implementation
 from agents.contract.limits import Failure, KnownLimit
@@ -18,8 +19,11 @@ from orchestrator.checks import implementations_table
 from orchestrator.checks.implementations_table import Row
 from orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock, check_plan, table_plans
 from orchestrator.checks.verdict import Finding, findings, is_fit, log_tail
+from orchestrator.commands.cli import app
+from orchestrator.commands.implementations import ADVICE, with_parameters
+from orchestrator.errors import OwltError
 from orchestrator.planning.plan import Run
-from orchestrator.profiles.catalogue import find_implementation
+from orchestrator.profiles.catalogue import PROFILES, find_implementation
 from orchestrator.results.reason_codes import ReasonCode
 from orchestrator.results.record import Outcome, RunRecord, Side, write_record
 from tests.unit.captures.making import SESSION
@@ -355,6 +359,35 @@ def test_a_second_run_that_is_equal_is_said_to_be(cfdp: Implementation, tmp_path
     assert checked(cfdp, tmp_path)["repeats"].text == (
         "a second run with the same seed sent the same packets: clean, 25 ms; PER 0.01, 250 ms"
     )
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("segment_byte=1400", "cfdp has no parameter segment_byte, expected one of its parameters: "),
+        ("segment_byte=1400", "; did you mean segment_bytes?"),
+        ("segment_bytes", "--parameter: got 'segment_bytes', expected NAME=VALUE, such as segment_bytes=1400"),
+    ],
+)
+def test_a_check_refuses_a_parameter_that_its_profile_does_not_have(assignment: str, message: str) -> None:
+    done = CliRunner().invoke(app, ["implementations", "check", "cfdp", "--parameter", assignment])
+
+    assert isinstance(done.exception, OwltError)
+    assert message in str(done.exception)
+
+
+def test_a_parameter_of_a_check_is_a_number_where_the_profile_has_one() -> None:
+    """ION's class of service, 1.1, is no number, though it looks like one."""
+    given = with_parameters(find_implementation("ion-acs"), ["bundle_bytes=30000", "class_of_service=0.2", "port=1113"])
+
+    changed = {name: given.parameters[name] for name in ("bundle_bytes", "class_of_service", "port", "custody")}
+    assert changed == {"bundle_bytes": 30000, "class_of_service": "0.2", "port": 1113, "custody": "acs"}
+
+
+def test_the_section_that_a_check_refers_to_exists() -> None:
+    path, section = ADVICE.replace('"', "").split(", ")
+
+    assert f"\n## {section}\n" in (PROFILES.parent / path).read_text()
 
 
 def rows_of(directory: Path, implementation: Implementation, **changes: Any) -> list[Row]:
