@@ -60,7 +60,7 @@ def findings(
         result.append(_delivery(implementation, subject, *runs[channel], load))
     if all(runs[channel][0].outcome is Outcome.UNSUPPORTED for channel in (CLEAN, LOSSY)):
         result.append(Finding("tried", "bad", "nothing could be tried"))
-    result.append(_honesty(runs[DEAD][0]))
+    result.append(_honesty(implementation, runs[DEAD][0]))
     records = [record for record, _ in runs.values()]
     result += [*_limits(implementation), *_ends(implementation, records), _leftovers(records)]
     if runs[CLEAN][0].outcome in (Outcome.COMPLETED, Outcome.TIMED_OUT):
@@ -125,13 +125,15 @@ def _numbers(summary: CaptureSummary | None) -> str:
     )
 
 
-def _honesty(record: RunRecord) -> Finding:
+def _honesty(implementation: Implementation, record: RunRecord) -> Finding:
     subject = "nothing arrives"
     if record.outcome is Outcome.COMPLETED:
         return Finding(subject, "bad", "completed over a dead channel: the file arrived on another path")
-    if record.present_bytes:
-        arrived = f"the receiver has {record.present_bytes:,} bytes of the file, although every packet was damaged"
-        return Finding(subject, "bad", f"{record.outcome}; {arrived}: it accepts damaged packets, or has another path")
+    if record.present_bytes or record.outcome is Outcome.CORRUPT:
+        if why := explanation(implementation, record):
+            return Finding(subject, "note", f"{record.outcome}, a known limit: {why}; {record.reason}")
+        accepted = "every packet was damaged, but it accepted some, or has another path"
+        return Finding(subject, "bad", f"{record.outcome}: {record.reason}; {accepted}")
     if record.outcome in (Outcome.ABORTED, Outcome.UNSUPPORTED) or not record.sender.command:
         return Finding(subject, "note", f"not tried: the sender was not launched; {record.outcome}: {record.reason}")
     status = record.sender.exit_status

@@ -201,11 +201,26 @@ def test_a_sender_that_reports_success_over_a_dead_channel_is_noted(cfdp: Implem
 def test_a_part_of_the_file_that_arrives_over_a_dead_channel_makes_it_unfit(
     cfdp: Implementation, tmp_path: Path
 ) -> None:
-    dead = {"outcome": "timed_out", "present_bytes": 1000, "sender": Side(command=["send"], exit_status=1)}
+    dead = LAUNCHED | {
+        "outcome": "timed_out",
+        "present_bytes": 1000,
+        "reason": "the receiver has the first 1,000 bytes",
+    }
     results = checked(cfdp, tmp_path, **{DEAD: dead})
 
     assert results["nothing arrives"].level == "bad"
-    assert "the receiver has 1,000 bytes of the file" in results["nothing arrives"].text
+    assert "the receiver has the first 1,000 bytes; every packet was damaged" in results["nothing arrives"].text
+
+
+def test_another_file_over_a_dead_channel_makes_it_unfit_unless_its_profile_says_so(
+    cfdp: Implementation, tmp_path: Path
+) -> None:
+    dead = LAUNCHED | {"outcome": "corrupt", "reason_code": "wrong_file", "present_bytes": 0, "reason": "2,500 bytes"}
+    limit = KnownLimit(why="it has no checksum", fails_with=("wrong_file",))
+    known = cfdp.model_copy(update={"known_limits": [limit]})
+
+    assert checked(cfdp, tmp_path / "unknown", **{DEAD: dead})["nothing arrives"].level == "bad"
+    assert checked(known, tmp_path / "known", **{DEAD: dead})["nothing arrives"].level == "note"
 
 
 def test_a_file_that_arrives_over_a_dead_channel_makes_it_unfit(cfdp: Implementation, tmp_path: Path) -> None:
