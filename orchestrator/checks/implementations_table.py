@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from agents.contract.implementation import Implementation
+from captures.files.plain_files import write_whole
 from captures.summary.cache import load_summary
 from orchestrator.checks.verdict import Load, explanation
 from orchestrator.planning.plan import Plan
@@ -60,12 +62,11 @@ def summary(rows: list[Row], missing: Mapping[str, str], planned: int) -> str:
 
 def write_csv(rows: list[Row], results: Path) -> Path:
     """Write all rows to `table.csv`; a missing number is an empty field."""
-    path = results / "table.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(field.name for field in fields(Row))
-        writer.writerows(astuple(row) for row in rows)
-    return path
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(field.name for field in fields(Row))
+    writer.writerows(astuple(row) for row in rows)
+    return write_whole(results / "table.csv", text.getvalue())
 
 
 def _row(implementations: Mapping[str, Implementation], directory: Path, load: Load) -> Row:

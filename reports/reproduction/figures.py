@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from captures.files.plain_files import write_whole
 from reports.reproduction.claims import FigureOf, PanelOf
 from reports.reproduction.judging import Point
 from reports.style.looks import INK, MUTED, STYLE, Looks
@@ -74,7 +75,7 @@ def write_svg(canvas: Figure, path: Path) -> None:
     """Write a figure without dates and needless digits. Raises OSError."""
     drawn = StringIO()
     canvas.savefig(drawn, format="svg", metadata={"Date": None})
-    path.write_text(TOO_PRECISE.sub(r"\1", drawn.getvalue()))
+    write_whole(path, TOO_PRECISE.sub(r"\1", drawn.getvalue()))
 
 
 def _by_series(points: Sequence[Point], facet: str) -> Series:

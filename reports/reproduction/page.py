@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from captures.files.plain_files import make_directory, write_whole
 from reports.reproduction.claims import load_claims
 from reports.reproduction.figures import draw
 from reports.reproduction.judging import Judged, Verdict, database, judged, points, table
@@ -27,8 +29,7 @@ def make_page(directory: Path, results_directories: Sequence[Path], name: str) -
     Raises ClaimsError, ReportError, BadQuery, OSError.
     """
     reproduction, results = load_claims(directory), [load_results(each) for each in results_directories]
-    target = results_directories[0] / "reproduction"
-    target.mkdir(exist_ok=True)
+    target = make_directory(results_directories[0] / "reproduction")
     tables: dict[str, str] = {}
     with database(results, reproduction) as connection:
         verdicts = judged(connection, reproduction.claims)
@@ -41,7 +42,7 @@ def make_page(directory: Path, results_directories: Sequence[Path], name: str) -
             tables[each.name] = markdown_table(headings, rows)
     write_claims(verdicts, target / f"{name}-claims.csv")
     page = target / f"{name}.md"
-    page.write_text(page_text((directory / TEMPLATE).read_text(), verdicts, results, tables))
+    write_whole(page, page_text((directory / TEMPLATE).read_text(), verdicts, results, tables))
     return page, verdicts
 
 
@@ -121,10 +122,11 @@ def write_claims(verdicts: Sequence[Judged], path: Path) -> None:
 
 def write_rows(headings: Sequence[str], rows: Sequence[Sequence[Any]], path: Path) -> None:
     """A table as CSV; numbers have six significant digits."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(headings)
-        writer.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(headings)
+    writer.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
+    write_whole(path, text.getvalue())
 
 
 def _claims_table(verdicts: Sequence[Judged]) -> str:

@@ -14,11 +14,13 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from orchestrator.commands.cli import app, main
+from orchestrator.errors import OwltError
 from orchestrator.own_version import own_version
 from orchestrator.profiles import catalogue, channels
 from orchestrator.terminal import completion
 from orchestrator.terminal.output import Printer, verbosity
 from orchestrator.terminal.usage import UsageError
+from tests.import_graph import PROJECT
 
 
 def every_command(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -188,3 +190,52 @@ def test_an_empty_list_is_valid_json(group: str, tmp_path: Path, monkeypatch: py
 
 def test_completion_without_profiles_offers_nothing(tmp_path: Path) -> None:
     assert completion.profile_names("sweeps", "", tmp_path / "gone") == []
+
+
+EXAMINING = {
+    "run": ("run", "profiles/sweeps/demo.yaml", "--results", "{results}"),
+    "plan": ("plan", "profiles/sweeps/demo.yaml", "--results", "{results}"),
+    "retry": ("retry", "{results}"),
+    "extend": ("extend", "{results}"),
+    "merge of": ("merge", "{new}", "{results}"),
+    "merge into": ("merge", "{results}", "{other}"),
+    "report": ("report", "{results}"),
+    "report of several": ("report", "{other}", "{results}"),
+    "report elsewhere": ("report", "{results}", "--out", "{new}"),
+    "report into": ("report", "{other}", "--out", "{results}"),
+    "answer": ("answer", "{results}"),
+    "compare": ("compare", "{other}", "{results}"),
+    "figure": ("figure", "{results}", "--y", "goodput", "--out", "{new}.pdf"),
+    "replay": ("replay", "{results}/runs/one"),
+    "analyse": ("analyse", "{results}/runs/one"),
+    "reproduce": ("reproduce", "acs-asymmetric-2022", "--judge", "{results}"),
+}
+
+
+@pytest.mark.parametrize("words", EXAMINING.values(), ids=EXAMINING)
+def test_a_command_refuses_results_with_a_link_in_them_and_writes_nothing(
+    tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(PROJECT)
+    results, other, new = (tmp_path / name for name in ("results", "other", "new"))
+    for directory in (results, other):
+        (directory / "runs" / "one").mkdir(parents=True)
+        (directory / "plan.json").write_text("{}")
+    (results / "runs" / "one" / "record.json").write_text("{}")
+    (results / "runs" / "one" / "sender.pcap").symlink_to("/etc/passwd")
+    before = sorted(tmp_path.rglob("*"))
+
+    refused = owlt(*(word.format(results=results, other=other, new=new) for word in words))
+
+    assert isinstance(refused.exception, OwltError)
+    assert f"{results}/runs/one/sender.pcap: is a link" in str(refused.exception)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_results_directory_itself_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "results").symlink_to("disk")
+
+    refused = owlt("report", str(tmp_path / "results"))
+
+    assert f"{tmp_path}/disk: is not a results directory" in str(refused.exception)
