@@ -252,7 +252,8 @@ def _left_out(
         return ""
     if stated_bytes is not None and carried_bytes is not None and carried_bytes < stated_bytes:
         return f"the transfer failed: the messages carry {carried_bytes} of the {stated_bytes} bytes that they state"
-    return f"the transfer failed: {exchange.failure}" if exchange.failure else ""
+    failure = exchange.failure
+    return f"the transfer failed: {failure}" if failure else ""
 
 
 def _believed(summary: CaptureSummary, wrong: Sequence[str], left_out: str) -> CaptureSummary:

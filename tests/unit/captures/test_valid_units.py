@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agents.bundle.blocks import Bundle, Timestamp
 from agents.bundle.eid import Eid
@@ -32,6 +34,7 @@ PROTOCOLS: dict[str, tuple[type[Reader], Callable[[], Iterator[Unit]]]] = {
     "Saratoga": (Saratoga, saratoga_units),
 }
 WITHOUT_DISSECTOR = ("Saratoga",)
+OCTETS = {protocol: [unit.octets for unit in units()] for protocol, (_, units) in PROTOCOLS.items()}
 
 
 def contents(reader: Reader, octets: bytes, unit: Unit, captured: int | None = None) -> list[PacketContent]:
@@ -98,6 +101,26 @@ def test_a_space_packet_is_no_pdu_although_its_length_may_look_like_one() -> Non
     assert contents(Cfdp(), looks_like_one, unit)[0].name == "data"
     with pytest.raises(Unreadable, match="space packet"):
         contents(Cfdp(), packet, unit)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_of_any_octets_no_reader_says_more_than_they_hold(protocol: str, data: st.DataObject) -> None:
+    make, _ = PROTOCOLS[protocol]
+    octets = bytearray(data.draw(st.sampled_from(OCTETS[protocol])))
+    for _ in range(data.draw(st.integers(0, 4))):
+        octets[data.draw(st.integers(0, min(len(octets), 60) - 1))] = data.draw(st.integers(0, 255))
+    whole = bytes(octets[: data.draw(st.integers(0, len(octets)))]) + data.draw(st.binary(max_size=20))
+    captured = data.draw(st.integers(0, len(whole)))
+    try:
+        found = contents(make(), whole, Unit(b"", ""), captured)
+    except Unreadable:
+        return
+
+    assert found
+    assert all(content.first_byte is None or content.first_byte >= 0 for content in found)
+    assert sum(content.byte_count for content in found) <= len(whole) or protocol == "bundle"
 
 
 def test_a_pdu_of_cfdp_with_a_wrong_crc_is_none() -> None:
