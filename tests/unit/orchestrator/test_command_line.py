@@ -205,7 +205,7 @@ EXAMINING = {
     "report into": ("report", "{other}", "--out", "{results}"),
     "answer": ("answer", "{results}"),
     "compare": ("compare", "{other}", "{results}"),
-    "figure": ("figure", "{results}", "--y", "goodput", "--out", "{new}.pdf"),
+    "figure": ("figure", "{results}", "--y", "goodput", "--x", "delay", "--out", "{new}.pdf"),
     "replay": ("replay", "{results}/runs/one"),
     "analyse": ("analyse", "{results}/runs/one"),
     "reproduce": ("reproduce", "acs-asymmetric-2022", "--judge", "{results}"),
