@@ -33,6 +33,8 @@ class Kernel(BaseModel):
     """The clocks on which a guest starts and time passes correctly."""
     ends_spins: bool
     """Whether a program that busy-waits for another one ends on the exact clock (the spin patch)."""
+    virtual_tsc: bool
+    """Whether RDTSC and RDTSCP show virtual time on `exact` and `skip` (the tsc patch)."""
     templates: bool
     """Whether a prepared guest can be copied (the template patch); without it, every run boots a guest."""
     netem_seed: bool
@@ -57,6 +59,7 @@ class Kernel(BaseModel):
             "seccomp mode (Linux 6.16)": self.seccomp,
             "netem's seed (Linux 6.7)": self.netem_seed,
             "an end of busy-waiting (the spin patch)": self.ends_spins,
+            "a time stamp counter of virtual time (the tsc patch)": self.virtual_tsc,
             "copies of a prepared guest (the template patch)": self.templates,
             "bpf()": self.bpf,
         }

@@ -37,6 +37,7 @@ class Abilities:
     seccomp: bool
     clocks: list[Clock]
     ends_spins: bool
+    virtual_tsc: bool
     templates: bool
     netem_seed: bool
     bpf: bool
@@ -71,6 +72,7 @@ def abilities(linux: Path) -> Abilities:
         seccomp=seccomp,
         clocks=clocks,
         ends_spins=exact.get("ends_spins", False),
+        virtual_tsc=all(_is_virtual_tsc(findings[clock]) for clock in clocks if clock != "real"),
         templates=seccomp and is_copied(linux),
         netem_seed=exact["capabilities"]["seed"]["available"],
         bpf=exact["bpf"],
@@ -130,6 +132,11 @@ def is_copied(linux: Path) -> bool:
         finally:
             overdue.cancel()
             template.close()
+
+
+def _is_virtual_tsc(findings: dict[str, Any]) -> bool:
+    """Whether the time stamp counter showed the sleep as the guest's clock did, in ns. The processor's own does not."""
+    return bool(abs(findings["slept_ticks"] / 1e9 - findings["slept_s"]) < 1.0)
 
 
 def _is_correct_clock(clock: Clock, findings: dict[str, Any]) -> bool:

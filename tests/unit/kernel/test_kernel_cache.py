@@ -26,6 +26,7 @@ def a_kernel(directory: Path, **changes: object) -> tuple[Path, Kernel]:
         "seccomp": True,
         "clocks": ["exact", "skip", "real"],
         "ends_spins": True,
+        "virtual_tsc": True,
         "templates": True,
         "netem_seed": True,
         "bpf": True,
