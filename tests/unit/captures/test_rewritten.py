@@ -15,8 +15,11 @@ from scapy.packet import Packet, Raw
 from captures.accounting.ledger import Account, Ledger
 from captures.accounting.suspect_captures import NOTHING_EXPECTED
 from captures.frames.columns import read_columns
+from captures.inspection.inspection import Case
+from captures.inspection.one_side import one_side
 from captures.matches.matching import match_captures
-from captures.summary.summary import account_both
+from captures.summary.summary import account_both, summarise
+from reports.sessions.run_numbers import ledger_line, one_side_rows
 from tests.unit.captures.making import (
     RECEIVER,
     RECEIVER_6,
@@ -186,6 +189,22 @@ def test_what_a_card_completed_is_noted(tmp_path: Path) -> None:
     packets = [udp(n) for n in range(COUNT)]
     (note,) = accounts(tmp_path, [left_to_the_card(each) for each in packets], list(map(bytes, packets))).caveats
     assert f"checksums of {COUNT} packets from the sender" in note and "offload" in note
+
+
+def test_segments_that_a_card_divides_make_the_captures_suspect(tmp_path: Path) -> None:
+    whole, halves = bytes(tcp(0, 2800)), [bytes(tcp(0, 1400)), bytes(tcp(1, 1400))]
+    near, far = write_pcap(tmp_path / "s.pcap", timed([whole])), write_pcap(tmp_path / "r.pcap", timed(halves))
+    reasons = summarise(near, far, SESSION, None, None).suspect
+    assert any("segmentation offload" in reason for reason in reasons)
+
+
+def test_marks_are_reported_in_words(tmp_path: Path) -> None:
+    packets = [udp(n, tos=2) for n in range(COUNT)]
+    arrived = [marked(each) if n % 10 == 0 else bytes(each) for n, each in enumerate(packets)]
+    result = ledger(tmp_path, list(map(bytes, packets)), arrived)
+    assert ledger_line("forward", result) == "forward: sent 40 = 40 delivered; 40 sent as ECT and 4 marked CE"
+    side = one_side(read_columns(tmp_path / "receiver.pcap"), SESSION, "receiver", None, None)
+    assert ("ECN of STR", "36 ECT, 4 CE") in one_side_rows(side, Case(SESSION))
 
 
 @pytest.mark.parametrize("make", [udp, tcp, tagged])

@@ -256,6 +256,26 @@ def test_columns_of_a_ledger_without_counts_are_omitted(results: Path) -> None:
     assert list(shown_columns(ledger_rows(load_results(results)))) == ["sent", "delivered", "queue", "unexplained"]
 
 
+def test_marks_of_queues_are_columns_of_the_ledger_and_of_the_table_of_runs(results: Path) -> None:
+    change_ledger(results, HARDEST, "ledger_forward", ecn_capable=40, ecn_marked=4)
+    loaded = load_results(results)
+
+    rows = ledger_rows(loaded)
+    assert list(shown_columns(rows).values()) == ["sent", "delivered", "ECT", "CE", "unexplained"]
+    assert sum(row.counts["ecn_marked"] for row in rows) == 4
+    (row,) = [row for row in run_rows(loaded) if row["run_id"] == HARDEST]
+    assert (row["forward_ecn_capable"], row["forward_ecn_marked"]) == (40, 4)
+
+
+def test_summaries_of_older_versions_know_nothing_of_marks(results: Path) -> None:
+    change_ledger(results, HARDEST, "ledger_forward", ecn_capable=None, ecn_marked=None)
+    loaded = load_results(results)
+
+    assert "ecn_marked" not in shown_columns(ledger_rows(loaded))
+    (row,) = [row for row in run_rows(loaded) if row["run_id"] == HARDEST]
+    assert row["forward_ecn_marked"] is None
+
+
 def test_a_ledger_that_closes_says_so(results: Path) -> None:
     assert "are accounted for" in page_of(results).text
     assert unexplained(load_results(results)) == []
