@@ -329,6 +329,8 @@ def _reopened(path: Name, flags: int, most_bytes: int | None, has_one_name: bool
     descriptor = _plain(path, most_bytes, has_one_name)
     try:
         return os.open(f"/proc/self/fd/{descriptor}", flags | os.O_CLOEXEC)
+    except FileNotFoundError:  # no /proc is mounted here
+        return _open(path, flags | os.O_NONBLOCK)
     except OSError as problem:
         raise _naming(problem, path) from None
     finally:

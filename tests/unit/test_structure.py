@@ -142,6 +142,53 @@ def test_scapy_which_is_gpl_is_imported_by_its_layers_only_and_nothing_imports_t
     }
 
 
+OF_RESULTS = (
+    *("captures/summary", "reports", "orchestrator/results", "orchestrator/status", "orchestrator/repetitions"),
+    *("orchestrator/sweeping", "orchestrator/shards", "orchestrator/planning/stored", "orchestrator/dashboard"),
+)
+"""What reads and writes results directories, which somebody else may have made."""
+BY_NAME = {
+    *("open", "read_bytes", "read_text", "write_bytes", "write_text", "iterdir", "glob", "rglob", "scandir", "listdir"),
+    *("rename", "replace", "unlink", "rmdir", "rmtree", "copy", "copytree", "copyfile", "symlink_to", "hardlink_to"),
+}
+"""Functions that open, list or change what a path leads to, through links."""
+IN_A_DRAFT = {
+    *("reports/page/build.py", "reports/page/parts.py", "reports/page/figure_files.py", "reports/page/drawings.py"),
+    *("reports/figures/kept.py", "reports/sessions/run_files.py", "reports/sessions/run_page.py"),
+    *("reports/comparison/tables.py", "reports/table/files.py"),
+}
+"""They read and write in a new directory that owlt has just made (`reports.replacing`)."""
+OF_OWLT = {
+    "captures/summary/derived_files.py": "the modules of a package, for their digest",
+    "orchestrator/sweeping/machine.py": "the configuration of a kernel",
+    "orchestrator/shards/combining.py": "whether the directory for the combined results is empty",
+    "orchestrator/dashboard/pages/retrying.py": "what `owlt retry` wrote, in a directory of the dashboard",
+    "orchestrator/dashboard/pages/packet_views.py": "analyses, in a directory of the dashboard",
+    "reports/validation/page.py": "the page of a validation, in a directory that its user names",
+    "reports/reproduction/page.py": "the template of a reproduction, beside its claims",
+}
+
+
+def opened_by_name(path: Path) -> set[str]:
+    """The functions of `BY_NAME` that a module calls; `replace` counts with one argument, as that of a path has."""
+    return {
+        call.func.attr
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in BY_NAME
+        and not (call.func.attr == "replace" and (len(call.args) != 1 or call.keywords))
+    }
+
+
+def test_files_of_results_are_opened_in_one_way_which_follows_no_link() -> None:
+    modules = {path for folder in OF_RESULTS for path in (PROJECT / folder).rglob("*.py")}
+    opening = {str(path.relative_to(PROJECT)): functions for path in modules if (functions := opened_by_name(path))}
+
+    assert opening.keys() - IN_A_DRAFT - OF_OWLT.keys() == set()
+    assert IN_A_DRAFT | OF_OWLT.keys() <= opening.keys()
+
+
 def test_scapy_is_no_requirement_of_owlt() -> None:
     required = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"]
 
