@@ -200,6 +200,23 @@ def _saratoga_reader() -> Target:
     return Target(read_packet, (NotSaratoga,), _saratoga_packets(1) + _saratoga_packets(0))
 
 
+def _reader(protocol: str) -> Callable[[], Target]:
+    """What the captures' reader of a protocol takes for its units, complete and half captured."""
+
+    def target() -> Target:
+        from captures.protocols.readers.reader import NO_FIELDS, Packet, Unreadable
+        from tests.unit.captures.test_valid_units import OCTETS, PROTOCOLS
+
+        def read(octets: bytes) -> None:
+            for captured in (len(octets), len(octets) // 2):
+                packet = Packet("sender", octets[:captured], len(octets), len(octets), NO_FIELDS)
+                PROTOCOLS[protocol][0]().read(packet)
+
+        return Target(read, (Unreadable,), OCTETS[protocol][::10])
+
+    return target
+
+
 def _cfdp_pdus() -> Target:
     from spacepackets.cfdp import Direction
 
@@ -373,6 +390,9 @@ DECODERS: dict[str, Callable[[], Target]] = {
     "custody-layer": _custody_layer,
     "saratoga-reader": _saratoga_reader,
     "bundle-reader": _bundle_reader,
+    "cfdp-reader": _reader("CFDP"),
+    "ltp-reader": _reader("LTP"),
+    "norm-reader": _reader("NORM"),
     "cfdp-pdus": _cfdp_pdus,
     "librecube-pdus": _librecube_pdus,
     "blast": _blast,
