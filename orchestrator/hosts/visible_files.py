@@ -43,27 +43,38 @@ within() {{
     mount -t tmpfs -o ro,size=4k owlt-hidden "${{plan%/*}}"
   done
 }}
+real() {{ chroot "$machine" readlink -e -- "$1"; }}
+reveal() {{
+  [ ! -e "$1" ] || return 0
+  place=$1
+  [ -d "$machine$1" ] || place=${{1%/*}}
+  case ${{place##*/}} in bin|sbin|libexec) is_broad "${{place%/*}}" || place=${{place%/*}} ;; esac
+  if ! is_broad "$place"; then within "$place"
+  elif [ "$place" != "$1" ]; then within "$1"
+  fi
+  case $place in */bin|*/sbin)
+    for beside in lib lib64 libexec; do
+      [ ! -d "$machine${{place%/*}}/$beside" ] || within "${{place%/*}}/$beside"
+    done ;;
+  esac
+}}
 show() {{
-  file=$(chroot "$machine" readlink -e -- "$1") || return 0
-  if [ ! -e "$file" ]; then
-    place=$file
-    [ -d "$machine$file" ] || place=${{file%/*}}
-    case ${{place##*/}} in bin|sbin|libexec) is_broad "${{place%/*}}" || place=${{place%/*}} ;; esac
-    if ! is_broad "$place"; then within "$place"
-    elif [ "$place" != "$file" ]; then within "$file"
-    fi
-    case $place in */bin|*/sbin)
-      for beside in lib lib64 libexec; do
-        [ ! -d "$machine${{place%/*}}/$beside" ] || within "${{place%/*}}/$beside"
-      done ;;
-    esac
+  file=$(real "$1") || return 0
+  reveal "$file"
+  if [ -L "$machine$1" ]; then
+    links=${{1%/*}}
+    [ -d "$links" ] || is_broad "$links" || within "$links"
+    for link in "$machine$links"/*; do
+      [ ! -L "$link" ] || ! target=$(real "$links/${{link##*/}}") || reveal "$target"
+    done
   fi
   [ -e "$1" ] || [ ! -e "$file" ] || {{ mkdir -p "$root${{1%/*}}" && ln -s "$file" "$root$1"; }}
 }}
 """
 """Shell functions for a host. `show PATH`: let its programs see a path of the machine, if it is there and they do not
-see it: a directory, or a file with its directory, and if that is `bin`, what is beside it. Of a home directory, and of
-one at the top of the machine, only the file. Results directories below stay hidden."""
+see it: a directory, or a file with its directory, and if that is `bin`, what is beside it; for a link what it and the
+links beside it lead to. Of a home directory, and of one at the top of the machine, only the file. Results directories
+below stay hidden."""
 _SHOW_ALL = SHOW + 'for path; do [ -e "$path" ] || show "$path"; done; exit 0'
 
 

@@ -272,6 +272,25 @@ def test_a_program_that_a_profile_names_is_there_with_what_is_beside_it(tmp_path
 
 
 @pytest.mark.usefixtures("namespaces")
+def test_programs_that_are_links_beside_a_named_one_are_there(tmp_path: Path) -> None:
+    """Each in another directory, as in the tree of a project that was built there."""
+    with tempfile.TemporaryDirectory(dir="/srv", prefix="owlt-test-") as top:
+        links = Path(top, "links", "bin")
+        links.mkdir(parents=True)
+        for name in ("admin", "receive"):
+            program = Path(top, "built", name, name)
+            program.parent.mkdir(parents=True)
+            program.write_text(f"#!/bin/sh\necho {name}\n")
+            program.chmod(0o755)
+            (links / name).symlink_to(program)
+        command = ["sh", "-c", f"{links}/admin; $(dirname {links}/admin)/receive"]
+        confining = enclosed(tmp_path, confined(command, ROOM), then=f"{SHOW}\nshow {links}/admin")
+        done = subprocess.run(confining, capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.stderr) == ("admin\nreceive\n", "")
+
+
+@pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("named", ["/root", "/srv", "/"])
 def test_no_home_directory_and_no_top_of_the_machine_is_shown(tmp_path: Path, named: str) -> None:
     done = subprocess.run(

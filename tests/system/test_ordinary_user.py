@@ -56,6 +56,8 @@ def test_an_ordinary_user_gets_the_same_records_and_packets(tmp_path: Path, home
     assert done.returncode == 0, done.stderr
     by_root = owlt("run", home / "sweep.yaml", "--results", tmp_path / "results", "--no-report", cache_home=home)
     assert by_root.returncode == 0, by_root.stderr
+    note = "implementations run as root"
+    assert (note in by_root.stderr, note in done.stderr) == (True, False)
     runs = sorted((tmp_path / "results" / "runs").iterdir())
     assert len(runs) == 2
     for run in runs:
