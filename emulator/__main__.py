@@ -1,4 +1,4 @@
-"""The emulator service: takes over two ports, serves until SIGTERM or SIGINT, and leaves nothing behind."""
+"""The emulator service: takes over two ports, serves until SIGTERM, SIGINT or SIGHUP, and leaves nothing behind."""
 
 import argparse
 import logging
@@ -21,7 +21,7 @@ from emulator.service.emulator import Emulator, clear_ports
 from emulator.service.port_claims import take
 from emulator.service.server import EmulatorServer, parse_listen_address, tls_context
 
-_STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+_STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _REFUSED = 2
 
 log = logging.getLogger("emulator")
@@ -38,7 +38,9 @@ def main(arguments: Sequence[str] | None = None, command: str = "emulator") -> i
     if options.clear:
         return _cleared(options.sender_port, options.receiver_port)
     # Blocked before a thread exists, so that they stay pending for sigwait, whichever thread they meet.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    # One that is ignored, as SIGHUP is under nohup, stays ignored.
+    stop_signals = {number for number in _STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN}
+    signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals)
     try:
         host, port = parse_listen_address(options.listen)
         token = _token(options, host)
@@ -53,13 +55,13 @@ def main(arguments: Sequence[str] | None = None, command: str = "emulator") -> i
             f"--listen {options.listen}: {error.strerror}; choose an address of this machine and a free port",
             _REFUSED,
         )
-    return _serve(emulator, server)
+    return _serve(emulator, server, stop_signals)
 
 
-def _serve(emulator: Emulator, server: EmulatorServer) -> int:
+def _serve(emulator: Emulator, server: EmulatorServer, stop_signals: set[signal.Signals]) -> int:
     Thread(target=server.serve, daemon=True).start()
     print(f"emulator: listening on {server.address}", flush=True)
-    signal.sigwait(_STOP_SIGNALS)
+    signal.sigwait(stop_signals)
     try:
         emulator.stop()
     except EmulatorError as error:

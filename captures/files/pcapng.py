@@ -39,6 +39,8 @@ MOST_INTERFACES = 4096
 """In one file; more of them must be damage."""
 LONGEST_BLOCK_BYTES = BLOCK_BYTES // 2
 """Of a block that is read; the others may have any length."""
+FEW, ALONE = 4, 64
+"""After a run of so few packets, so many blocks are read one by one: a search for a run costs as much as twenty."""
 COMMENTS_BYTES = 1 << 20
 """Comments are kept until they are as long together."""
 
@@ -128,11 +130,14 @@ class _Reader:
         is wrong there. Blocks that are no packets are read."""
         view = data.data[:filled]
         runs: list[NDArray[np.int64]] = []
-        position, steps, damage = 0, STEPS, ""
+        position, steps, damage, alone = 0, STEPS, "", 0
         try:
             while True:
-                ends = self._follow_packets(data, view, position, steps)
-                runs.append(np.array(ends[:-1], np.int64))
+                ends, alone = [position], alone - 1
+                if alone < 0 and filled - position >= _FRAME_BYTES and self._head(view, position)[0] == _PACKET:
+                    ends = self._follow_packets(data, view, position, steps)
+                    runs.append(np.array(ends[:-1], np.int64))
+                    alone = ALONE if len(ends) <= FEW else 0
                 position = ends[-1]
                 if len(ends) > steps:
                     alike, position = follow_alike(data, ends, filled, 0)

@@ -36,14 +36,15 @@ async def serve(
     note: Callable[[str], None],
     accepts_plain: bool = False,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; connect again if the scheduler was lost.
+    """Serve until SIGINT, SIGTERM or SIGHUP; connect again if the scheduler was lost.
 
     Raises OwltError for a scheduler without authentication to which others can connect, unless `accepts_plain`.
     """
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGHUP is under nohup
+            loop.add_signal_handler(number, stopped.set)
     try:
         while not stopped.is_set():
             await _serve_once(scheduler, security, service, slots, port, stopped, note, accepts_plain)

@@ -6,6 +6,7 @@ Modules of subcommands import what does the work inside their functions, so that
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import traceback
 from typing import Annotated
@@ -104,7 +105,12 @@ def before_every_command(
 
 
 def main() -> None:
-    """Run the command line. Exit status 2 for an error that the user can fix, whose text says how."""
+    """Run the command line. Exit status 2 for an error that the user can fix, whose text says how.
+
+    SIGHUP ends a command as Ctrl-C does, so that nothing is left behind, unless it is ignored, as under nohup.
+    """
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of a home that it cannot write, and needs none
     try:
         sys.exit(app(prog_name="owlt", standalone_mode=False))

@@ -54,8 +54,8 @@ class Analyses:
 
     def _submit(self, directory: Path) -> Future[str]:
         with self._lock:
-            # Ctrl-C reaches all processes of a terminal; those of the analysis complete what they began.
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            # Ctrl-C and the end of a terminal reach all its processes; those of the analysis complete what they began.
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
             try:
                 if self._executor is None:
                     self._executor = self._make_executor()

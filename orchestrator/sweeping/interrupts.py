@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a sweep is performed."""
+"""Ctrl-C, SIGTERM and SIGHUP while a sweep is performed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from orchestrator.workers.events import Entry, Observe, SweepInterrupted
 
 
 class Interrupts:
-    """A context in which the first signal raises KeyboardInterrupt; later ones are only observed and counted."""
+    """A context in which the first signal raises KeyboardInterrupt; later ones are only observed and counted.
+
+    SIGHUP, of a terminal that was closed, counts once, because the shell repeats it. It is ignored from then on, after
+    this context too, so that the report is made. Under nohup it is ignored from the start.
+    """
 
     def __init__(self, observe: Observe) -> None:
         self.count = 0
@@ -21,14 +25,21 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._take) for number in (signal.SIGINT, signal.SIGTERM)}
+            numbers = [signal.SIGINT, signal.SIGTERM]
+            numbers += [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []
+            self._before = {number: signal.signal(number, self._take) for number in numbers}
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handler)
 
-    def _take(self, _number: int, _frame: types.FrameType | None) -> None:
+    def _take(self, number: int, _frame: types.FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            if self.count:
+                return
         self.count += 1
         self._observe(Entry(time.time(), None, SweepInterrupted(times=self.count)))
         if self.count == 1:

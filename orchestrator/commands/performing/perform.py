@@ -15,7 +15,7 @@ from agents.inputs.mistake import Mistake, Place
 from orchestrator.commands.cluster.options import cluster_of
 from orchestrator.commands.performing.concluding import conclude, exit_status
 from orchestrator.errors import OwltError
-from orchestrator.terminal.ending import INTERRUPTED_STATUS
+from orchestrator.terminal.ending import INTERRUPTED_STATUS, outlasting_readers
 from orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def plan_of(results: Path) -> Plan:
         raise OwltError(Mistake("is not a results directory", expected, where=Place(str(results)))) from None
 
 
+@outlasting_readers()
 def perform_and_conclude(
     plan: Plan,
     directory: Path,

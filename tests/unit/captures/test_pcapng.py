@@ -233,3 +233,20 @@ def test_whatever_bytes_are_changed_the_file_is_read_or_refused(tmp_path: Path, 
 def test_unchanged_they_are_read_to_their_end(tmp_path: Path) -> None:
     columns = columns_of(tmp_path, SEED)
     assert (columns.damage, columns.dropped, columns.comments, len(columns)) == ("", 5, ("hello",), 7)
+
+
+def test_packets_are_found_in_runs_of_any_length_between_other_blocks(tmp_path: Path) -> None:
+    """Runs shorter and longer than those after which blocks are read one by one, and more short ones than that."""
+    other = [section(), NANOSECONDS, statistics(0, 0, 0), block(0x0BAD, b"abcd")]
+    lengths = [1, 5, 0, 2, 4, 3, 200, *[1] * 150, 90, *[0] * 300, 7]
+    parts, times = [section(), NANOSECONDS], []
+    for number, length in enumerate(lengths):
+        run = [(START_NS + 1000 * number + each, FRAMES[0][1]) for each in range(length)]
+        times += [time_ns for time_ns, _ in run]
+        parts += [packet(*each) for each in run]
+        parts += other[:2] if number % 50 == 0 else [other[2 + number % 2]]
+
+    columns = columns_of(tmp_path, *parts)
+
+    assert columns.time_ns.tolist() == times
+    assert not columns.damage

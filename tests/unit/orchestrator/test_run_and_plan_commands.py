@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
@@ -30,6 +32,7 @@ from orchestrator.profiles.schemas import SCHEMAS
 from orchestrator.results.record import Outcome, RunRecord, write_record
 from orchestrator.sweeping.campaign import Performed, perform_plan
 from orchestrator.sweeping.monitoring import WorkerFailed
+from orchestrator.terminal.ending import outlasting_readers
 from orchestrator.terminal.output import Printer, Verbosity
 from orchestrator.terminal.progress import SweepProgress
 from orchestrator.workers.events import Entry, Observe, RunPublished
@@ -122,6 +125,47 @@ def test_an_interrupt_of_a_sweep_without_a_report_does_not_mention_one(tmp_path:
     start.perform(report=False)
 
     assert f"interrupted: 2 of 4 runs are recorded; resume with: {AGAIN}" in start.shown.getvalue()
+
+
+def test_the_end_of_a_terminal_is_an_interrupt_after_which_the_report_is_made(tmp_path: Path) -> None:
+    """The shell and the kernel both send SIGHUP."""
+    before = signal.getsignal(signal.SIGHUP)
+
+    def hang_up() -> None:
+        try:
+            signal.raise_signal(signal.SIGHUP)
+        finally:
+            signal.raise_signal(signal.SIGHUP)
+
+    try:
+        done = Start(tmp_path, hang_up).perform()
+
+        assert (done.interrupted, done.interrupted_again, done.recorded) == (True, False, 2)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, "nothing ends the report either"
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_under_nohup_the_end_of_a_terminal_does_not_interrupt(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        done = Start(tmp_path, lambda: signal.raise_signal(signal.SIGHUP)).perform()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    assert not done.interrupted
+
+
+def test_output_is_lost_and_nothing_fails_once_its_reader_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", stream)
+        with outlasting_readers():
+            print("read", flush=True)
+            assert os.read(reader, 100) == b"read\n"
+            os.close(reader)
+            print("lost", flush=True)
+            print("lost too", flush=True)
 
 
 def test_a_second_interrupt_skips_the_report(tmp_path: Path) -> None:

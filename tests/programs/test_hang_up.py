@@ -1,0 +1,30 @@
+"""SIGHUP, which programs get when their terminal is closed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+OWLT = Path(sys.executable).with_name("owlt")
+
+
+@pytest.mark.parametrize(("before", "status"), [([], 130), (["nohup"], 2)], ids=["plain", "nohup"])
+def test_a_closed_terminal_ends_a_command_as_ctrl_c_does_but_not_under_nohup(
+    tmp_path: Path, before: list[str], status: int
+) -> None:
+    """It waits in a sweep that it reads from a FIFO; under nohup it reads on, and refuses what is no sweep."""
+    fifo = tmp_path / "sweep.yaml"
+    os.mkfifo(fifo)
+    with subprocess.Popen([*before, OWLT, "plan", fifo], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as program:
+        with fifo.open("wb", buffering=0) as sweep:  # it has opened the FIFO, and reads
+            program.send_signal(signal.SIGHUP)
+            if before:
+                sweep.write(b"no: sweep\n")
+            else:
+                assert program.wait(60) == status
+        assert program.wait(60) == status
