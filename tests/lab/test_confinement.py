@@ -101,6 +101,17 @@ def test_shared_memory_is_nobody_elses(run_confined: RunConfined) -> None:
 
 
 @pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize(("beyond_bytes", "is_refused"), [(-1_000_000, False), (1_000_000, True)])
+def test_system_v_shared_memory_is_limited_to_128_mb_more_than_the_room(
+    run_confined: RunConfined, beyond_bytes: int, is_refused: bool
+) -> None:
+    size_bytes = WITHOUT_A_RUN_BYTES + 128_000_000 + beyond_bytes
+    script = f"import ctypes; print(ctypes.CDLL(None).shmget(0, ctypes.c_size_t({size_bytes}), 0o600) < 0)"
+
+    assert run_confined("/usr/bin/python3", "-c", script).stdout == f"{is_refused}\n"
+
+
+@pytest.mark.usefixtures("namespaces")
 def test_an_environment_is_the_programs_alone(run_confined: RunConfined) -> None:
     done = run_confined("/bin/sh", "-c", "echo $PATH", PATH="/nowhere")
 
