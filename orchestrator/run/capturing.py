@@ -176,7 +176,7 @@ def _packets_on_their_way(rig: Rig) -> int:
 
 
 def stop_captures(captures: dict[Role, Program], result: RunResult) -> None:
-    """Stop both, and enter tcpdump's counters, or why they are suspect."""
+    """Stop both, and enter tcpdump's counters, or why they are suspect; `require_captures` refuses what has none."""
     counters: dict[Role, CaptureCounters] = {}
     with ThreadPoolExecutor(len(captures)) as at_once:
         stopped = list(at_once.map(_stopped, captures.values()))
@@ -184,8 +184,15 @@ def stop_captures(captures: dict[Role, Program], result: RunResult) -> None:
         if counted is not None:
             counters[role] = counted
         if problem:
-            result.suspect.append(f"the capture at the {role}'s port{problem}")
+            sentences = result.failed_captures if counted is None else result.suspect
+            sentences.append(f"the capture at the {role}'s port{problem}")
     result.captures = counters
+
+
+def require_captures(result: RunResult) -> None:
+    """Raise Ended if a capture ended before it was stopped, such as a killed tcpdump: what came later is not in it."""
+    if result.failed_captures:
+        raise Ended(Outcome.ABORTED, ReasonCode.CAPTURE, "; ".join(result.failed_captures))
 
 
 def _stopped(capture: Program) -> tuple[CaptureCounters | None, str]:

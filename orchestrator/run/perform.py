@@ -28,6 +28,7 @@ from orchestrator.run.capturing import (
     CapturingHost,
     drain_channel,
     fetch_captures,
+    require_captures,
     require_room,
     require_space,
     start_captures,
@@ -127,6 +128,7 @@ def _phases(
                 path = staged.paths["emulator"]
                 checks = [lambda: require_space(rig, path)] if rig.has_machines else []
                 rig.at_once(*checks, lambda: fetch_captures(rig, path, directory))
+                require_captures(result)
         if run.permutation.duration_ns is None:
             judge(run, setting, staged, instruments.watch, result, sides)
         else:

@@ -67,6 +67,8 @@ class RunResult:
     timeline: PlayedTimeline | None = None
     emulator_statistics: Statistics = field(default_factory=dict)
     captures: dict[Role, CaptureCounters] = field(default_factory=dict)
+    failed_captures: list[str] = field(default_factory=list)
+    """A sentence for each capture that ended before it was stopped."""
     capture_ring_bytes: int = 0
     host_captures: dict[Role, HostCapture] = field(default_factory=dict)
     reconnections: dict[str, list[int]] = field(default_factory=dict)

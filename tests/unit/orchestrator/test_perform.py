@@ -604,16 +604,23 @@ def test_a_capture_that_lost_packets_makes_a_run_suspect(stage: Stage) -> None:
     ]
 
 
-def test_a_capture_that_dies_makes_a_run_suspect(stage: Stage) -> None:
+@pytest.mark.parametrize("phase_of_death", ["transfer", "stop"])
+def test_a_capture_that_dies_aborts_a_run_whose_other_results_are_kept(stage: Stage, phase_of_death: str) -> None:
+    """It is then attempted again, as after any fault of the rig."""
+
     def die(phase: str) -> None:
-        if phase == "stop":
+        if phase == phase_of_death:
             for process in stage.rig.middle.processes.values():
                 process.end(139)
 
-    record = stage.perform(die).record
+    done = stage.perform(die)
 
-    assert record.outcome is Outcome.COMPLETED
-    assert "no line with packets captured" in record.suspect[0]
+    assert (done.record.outcome, done.record.reason_code) == (Outcome.ABORTED, ReasonCode.CAPTURE)
+    assert done.record.reason.startswith(
+        "the capture at the sender's port: tcpdump's stderr: no line with packets capt"
+    )
+    assert "; the capture at the receiver's port: tcpdump's stderr: no line" in done.record.reason
+    assert done.phases[-1] == "fetch"
 
 
 class SetClock(HostConditions):
