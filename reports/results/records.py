@@ -256,18 +256,20 @@ class KnownLimit(_FromFile):
     """Why an implementation is known to fail beyond all the limits that are given, although it is launched."""
 
     why: str
+    fails_with: tuple[str, ...] = ("part_of_file", "no_file", "time_limit")
+    """Reason codes of such a failure; in a plan of an older version, the default."""
     file_bytes_above: float | None = None
     one_way_delay_s_above: float | None = None
     packet_error_rate_above: float | None = None
 
-    def covers(self, point: Permutation) -> bool:
-        """Whether a point of the grid lies there."""
+    def covers(self, code: str | None, point: Permutation) -> bool:
+        """Whether a run at a point of the grid lies there, and failed in this way."""
         bounds = (
             (self.file_bytes_above, point.file_size_bytes or 0),
             (self.one_way_delay_s_above, point.delay_ns / 1e9),
             (self.packet_error_rate_above, point.packet_error_rate),
         )
-        return all(bound is None or value > bound for bound, value in bounds)
+        return code in self.fails_with and all(bound is None or value > bound for bound, value in bounds)
 
 
 class _Command(_FromFile):
@@ -306,11 +308,12 @@ class Profile(_FromFile):
         return "own" if any(OWN_VERSION in str(word) for word in self.version_command) else "endpoint"
 
     def known_failure(self, record: Record) -> str:
-        """The known limit that explains a failed run; "" if there is none or the implementation did not fail."""
-        point = record.permutation
-        if record.outcome not in NOT_DELIVERED:
+        """The known limit that explains a failed run; "" if there is none, if the implementation did not fail, or if a
+        side was not launched."""
+        code, point = record.reason_code, record.permutation
+        if record.outcome not in NOT_DELIVERED or not (record.sender.command and record.receiver.command):
             return ""
-        return next((limit.why for limit in self.known_limits if limit.covers(point)), "")
+        return next((limit.why for limit in self.known_limits if limit.covers(code, point)), "")
 
 
 class Plan(_FromFile):
@@ -386,6 +389,8 @@ class Event(_FromFile):
 class Side(_FromFile):
     """What ran on one host: the rate its card was set to, if it does not pace itself; commands it left behind."""
 
+    command: tuple[str, ...] = ()
+    """(): it was not launched."""
     card_rate_bps: float | None = None
     left_running: tuple[str, ...] = ()
 

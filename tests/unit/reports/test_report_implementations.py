@@ -132,16 +132,31 @@ def test_a_known_limit_without_bounds_is_everywhere(row_of: RowOf) -> None:
     ],
 )
 def test_a_known_limit_covers_what_exceeds_all_of_its_bounds(bounds: dict[str, float], is_there: bool) -> None:
-    assert KnownLimit(why="why", **bounds).covers(HERE) == is_there
+    assert KnownLimit(why="why", **bounds).covers("part_of_file", HERE) == is_there
+
+
+LAUNCHED = {"command": ["mine"]}
 
 
 @pytest.mark.parametrize(
-    ("outcome", "why"), [("failed", "errors"), ("corrupt", "errors"), ("incomplete", "errors"), ("aborted", "")]
+    ("outcome", "code", "sender", "why"),
+    [
+        ("failed", "no_file", LAUNCHED, "errors"),
+        ("incomplete", "part_of_file", LAUNCHED, "errors"),
+        ("corrupt", "wrong_file", LAUNCHED, "flips"),
+        ("failed", "exited", LAUNCHED, ""),  # no limit says that it exits
+        ("timed_out", "time_limit", {}, ""),  # the sender was not launched
+        ("aborted", "no_file", LAUNCHED, ""),
+    ],
 )
-def test_the_first_known_limit_that_covers_a_point_explains_a_failure(tmp_path: Path, outcome: str, why: str) -> None:
-    limits = (KnownLimit(why="far", one_way_delay_s_above=60), KnownLimit(why="errors"), KnownLimit(why="last"))
+def test_the_first_known_limit_that_covers_a_point_and_its_failure_explains_it(
+    tmp_path: Path, outcome: str, code: str, sender: dict[str, Any], why: str
+) -> None:
+    flips = KnownLimit(why="flips", fails_with=("wrong_file",))
+    far = KnownLimit(why="far", one_way_delay_s_above=60)
+    limits = (far, flips, KnownLimit(why="errors"), KnownLimit(why="last"))
     write_results(tmp_path, few(repetitions=1, implementations="cfdp", packet_error_rate=0))
-    change_record(tmp_path, RUN, outcome=outcome)
+    change_record(tmp_path, RUN, outcome=outcome, reason_code=code, sender=sender, receiver=LAUNCHED)
     (record,) = [run.record for run in load_results(tmp_path).runs if run.record.run_id == RUN]
 
     assert Profile(known_limits=limits).known_failure(record) == why
@@ -186,7 +201,8 @@ def test_a_variant_has_the_parameters_of_its_implementation(tmp_path: Path) -> N
 
 def test_a_known_limit_is_beside_the_reason_of_a_failure(tmp_path: Path) -> None:
     write_results(tmp_path, few(repetitions=2, implementations="cfdp", packet_error_rate=0))
-    change_record(tmp_path, RUN, outcome="failed", reason="it exited with status 1")
+    launched = {"sender": LAUNCHED, "receiver": LAUNCHED}
+    change_record(tmp_path, RUN, outcome="failed", reason="it exited with status 1", reason_code="no_file", **launched)
     _change_profile(tmp_path, "cfdp", {"known_limits": [{"why": "nothing is repeated"}]})
 
     assert "it exited with status 1<div" in (page := page_text(tmp_path))
