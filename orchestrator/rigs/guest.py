@@ -174,12 +174,16 @@ def _imports_from_project() -> str:
 
     An editable installation names the project's place on the machine in a file for site(1).
     """
-    site_packages = Path(sysconfig.get_path("purelib"))
     return "\n".join(
         f"echo {PROJECT} >/run/machine/owlt.pth\n"
         f"mount --bind /run/machine/owlt.pth {ENVIRONMENT}/{path.relative_to(sys.prefix)}"
-        for path in site_packages.glob("*owlt*.pth")
+        for path in _import_files()
     )
+
+
+def _import_files() -> list[Path]:
+    """The files of an editable installation that name the project's place; none of another installation."""
+    return sorted(Path(sysconfig.get_path("purelib")).glob("*owlt*.pth"))
 
 
 def needed_paths() -> list[str]:
@@ -188,8 +192,9 @@ def needed_paths() -> list[str]:
     Of the project no more: its results and sweeps have the seeds of the files that implementations transfer.
     """
     third_party = third_party_directory()
+    installed = [Path(line) for path in _import_files() for line in path.read_text().splitlines()]
     prefixes = [
-        *(_PROJECT / package for package in PACKAGES),
+        *(place / package for place in (_PROJECT, *installed) for package in PACKAGES if (place / package).is_dir()),
         *([third_party] if third_party.is_dir() else []),
         Path(sys.prefix),
         Path(sys.base_prefix),
