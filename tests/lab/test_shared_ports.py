@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -65,3 +66,31 @@ def test_what_is_served_is_not_cleared_by_somebody_else(ports: None) -> None:
 
     assert told.stdout == "1\n"
     assert "serves it already" in told.stderr
+
+
+@pytest.mark.parametrize(("before", "ends"), [([], True), (["nohup"], False)], ids=["plain", "nohup"])
+def test_a_closed_terminal_ends_the_service_but_not_under_nohup(ports: None, before: list[str], ends: bool) -> None:
+    inside("ip", "link", "set", "lo", "up")
+    service = [
+        sys.executable,
+        "-m",
+        "emulator",
+        "--listen",
+        "127.0.0.1:0",
+        "--sender-port",
+        "a0",
+        "--receiver-port",
+        "b0",
+    ]
+    command = ["ip", "netns", "exec", NAMESPACE, *before, *service]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
+        assert program.stdout is not None
+        address = program.stdout.readline().split()[-1]
+        program.send_signal(signal.SIGHUP)
+        if ends:
+            assert program.wait(30) == 0, "it cleared the channel"
+        else:
+            asking = f"from emulator.service.client import EmulatorClient; EmulatorClient('http://{address}').version()"
+            assert inside(sys.executable, "-c", asking).returncode == 0
+            program.terminate()
+            assert program.wait(30) == 0
