@@ -309,6 +309,7 @@ def tree_changes(before: dict[Path, tuple[object, ...]], after: dict[Path, tuple
 ADD_PORT = """for port; do
   ethtool -K $port tx off rx off tso off gso off gro off >/dev/null
   ip link set $port master channel up
+  ip link set $port type bridge_slave learning off
 done
 """
 EMULATOR_BRIDGE = f"""for each in all default; do

@@ -174,6 +174,15 @@ def test_each_honest_run_completes_without_suspicion(performed: Callable[[Clock]
 
 
 @pytest.mark.parametrize("clock", CLOCKS)
+def test_the_name_of_a_host_resolves_in_each_run(performed: Callable[[Clock], Performed], clock: Clock) -> None:
+    for run in performed(clock).honest:
+        assert {text.split(" b'")[1] for text in told_of("name", run)} == {
+            "sender: name = sender at 10.77.0.1'",
+            "receiver: name = receiver at 10.77.0.2'",
+        }
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
 @pytest.mark.parametrize("name", [name for name in OBSERVED if name not in ALWAYS_THE_SAME])
 def test_what_a_run_leaves_is_in_its_own_packets(
     performed: Callable[[Clock], Performed], clock: Clock, name: str

@@ -84,7 +84,7 @@ OBSERVED: dict[str, Callable[[], object]] = {
     "TCP metrics": lambda: shell("ip tcp_metrics show"),
     "settings of the kernel": sysctls,
     "clock": lambda: time.strftime("%Y"),
-    "name": lambda: os.uname().nodename,
+    "name": lambda: f"{os.uname().nodename} at {socket.gethostbyname(os.uname().nodename)}",
 }
 
 
