@@ -52,6 +52,7 @@ COMMANDS = [
     ("taskset", "the virtual rig", "apt-get install util-linux"),
     ("setpriv", "the virtual rig", "apt-get install util-linux"),
     ("unshare", "every rig", "apt-get install util-linux"),
+    ("nsenter", "the virtual and the local rig", "apt-get install util-linux"),
 ]
 
 
