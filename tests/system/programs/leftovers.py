@@ -127,7 +127,7 @@ def leave_settings() -> None:
     ):
         print(line, shell(line), flush=True)
     for line in ("date -s 2030-01-01", "echo left >/proc/sys/kernel/hostname", "echo left >/var/log/left"):
-        print(line, shell(f"({line}) 2>/dev/null && echo was done || echo was refused"), flush=True)
+        print(line, shell(f"({line}) >/dev/null 2>&1 && echo was done || echo was refused"), flush=True)
     time.sleep(0.2)
 
 
