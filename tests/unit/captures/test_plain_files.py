@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from captures.files.plain_files import (
     move,
     open_in_place,
     open_to_lock,
+    read_json,
     read_plain,
     real_root,
     remove,
@@ -78,6 +80,30 @@ def test_a_plain_file_is_read(results: Path) -> None:
 def test_what_is_not_plain_is_not_read(results: Path, name: str) -> None:
     with pytest.raises(NotPlain, match=name.replace(".", r"\.")):
         read_plain(f"{results}/{name}")
+
+
+def test_a_device_is_not_opened() -> None:
+    with pytest.raises(NotPlain, match="/dev/zero: is a device, expected a file"):
+        read_plain("/dev/zero")
+    with pytest.raises(NotPlain, match="/dev/null: is a device"):
+        open_in_place("/dev/null", "a")
+
+
+@pytest.mark.parametrize(
+    "text", ["NaN", "[1, Infinity]", '{"a": 1e31}', "9223372036854775808", "[" * 10_000, "1" * 5000]
+)
+def test_json_with_what_cannot_be_computed_with_is_damaged(tmp_path: Path, text: str) -> None:
+    (tmp_path / "record.json").write_text(text)
+
+    with pytest.raises(ValueError):  # the words are the parser's
+        read_json(tmp_path / "record.json")
+
+
+def test_json_with_ordinary_values_is_read(tmp_path: Path) -> None:
+    text = '{"a": [1, -2.5, 1767225600000000000, true, null, "1e400"], "b": {"c": 1e15}}'
+    (tmp_path / "record.json").write_text(text)
+
+    assert read_json(tmp_path / "record.json") == json.loads(text)
 
 
 @pytest.mark.parametrize("name", NOT_PLAIN)
