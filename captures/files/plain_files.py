@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import math
 import os
 import shutil
 import stat
@@ -100,12 +101,13 @@ def read_plain_text(path: Name, most_bytes: int = MOST_BYTES) -> str:
     return read_plain(path, most_bytes).decode(errors="replace")
 
 
-def read_json(path: Name, most_bytes: int = MOST_BYTES) -> Any:
+def read_json(path: Name, most_bytes: int = MOST_BYTES, may_be_infinite: bool = False) -> Any:
     """The value in a plain file of JSON, of which every number is one that can be computed with.
 
-    Raises ValueError also for NaN, infinity, and numbers that are too large, NotPlain, OSError.
+    `may_be_infinite`: a number may be infinite, such as an unlimited rate. Raises ValueError also for NaN, infinity
+    otherwise, and numbers that are too large; NotPlain, OSError.
     """
-    value = from_json(read_plain(path, most_bytes), allow_inf_nan=False)
+    value = from_json(read_plain(path, most_bytes), allow_inf_nan=may_be_infinite)
     waiting = [value]
     for each in waiting:  # which grows
         kind = type(each)
@@ -114,6 +116,8 @@ def read_json(path: Name, most_bytes: int = MOST_BYTES) -> Any:
         elif kind is list:
             waiting.extend(each)
         elif (kind is int or kind is float) and not -_LARGEST[kind] <= each <= _LARGEST[kind]:
+            if may_be_infinite and abs(each) == math.inf:
+                continue
             raise ValueError(f"a number is too large, expected at most {_LARGEST[kind]:g}")
     return value
 

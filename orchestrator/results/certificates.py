@@ -44,7 +44,7 @@ def read_certificate(results: Path, key: str) -> Certificate | None:
     """
     path = results / DIRECTORY_NAME / f"{key}.json"
     try:
-        values = dict(upgraded(read_json(path), CERTIFICATE_STEPS))
+        values = dict(upgraded(read_json(path, may_be_infinite=True), CERTIFICATE_STEPS))
         values.pop(VERSION_KEY)
         return Certificate.from_wire(values)
     except NewerVersion as newer:

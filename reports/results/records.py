@@ -39,6 +39,8 @@ class _FromFile(BaseModel):
     upgrades: ClassVar[Steps] = {}
     """Upgrades of files of older schema versions; {}: the file has no version."""
     most_bytes: ClassVar[int] = MOST_BYTES
+    may_be_infinite: ClassVar[bool] = False
+    """Whether a number may be infinite, such as an unlimited rate."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -48,7 +50,7 @@ class _FromFile(BaseModel):
         and key, if a newer version of owlt wrote it or a key is missing.
         """
         try:
-            values = read_json(path, cls.most_bytes)
+            values = read_json(path, cls.most_bytes, cls.may_be_infinite)
             return cls.model_validate(upgraded(values, cls.upgrades) if cls.upgrades else values)
         except FileNotFoundError:
             raise
@@ -226,6 +228,7 @@ class Certificate(_FromFile):
     """
 
     upgrades: ClassVar[Steps] = CERTIFICATE_STEPS
+    may_be_infinite: ClassVar[bool] = True
 
     schema_version: Literal[2]
     verdict: Literal["ok", "failed", "incomplete"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -97,6 +98,15 @@ def test_json_with_what_cannot_be_computed_with_is_damaged(tmp_path: Path, text:
 
     with pytest.raises(ValueError):  # the words are the parser's
         read_json(tmp_path / "record.json")
+
+
+def test_where_a_number_may_be_infinite_it_is_still_a_number(tmp_path: Path) -> None:
+    (tmp_path / "certificate.json").write_text("[-Infinity, 1]")
+    assert read_json(tmp_path / "certificate.json", may_be_infinite=True) == [-math.inf, 1]
+
+    (tmp_path / "certificate.json").write_text("[NaN]")
+    with pytest.raises(ValueError, match="too large"):
+        read_json(tmp_path / "certificate.json", may_be_infinite=True)
 
 
 def test_json_with_ordinary_values_is_read(tmp_path: Path) -> None:
