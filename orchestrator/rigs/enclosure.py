@@ -60,11 +60,14 @@ for place in {" ".join(SYSTEM)}; do
   if [ -L $place ]; then ln -s "$(readlink $place)" "/dev$place"; elif [ -d $place ]; then see $place; fi
 done
 # what a user of the machine may not read: passwords, keys
-find /etc -xdev ! -type l ! -perm -4 -prune 2>dev/null | while IFS= read -r secret; do
-  nothing=dev/kept/nothing
-  [ ! -d "$secret" ] || nothing=dev/kept/empty
-  mount --bind -o ro $nothing "/dev$secret"
-done
+hide_secrets() {{
+  find /etc -xdev ! -type l ! -perm -4 -prune -printf '%y%p\\n' 2>dev/null | sed 's/ /\\040/g
+  s|$| none bind,ro 0 0|
+  s|^d|/dev/dev/kept/empty /dev|
+  s|^[a-z]|/dev/dev/kept/nothing /dev|' >dev/secrets
+  mount --all --fstab dev/secrets
+}}
+hide_secrets || hide_secrets  # a file may have gone meanwhile
 """
 
 _MOUNTS = f"""for part in sys sysrq-trigger irq bus fs acpi scsi mtrr; do
@@ -82,7 +85,7 @@ mount --bind / /dev/kept/root
 _LOGS = """mount -t tmpfs -o size=1m owlt-log /var/log
 touch /var/log/lastlog /var/log/wtmp
 """
-_READ_ONLY = """findmnt -nlo TARGET | while IFS= read -r place; do
+_READ_ONLY = """findmnt -nlo TARGET -O rw | while IFS= read -r place; do
   case $place in /proc|/proc/*|/dev/kept/*|/dev/pts|/etc/*|/var/log|"$base"|"$base"/*) continue ;; esac
   # one that cannot be made read-only goes; one that can do neither is hidden below another
   mount -o remount,bind,ro "$place" || umount -l "$place" || :
