@@ -32,7 +32,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "duplicates and bursts of losses": {
         "applied": {
             "forward": {
-                "duplication_rate": 0.3,
+                "duplication_rate": 0.9,
                 "loss": {"model": "gilbert_elliott", "mean_rate": 0.3, "burst_packets": 3},
             },
             "reverse": {
