@@ -13,7 +13,7 @@ from agents.inputs.mistake import Invalid, Mistake, got
 _DELAY_UNITS_NS = {
     "ns": Decimal(1),
     "us": Decimal(10) ** 3,
-    "\N{GREEK SMALL LETTER MU}s": Decimal(10) ** 3,
+    "\N{MICRO SIGN}s": Decimal(10) ** 3,
     "ms": Decimal(10) ** 6,
     "s": Decimal(10) ** 9,
     "min": Decimal(60) * 10**9,
@@ -104,8 +104,9 @@ def format_size(size_bytes: int) -> str:
 
 def _parse(text: object, units: Mapping[str, Decimal], *, spelling: str, likely: tuple[str, ...]) -> Decimal:
     """The value in the unit that is 1. `likely`: the units to suggest for a number without a unit."""
-    match = _NUMBER_AND_UNIT.fullmatch(unicodedata.normalize("NFKC", text).strip()) if isinstance(text, str) else None
-    if match is None or match["unit"] not in units:
+    match = _NUMBER_AND_UNIT.fullmatch(_normalized(text).strip()) if isinstance(text, str) else None
+    size = next((size for unit, size in units.items() if match and _normalized(unit) == match["unit"]), None)
+    if match is None or size is None:
         bare = isinstance(text, int | float) or (match is not None and not match["unit"])
         examples = [f'"{text} {unit}"' for unit in likely] if bare else [f'"{spelling}"']
         fix = f"write {'the unit,' if bare else 'it'} as in {' or '.join(examples)}"
@@ -113,7 +114,11 @@ def _parse(text: object, units: Mapping[str, Decimal], *, spelling: str, likely:
             "a number without a minus sign," if isinstance(text, str) and text.strip().startswith("-") else "a number"
         )
         raise Invalid(Mistake(got(text), f"{number} with one of the units {', '.join(units)}", fix))
-    return Decimal(match["number"]) * units[match["unit"]]
+    return Decimal(match["number"]) * size
+
+
+def _normalized(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
 
 
 def _format(value: Decimal, units: Mapping[str, Decimal], *, zero: str) -> str:
