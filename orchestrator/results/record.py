@@ -222,8 +222,8 @@ class RunRecord(BaseModel):
     """By role; {}: none was requested."""
     host_refusals: dict[str, dict[str, int]] = {}
     """By role, packets that a program wanted to send and its host did not: `udp_refused`, datagrams for which a socket
-    or the interface had no room, and `ip_discarded`, packets that the interface's queue dropped, which are among them
-    if they are UDP's. {}: not known."""
+    or the interface had no room, and `ip_discarded`, packets that IP did not send, those datagrams among them. {}: not
+    known."""
     tcp: dict[str, HostTcp] = {}
     """By role, if the session has TCP ports."""
     machine_delay: MachineDelay | None = None

@@ -33,7 +33,7 @@ REFUSAL_COUNTERS = {
 }
 """By name in the record, the kernel's counters (RFC 1213, RFC 4113, snmp_counter.rst). udp_refused: datagrams that a
 program gave to a full socket or interface; without waiting, a send call then fails with EAGAIN or ENOBUFS.
-ip_discarded: packets that a full queue of the interface dropped."""
+ip_discarded: packets that IP did not send for such a reason, those datagrams among them."""
 SNMP = ("/proc/net/snmp", "/proc/net/snmp6")
 
 

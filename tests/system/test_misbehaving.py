@@ -74,7 +74,7 @@ def test_datagrams_that_a_full_socket_refuses_are_counted_though_no_capture_has_
 
     assert refused > 100
     assert record["host_refusals"] == {
-        "sender": {"udp_refused": refused, "ip_discarded": 0},
+        "sender": {"udp_refused": refused, "ip_discarded": refused},
         "receiver": {"udp_refused": 0, "ip_discarded": 0},
     }
     assert json.loads((run / "summary.json").read_text())["str_sent"] == 1000 - refused
