@@ -142,7 +142,7 @@ class _Places:
         if len(key) > 1 and key[1] in self.changes.get(str(key[0]), {}):
             return Place(f"{self.file} with the given changes", None, key)
         depth, line = self.positions.deepest(key)
-        if key[0] in DIRECTIONS and depth < min(2, len(key)):
+        if key and key[0] in DIRECTIONS and depth < min(2, len(key)):
             shared = ("both", *key[1:])
             shared_depth, shared_line = self.positions.deepest(shared)
             if shared_depth > depth or shared_depth == len(key):
