@@ -4,7 +4,6 @@ Units are decimal and case matters. A number without a unit is refused: 25 could
 """
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from decimal import Decimal
 
@@ -28,9 +27,17 @@ _RATE_UNITS_BPS = {
 }
 _SIZE_UNITS_BYTES = {"B": Decimal(1), "kB": Decimal(10) ** 3, "MB": Decimal(10) ** 6, "GB": Decimal(10) ** 9}
 _NUMBER_AND_UNIT = re.compile(
-    r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?) *(?P<unit>[A-Za-z\u03BC/]*)", re.ASCII
+    r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?) *(?P<unit>[A-Za-z\u00B5/]*)", re.ASCII
 )
-"""Of text in the form NFKC, in which the micro sign is the Greek letter and a no-break space is a space."""
+_SAME_CHARACTER = str.maketrans(
+    {
+        "\N{GREEK SMALL LETTER MU}": "\N{MICRO SIGN}",
+        "\N{NO-BREAK SPACE}": " ",
+        "\N{NARROW NO-BREAK SPACE}": " ",
+        "\N{THIN SPACE}": " ",
+    }
+)
+"""Not every character that looks alike: in the form NFKC a superscript is a digit, and 10\N{SUPERSCRIPT SIX} is 106."""
 
 
 def parse_delay_ns(text: object, spelling: str = "25 ms", likely: tuple[str, ...] = ("ms", "s")) -> int:
@@ -104,9 +111,8 @@ def format_size(size_bytes: int) -> str:
 
 def _parse(text: object, units: Mapping[str, Decimal], *, spelling: str, likely: tuple[str, ...]) -> Decimal:
     """The value in the unit that is 1. `likely`: the units to suggest for a number without a unit."""
-    match = _NUMBER_AND_UNIT.fullmatch(_normalized(text).strip()) if isinstance(text, str) else None
-    size = next((size for unit, size in units.items() if match and _normalized(unit) == match["unit"]), None)
-    if match is None or size is None:
+    match = _NUMBER_AND_UNIT.fullmatch(text.translate(_SAME_CHARACTER).strip()) if isinstance(text, str) else None
+    if match is None or match["unit"] not in units:
         bare = isinstance(text, int | float) or (match is not None and not match["unit"])
         examples = [f'"{text} {unit}"' for unit in likely] if bare else [f'"{spelling}"']
         fix = f"write {'the unit,' if bare else 'it'} as in {' or '.join(examples)}"
@@ -114,11 +120,7 @@ def _parse(text: object, units: Mapping[str, Decimal], *, spelling: str, likely:
             "a number without a minus sign," if isinstance(text, str) and text.strip().startswith("-") else "a number"
         )
         raise Invalid(Mistake(got(text), f"{number} with one of the units {', '.join(units)}", fix))
-    return Decimal(match["number"]) * size
-
-
-def _normalized(text: str) -> str:
-    return unicodedata.normalize("NFKC", text)
+    return Decimal(match["number"]) * units[match["unit"]]
 
 
 def _format(value: Decimal, units: Mapping[str, Decimal], *, zero: str) -> str:

@@ -53,8 +53,17 @@ class Connections:
                     return False
                 longest = self._waiting.pop(next(iter(self._waiting)))
                 with contextlib.suppress(OSError):  # it has ended by itself
-                    longest.shutdown(socket.SHUT_RDWR)
+                    socket.socket.shutdown(longest, socket.SHUT_RDWR)  # of TLS too: without a word of it
             self._waiting[client] = connection
+        return True
+
+    def replace(self, client: Any, channel: socket.socket) -> bool:
+        """Take the socket that TLS has put in place of its own, which has no descriptor any more, as the one to end;
+        False if it has given way already."""
+        with self._lock:
+            if client not in self._waiting:
+                return False
+            self._waiting[client] = channel
         return True
 
     def wait(self, client: Any) -> None:

@@ -129,8 +129,10 @@ class EmulatorServer(ThreadingMixIn, TCPServer):
             super().finish_request(request, client_address)
             return
         request.settimeout(self.limits.request_s)
-        with self._tls.wrap_socket(request, server_side=True) as channel:
-            super().finish_request(channel, client_address)
+        with self._tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False) as channel:
+            if self.connections.replace(client_address, channel):
+                channel.do_handshake()
+                super().finish_request(channel, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log what should not have happened; the others are served. That connections break off is nothing new."""

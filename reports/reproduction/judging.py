@@ -193,7 +193,7 @@ def _add_tcp_samples_of(connection: DuckDBPyConnection, sweep: str, run: Run, fi
         columns = {name: np.array([int(row[name] or MISSING) for row in rows], np.int64) for name in SAMPLE_COLUMNS}
     except FileNotFoundError:
         return
-    except (OSError, LookupError, TypeError, ValueError, csv.Error) as problem:
+    except (OSError, ArithmeticError, LookupError, TypeError, ValueError, csv.Error) as problem:
         raise _unreadable(run, path, "not a table of TCP samples", "the samples of a run") from problem
     times_s = (columns.pop("time_ns") - first_ns) / 1e9
     connection.register("samples", {"at_s": times_s, **columns})

@@ -6,6 +6,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +75,23 @@ def test_a_service_that_nobody_known_vouches_for_is_not_talked_to(address: str) 
 def test_plain_http_is_not_answered_over_https(address: str) -> None:
     with pytest.raises(EmulatorUnreachable):
         EmulatorClient(f"http://{address}", timeout_s=5, token=TOKEN).clear()
+
+
+@pytest.mark.parametrize("has_handshake", [False, True])
+def test_slow_clients_of_tls_give_way_like_others(certified: Certified, has_handshake: bool) -> None:
+    tls, trusting = tls_context(certified.certificate, certified.key), ssl.create_default_context()
+    trusting.load_verify_locations(certified.certificate)
+    with ExitStack() as stack:
+        limits = Limits(connections=1, request_s=60)
+        address = stack.enter_context(served(RememberingEmulator(), token=TOKEN, tls=tls, limits=limits))
+        host, port = address.split(":")
+        slow: socket.socket = stack.enter_context(socket.create_connection((host, int(port)), timeout=20))
+        if has_handshake:
+            slow = stack.enter_context(trusting.wrap_socket(slow, server_hostname=host))
+        client = EmulatorClient(f"https://{address}", timeout_s=20, token=TOKEN, ca_file=certified.certificate)
+
+        assert client.describe() == CHANNEL
+        assert slow.recv(100) == b"", "it gave way"
 
 
 def test_tls_1_2_is_the_oldest_spoken(certified: Certified) -> None:

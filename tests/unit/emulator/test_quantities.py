@@ -26,6 +26,7 @@ from emulator.channel.quantities import (
         ("12.3 \N{MICRO SIGN}s", 12_300),
         ("12.3 \N{GREEK SMALL LETTER MU}s", 12_300),
         ("25\N{NO-BREAK SPACE}ms", 25_000_000),
+        ("25\N{NARROW NO-BREAK SPACE}ms", 25_000_000),
         ("25 ms", 25_000_000),
         ("25ms", 25_000_000),
         (" 1.25 s ", 1_250_000_000),
@@ -66,14 +67,30 @@ def test_a_rate_without_a_unit_is_refused_with_the_right_spelling() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "ms", "-1 ms", "25 m", "25 MS", "1,5 s", "1 s 2 ms", "nan s", "inf s", None, ["25 ms"]]
+    "text",
+    [
+        "",
+        "ms",
+        "-1 ms",
+        "25 m",
+        "25 MS",
+        "1,5 s",
+        "1 s 2 ms",
+        "nan s",
+        "inf s",
+        "10\N{SUPERSCRIPT TWO} s",
+        None,
+        ["25 ms"],
+    ],
 )
 def test_what_is_no_delay_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match=r'got .*; write it as in "25 ms"'):
         parse_delay_ns(text)
 
 
-@pytest.mark.parametrize("text", ["10 mbit/s", "10 Mbps", "10 MB/s", "10 Mibit/s", "-10 Mbit/s"])
+@pytest.mark.parametrize(
+    "text", ["10 mbit/s", "10 Mbps", "10 MB/s", "10 Mibit/s", "-10 Mbit/s", "10\N{SUPERSCRIPT SIX} bit/s"]
+)
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r'got .*; write it as in "10 Mbit/s"'):
         parse_rate_bps(text)
