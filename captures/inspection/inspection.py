@@ -143,6 +143,8 @@ def inspect(
             update={"suspect": [*summary.suspect, *suspect_groups(case.session, (at_sender, at_receiver))]}
         )
     wrong = contradictions(at_sender, at_receiver, deliveries, case.claims, carried_bytes, clocks)
+    if exchange is not None and not case.outcome and (uncaptured := exchange.uncaptured):
+        wrong.append(uncaptured)
     if not wrong and summary.utilisation is not None and summary.utilisation > MORE_THAN_ALL:
         notes.append("the session ended at the sender before all packets had arrived, so utilisation is above 1")
     left_out = _left_out(case, wrong, exchange, carried_bytes, stated_bytes)

@@ -98,20 +98,45 @@ class Exchange:
         if self.shows_delivery:
             return ""
         stated = stated_failure(self.sent)
-        arrived = [message for message in self.at_receiver if message.host == "sender"]
-        missing = _missing_bytes(self.of_sender, arrived)
-        restorable = sum(
-            message.parity_bytes + message.payload_bytes * (message.is_damaged and not message.is_refused)
-            for message in arrived
-        )
+        missing = self._missing_bytes
         if missing is None or stated.is_final:
             return stated.text
-        if missing > restorable:
+        if missing > self._restorable_bytes:
             return (
                 f"{missing} of the {carried_file_bytes(self.of_sender)} bytes of the file that were sent never arrived "
                 "at the receiver's port"
             )
         return stated.text if missing else ""
+
+    @property
+    def uncaptured(self) -> str:
+        """That the receiver acknowledges bytes of the file that its port's capture does not have, in words; else ""."""
+        carried, missing = carried_file_bytes(self.of_sender), self._missing_bytes
+        if not carried or not missing:
+            return ""
+        acknowledged = max((message.acknowledged_bytes or 0 for message in self.of_receiver), default=0)
+        arrived = carried - missing
+        if min(acknowledged, carried) <= arrived + self._restorable_bytes:
+            return ""
+        return (
+            f"the receiver acknowledges {acknowledged} bytes of the file, and {arrived} are in the capture at its "
+            "port: that capture missed packets, which are counted as lost"
+        )
+
+    @property
+    def _missing_bytes(self) -> int | None:
+        return _missing_bytes(self.of_sender, self._arrived)
+
+    @property
+    def _restorable_bytes(self) -> int:
+        return sum(
+            message.parity_bytes + message.payload_bytes * (message.is_damaged and not message.is_refused)
+            for message in self._arrived
+        )
+
+    @property
+    def _arrived(self) -> list[Message]:
+        return [message for message in self.at_receiver if message.host == "sender"]
 
 
 def _missing_bytes(sent: Sequence[Message], arrived: Sequence[Message]) -> int | None:

@@ -47,9 +47,9 @@ _CONDITIONS = {
 _HARMLESS = (0, 11)
 """Where the checksum's type is not supported the file is delivered without its check (section 4.2.2)."""
 _VERSIONS = (0, 1)
-_SPACE_PACKET_BYTES = 6
+_SPACE_PACKET_BYTES, _UNSEGMENTED = 6, 0xC0
 """The primary header of a space packet (CCSDS 133.0-B), which begins with version 0 as earlier issues of CFDP do, and
-ends with the number of octets behind it less one."""
+ends with the number of octets behind it less one; its sequence flags if it has all of a PDU."""
 _FIXED_BYTES, _CRC_BYTES, _CHECKSUM_BYTES = 4, 2, 4
 """Of the header before the entity ids; behind a PDU; of the file's checksum in an EOF."""
 _IS_DATA, _HAS_CRC, _IS_LARGE, _HAS_SEGMENT_METADATA = 0x10, 0x02, 0x01, 0x08
@@ -198,7 +198,8 @@ def _header(packet: Packet, place: int) -> _Pdu | None:
     begin = sequence_at + sequence_bytes + entity_bytes
     behind = begin + data_bytes
     end = behind - _CRC_BYTES if flags & _HAS_CRC else behind
-    if flags >> 5 == 0 and int.from_bytes(octets[4:6], "big") + 1 + _SPACE_PACKET_BYTES == packet.datagram_bytes:
+    is_as_long_as_a_space_packet = int.from_bytes(octets[4:6], "big") + 1 + _SPACE_PACKET_BYTES == packet.datagram_bytes
+    if flags >> 5 == 0 and octets[2] & _UNSEGMENTED == _UNSEGMENTED and is_as_long_as_a_space_packet:
         raise Unreadable("a space packet")
     if flags >> 5 not in _VERSIONS:
         raise Unreadable(f"version {flags >> 5}")
@@ -231,6 +232,8 @@ def _nak(fields: bytes, pdu: _Pdu, is_whole: bool) -> PacketContent:
     while place < len(fields):
         first, place = _word(fields, place, pdu)
         last, place = _word(fields, place, pdu)
+        if last < first:
+            raise Unreadable(f"a segment request from {first} to {last}")
         requests.append((first, last))
     holes = [request for request in requests if request != (0, 0)]
     missing_bytes = sum(last - first for first, last in holes)

@@ -96,6 +96,17 @@ def test_what_is_lost_and_sent_again_is_there(tmp_path: Path) -> None:
     assert found.summary.goodput_bps is not None
 
 
+def test_a_receiver_that_acknowledges_what_its_capture_missed_makes_the_captures_suspect(tmp_path: Path) -> None:
+    satisfied = (frame(nak(0, 2500), RECEIVER_SAYS), True)
+    found = inspected(tmp_path, CFDP, [*CLASS_1, satisfied])
+
+    assert found.summary.goodput_bps is None
+    assert found.left_out == "the transfer is suspect"
+    assert found.summary.suspect[0].startswith(
+        "the receiver acknowledges 2500 bytes of the file, and 1500 are in the capture at its port"
+    )
+
+
 def test_a_receiver_that_finishes_without_all_data_leaves_no_goodput_and_says_why(tmp_path: Path) -> None:
     found = inspected(tmp_path, CFDP, [*CLASS_1, (frame(NAK_LIMIT_REACHED, RECEIVER_SAYS), True)])
 

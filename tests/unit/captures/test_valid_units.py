@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -19,6 +20,7 @@ from captures.protocols.readers.saratoga import Saratoga
 from tests.unit.captures.valid_units import (
     Unit,
     bundle_7_units,
+    cfdp_pdu,
     cfdp_units,
     ltp_units,
     norm_units,
@@ -101,6 +103,20 @@ def test_a_space_packet_is_no_pdu_although_its_length_may_look_like_one() -> Non
     assert contents(Cfdp(), looks_like_one, unit)[0].name == "data"
     with pytest.raises(Unreadable, match="space packet"):
         contents(Cfdp(), packet, unit)
+
+
+def test_an_entity_id_that_looks_like_the_length_of_a_space_packet_is_none() -> None:
+    octets = cfdp_pdu(bytes(14), is_data=True, version=0, source=24 - 7)
+
+    assert len(octets) == 24
+    assert contents(Cfdp(), octets, Unit(b"", ""))[0].name == "data"
+
+
+def test_a_nak_whose_request_ends_before_it_begins_is_not_read() -> None:
+    octets = cfdp_pdu(b"\x08" + struct.pack(">4I", 0, 2500, 2000, 1000), towards_sender=True)
+
+    with pytest.raises(Unreadable, match="from 2000 to 1000"):
+        contents(Cfdp(), octets, Unit(b"", ""))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
