@@ -25,7 +25,7 @@ from captures.session.session import Session
 
 _IP_HEADER_BYTES, _IPV6_BYTES = 60, 40
 """The longest IPv4 header; that of IPv6 without extension headers."""
-_TTL_AT = 8
+_TTL_AT, _HOP_LIMIT_AT = 8, 7
 _REWRITTEN = (1, _TTL_AT, 10, 11)
 """Bytes of an IPv4 header: type of service, time to live, checksum."""
 _NOT_ECN_IN_IPV6 = np.uint8(0xCF)
@@ -157,7 +157,7 @@ def _header_bits(crossing: Crossing, sent: Rows, delivered: Rows, is_routed: boo
     bits = np.full(len(sent), INTACT, np.int64)
     for start in range(0, len(sent), _MOST_HEADERS_AT_ONCE):
         part = slice(start, start + _MOST_HEADERS_AT_ONCE)
-        difference = _unexplained_differences(crossing, sent[part], delivered[part])
+        difference = _unexplained_differences(crossing, sent[part], delivered[part], is_routed)
         count = np.bitwise_count(difference).sum(axis=1, dtype=np.int64)
         byte = np.argmax(difference > 0, axis=1)
         highest = np.unpackbits(difference[np.arange(len(byte)), byte, None], axis=1).argmax(axis=1)
@@ -165,10 +165,10 @@ def _header_bits(crossing: Crossing, sent: Rows, delivered: Rows, is_routed: boo
     return bits
 
 
-def _unexplained_differences(crossing: Crossing, sent: Rows, delivered: Rows) -> NDArray[np.uint8]:
+def _unexplained_differences(crossing: Crossing, sent: Rows, delivered: Rows, is_routed: bool) -> NDArray[np.uint8]:
     """The bits in which headers differ, from the first byte of the frame on, without those that were rewritten: of
     IPv4, type of service and a smaller time to live, where the copy's header checksum is right, and that checksum; of
-    IPv6, which has none, the mark of a queue (RFC 3168)."""
+    IPv6, which has none, the mark of a queue (RFC 3168), and behind a router a smaller hop limit."""
     near, far = crossing.near_capture, crossing.far_capture
     at, far_at = ip_starts(near, sent), ip_starts(far, delivered)
     width = int(at.max(initial=0)) + _IP_HEADER_BYTES
@@ -194,4 +194,7 @@ def _unexplained_differences(crossing: Crossing, sent: Rows, delivered: Rows) ->
         difference[rows, at[rows] + place] = 0
     rows = np.flatnonzero(~is_ipv4 & np.isin(near.ecn[sent], ECT) & (far.ecn[delivered] == CE))
     difference[rows, at[rows] + 1] &= _NOT_ECN_IN_IPV6
+    if is_routed:
+        rows = np.flatnonzero(~is_ipv4 & (copies[:, _HOP_LIMIT_AT] < headers[:, _HOP_LIMIT_AT]))
+        difference[rows, at[rows] + _HOP_LIMIT_AT] = 0
     return difference

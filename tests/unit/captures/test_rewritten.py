@@ -243,3 +243,21 @@ def test_other_bits_of_an_ipv6_header_that_are_hit_are_damage(tmp_path: Path) ->
     frames = [bytes(ipv6(n, tc=2)) for n in range(COUNT)]
     result = ledger(tmp_path, frames, [flip(frames[0], 8 * 16), *frames[1:]], SESSION_6)
     assert (result.delivered, result.corrupted, result.ecn_marked) == (COUNT - 1, 1, 0)
+
+
+@pytest.mark.parametrize("hop_limit", [254, 253])
+def test_a_hop_limit_that_a_router_lowers_is_no_damage_where_no_ethernet_address_changes(
+    tmp_path: Path, hop_limit: int
+) -> None:
+    """One bit differs: 255 is lowered by a power of two."""
+    sent, arrived = ([bytes(ipv6(number, hlim=limit)) for number in range(COUNT)] for limit in (255, hop_limit))
+
+    assert ledger(tmp_path, sent, arrived, SESSION_6).delivered == COUNT
+
+
+def test_a_single_lower_hop_limit_is_damage(tmp_path: Path) -> None:
+    sent = [bytes(ipv6(number, hlim=255)) for number in range(COUNT)]
+    arrived = [bytes(ipv6(0, hlim=254)), *sent[1:]]
+    found = ledger(tmp_path, sent, arrived, SESSION_6)
+
+    assert (found.delivered, found.corrupted) == (COUNT - 1, 1)
