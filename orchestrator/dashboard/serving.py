@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import secrets
+import socket
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from flask import Flask
 from waitress.adjustments import Adjustments
+from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
@@ -76,17 +78,31 @@ def serve(
 
 
 class _Server(TcpWSGIServer):  # type: ignore[misc]
-    """Ends the oldest connections if there are too many: slow clients, however many, so keep nobody out."""
+    """Ends the oldest connections if there are too many, or if all threads wait for clients that do not read their
+    answers: slow clients, however many, so keep nobody out.
+    """
 
     def readable(self) -> bool:
         """Called before each wait for events."""
-        channels = self.active_channels.values()
-        if len(channels) >= CONNECTIONS:
-            without_request = [channel for channel in channels if not (channel.requests or channel.will_close)]
-            without_request.sort(key=lambda channel: (channel.total_outbufs_len > 0, channel.creation_time))
-            for channel in without_request[: len(channels) - CONNECTIONS + 1]:
-                channel.will_close = True
+        channels = sorted(self.active_channels.values(), key=lambda channel: channel.creation_time)
+        without_request = [channel for channel in channels if not (channel.requests or channel.will_close)]
+        waited_for = [channel for channel in channels if channel.requests and _is_full(channel)]
+        for channel in without_request[: max(len(channels) - CONNECTIONS + 1, 0)]:
+            _end(channel)
+        for channel in waited_for[: max(len(waited_for) - THREADS + 1, 0)]:
+            _end(channel)
         return bool(super().readable())
+
+
+def _is_full(channel: HTTPChannel) -> bool:
+    """Whether the thread that answers waits until the client has read some of what there is."""
+    return bool(channel.total_outbufs_len > channel.adj.outbuf_high_watermark)
+
+
+def _end(channel: HTTPChannel) -> None:
+    channel.will_close = True
+    with suppress(OSError):  # a socket that is full would not be closed before the client reads
+        channel.socket.shutdown(socket.SHUT_RDWR)
 
 
 def _server(app: Flask, host: str, port: int) -> _Server:
@@ -97,6 +113,7 @@ def _server(app: Flask, host: str, port: int) -> _Server:
         connection_limit=2 * CONNECTIONS,
         max_request_body_size=LONGEST_REQUEST_BYTES,
         ident=None,
+        asyncore_use_poll=True,  # select(2) ends the server at the descriptor 1024
         clear_untrusted_proxy_headers=True,
     )
     dispatcher = ThreadedTaskDispatcher()

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from flask import Flask, abort, make_response, request, send_file
 from werkzeug.wrappers import Response
+from werkzeug.wsgi import wrap_file
 
 from captures.files.plain_files import NotPlain, as_file_name, open_plain
 from orchestrator.dashboard.pages.protection import FILE_POLICY, report_policy
@@ -71,7 +72,13 @@ def file_answer(directory: Path, name: str) -> Response:
     )
     response.content_length = status.st_size
     response.headers["Content-Security-Policy"] = FILE_POLICY
-    return response.make_conditional(request.environ, accept_ranges=True, complete_length=status.st_size)
+    response.make_conditional(request.environ, accept_ranges=True, complete_length=status.st_size)
+    if (
+        response.content_range and "wsgi.file_wrapper" in request.environ
+    ):  # waitress then sends the part without a thread
+        file.seek(response.content_range.start or 0)
+        response.response = wrap_file(request.environ, file)
+    return response
 
 
 def _script(directory: Path, name: str) -> Response:
