@@ -61,7 +61,9 @@ for place in {" ".join(SYSTEM)}; do
 done
 # what a user of the machine may not read: passwords, keys
 hide_secrets() {{
-  find /etc -xdev ! -type l ! -perm -4 -prune -printf '%y%p\\n' 2>dev/null | sed 's/ /\\040/g
+  find /etc ! -type l ! -perm -4 -prune -printf '%y%p\\n' 2>dev/null | sed 's/\\\\/\\\\134/g
+  s/ /\\\\040/g
+  s/\\t/\\\\011/g
   s|$| none bind,ro 0 0|
   s|^d|/dev/dev/kept/empty /dev|
   s|^[a-z]|/dev/dev/kept/nothing /dev|' >dev/secrets

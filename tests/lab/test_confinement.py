@@ -37,10 +37,12 @@ def namespaces() -> None:
     require(made.returncode == 0, "namespaces (root)")
 
 
-def enclosed(directory: Path, command: Sequence[str], needed: Sequence[str] = (), then: str = "") -> list[str]:
+def enclosed(
+    directory: Path, command: Sequence[str], needed: Sequence[str] = (), then: str = "", first: str = ""
+) -> list[str]:
     """The command where a host of the namespace rigs runs it: in a mount namespace that was made for that host.
 
-    `then` are shell lines of the host.
+    `then` are shell lines of the host, `first` those of the machine that it is made from.
     """
     login = directory / "login"
     (directory / "sender").mkdir(exist_ok=True)
@@ -50,7 +52,7 @@ def enclosed(directory: Path, command: Sequence[str], needed: Sequence[str] = ()
     for name in ("passwd", "shadow"):
         (login / name).write_text(Path("/etc", name).read_text())
     script = enclosure(directory, "sender", login, [*needed_paths(), *needed], ADDRESSES)
-    return ["unshare", "--mount", "sh", "-c", f'{script}{then}\nexec "$@"', "sh", *command]
+    return ["unshare", "--mount", "sh", "-c", f'{first}\n{script}{then}\nexec "$@"', "sh", *command]
 
 
 ROOM = Room("/run/owlt/sender", ALONE, WITHOUT_A_RUN_BYTES)
@@ -229,6 +231,21 @@ def test_what_a_user_of_the_machine_may_not_read_is_empty(run_confined: RunConfi
     require(Path(path).exists() and Path(path).stat().st_size > 0, f"a machine with {path}")
 
     assert run_confined("cat", path).stdout == ""
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("name", ["Wired connection 1", r"a\b", "a\tb", "a#b", "keys of/it"])
+def test_a_secret_below_a_mount_of_etc_is_empty_whatever_its_name(tmp_path: Path, name: str) -> None:
+    secret = Path("/etc/alternatives", name)
+    first = f"""mount --make-rprivate / && mount -t tmpfs owlt-test /etc/alternatives
+(umask 077 && mkdir -p '{secret.parent}' && echo secret >'{secret}')
+(umask 022 && echo known >/etc/alternatives/known)"""
+    read = ["sh", "-c", f"cat '{secret}' 2>/dev/null; cat /etc/alternatives/known"]
+    done = subprocess.run(
+        enclosed(tmp_path, confined(read, ROOM), first=first), capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (0, "known\n"), done.stderr
 
 
 LOCKING = (
