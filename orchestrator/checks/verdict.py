@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from agents.contract.implementation import ROLES, Implementation
-from captures.frames.columns import read_columns
+from captures.frames.comparing import first_difference
 from captures.frames.decoding import Kind
 from captures.session.session import Session
 from captures.summary.cache import load_summary
@@ -153,9 +151,11 @@ def _repeats(implementation: Implementation, first: dict[str, Path], repeated: P
     second = {run.record.channel_name: run.directory for run in recorded_runs(repeated)}
     compared = []
     for channel in (name for name in SUBJECTS if name in second):
-        if any(not (run / name).exists() for run in (first[channel], second[channel]) for name in CAPTURES):
+        runs = first[channel], second[channel]
+        if any(not (run / name).exists() for run in runs for name in CAPTURES):
             continue
-        if difference := first_difference(first[channel], second[channel]):
+        differences = ((name, first_difference(*(run / name for run in runs))) for name in CAPTURES)
+        if difference := next((f"{name}: {text}" for name, text in differences if text), ""):
             fix = "give the reason under not_repeatable, or remove it from the program (docs/implementations.md)"
             return Finding(
                 subject, "bad", f"a second run with the same seed differs: {SUBJECTS[channel]}: {difference}; {fix}"
@@ -164,29 +164,6 @@ def _repeats(implementation: Implementation, first: dict[str, Path], repeated: P
     if not compared:
         return Finding(subject, "note", "not compared: no run has packets")
     return Finding(subject, "ok", f"a second run with the same seed sent the same packets: {'; '.join(compared)}")
-
-
-def first_difference(first: Path, second: Path) -> str | None:
-    """The first packet that differs between the captures of two run directories, in words; None if they are equal."""
-    for name in CAPTURES:
-        paths = [run / name for run in (first, second)]
-        if paths[0].read_bytes() == paths[1].read_bytes():
-            continue
-        at, of = (read_columns(path) for path in paths)
-        common = min(len(at), len(of))
-        is_equal = np.ones(common, dtype=bool)
-        for field in ("time_ns", "wire_bytes", "header_hash", "body_hash"):
-            is_equal &= getattr(at, field)[:common] == getattr(of, field)[:common]
-        place = int(np.argmin(is_equal)) if not is_equal.all() else common
-        longer = at if len(at) > place else of
-        where = f"packet {place + 1} of {name}"
-        if place < len(longer):
-            where += f", {(int(longer.time_ns[place]) - int(longer.time_ns[0])) / 1e9:.6f} s after the first"
-        if place == common:
-            return f"{where}, is in one of them only"
-        same = {field: getattr(at, field)[place] == getattr(of, field)[place] for field in ("header_hash", "body_hash")}
-        return f"{where}, {'has another time' if all(same.values()) else 'has other bytes'}"
-    return None
 
 
 def _ends(implementation: Implementation, records: list[RunRecord]) -> Iterator[Finding]:
