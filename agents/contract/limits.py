@@ -81,7 +81,7 @@ class KnownLimit(Value):
     fails_with: tuple[Failure, ...] = Field(
         default=INCOMPLETE_TRANSFER,
         min_length=1,
-        description="a list of the reason codes of such a failure; default: part_of_file, no_file, time_limit",
+        description="reason codes of the failures that it explains; default: part_of_file, no_file, time_limit",
     )
     file_bytes_above: Number | None = Field(
         default=None, description="it fails with files larger than this, in bytes; default: any size"

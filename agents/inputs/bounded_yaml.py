@@ -1,4 +1,4 @@
-"""YAML 1.2, read as plain values, of which anchors and merges do not make very many more than the file has."""
+"""YAML 1.2, read as plain values. The number of values that aliases and merges repeat is limited."""
 
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
@@ -11,9 +11,9 @@ MOST_REPEATED = 100_000
 
 
 def new_yaml() -> YAML:
-    """A reader; the one in C knows YAML 1.1 only, where `no` is false.
+    """A reader in Python: the reader in C supports only YAML 1.1, where `no` is false.
 
-    It raises Invalid for a document that aliases make too large (the "billion laughs"), before any value is made.
+    It raises Invalid for a document that aliases make too large (the "billion laughs"), before it creates values.
     """
     yaml = YAML(typ="safe", pure=True)
     yaml.Composer = _BoundedComposer
@@ -21,7 +21,7 @@ def new_yaml() -> YAML:
 
 
 class _BoundedComposer(Composer):
-    """Nodes of a document, without many that are repeated."""
+    """Composes the nodes of a document, and refuses too many repeated nodes."""
 
     def get_single_node(self) -> Node | None:
         node: Node | None = super().get_single_node()
@@ -31,7 +31,7 @@ class _BoundedComposer(Composer):
 
 
 def _require_few_repeated(root: Node) -> None:
-    """Raise Invalid for a document that is too large with its aliases replaced by what they stand for."""
+    """Raise Invalid for a document that is too large when its aliases are replaced by their values."""
     sizes: dict[int, int] = {}
     own, open_nodes, pending = 0, set[int](), [root]
     while pending:
@@ -43,13 +43,13 @@ def _require_few_repeated(root: Node) -> None:
             open_nodes.add(id(node))
             own += _size(node)
             if any(id(part) in open_nodes and id(part) not in sizes for part in parts):
-                raise _mistake(node, "has an alias within what it stands for")
+                raise _mistake(node, "has an alias inside its own anchor")
             pending += [part for part in parts if id(part) not in sizes]
         else:
             sizes[id(node)] = _size(node) + sum(sizes[id(part)] for part in parts)
             pending.pop()
             if sizes[id(node)] > own + MOST_REPEATED:
-                raise _mistake(node, "its aliases repeat too much")
+                raise _mistake(node, "has aliases that repeat too many values")
 
 
 def _parts(node: Node) -> list[Node]:
@@ -63,5 +63,5 @@ def _size(node: Node) -> int:
 
 
 def _mistake(node: Node, problem: str) -> Invalid:
-    expected = f"aliases that repeat at most {MOST_REPEATED:,} values in all"
+    expected = f"aliases that repeat at most {MOST_REPEATED:,} values in total"
     return Invalid(Mistake(problem, expected, "write the values out", Place(line=node.start_mark.line + 1)))

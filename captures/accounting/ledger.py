@@ -135,8 +135,8 @@ def account(
     caveats = [caveat(ledger.unrecognised, host)] if ledger.unrecognised else []
     if completed := np.count_nonzero(near.checksum[sent] != far.checksum[delivered]):
         caveats.append(
-            f"the checksums of {completed} packets from the {host} were completed behind the capture at its port: it "
-            f"leaves them to its network card (checksum offload), so in that capture they show no damage"
+            f"the {host} left the checksums of {completed} packets to its network card (checksum offload), which "
+            f"completed them after the capture at its port; in that capture, these checksums show no damage"
         )
     hides_damage = _hides_damage(delivery, crossing, counters)
     return Account(ledger, missing_by_cause.named, tuple(reasons), tuple(caveats), hides_damage)

@@ -68,23 +68,23 @@ def suspect_capture(capture: Columns, counters: CaptureCounters | None, mtu_byte
 
 
 def order_notes(capture: Columns) -> Iterator[str]:
-    """If frames are not in the order of their times, as of several queues of a card."""
+    """A note if frames are not in the order of their times, for example because the card has several queues."""
     times_ns = capture.time_ns[capture.time_ns != 0]
     if (np.diff(times_ns) >= 0).all():
         return
     late = np.count_nonzero(times_ns < np.maximum.accumulate(times_ns))
     yield (
-        f"{capture.path.name}: {late} of {len(capture)} frames are earlier than a frame before them in the file; they "
-        f"were sorted by time (frame numbers are those of the file)"
+        f"{capture.path.name}: {late} of {len(capture)} frames have an earlier time than a frame before them in the "
+        f"file; they were sorted by time (frame numbers are those of the file)"
     )
 
 
 def suspect_copies(capture: Columns, rows: Mapping[Host, NDArray[np.int64]]) -> Iterator[str]:
-    """If most packets of a host, of which these are the `rows`, are in the capture twice.
+    """A reason if the capture contains most packets of a host twice; `rows` are the rows of each host's packets.
 
-    A copy follows its packet within a millisecond. Packets without an identification in IPv4, and all of IPv6, may be
-    sent twice by a protocol: those count whose frames differ in the headers that interfaces and routers change, or if
-    nearly all packets of both hosts are there twice.
+    A copy follows its packet within a millisecond. A protocol may send IPv4 packets without an identification, and
+    IPv6 packets, twice. They count as copies if their frames differ in the headers that interfaces and routers change,
+    or if the capture contains nearly all packets of both hosts twice.
     """
     rows = {host: of_host[capture.time_ns[of_host] != 0] for host, of_host in rows.items()}
     counts = {host: _count_copies(capture, of_host) for host, of_host in rows.items() if len(of_host)}
@@ -99,14 +99,15 @@ def suspect_copies(capture: Columns, rows: Mapping[Host, NDArray[np.int64]]) -> 
     ]
     if named:
         yield (
-            f"{capture.path.name}: {' and '.join(named)} are copies of a packet less than {_COPY_NS // 1_000_000} ms "
-            f"before, so counts are too high: the capture was taken on two interfaces, at a mirror port, or behind a "
-            f"link that duplicates; keep the packets of one interface, or remove the copies (editcap -D 100 IN OUT)"
+            f"{capture.path.name}: {' and '.join(named)} are copies of a packet captured less than "
+            f"{_COPY_NS // 1_000_000} ms earlier, so the counts are too high: the capture was taken on two interfaces, "
+            f"at a mirror port, or behind a link that duplicates packets; keep the packets of one interface, or remove "
+            f"the copies (editcap -D 100 IN OUT)"
         )
 
 
 def _count_copies(capture: Columns, rows: NDArray[np.int64]) -> tuple[int, int]:
-    """How many of the rows are a copy of one shortly before, and can be nothing else; and how many seem to be."""
+    """The number of rows that are certainly a copy of a row shortly before, and the number that may be one."""
     keys = content_key(capture, rows)
     order = np.lexsort((capture.time_ns[rows], keys))
     rows, keys = rows[order], keys[order]

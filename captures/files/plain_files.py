@@ -1,12 +1,12 @@
-"""Files and directories in a results directory, which another person may have made: the one way to open them.
+"""Files and directories in a results directory, which another person may have made: the only way to open them.
 
-A *plain* file is a regular file that is reached without a link: neither the file itself nor a directory on the way to
-it is a symbolic link. Everything else (a link, a pipe, a socket, a device, a file above its bound) is refused with
-`NotPlain` before it is opened, so that nothing outside the directory is read or changed and nothing waits. The
-directory that the user named may itself lie behind links: `real_root` resolves it once, where the user names it.
+A *plain* file is a regular file whose path contains no link: neither the file itself nor a directory in its path is a
+symbolic link. Everything else (a link, a pipe, a socket, a device, a file above its size limit) is refused with
+`NotPlain` before it is opened, so that nothing outside the directory is read or changed, and no call blocks. The path
+of the directory that the user named may contain links: `real_root` resolves it once, where the user names it.
 
-The kernel refuses the links (openat2(2), RESOLVE_NO_SYMLINKS), in one call for the whole path; on a kernel without this
-call, the path is opened one directory after the other.
+The kernel refuses links (openat2(2), RESOLVE_NO_SYMLINKS) in one call for the whole path. On a kernel without this
+call, the path is opened one directory at a time.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from pydantic_core import from_json
 
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 MOST_BYTES = 64_000_000
-"""The largest file that is read as a whole, unless its reader has another bound."""
+"""The largest file that is read as a whole, unless its reader sets another limit."""
 MOST_DIRECTORIES = 64
-"""How deep directories may lie in a results directory."""
+"""The largest depth of directories in a results directory."""
 LONGEST_NAME_BYTES = 255
 MOST_HOLES = 8
-"""Of a large file, how many times larger it may be than its room on the disk: a file of holes takes hours to read."""
+"""The largest ratio of a large file's size to its space on the disk: a sparse file can take hours to read."""
 _LARGEST: dict[type, float] = {int: 2**63 - 1, float: 1e30}
 _READ_BYTES = 1 << 20
 _STATUS_BLOCK_BYTES = 512
@@ -47,7 +47,7 @@ Name = Path | str
 
 
 class NotPlain(OSError):
-    """Something in a results directory that is not opened. Its text has the path, and what is there."""
+    """An entry of a results directory that is not opened. The text states the path and the kind of the entry."""
 
     def __str__(self) -> str:
         return f"{self.filename}: {self.strerror}"
@@ -58,15 +58,15 @@ class _OpenHow(ctypes.Structure):
 
 
 def real_root(path: Path) -> Path:
-    """A directory or file that the user named, as it can be opened without following a link: the path itself if no part
-    of it is a link or `..`, else the path to which it leads."""
+    """The path without links of a directory or file that the user named: the path itself if no part of it is a link or
+    `..`, else the resolved path."""
     if ".." not in path.parts and not any(each.is_symlink() for each in (path, *path.parents)):
         return path
     return path.resolve()
 
 
 def as_file_name(text: str) -> str:
-    """Raise ValueError unless a text can be the name of a file, and names no other directory."""
+    """Return a text that is the name of a file, without a directory. Raises ValueError for any other text."""
     if text in ("", ".", "..") or "/" in text or not text.isprintable():
         raise ValueError("should be the name of a file: without '/' and control characters, and not '.' or '..'")
     if len(os.fsencode(text)) > LONGEST_NAME_BYTES:
@@ -102,10 +102,10 @@ def read_plain_text(path: Name, most_bytes: int = MOST_BYTES) -> str:
 
 
 def read_json(path: Name, most_bytes: int = MOST_BYTES, may_be_infinite: bool = False) -> Any:
-    """The value in a plain file of JSON, of which every number is one that can be computed with.
+    """The value in a plain JSON file. All its numbers are in the range of `_LARGEST`.
 
-    `may_be_infinite`: a number may be infinite, such as an unlimited rate. Raises ValueError also for NaN, infinity
-    otherwise, and numbers that are too large; NotPlain, OSError.
+    `may_be_infinite`: a number may be infinite, such as an unlimited rate. Raises ValueError for invalid JSON, NaN,
+    infinity without `may_be_infinite`, and numbers that are too large; NotPlain, OSError.
     """
     value = from_json(read_plain(path, most_bytes), allow_inf_nan=may_be_infinite)
     waiting = [value]
@@ -123,12 +123,12 @@ def read_json(path: Name, most_bytes: int = MOST_BYTES, may_be_infinite: bool = 
 
 
 def require_plain(path: Name) -> None:
-    """Raise NotPlain unless a file is plain, OSError if it is not there: for files that a library opens by name."""
+    """Raise NotPlain unless a file is plain, OSError if it is missing: for files that a library opens by name."""
     os.close(_plain(path, None))
 
 
 def is_plain(path: Name) -> bool:
-    """Whether a plain file is there."""
+    """Whether a plain file exists."""
     with suppress(OSError):
         require_plain(path)
         return True
@@ -136,7 +136,7 @@ def is_plain(path: Name) -> bool:
 
 
 def is_plain_directory(path: Name) -> bool:
-    """Whether a directory is there that is reached without a link."""
+    """Whether a directory exists whose path contains no link."""
     with suppress(OSError):
         os.close(_directory(path))
         return True
@@ -158,8 +158,8 @@ def open_capture(path: Path) -> FileIO:
 
 
 def open_to_lock(path: Name) -> IO[bytes]:
-    """A plain file whose content is not changed, opened for flock(2): for writing, which NFS demands, if this user may
-    write it. Raises NotPlain, OSError."""
+    """A plain file, opened for flock(2), not to change it. NFS requires that it is open for writing, so it is if this
+    user may write it. Raises NotPlain, OSError."""
     try:
         return os.fdopen(_reopened(path, os.O_RDWR, None), "rb", buffering=0)
     except OSError as problem:
@@ -169,9 +169,9 @@ def open_to_lock(path: Name) -> IO[bytes]:
 
 
 def open_in_place(path: Name, mode: str) -> IO[str]:
-    """A plain file, opened to be changed in its place ("r+", "a", "a+"), as text; "a" and "a+" create it.
+    """A plain text file, opened for changes in place ("r+", "a", "a+"); "a" and "a+" create it.
 
-    A file with several names (hard links) is refused, since the others may lie elsewhere. Raises NotPlain, OSError.
+    A file with several names (hard links) is refused, since the other names may be elsewhere. Raises NotPlain, OSError.
     """
     flags = {"r+": os.O_RDWR, "a": os.O_WRONLY | os.O_APPEND, "a+": os.O_RDWR | os.O_APPEND}[mode]
     try:
@@ -196,7 +196,7 @@ def create(path: Name) -> BinaryIO:
 
 
 def write_whole(path: Path, content: str | bytes) -> Path:
-    """Write a file by way of a draft beside it, so that it is there whole or not at all, however this machine ends.
+    """Write a file through a draft beside it, so that the file is complete or missing even if the machine stops.
 
     A link of its name is replaced, not followed. Returns the path. Raises OSError, which names the file.
     """
@@ -215,14 +215,13 @@ def write_whole(path: Path, content: str | bytes) -> Path:
 
 
 def move(source: Name, target: Name) -> None:
-    """Rename a file or directory; both names are reached without links. A file takes the place of another. Raises
-    OSError."""
+    """Rename a file or directory; neither path may contain a link. A file replaces another one. Raises OSError."""
     with _directory_of(source) as (from_parent, from_name), _directory_of(target) as (to_parent, to_name):
         os.rename(from_name, to_name, src_dir_fd=from_parent, dst_dir_fd=to_parent)
 
 
 def link(source: Name, target: Name) -> None:
-    """Give a plain file a further name. Raises NotPlain, OSError."""
+    """Give a plain file another name (a hard link). Raises NotPlain, OSError."""
     require_plain(source)
     with _directory_of(source) as (from_parent, from_name), _directory_of(target) as (to_parent, to_name):
         os.link(from_name, to_name, src_dir_fd=from_parent, dst_dir_fd=to_parent, follow_symlinks=False)
@@ -234,7 +233,7 @@ def link(source: Name, target: Name) -> None:
 
 
 def make_directory(path: Path) -> Path:
-    """Make a directory, with those above it, unless it is there. Raises NotPlain if a link is on the way, OSError."""
+    """Make a directory and its parents unless it exists. Raises NotPlain if its path contains a link, OSError."""
     try:
         os.close(_directory(path))
     except FileNotFoundError:
@@ -246,13 +245,13 @@ def make_directory(path: Path) -> Path:
 
 
 def remove(path: Name) -> None:
-    """Remove a file, or a link itself; nothing if there is none. Raises OSError."""
+    """Remove a file, or a link itself, if it exists. Raises OSError."""
     with suppress(FileNotFoundError), _directory_of(path) as (parent, name):
         os.unlink(name, dir_fd=parent)
 
 
 def remove_tree(path: Name) -> None:
-    """Remove a directory with everything in it, or a file, or a link itself; as far as that is possible."""
+    """Remove a directory with its contents, or a file, or a link itself, as far as possible."""
     with suppress(OSError), _directory_of(path) as (parent, name):
         if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             shutil.rmtree(name, ignore_errors=True, dir_fd=parent)
@@ -261,7 +260,7 @@ def remove_tree(path: Name) -> None:
 
 
 def names_in(directory: Name) -> list[str]:
-    """The names of all entries of a directory that is reached without a link, sorted; [] if there is none."""
+    """The sorted names of all entries of a directory whose path contains no link; [] if it is missing."""
     try:
         with listed(directory) as entries:
             return sorted(entry.name for entry in entries)
@@ -270,26 +269,27 @@ def names_in(directory: Name) -> list[str]:
 
 
 def files_in(directory: Path, ending: str = "") -> list[Path]:
-    """The plain files in a directory whose names have an ending, sorted; [] if there is no directory."""
+    """The plain files in a directory whose names have an ending, sorted; [] if the directory is missing."""
     return _entries(directory, ending, are_directories=False)
 
 
 def directories_in(directory: Path) -> list[Path]:
-    """The directories in a directory, without links to some, sorted; [] if there is none."""
+    """The directories in a directory, without symbolic links, sorted; [] if the directory is missing."""
     return _entries(directory, "", are_directories=True)
 
 
 def require_plain_tree(root: Path, except_for: str = "") -> None:
-    """Raise NotPlain if a directory has anything in it but plain files and directories, or is nested too deeply.
+    """Raise NotPlain if a directory contains entries other than plain files and directories, or is nested too deeply.
 
-    `except_for` names an entry of it that is not searched, but must be a directory. A directory that is missing is
-    fine. This costs a system call or two for each directory in it.
+    `except_for` names an entry that must be a directory and is not searched. A missing directory is accepted. The cost
+    is one or two system calls for each directory.
     """
     waiting = [(root, 0)]
     while waiting:
         directory, depth = waiting.pop()
         if depth > MOST_DIRECTORIES:
-            raise NotPlain(errno.ELOOP, f"lies {depth} directories deep, at most {MOST_DIRECTORIES}", str(directory))
+            problem = f"is {depth} directories deep, expected at most {MOST_DIRECTORIES}"
+            raise NotPlain(errno.ELOOP, problem, str(directory))
         with suppress(FileNotFoundError), listed(directory) as entries:
             for entry in entries:
                 path = directory / entry.name
@@ -303,7 +303,7 @@ def require_plain_tree(root: Path, except_for: str = "") -> None:
 
 @contextmanager
 def listed(directory: Name) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """The entries of a directory that is reached without a link, which none of their methods may follow either. Raises
+    """The entries of a directory whose path contains no link; the caller must not follow links among them. Raises
     NotPlain, OSError."""
     descriptor = _directory(directory, os.O_RDONLY)
     try:
@@ -328,8 +328,8 @@ def _entries(directory: Path, ending: str, are_directories: bool) -> list[Path]:
 
 
 def _reopened(path: Name, flags: int, most_bytes: int | None, has_one_name: bool = False) -> int:
-    """A descriptor of a plain file, which is opened only after it has shown itself as one: to open a pipe or a device
-    can wait, or change something."""
+    """A descriptor of a plain file, which is opened only after its kind is known: opening a pipe or a device can block
+    or have side effects."""
     descriptor = _plain(path, most_bytes, has_one_name)
     try:
         return os.open(f"/proc/self/fd/{descriptor}", flags | os.O_CLOEXEC)
@@ -354,14 +354,14 @@ def _plain(path: Name, most_bytes: int | None, has_one_name: bool = False) -> in
         if status.st_size > MOST_BYTES and status.st_blocks * _STATUS_BLOCK_BYTES * MOST_HOLES < status.st_size:
             raise NotPlain(
                 errno.EFBIG,
-                f"has {status.st_size:,} bytes, almost all of them in holes, as no file of owlt has; if it is right, "
-                "copy it with: cp --sparse=never",
+                f"has {status.st_size:,} bytes, almost all of them in holes (a sparse file), which owlt never writes; "
+                "to keep it, copy it with: cp --sparse=never",
                 os.fspath(path),
             )
         if has_one_name and status.st_nlink > 1:
             raise NotPlain(
                 errno.EMLINK,
-                f"is one of {status.st_nlink} names of the same file (hard links), so it is not changed; copy it",
+                f"is one of {status.st_nlink} hard links to a file, so owlt does not change it; replace it with a copy",
                 os.fspath(path),
             )
     except BaseException:
@@ -377,7 +377,7 @@ def _refuse(status: os.stat_result, path: Name, is_directory: bool = False) -> N
     if kind == (stat.S_IFDIR if is_directory else stat.S_IFREG):
         return
     number = {stat.S_IFDIR: errno.EISDIR, stat.S_IFLNK: errno.ELOOP}.get(kind, errno.EINVAL)
-    raise NotPlain(number, f"is {_KINDS.get(kind, 'no file')}, expected {expected}; remove it", os.fspath(path))
+    raise NotPlain(number, f"is {_KINDS.get(kind, 'a special file')}, expected {expected}; remove it", os.fspath(path))
 
 
 _KINDS = {
@@ -419,10 +419,10 @@ def _naming(problem: OSError, path: Name) -> OSError:
 
 
 def _open(path: Name, flags: int, mode: int = 0) -> int:
-    """A descriptor of what a path names without a link. Raises NotPlain if a link is there or on the way."""
+    """A descriptor of the entry at a path. Raises NotPlain if the path contains a link."""
     text = os.fspath(path)
     if ".." in text.split("/"):
-        raise NotPlain(errno.ELOOP, "has '..' in it, which is not followed in results", text)
+        raise NotPlain(errno.ELOOP, "contains '..', which owlt does not follow in results", text)
     open_path = _open_at_once if _has_openat2() else _open_by_hand
     try:
         return open_path(text, flags | os.O_CLOEXEC, mode)
@@ -430,8 +430,8 @@ def _open(path: Name, flags: int, mode: int = 0) -> int:
         if problem.errno == errno.ELOOP:
             raise NotPlain(
                 errno.ELOOP,
-                "is a link, or lies in a directory that is one; owlt follows no link in results: replace it with what "
-                "it leads to, or remove it",
+                "is a link, or its path contains one; owlt does not follow links in results: replace it with its "
+                "target, or remove it",
                 text,
             ) from None
         raise
@@ -451,7 +451,7 @@ def _open_at_once(path: str, flags: int, mode: int) -> int:
 
 
 def _open_by_hand(path: str, flags: int, mode: int) -> int:
-    """The same, one directory after the other."""
+    """The same, one directory at a time."""
     *parents, name = [part for part in path.split("/") if part not in ("", ".")] or ["."]
     here = os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -469,7 +469,7 @@ def _open_by_hand(path: str, flags: int, mode: int) -> int:
 
 
 def _require_no_link(name: str, directory: int, path: str) -> None:
-    """A clear error; what is opened afterwards is not followed either."""
+    """Raise OSError with ELOOP for a link. The later open does not follow links either."""
     with suppress(FileNotFoundError):
         if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
@@ -482,7 +482,7 @@ def _libc() -> ctypes.CDLL:
 
 @cache
 def _has_openat2() -> bool:
-    """Whether the kernel has the call (Linux 5.6), and no filter of a container forbids it."""
+    """Whether the kernel has the call (Linux 5.6), and no container's filter forbids it."""
     try:
         os.close(_open_at_once(".", os.O_PATH | os.O_CLOEXEC, 0))
     except OSError:

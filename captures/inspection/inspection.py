@@ -150,7 +150,7 @@ def inspect(
     left_out = _left_out(case, wrong, exchange, carried_bytes, stated_bytes)
     summary = _believed(summary, wrong, left_out)
     if not case.outcome and summary.goodput_bps is not None and exchange is not None and exchange.shows_delivery:
-        notes.append("the receiver's messages say that the file was delivered")
+        notes.append("the receiver's messages state that the file was delivered")
     elif not case.outcome and summary.goodput_bps is not None:
         notes.append("goodput assumes that the transfer completed; the packets alone do not show this")
     return Inspection(
@@ -182,7 +182,7 @@ def _protocol(
 
 
 def _file_size(case: Case, carried_bytes: int | None, stated_bytes: int | None, notes: list[str]) -> int | None:
-    """The file's size in bytes: as given, else as the messages state it or carry it, which is noted."""
+    """The file's size in bytes: the given size, else the size that the messages state or carry, with a note."""
     if case.file_size_bytes is not None:
         return case.file_size_bytes
     if stated_bytes is not None:

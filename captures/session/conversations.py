@@ -144,8 +144,8 @@ def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -
     )
     if not ports:
         raise NoTransfer(
-            f"{sender} and {receiver} exchange nothing but IP fragments, which have no ports: name the transfer's with "
-            f"--port, such as --port {'tcp/4556' if is_tcp else 'udp/1113'}"
+            f"{sender} and {receiver} exchange nothing but IP fragments, which have no ports: name the port of the "
+            f"transfer, such as --port {'tcp/4556' if is_tcp else 'udp/1113'}"
         )
     groups = {flow.destination for flow in own if flow.destination.is_multicast and some_are_among(flow.ports, ports)}
     return Session.model_validate(
@@ -161,8 +161,8 @@ def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -
 
 
 def with_chosen_groups(session: Session, captures: Sequence[Columns]) -> Session:
-    """A session that has multicast groups, with those that its hosts chose: to which they sent from or to its ports in
-    the captures, which are of the sender's port and of the receiver's, or one."""
+    """A session with multicast groups, with the groups added that its hosts chose: groups to which they sent packets
+    from or to the session's ports. `captures` are those at the sender's and the receiver's port, or one capture."""
     if not session.multicast_groups:
         return session
     groups = (*session.multicast_groups, *sorted(_unnamed_groups(session, captures), key=int))
@@ -170,8 +170,8 @@ def with_chosen_groups(session: Session, captures: Sequence[Columns]) -> Session
 
 
 def suspect_groups(session: Session, captures: Sequence[Columns]) -> list[str]:
-    """If hosts of a session that is as its profile says sent to groups that the profile does not name, so that these
-    packets are in no count; a sentence each. Groups of the local link alone (mDNS) are other programs'."""
+    """A sentence for each group to which the hosts sent packets and that the profile does not name, so that no count
+    includes these packets. Groups of the local link (mDNS) belong to other programs and are ignored."""
     return [
         f"{frames} packets on the session's ports went to the group {group}, which the session does not include: add "
         f"it to session.multicast_groups in the implementation's profile"
@@ -218,20 +218,20 @@ def _biggest(
 
 
 def _no_talk(captures: Sequence[Columns], all_talks: Counter[tuple[Address, Address, bool]]) -> str:
-    """Why there is nobody that talks to another one."""
+    """Why no two hosts exchange packets."""
     if not any(len(columns) for columns in captures):
         return "no frames; expected a transfer between two hosts"
     if all_talks:
         (address, *_), _ = all_talks.most_common(1)[0]
         return (
-            f"every UDP and TCP packet goes from an address to itself ({address}): taken on the loopback interface of "
-            f"one host, where owlt cannot tell sender and receiver apart; give each its own address, such as 127.0.0.1 "
-            f"and 127.0.0.2, or capture between two hosts"
+            f"every UDP and TCP packet goes from an address to itself ({address}), as on a host's loopback interface, "
+            f"where owlt cannot tell sender and receiver apart; give each its own address, such as 127.0.0.1 and "
+            f"127.0.0.2, or capture between two hosts"
         )
     counts: Counter[str] = sum((count_background(columns, np.arange(len(columns))) for columns in captures), Counter())
     kinds = ", ".join(f"{count} {name}" for name, count in counts.most_common(_MOST_KINDS))
     return (
-        f"no UDP or TCP packets that can be read, only frames of these kinds: {kinds}; expected a transfer between two "
+        f"no readable UDP or TCP packets, only frames of these kinds: {kinds}; expected a transfer between two "
         f"hosts, over IP on Ethernet (also with VLAN tags), raw IP or Linux cooked"
     )
 

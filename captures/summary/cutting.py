@@ -56,7 +56,7 @@ def write_frames(
     """Write these rows' frames to `target`, of each row of the capture its `lengths` first bytes: a pcap with ns, and
     nothing else that the file has. Frames without a time get that of 1970. Raises as `write_cut`."""
     if not capture.link_type and len(capture):
-        raise ValueError(f"{capture.path}: frames of several link types; expected those of one")
+        raise ValueError(f"{capture.path}: has frames of several link types, expected one link type")
     seconds, fraction_ns = np.divmod(capture.time_ns, 1_000_000_000)
     heads = np.column_stack([seconds, fraction_ns, lengths, capture.wire_bytes]).astype("<u4")[rows]
     with BufferedReader(open_capture(capture.path)) as source, create(target) as file:

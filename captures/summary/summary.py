@@ -223,7 +223,7 @@ def conclude(
 def _suspect_copies(
     capture: Columns, of_sender: NDArray[np.int64], of_receiver: NDArray[np.int64], counters: CaptureCounters | None
 ) -> Iterator[str]:
-    """If a capture has packets twice; of one tcpdump at one port, which counted what it captured, it cannot."""
+    """A reason if a capture contains packets twice. A capture by one tcpdump at one port (with counters) cannot."""
     if counters is None:
         yield from suspect_copies(capture, {"sender": of_sender, "receiver": of_receiver})
 
@@ -240,15 +240,15 @@ def _suspect_delivery(
     elif (data_bytes := _most_data_bytes(at_receiver, np.union1d(forward.far, forward.delivered))) < file_size_bytes:
         yield (
             f"only {data_bytes} distinct bytes of data reached the receiver, fewer than the {file_size_bytes} of the "
-            "file: a part of it did not come over the channel"
+            "file: a part of the file did not come over the channel"
         )
 
 
 def _most_data_bytes(capture: Columns, rows: NDArray[np.int64]) -> int:
-    """An upper bound of the data in these frames: what they carry behind UDP or TCP, equal payloads counted once.
+    """An upper bound of the data in these frames, in bytes: their UDP or TCP payloads, equal payloads counted once.
 
-    It holds for any protocol, encrypted or with redundancy: the test file is random, so nothing makes it shorter. A
-    frame whose payload is not known counts as a whole.
+    It holds for any protocol, encrypted or with redundancy, because the test file is random and cannot be compressed.
+    For a frame whose payload is not known, the whole frame counts.
     """
     payload_bytes = capture.payload_bytes[rows]
     has_payload = payload_bytes > 0

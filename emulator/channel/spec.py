@@ -24,9 +24,9 @@ __all__ = ["DIRECTIONS", "ChannelSpec", "LinkSpec", "Step", "Timeline"]
 DIRECTIONS = ("forward", "reverse")
 MOST_STEPS = 100_000
 MOST_LISTED = 1_000_000
-"""Values of jitter tables and listed errors in all steps together, each of which has those of the steps before it."""
+"""Values of jitter tables and listed errors in all steps together; a step repeats lists that it does not replace."""
 MOST_MISTAKES = 100
-"""More are not put into words: a request of 16 MiB has room for hundreds of thousands."""
+"""The most mistakes that an error lists: a request of 16 MiB can contain hundreds of thousands."""
 ETHERNET_MTU_BYTES = 1500
 """Of Ethernet without jumbo frames, which every test path carries."""
 
@@ -194,7 +194,7 @@ def _with_complete_steps(given: Any) -> Any:
         if listed > MOST_LISTED:
             where = Place(key=("timeline", "steps"))
             expected = f"at most {MOST_LISTED:,} values of jitter tables and listed errors in all steps"
-            fix = "use fewer values or fewer steps: a step that does not replace a list has that of the step before"
+            fix = "use fewer values or fewer steps: a step that does not replace a list repeats that of the step before"
             raise Invalid(Mistake(f"has more by step {len(whole) + 1}", expected, fix, where))
         whole.append(step)
     return {**given, "timeline": {**timeline, "steps": whole}}  # type: ignore[dict-item]

@@ -17,7 +17,7 @@ class Limits:
     """A plain channel takes about 1 kB; an error pattern, a jitter table or a long timeline, many times that. Steps
     with two delays take 420 bytes each, steps with a jitter table 900."""
     request_bytes_without_token: int = 2**16
-    """Of a request whose header does not have the token; calls that only read need 1 kB."""
+    """The largest request without the token in its header; calls that only read need 1 kB."""
     header_bytes: int = 2**15
     large_at_a_time: int = 2
     """Requests longer than `request_bytes_without_token` that are read and answered; more wait up to `request_s`.
@@ -33,9 +33,9 @@ class Limits:
 
 
 class Connections:
-    """Those that are open, at most `most`. Those that have yet to send a request give way: the longest waiting first.
+    """The open connections, at most `most`. A further one replaces the one that has waited longest for its request.
 
-    Slow clients, however many, so keep nobody out. A connection is known by the client's address.
+    So slow clients cannot block the service. A connection is identified by the client's address.
     """
 
     def __init__(self, most: int) -> None:
@@ -46,7 +46,7 @@ class Connections:
         self._answered: dict[Any, socket.socket] = {}
 
     def admit(self, client: Any, connection: socket.socket) -> bool:
-        """Take a new one, if necessary in place of another, which ends; False if there is no place."""
+        """Admit a new connection, and close another one if necessary; False if there is no place."""
         with self._lock:
             if len(self._waiting) + len(self._answered) >= self._most:
                 if not self._waiting:
@@ -67,11 +67,11 @@ class Connections:
         return True
 
     def wait(self, client: Any) -> None:
-        """It waits for a request from now on."""
+        """Record that the connection waits for a request."""
         self._move(client, self._answered, self._waiting)
 
     def answer(self, client: Any) -> None:
-        """It has sent a request, or all of its header with the token: it does not give way until that is answered."""
+        """Record that a client has sent a request, or a header with the token: it stays open until the answer."""
         self._move(client, self._waiting, self._answered)
 
     def end(self, client: Any) -> None:

@@ -78,7 +78,7 @@ class Methods:
     def too_long(self, most_bytes: int, credentials: Credentials) -> bytes:
         """Return the answer to a request that is longer than `most_bytes` and does not have the token."""
         problem = "got none" if credentials.token is None else "got a wrong one"
-        expected = f"that of the service in the HTTP header of a request of more than {most_bytes:,} bytes"
+        expected = f"the service's token in the HTTP header of a request of more than {most_bytes:,} bytes"
         mistake = Mistake.of("token", problem, expected, "send 'Authorization: Bearer TOKEN'")
         return written_answer(Fault(NotAllowed.code, str(mistake)))
 

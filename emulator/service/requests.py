@@ -36,9 +36,9 @@ def require_capabilities(channel: ChannelSpec, capabilities: dict[str, Any]) -> 
 
 
 def checked_certify_options(options: object) -> dict[str, Any]:
-    """The options of `certify` as numbers; none makes it cost more memory than defaults may. Raises InvalidChannel."""
+    """The options of `certify` as numbers within their limits, which bound its memory. Raises InvalidChannel."""
     if not isinstance(options, Mapping) or not set(options) <= set(_CERTIFY_LIMITS) | {"packets"}:
-        expected = f"none but {', '.join([*_CERTIFY_LIMITS, 'packets'])}"
+        expected = f"only {', '.join([*_CERTIFY_LIMITS, 'packets'])}"
         raise InvalidChannel(Mistake.of("certify", f"got the options {options!r:.100}", expected))
     numbers = {
         name: _within(name, options[name], *limits) for name, limits in _CERTIFY_LIMITS.items() if name in options
@@ -58,7 +58,7 @@ _CERTIFY_LIMITS: dict[str, tuple[type, float, float]] = {
 
 
 def _within(name: str, value: object, kind: type, least: float, most: float) -> Any:
-    """A number within limits, which a whole one may have as a double. Raises InvalidChannel."""
+    """A number within limits; a whole number may be sent as a double. Raises InvalidChannel."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not least <= value <= most or kind(value) != value:  # type: ignore[operator]
         noun = "a whole number" if kind is int else "a number"

@@ -130,7 +130,7 @@ def _honesty(implementation: Implementation, record: RunRecord) -> Finding:
     if record.present_bytes or record.outcome is Outcome.CORRUPT:
         if why := explanation(implementation, record):
             return Finding(subject, "note", f"{record.outcome}, a known limit: {why}; {record.reason}")
-        accepted = "every packet was damaged, but it accepted some, or has another path"
+        accepted = "every packet was damaged: the receiver accepted damaged packets, or the file came on another path"
         return Finding(subject, "bad", f"{record.outcome}: {record.reason}; {accepted}")
     if record.outcome in (Outcome.ABORTED, Outcome.UNSUPPORTED) or not record.sender.command:
         return Finding(subject, "note", f"not tried: the sender was not launched; {record.outcome}: {record.reason}")
@@ -145,9 +145,9 @@ def _repeats(implementation: Implementation, first: dict[str, Path], repeated: P
     """Whether the runs of `repeated` sent the packets of those in `first`, by channel, at the same times."""
     subject = "repeats"
     if implementation.not_repeatable:
-        return Finding(subject, "note", f"not on the exact clock: {implementation.not_repeatable}")
+        return Finding(subject, "note", f"not repeatable on the exact clock: {implementation.not_repeatable}")
     if repeated is None:
-        return Finding(subject, "note", f"not compared: on the clock {best_clock(implementation)}, no run repeats")
+        return Finding(subject, "note", f"not compared: runs do not repeat on the clock {best_clock(implementation)}")
     second = {run.record.channel_name: run.directory for run in recorded_runs(repeated)}
     compared = []
     for channel in (name for name in SUBJECTS if name in second):
@@ -156,7 +156,7 @@ def _repeats(implementation: Implementation, first: dict[str, Path], repeated: P
             continue
         differences = ((name, first_difference(*(run / name for run in runs))) for name in CAPTURES)
         if difference := next((f"{name}: {text}" for name, text in differences if text), ""):
-            fix = "give the reason under not_repeatable, or remove it from the program (docs/implementations.md)"
+            fix = "state the reason under not_repeatable, or remove the cause (docs/implementations.md)"
             return Finding(
                 subject, "bad", f"a second run with the same seed differs: {SUBJECTS[channel]}: {difference}; {fix}"
             )
@@ -233,7 +233,7 @@ def _pace(record: RunRecord) -> Iterator[Finding]:
     if rate_bps is not None:
         yield Finding("pace", "note", f"limited by the host's interface to {format_rate(rate_bps)}")
     if refused := refusals_text(record.host_refusals):
-        text = f"no room in the socket or the interface: {refused} were not sent; pace the program, or let it wait"
+        text = f"not sent, because the socket or the interface was full: {refused}; pace it, or use a blocking socket"
         yield Finding("refused", "note", text)
 
 

@@ -52,7 +52,7 @@ def security_for(address: str, tls: Path | None, accepts_plain: bool) -> Securit
     if scheme == "tcp":
         if not (accepts_plain or _is_loopback(host)):
             problem = f"{address} has no authentication: anyone who reaches it can run any program on all machines"
-            fix = f"use tls://, or accept that with {PLAIN_OPTION}"
+            fix = f"use tls://, or accept the risk with {PLAIN_OPTION}"
             raise OwltError(Mistake(problem, "tls://HOST:PORT", fix))
         return Security()
     if tls is None:
@@ -76,15 +76,15 @@ def security_for(address: str, tls: Path | None, accepts_plain: bool) -> Securit
 
 
 def address_to_bind(scheduler: str) -> str | None:
-    """Where a worker listens: on loopback if its scheduler is there; None, which is everywhere, if it is elsewhere."""
+    """The address on which a worker listens: loopback if its scheduler is there, else None (all addresses)."""
     scheme, host, _ = _parts(scheduler)
     return f"{scheme}://{f'[{host}]' if ':' in host else host}" if _is_loopback(host) else None
 
 
 def require_loopback_only(address: str, accepts_plain: bool, services: Mapping[str, Any] | None = None) -> None:
-    """Raise OwltError if a scheduler without authentication on this machine listens on other addresses, too.
+    """Raise OwltError if a scheduler without authentication on this machine also listens beyond loopback.
 
-    `services` are the ports of its other servers, such as its dashboard, as it reports them once it is connected.
+    `services` are the ports of its other servers, such as its dashboard, which it reports after the connection.
     """
     scheme, host, port = _parts(address)
     if scheme != "tcp" or accepts_plain or not _is_loopback(host):
@@ -95,7 +95,8 @@ def require_loopback_only(address: str, accepts_plain: bool, services: Mapping[s
     if open_to_others:
         problem = f"the scheduler of {address} has no authentication and listens on {', '.join(open_to_others)}"
         options = "--host 127.0.0.1 --dashboard-address 127.0.0.1:0"
-        fix = f"start it with 'dask scheduler --port {port} {options}', use tls://, or accept that with {PLAIN_OPTION}"
+        command = f"dask scheduler --port {port} {options}"
+        fix = f"start it with '{command}', use tls://, or accept the risk with {PLAIN_OPTION}"
         raise OwltError(Mistake(problem, "loopback addresses only", fix))
 
 

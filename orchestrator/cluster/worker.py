@@ -22,7 +22,7 @@ PATIENCE_S = 10.0
 AGAIN_S = 5.0
 """After a scheduler was lost or did not answer."""
 ASKS_S = 1.0
-"""How often it asks whether there is a scheduler."""
+"""Time between two attempts to connect to a scheduler."""
 MORE_THREADS = 2
 """Beside two for each slot: to compare, to extend the lease, to end."""
 
@@ -103,13 +103,13 @@ async def _serve_once(
 
 
 async def _started(worker: Worker, scheduler: str, security: Security, accepts_plain: bool) -> None:
-    """Connect to a scheduler as soon as there is one, and to no other than one that is safe to use."""
+    """Connect to the scheduler as soon as it runs. Raises OwltError if it is not safe to use."""
     while True:
         try:
             async with rpc(scheduler, connection_args=security.get_connection_args("worker")) as asked:
                 services = (await asked.identity(n_workers=0))["services"]
             break
-        except OSError:  # such as a scheduler that has yet to be started, or has other certificates
+        except OSError:  # such as a scheduler that is not running yet, or has other certificates
             await asyncio.sleep(ASKS_S)
     require_loopback_only(scheduler, accepts_plain, services)
     await worker

@@ -26,7 +26,7 @@ implementations_app = new_app("List, show, check and tabulate implementations.")
 
 CHECKS = Path("results", "checks")
 REPEATED = "repeated"
-"""Below the results of a check: the runs that were performed a second time."""
+"""Subdirectory of a check's results: the runs that were performed a second time."""
 TABLE = Path("results", "implementations-table")
 ADVICE = 'docs/implementations.md, "Error messages"'
 COLUMNS = (
@@ -88,15 +88,15 @@ def check_implementation(
     name: Implementation,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Another value of a parameter of its profile; repeatable."),
+        typer.Option(metavar="NAME=VALUE", help="Change a parameter of the profile; may be repeated."),
     ] = None,
     guests: Guests = None,
     as_json: Json = False,
 ) -> None:
     """Try an implementation in the virtual rig and print a verdict.
 
-    It sends 1 MB over a clean, a lossy and a dead channel, and once more over the first two: on the exact clock, the
-    packets have to be the same. The runs stay in results/checks/NAME.
+    It sends 1 MB over a clean, a lossy and a dead channel. On the exact clock, it sends it a second time over the first
+    two and compares the packets. The runs stay in results/checks/NAME.
 
     Exit status: 0 if it is fit for a sweep, 1 if not; the output says why.
     """
@@ -176,7 +176,7 @@ def try_implementations(
 
 
 def with_parameters(implementation: contract.Implementation, assignments: list[str]) -> contract.Implementation:
-    """The implementation with NAME=VALUE for some parameters, a number where it has a number. Raises OwltError."""
+    """The implementation with some parameters set by NAME=VALUE. A number stays a number. Raises OwltError."""
     from agents.inputs.mistake import Mistake, got
     from orchestrator.errors import OwltError, did_you_mean
 

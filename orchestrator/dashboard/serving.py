@@ -34,7 +34,7 @@ from orchestrator.terminal.ending import ended_by_signals
 
 THREADS = 6
 CONNECTIONS = 400
-"""More at a time replace the oldest that have no request which is being answered."""
+"""The most open connections. A further one replaces the oldest without a request in progress."""
 LONGEST_REQUEST_BYTES = 64 * 1024
 
 
@@ -78,8 +78,8 @@ def serve(
 
 
 class _Server(TcpWSGIServer):  # type: ignore[misc]
-    """Ends the oldest connections if there are too many, or if all threads wait for clients that do not read their
-    answers: slow clients, however many, so keep nobody out.
+    """Closes the oldest connections if there are too many, or if all threads wait for clients that do not read their
+    answers, so that slow clients cannot block the dashboard.
     """
 
     def readable(self) -> bool:

@@ -267,7 +267,7 @@ def warn(text: str) -> None:
 
 
 def _note_root() -> None:
-    """Say once what running implementations as root means; a file in the user's cache notes that it was said."""
+    """Print a note about running implementations as root, once; a file in the user's cache records this."""
     said = cache_directory().parent / "root-was-noted"
     if said.exists():
         return
@@ -275,8 +275,8 @@ def _note_root() -> None:
         said.parent.mkdir(parents=True, exist_ok=True)
         said.touch()
     print(
-        "owlt: note: implementations run as root, and what confines them, a guest included, is no security boundary: "
-        "run those that you do not trust as an ordinary user (docs/implementations.md#trust)",
+        "owlt: note: implementations run as root, and their confinement, including a guest, is not a security "
+        "boundary: run implementations that you do not trust as an ordinary user (docs/implementations.md#trust)",
         file=sys.stderr,
     )
 

@@ -26,7 +26,7 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Directory for the report, with the runs in it; default of several: A+B."),
+        typer.Option(metavar="DIR", help="Directory for the report and its runs; default for several: A+B."),
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Draw every figure as PDF too; this takes twice as long.")] = False,
     as_json: Json = False,
@@ -61,7 +61,7 @@ def report(
 
 def _require_writable(directory: Path) -> None:
     if directory.is_dir() and not os.access(directory, os.W_OK | os.X_OK):
-        fix = f"make it elsewhere: owlt report {shlex.quote(str(directory))} --out DIRECTORY"
+        fix = f"make the report elsewhere: owlt report {shlex.quote(str(directory))} --out DIRECTORY"
         problem = "cannot be written by this user, so the report cannot be made there"
         raise OwltError(Mistake(problem, "a directory of this user", fix, Place(str(directory))))
 

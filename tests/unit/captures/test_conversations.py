@@ -141,7 +141,7 @@ def test_flows_are_counted_by_addresses_and_ports(tmp_path: Path) -> None:
 
 
 def test_a_capture_without_udp_and_tcp_has_no_transfer(tmp_path: Path) -> None:
-    with pytest.raises(NoTransfer, match="no UDP or TCP packets"):
+    with pytest.raises(NoTransfer, match="no readable UDP or TCP packets"):
         propose_session([captured(tmp_path, bytes(60))])
 
 

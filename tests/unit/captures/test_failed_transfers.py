@@ -78,7 +78,7 @@ def test_a_transfer_of_which_everything_arrived_has_a_goodput(tmp_path: Path) ->
     found = inspected(tmp_path, CFDP, all_arrive(CFDP_RUN))
 
     assert found.summary.goodput_bps is not None
-    assert "the receiver's messages say that the file was delivered" in found.notes
+    assert "the receiver's messages state that the file was delivered" in found.notes
 
 
 def test_octets_that_never_arrive_leave_no_goodput(tmp_path: Path) -> None:

@@ -327,7 +327,7 @@ def test_an_implementation_that_is_not_repeatable_is_noted(cfdp: Implementation,
     results = checked(implementation, tmp_path)
 
     assert results["repeats"] == Finding(
-        "repeats", "note", "not on the exact clock: it asks the processor for its numbers"
+        "repeats", "note", "not repeatable on the exact clock: it asks the processor for its numbers"
     )
     assert is_fit(list(results.values()))
 
