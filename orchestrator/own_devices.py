@@ -1,7 +1,8 @@
-"""Commands of others that compile: what root runs there cannot change or replace a device, such as /dev/null.
+"""Build commands of third parties: when root runs them, they cannot change or replace a device, such as /dev/null.
 
-Compilers, linkers and their tests write to /dev/null, and some change the mode of what they wrote, or put another file
-in its place. An ordinary user's commands cannot; root's get a /dev in which only the devices themselves can be written.
+Compilers, linkers and their tests write to /dev/null, and some change the mode of their output or replace it with
+another file. An ordinary user's commands cannot do this. Root's commands have a read-only /dev, in which programs can
+still write to the devices.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ exec "$(command -pv unshare)" --mount /bin/sh -c '{_READ_ONLY} && exec "$@"' sh 
 
 
 def with_own_devices(command: Sequence[str]) -> list[str]:
-    """The command, for root in a mount namespace with a /dev that is read-only. Its PATH may have none of the programs
-    that are used here. Where root may not mount, as in some containers, the command is unchanged.
+    """The command; for root, in a mount namespace with a read-only /dev.
+
+    The command's PATH does not need to contain the programs that are used here. If root may not mount, as in some
+    containers, the command runs unchanged.
     """
     return ["/bin/sh", "-c", _SCRIPT, "sh", *command] if os.geteuid() == 0 else list(command)

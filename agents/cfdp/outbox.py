@@ -13,7 +13,7 @@ from agents.cfdp.tally import PduTally
 class Outbox:
     """A queue between an engine, which makes many PDUs at once, and a channel, which takes one at a time.
 
-    `lengths` are those of ids and sequence numbers in the PDUs of the peer, for the answers to it; None: the engine's.
+    `lengths` are the lengths of ids and sequence numbers in the peer's PDUs, for the replies; None: the engine's.
     """
 
     def __init__(self, tally: PduTally) -> None:

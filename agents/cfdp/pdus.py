@@ -24,7 +24,7 @@ from agents.cfdp.settings import LARGEST_FILE_BYTES
 Lengths = tuple[int, int]
 """Octets of an entity id and of a sequence number in the header of a PDU: 1 to 8 (CCSDS 727.0-B-5, section 5.1)."""
 _ENGINE_LENGTHS = (1, 2, 4, 8)
-"""Those that spacepackets reads."""
+"""Lengths that spacepackets reads."""
 _FIXED_BYTES, _CRC_BYTES, _HAS_CRC = 4, 2, 0x02
 
 _DAMAGED = (
@@ -46,8 +46,8 @@ def read_pdu(
     where it is beyond a file of 32-bit offsets: the engine asks for what lies in front of any data that it is shown.
 
     `entities` are the ids of source and destination, `transaction` is its number; None takes any. Ids and numbers are
-    compared by value, whatever their length in the header. `with_crc` refuses PDUs without a CRC; where there is one it
-    is verified in any case.
+    compared by value, whatever their length in the header. `with_crc` refuses PDUs without a CRC; a CRC is always
+    verified.
     """
     try:
         datagram = with_lengths(datagram, _readable(lengths_of(datagram)))
@@ -67,7 +67,7 @@ def read_pdu(
 
 
 def lengths_of(datagram: bytes) -> Lengths:
-    """Of the ids and the sequence number in the header of a PDU. Raises IndexError if there is none."""
+    """The lengths of the ids and of the sequence number in the header of a PDU. Raises IndexError if there is none."""
     return (datagram[3] >> 4 & 7) + 1, (datagram[3] & 7) + 1
 
 
@@ -79,10 +79,10 @@ def _readable(lengths: Lengths) -> Lengths:
 
 
 def with_lengths(pdu: bytes, lengths: Lengths) -> bytes:
-    """The same PDU with ids and sequence number of other lengths, and its CRC made anew if it has one.
+    """The same PDU with ids and sequence number of other lengths, and a new CRC if it has one.
 
-    Raises ValueError if that is wrong, or the PDU does not end where its header says, OverflowError if a number does
-    not fit.
+    Raises ValueError if the CRC is wrong or the length in the header does not match, OverflowError if a number does not
+    fit.
     """
     if lengths_of(pdu) == lengths:
         return pdu

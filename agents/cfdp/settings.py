@@ -7,7 +7,7 @@ from agents.endpoint.exit import Unsupported
 from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
 _FIXED_BYTES, SEQUENCE_BYTES, _OFFSET_BYTES = 4, 2, 4
-"""Of the header in front of the data of a File Data PDU, beside two entity ids."""
+"""Lengths in the header before the data of a File Data PDU, in addition to two entity ids."""
 
 PDU_CRC_BYTES = 2
 
@@ -30,7 +30,7 @@ class Settings(Timing):
 
     def __post_init__(self) -> None:
         if not all(0 <= entity < 1 << 64 for entity in self.entities) or self.sender_entity == self.receiver_entity:
-            raise Unsupported(f"entity ids {self.entities}; two different ones of at most 8 octets are needed")
+            raise Unsupported(f"entity ids {self.entities}: expected two different ids of at most 8 octets")
         largest = LARGEST_PAYLOAD_BYTES - self.data_header_bytes - PDU_CRC_BYTES
         if not 1 <= self.segment_bytes <= largest:
             raise Unsupported(f"segments of {self.segment_bytes} bytes; a UDP datagram holds 1 to {largest}")
@@ -42,7 +42,7 @@ class Settings(Timing):
 
     @property
     def data_header_bytes(self) -> int:
-        """In front of the data of a File Data PDU."""
+        """The number of bytes before the data of a File Data PDU."""
         return _FIXED_BYTES + 2 * self.entity_bytes + SEQUENCE_BYTES + _OFFSET_BYTES
 
     @property

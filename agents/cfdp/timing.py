@@ -17,7 +17,7 @@ stays for half as long after each Finished PDU that it hears."""
 
 @dataclass(frozen=True, kw_only=True)
 class Timing(ABC):
-    """What a user can choose about pace, patience and entity ids. Both sides must be given the same."""
+    """The pace, timers, limits and entity ids that a user can choose. Both sides need the same values."""
 
     rate_bps: float
     rtt_s: float

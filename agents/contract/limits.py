@@ -70,7 +70,7 @@ Failure = Literal[
     "time_limit",
     "hung",
 ]
-"""How a run fails because of its implementation: codes of `orchestrator.results.reason_codes`."""
+"""Reason codes of runs that fail because of the implementation: see `orchestrator.results.reason_codes`."""
 INCOMPLETE_TRANSFER: tuple[Failure, ...] = ("part_of_file", "no_file", "time_limit")
 
 

@@ -23,7 +23,7 @@ class Settings(Timing):
 
     def __post_init__(self) -> None:
         if not all(0 <= entity < 256 for entity in self.entities) or self.sender_entity == self.receiver_entity:
-            raise Unsupported(f"entity ids {self.entities}; two different ones up to 255 are needed")
+            raise Unsupported(f"entity ids {self.entities}: expected two different ids of at most 255")
         largest = LARGEST_PAYLOAD_BYTES - DATA_HEADER_BYTES
         if not 1 <= self.segment_bytes <= largest:
             raise Unsupported(f"segments of {self.segment_bytes} bytes; a UDP datagram holds 1 to {largest}")

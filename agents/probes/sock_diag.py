@@ -78,8 +78,8 @@ INFO = {  # struct tcp_info of linux/tcp.h: where a field is, and how it is writ
 }
 NO_THRESHOLD, NO_RTT = 0x7FFFFFFF, 0xFFFFFFFF
 LONGEST_SMOOTHED_US = 1 << 29
-"""From this round trip on (537 s) srtt and rttvar are not true: Linux keeps 8 times the former in 32 bits of µs
-(tcp_rtt_estimator in net/ipv4/tcp_input.c), and computes the latter from it."""
+"""From this round trip on (537 s), srtt and rttvar are wrong: Linux stores 8 times srtt in 32 bits of µs
+(tcp_rtt_estimator in net/ipv4/tcp_input.c), and computes rttvar from it."""
 
 Info = dict[str, int | str | None]
 
@@ -100,8 +100,8 @@ class SocketState:
 def read_info(tcp_info: bytes) -> Info:
     """The fields of INFO out of a struct tcp_info; None for those that the kernel that wrote it does not have.
 
-    A threshold that was never set is None, and so are times before there was a round trip, and those that are too long
-    for the kernel. A round trip of 2^32 µs (4295 s) or more cannot be told from a shorter one.
+    A threshold that was never set is None. Times are None before the first round trip, and if they are too long for the
+    kernel. A round trip of 2^32 µs (4295 s) or more cannot be distinguished from a shorter one.
     """
     info: Info = {}
     for name, (place, code) in INFO.items():

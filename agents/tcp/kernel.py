@@ -26,8 +26,8 @@ TIMESTAMPS_BYTES = 12
 """What the option takes out of every segment, padding included (RFC 7323, appendix A)."""
 
 NO_RTT_US = 0xFFFFFFFF
-"""What Linux puts where it has no sample of the round trip, whose time it keeps in 32 bits: a round trip of 2^32 µs
-(4295 s) or more begins again at 0."""
+"""Linux's value without a sample of the round trip. It stores round trips in 32 bits of µs, which wrap to 0 at 2^32 µs
+(4295 s)."""
 
 INFO_BYTES = 160
 """As far into struct tcp_info (linux/tcp.h) as there is something that is used."""

@@ -40,14 +40,14 @@ MOST_INTERFACES = 4096
 LONGEST_BLOCK_BYTES = BLOCK_BYTES // 2
 """Of a block that is read; the others may have any length."""
 FEW, ALONE = 4, 64
-"""After a run of so few packets, so many blocks are read one by one: a search for a run costs as much as twenty."""
+"""After a run of at most FEW packets, ALONE blocks are read singly: a search for a run costs as much as 20 blocks."""
 COMMENTS_BYTES = 1 << 20
 """Comments are kept until they are as long together."""
 
 _SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 _LEAST_BYTES = {_SECTION: 28, _INTERFACE: 20, _OLD_PACKET: 32, _SIMPLE_PACKET: 16, _STATISTICS: 24, _PACKET: 32}
 _NEVER_NUMBERED = (4, 10)
-"""Names and secrets; of the other blocks that are skipped, tshark numbers some as frames."""
+"""Blocks with names and secrets. tshark numbers some of the other blocks that are skipped as frames."""
 _PACKETS = (_PACKET, _SIMPLE_PACKET, _OLD_PACKET)
 _OPTIONS_AT = {_SECTION: 24, _INTERFACE: 16, _STATISTICS: 20}
 _PACKET_HEADER_BYTES, _SIMPLE_HEADER_BYTES = 28, 12

@@ -38,8 +38,8 @@ def has_right_checksums(frame: bytes, like: bytes) -> Iterator[tuple[slice, bool
 
 
 def completed(frame: bytes, wire_bytes: int, link_type: int) -> bytes:
-    """The frame with the checksum of its UDP or TCP that a card fills in if a host leaves it to it; as it is if that
-    checksum is right already, or the frame is cut or of another sort."""
+    """The frame with the UDP or TCP checksum that a card fills in; unchanged if the checksum is correct already, or if
+    the frame is cut or of another kind."""
     packet = find_packet(frame, wire_bytes, link_type)
     if not isinstance(packet, LocatedPacket) or packet.is_fragment or packet.end > len(frame):
         return frame
@@ -57,13 +57,13 @@ def completed(frame: bytes, wire_bytes: int, link_type: int) -> bytes:
 
 
 def left_to_the_card(checksum: int, frame: bytes, wire_bytes: int, link_type: int) -> bool:
-    """Whether a checksum is what hosts hand to a card that will complete it: the sum of the pseudo header, or 0."""
+    """Whether a checksum is one that hosts leave to a card to complete: the sum of the pseudo header, or 0."""
     packet = find_packet(frame, wire_bytes, link_type)
     return isinstance(packet, LocatedPacket) and checksum in (0, _folded(_pseudo_sum(packet)))
 
 
 def _pseudo_sum(packet: LocatedPacket) -> int:
-    """The sum of what the checksum covers besides the segment: addresses, protocol, length."""
+    """The sum of the pseudo header, which the checksum covers too: addresses, protocol, length."""
     addresses = ip_address(packet.source).packed + ip_address(packet.destination).packed
     return _sum(addresses) + packet.protocol + _folded(packet.end - packet.body)
 

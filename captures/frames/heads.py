@@ -12,7 +12,7 @@ from captures.frames.slow_frames import find_network
 
 _IP_TYPES = (0x0800, 0x86DD)
 _LONGEST_LINK_HEADER_BYTES = 160
-"""With more tags than are read."""
+"""Length with more tags than are read."""
 
 
 def read_heads(

@@ -25,7 +25,7 @@ _MORE_FRAGMENTS, _FRAGMENT_OFFSET = 0x2000, 0x1FFF
 _HOP_BY_HOP, _ROUTING, _FRAGMENT, _DESTINATION_OPTIONS = 0, 43, 44, 60
 _PAD, _JUMBO, _JUMBO_BYTES = 0, 0xC2, 4
 _LONGEST_WITHOUT_JUMBO = 65_535
-"""RFC 2675: only a longer payload has its length in an option."""
+"""RFC 2675: only the length of a longer payload is in an option."""
 _EXTENSIONS = (_HOP_BY_HOP, _ROUTING, _FRAGMENT, _DESTINATION_OPTIONS)
 
 

@@ -87,7 +87,7 @@ class Crossing:
         return Pairs(near[sent], far[delivered], np.full(len(sent), INTACT, np.int64))
 
     def near_frames(self, rows: Rows) -> list[bytes]:
-        """What set out in these rows, with the checksums that the host left to its card."""
+        """The frames that were sent in these rows, with the checksums that the host left to its card."""
         frames = _frames(self.near_capture, rows)
         if not self.is_offloaded:
             return frames
@@ -95,7 +95,7 @@ class Crossing:
         return [completed(frame, length, link_type) for frame, length in zip(frames, lengths, strict=True)]
 
     def far_frames(self, rows: Rows) -> list[bytes]:
-        """What arrived in these rows."""
+        """The frames that arrived in these rows."""
         return _frames(self.far_capture, rows)
 
     def certain(self, pairs: Pairs) -> Pairs:
@@ -112,17 +112,17 @@ class Crossing:
 
 
 def frame_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
-    """All of a frame that is hashed."""
+    """A key of all hashed parts of a frame."""
     return capture.header_hash[rows] * np.uint64(3) + _body_key(capture, rows)
 
 
 def content_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
-    """What no router changes: addresses, protocol, identification and all behind the IP header."""
+    """A key of the parts that no router changes: addresses, protocol, identification and all after the IP header."""
     return _packet_key(capture, rows) + _body_key(capture, rows)
 
 
 def unchecked_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
-    """What neither a router changes nor a card that completes the checksum of UDP or TCP."""
+    """A key of the parts that neither a router nor a card that completes UDP or TCP checksums changes."""
     return _packet_key(capture, rows) + capture.body_hash[rows]
 
 
@@ -141,7 +141,7 @@ def _packet_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
 
 
 def _address_key(capture: Columns, numbers: NDArray[np.uint32], rows: Rows) -> NDArray[np.uint64]:
-    """What stands for the addresses in any capture: IPv6 addresses have indices in each of its own."""
+    """Keys of the addresses that are equal in all captures: the indices of IPv6 addresses differ between captures."""
     keys = numbers.astype(np.uint64)
     if capture.addresses:
         is_wide = capture.network[rows] == 6
@@ -156,7 +156,7 @@ def _folded(address: IPv6Address) -> int:
 
 
 def padded_bytes(capture: Columns, rows: Rows) -> NDArray[np.uint32]:
-    """The lengths of frames on the wire, with the padding that a host's own capture does not have yet."""
+    """The lengths of frames on the wire, with the padding that a host's own capture does not contain."""
     lengths = capture.wire_bytes[rows]
     return np.maximum(lengths, np.uint32(_SHORTEST_BYTES)) if capture.link_type == ETHERNET else lengths
 

@@ -103,11 +103,11 @@ def _timed(crossing: Crossing, near: Rows, far: Rows, pairs: Pairs) -> Delivery:
 
 
 def _pair_unhurt(crossing: Crossing) -> tuple[Crossing, Pairs]:
-    """The pairs of intact copies, and the crossing, of which it is then known whether the host offloads checksums.
+    """The pairs of intact copies, and the crossing with `is_offloaded` set.
 
-    Equal frames; then, of what is left, frames with equal contents whose headers differ: a router or a queue has
-    rewritten them, which is no damage, or bits were hit that the filter does not look at; then frames whose checksum
-    was completed by the host's card.
+    It pairs equal frames; then, of the rest, frames with equal contents whose headers differ, because a router or a
+    queue rewrote them (no damage) or bits were flipped that the filter does not examine; then frames whose checksum was
+    completed by the host's card.
     """
     near, far = crossing.near.all, crossing.far.all
     equal = crossing.intact(near, far, frame_key, NO_PAIRS)
@@ -129,8 +129,8 @@ def _pair_unhurt(crossing: Crossing) -> tuple[Crossing, Pairs]:
 
 
 def _are_completed(crossing: Crossing, pairs: Pairs) -> NDArray[np.bool_]:
-    """Of which pairs, whose checksums alone differ, that of the copy is right; where it is cut, the packet's is such as
-    hosts leave to a card."""
+    """Of pairs that differ only in the checksum: whether the copy's checksum is correct or, if the copy is cut, whether
+    the packet's checksum is one that hosts leave to a card."""
     near, far = crossing.near_capture, crossing.far_capture
     link_types = near.link_type or ETHERNET, far.link_type or ETHERNET
     kept = np.zeros(len(pairs.sent), np.bool_)
@@ -152,8 +152,8 @@ def _are_completed(crossing: Crossing, pairs: Pairs) -> NDArray[np.bool_]:
 
 
 def _header_bits(crossing: Crossing, sent: Rows, delivered: Rows, is_routed: bool) -> NDArray[np.int64]:
-    """The first bit in which the headers of a packet and of its copy differ, other than by what routers and queues
-    rewrite. Behind a router, which changes the link's addresses too, only one that differs alone is damage."""
+    """The first bit in which the headers of a packet and of its copy differ, except in fields that routers and queues
+    rewrite. Behind a router, which also changes the link's addresses, only a single different bit is damage."""
     bits = np.full(len(sent), INTACT, np.int64)
     for start in range(0, len(sent), _MOST_HEADERS_AT_ONCE):
         part = slice(start, start + _MOST_HEADERS_AT_ONCE)
@@ -166,9 +166,9 @@ def _header_bits(crossing: Crossing, sent: Rows, delivered: Rows, is_routed: boo
 
 
 def _unexplained_differences(crossing: Crossing, sent: Rows, delivered: Rows, is_routed: bool) -> NDArray[np.uint8]:
-    """The bits in which headers differ, from the first byte of the frame on, without those that were rewritten: of
-    IPv4, type of service and a smaller time to live, where the copy's header checksum is right, and that checksum; of
-    IPv6, which has none, the mark of a queue (RFC 3168), and behind a router a smaller hop limit."""
+    """The bits in which headers differ, from the first byte of the frame on, except rewritten fields: in IPv4, the type
+    of service, a smaller time to live and the header checksum, if the copy's header checksum is correct; in IPv6, which
+    has no header checksum, the mark of a queue (RFC 3168) and, behind a router, a smaller hop limit."""
     near, far = crossing.near_capture, crossing.far_capture
     at, far_at = ip_starts(near, sent), ip_starts(far, delivered)
     width = int(at.max(initial=0)) + _IP_HEADER_BYTES

@@ -26,9 +26,9 @@ _MALFORMED, _DAMAGED = "malformed ", "damaged "
 _MOST_WRONG = 20
 """To each checksum that is right. One in 65,536 is so by chance where a card fills them in."""
 _MOST_DETAILS = 3
-"""Of protocol data units in a datagram, which are counted where there are more."""
+"""The most protocol data units of a datagram that are listed; more are counted."""
 _LARGEST_PLACE = (1 << 63) - 1
-"""No file is larger; what says that it belongs further behind is not placed."""
+"""The largest position in a file; data that claims a larger one has no position."""
 _LOOKED_AHEAD = 1000
 """Packets. Where a card fills in a host's checksums behind the capture, none of them is right, and they say nothing."""
 
@@ -49,14 +49,14 @@ class Message:
     FLUSH, a CFDP Finished), else those that this message claims (an LTP report, a CFDP NAK within its scope, a custody
     signal). None if it says nothing of that, or it cannot be known.
 
-    A datagram with several protocol data units is one message, with the names of all, each once. Where it carries
-    pieces of the file that do not follow each other, `pieces` are their first bytes and byte counts, `first_byte` is
-    that of the first, and `byte_count` what they are together; else `pieces` is empty.
+    A datagram with several protocol data units is one message, with the names of all of them, each once. If it carries
+    pieces of the file that are not adjacent, `pieces` are their first bytes and byte counts, `first_byte` is that of
+    the first piece, and `byte_count` is their sum; else `pieces` is empty.
 
-    `verdict` is what a message says of the whole transfer: "delivered" and "failed" are final (CFDP's Finished, and an
-    EOF that cancels); "ended early" is that a host gives up, which matters if not everything had arrived. `file_bytes`
-    is the size of the file that it states, `parity_bytes` how many bytes of the file it can restore, whichever they
-    are. `is_refused`: its checksum is wrong, so that no program gets it.
+    `verdict` is the statement of a message about the whole transfer: "delivered" and "failed" are final (CFDP's
+    Finished, and an EOF that cancels); "ended early" means that a host gives up, which matters only if data is missing.
+    `file_bytes` is the file size that the message states. `parity_bytes` is the number of bytes of the file that it can
+    restore. `is_refused`: its checksum is wrong, so no program receives it.
     """
 
     frame: int
@@ -78,7 +78,7 @@ class Message:
 
     @property
     def placed_pieces(self) -> tuple[tuple[int, int], ...]:
-        """First byte and byte count of each piece of the file that it carries, and of which the place is known."""
+        """First byte and byte count of each piece of the file that it carries and whose position is known."""
         return self.pieces or (() if self.first_byte is None else ((self.first_byte, self.byte_count),))
 
     @property
@@ -154,7 +154,7 @@ def _messages(packets: Iterator[Dissected], columns: Columns, damaged_rows: Coll
 
 
 def _joined(contents: Sequence[PacketContent]) -> tuple[PacketContent, tuple[tuple[int, int], ...]]:
-    """The contents of a packet as one, and the pieces of the file that it carries if they do not follow each other."""
+    """The contents of a packet as one, and the pieces of the file that it carries if they are not adjacent."""
     if len(contents) == 1:
         return contents[0], ()
     pieces: list[tuple[int, int]] = []
@@ -197,8 +197,8 @@ def _without_places(message: Message) -> Message:
 def _read(
     packets: Iterator[Dissected], damaged_rows: Set[int]
 ) -> Iterator[tuple[Dissected, list[PacketContent], bool, bool]]:
-    """Each packet with what it says of the file that goes from sender to receiver, whether it is damaged, and whether
-    its checksum shows that."""
+    """Each packet with its contents that concern the file from sender to receiver, whether it is damaged, and whether
+    its checksum shows the damage."""
     start: dict[tuple[Host, str], list[PacketContent]] = {}
     checked: Counter[tuple[Host, int, bool]] = Counter()  # a host, which of its two checksums, whether it is right
     while some := list(islice(packets, _LOOKED_AHEAD)):
@@ -317,21 +317,22 @@ def _carried_and_repeated(messages: Iterable[Message]) -> tuple[int, int] | None
 
 
 class StatedFailure(NamedTuple):
-    """That a host says that the transfer failed, "" if none does; `is_final`: whatever has arrived."""
+    """The statement of a host that the transfer failed, "" if there is none; `is_final`: it holds even if all bytes
+    arrived."""
 
     text: str = ""
     is_final: bool = False
 
 
 def stated_failure(messages: Iterable[Message]) -> StatedFailure:
-    """The first final statement of a host that the transfer failed, else the first that it gives up; none if the
-    receiver says that it has the file."""
+    """The first final statement of a host that the transfer failed, else the first statement that a host gives up;
+    empty if the receiver states that it has the file."""
     ended_early = StatedFailure()
     heard = list(messages)
     if any(message.verdict == "delivered" for message in heard):
         return ended_early
     for message in heard:
-        text = f"the {message.host}'s {message.name} says: {message.detail}"
+        text = f"the {message.host}'s {message.name} states: {message.detail}"
         if message.verdict == "failed":
             return StatedFailure(text, is_final=True)
         if message.verdict == "ended early" and not ended_early.text:
@@ -340,6 +341,6 @@ def stated_failure(messages: Iterable[Message]) -> StatedFailure:
 
 
 def stated_file_bytes(messages: Iterable[Message]) -> int | None:
-    """The size of the file as the sender's messages state it; None if they do not, or not all the same."""
+    """The file size that the sender's messages state; None if they state none or several."""
     sizes = {message.file_bytes for message in messages if message.host == "sender"} - {None}
     return sizes.pop() if len(sizes) == 1 else None

@@ -85,15 +85,15 @@ class Exchange:
 
     @property
     def shows_delivery(self) -> bool:
-        """Whether the receiver says that it has the file."""
+        """Whether the receiver states that it has the file."""
         return any(message.verdict == "delivered" for message in self.of_receiver)
 
     @property
     def failure(self) -> str:
-        """Why the transfer failed, as its messages show: in words, "" if they do not show that it did.
+        """The reason why the transfer failed, according to its messages; "" if they do not show a failure.
 
-        Bytes that did not arrive are counted at the receiver's port. Parity that arrived may have restored some, and
-        the receiver may have taken damaged packets whose checksums are not known to be wrong.
+        Missing bytes are counted at the receiver's port. Parity that arrived may have restored some of them, and the
+        receiver may have accepted damaged packets whose checksums are not known to be wrong.
         """
         if self.shows_delivery:
             return ""
@@ -140,7 +140,7 @@ class Exchange:
 
 
 def _missing_bytes(sent: Sequence[Message], arrived: Sequence[Message]) -> int | None:
-    """How many bytes of the file were sent and did not arrive; None if it is not known where all of them belong."""
+    """The number of bytes of the file that were sent and did not arrive; None if the position of some is not known."""
     if not any(message.placed_pieces for message in sent) or any(message.unplaced for message in [*sent, *arrived]):
         return None
     coverage = Coverage()
@@ -197,7 +197,7 @@ def view(exchange: Exchange, at_sender: Columns, session: Session, dissector: Se
 
 
 def _tcp_counts(capture: Columns, session: Session) -> TcpCounts:
-    """tshark takes packets in the order of the file, so it is given one that is in the order of time."""
+    """tshark's counts. tshark reads packets in the order of the file, so a capture is sorted by time first."""
     if (np.diff(capture.time_ns) >= 0).all() or not capture.link_type:
         return count_tcp(capture.path, session)
     with TemporaryDirectory() as folder:

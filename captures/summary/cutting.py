@@ -53,8 +53,9 @@ def write_frames(
     target: Path,
     longest_bytes: int = LONGEST_FRAME_BYTES,
 ) -> None:
-    """Write these rows' frames to `target`, of each row of the capture its `lengths` first bytes: a pcap with ns, and
-    nothing else that the file has. Frames without a time get that of 1970. Raises as `write_cut`."""
+    """Write the frames of these rows to `target`, a pcap with ns, and nothing else from the file. `lengths` are the
+    numbers of bytes to keep of all frames of the capture. Frames without a time get the time 0. Raises as `write_cut`.
+    """
     if not capture.link_type and len(capture):
         raise ValueError(f"{capture.path}: has frames of several link types, expected one link type")
     seconds, fraction_ns = np.divmod(capture.time_ns, 1_000_000_000)

@@ -23,7 +23,7 @@ from captures.summary.versions import NewerVersion, Steps, upgraded
 CAPTURES = ("sender.pcap", "receiver.pcap")
 SUMMARY = "summary.json"
 MOST_DERIVED_BYTES = 512_000_000
-"""Of a file that is derived from captures: the fates of the packets of a long run take the most."""
+"""The largest file derived from captures: the fates of the packets of a long run take the most space."""
 
 
 class Source(BaseModel):

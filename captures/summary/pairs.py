@@ -115,7 +115,7 @@ def load_pairs(run_dir: Path, at_sender: Columns, at_receiver: Columns, session:
     try:
         return stored.deliveries(at_sender, at_receiver)
     except (ValueError, LookupError, zlib.error):
-        return None  # somebody has changed it
+        return None  # changed by somebody else
 
 
 def load_or_match(run_dir: Path, at_sender: Columns, at_receiver: Columns, session: Session) -> Deliveries:
@@ -153,7 +153,7 @@ def _packed(rows: Rows) -> str:
 
 
 def _unpacked(text: str, most: int) -> Rows:
-    """Raises ValueError for more than `most` rows, before they are unpacked: a few bytes can stand for a terabyte."""
+    """The rows. Raises ValueError for more than `most` rows before it unpacks them: a few bytes can expand to 1 TB."""
     unpacking = zlib.decompressobj()
     steps = np.frombuffer(unpacking.decompress(base64.b64decode(text), 4 * most + 1), "<i4")
     if unpacking.unconsumed_tail or len(steps) > most:

@@ -49,7 +49,7 @@ def _summary_4(summary: Values) -> dict[str, Any]:
 
 
 def _summary_5(summary: Values) -> dict[str, Any]:
-    """The ledgers gained ecn_capable and ecn_marked, which older summaries do not have."""
+    """New in ledgers: ecn_capable and ecn_marked, which older summaries do not have."""
     return dict(summary)
 
 

@@ -137,8 +137,8 @@ def _of_tcp(
 
 
 def _connections(capture: Columns, rows: Integers) -> Integers:
-    """For each of the rows, which are in the order of time, the number of its connection; those of the same ports are
-    numbered in the order of time. A SYN begins another one if its sequence number is not that of the SYN before it."""
+    """The number of the connection of each row; the rows are sorted by time, and connections of the same ports are
+    numbered by time. A SYN starts a new connection if its sequence number differs from that of the SYN before it."""
     order = np.argsort(_ports(capture, rows), kind="stable")
     ports, sequence = _ports(capture, rows[order]), capture.sequence[rows[order]]
     begins = np.append(True, np.diff(ports) != 0)[: len(rows)]
@@ -153,7 +153,7 @@ def _connections(capture: Columns, rows: Integers) -> Integers:
 def _are_keep_alives(
     first_byte: Integers, byte_count: Integers, flags: NDArray[np.unsignedinteger]
 ) -> NDArray[np.bool_]:
-    """The segments of one octet just before what was sent last, as tshark knows keep-alives (section 3.8.4)."""
+    """The keep-alives, by tshark's rule: segments of one octet just before the end of the data (section 3.8.4)."""
     ends = np.maximum.accumulate(first_byte + byte_count)
     furthest = np.concatenate([[0], ends[:-1]])
     are_alone: NDArray[np.bool_] = (byte_count == 1) & (first_byte == furthest - 1) & (flags & (_SYN | _FIN) == 0)

@@ -49,10 +49,10 @@ class BurstLoss:
         return cls(moves, ((0.0, 0.0, 1.0, 1.0),) * 4)
 
     def duplicated(self, share: float) -> BurstLoss:
-        """Return it where netem duplicates that share of the packets (net/sched/sch_netem.c, netem_enqueue).
+        """Return the chain for a link where netem duplicates that share of the packets (sch_netem.c, netem_enqueue).
 
-        A packet that is lost and duplicated arrives once. The copy of one that is kept passes the chain too: it may be
-        lost, and the chain makes another move, so that with duplicates another share of the packets is lost.
+        A packet that is lost and duplicated arrives once. The copy of a packet that is not lost passes the chain too:
+        it may be lost, and it moves the chain one step, so duplicates change the share of packets that are lost.
         """
         lost = self._moves * self._lost
         return self._of(self._moves_with_copies(share), (1 - share) * lost)

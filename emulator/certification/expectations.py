@@ -123,13 +123,13 @@ class Expectations:
 
     @property
     def duplicate_probability(self) -> float:
-        """The probability that a frame that arrives does so twice, if losses are single: its copy may be lost, too."""
+        """The probability that a frame that arrives does so twice, for single losses: its copy may be lost too."""
         lost, duplicated = self._dropped_by_netem, self.link.duplication_rate
         arrives = 1 - lost * (1 - duplicated)
         return duplicated * (1 - lost) ** 2 / arrives if arrives else 0.0
 
     def duplicates_in_bursts(self, length_bytes: int, times: float = 1.0) -> BurstLoss:
-        """The chain that counts the frames sent that arrive twice, if so many times as many were duplicated."""
+        """The chain that counts the sent frames that arrive twice; `times` scales the share of duplicated frames."""
         share = self.link.duplication_rate * times
         return BurstLoss.of(self.link.loss).arriving_twice(share, self.dropped_probability(length_bytes))
 

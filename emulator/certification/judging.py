@@ -147,7 +147,7 @@ class Judges:
         return self._counted(quantity, specified, distribution, detectable, count, aim)
 
     def duplicates_in_bursts(self, quantity: str, length_bytes: int, count: Count) -> Judge:
-        """The frames sent that arrive twice where losses come in bursts, by the exact distribution of their number.
+        """The sent frames that arrive twice on a link with burst losses, by the exact distribution of their number.
 
         The interval is that of a rate which scales the number of duplicates.
         """
@@ -313,7 +313,7 @@ def _detectable_bursts(
 
 
 def _nearest_caught(caught: Callable[[float], float | None], accepted: tuple[int, int]) -> Detectable:
-    """The first rates, either way, that are caught; `caught` returns a rate so many times as high, or None."""
+    """The nearest lower and higher rates that are caught; `caught` returns the rate for a factor, or None."""
     less = (caught(1 / factor) for factor in _FACTORS)
     more = (caught(factor) for factor in _FACTORS)
     return Detectable(

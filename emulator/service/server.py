@@ -191,11 +191,11 @@ class _Connection(BaseHTTPRequestHandler):
     def handle_expect_100(self) -> bool:
         self._keep_if_trusted()
         is_expected = super().handle_expect_100()
-        self.wfile.flush()  # or the client would wait for it, and so would we for the client
+        self.wfile.flush()  # otherwise client and service would wait for each other
         return is_expected
 
     def _keep_if_trusted(self) -> None:
-        """A request with the token does not give way to others while it is sent."""
+        """Keep the connection of a request with the token open while the request is sent."""
         if self.server.methods.has_token and self.server.methods.knows(credentials_of(self.headers)):
             self.server.connections.answer(self.client_address)
 
@@ -248,8 +248,8 @@ class _Connection(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def _send_last(self, status: HTTPStatus, kind: str, content: bytes, headers: dict[str, str] | None = None) -> None:
-        """Send an answer and close, after reading for a while what is still sent: a connection that is closed with
-        unread bytes is reset, and the answer lost.
+        """Send an answer and close the connection, after discarding what the client still sends for a while: closing
+        with unread bytes would reset the connection and lose the answer.
         """
         self.close_connection = True
         self._send(status, kind, content, headers)
@@ -265,7 +265,7 @@ class _Connection(BaseHTTPRequestHandler):
 
 
 class _TimedReader(RawIOBase):
-    """Bytes from a socket until a moment, however slowly they come in, and no more than a number."""
+    """Reads bytes from a socket until a deadline, even if they arrive slowly, and at most a given number."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

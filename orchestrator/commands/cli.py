@@ -105,13 +105,13 @@ def before_every_command(
 
 
 def main() -> None:
-    """Run the command line. Exit status 2 for an error that the user can fix, whose text says how.
+    """Run the command line. Exit status 2 for an error that the user can fix; its text says how.
 
-    SIGHUP ends a command as Ctrl-C does, so that nothing is left behind, unless it is ignored, as under nohup.
+    SIGHUP ends a command as Ctrl-C does, so that nothing is left behind, unless SIGHUP is ignored, as under nohup.
     """
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, signal.default_int_handler)
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of a home that it cannot write, and needs none
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it warns about a read-only home
     try:
         sys.exit(app(prog_name="owlt", standalone_mode=False))
     except OwltError as problem:

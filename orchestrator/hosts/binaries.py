@@ -19,13 +19,13 @@ _FIND = 'for p; do f=$(command -v -- "$p") && [ -f "$f" ] && [ -x "$f" ] && { ec
 
 
 FIND_PROGRAM = f'{SHOW}for p; do case $p in /*) [ -e "$p" ] || show "$p" ;; esac; done; {_FIND}'
-"""On a host, where a path that a profile names may have to be shown first."""
+"""The same on a host, where a path that a profile names may have to be made visible first."""
 
 LIBRARIES = """for program; do
   LD_LIBRARY_PATH="${program%/*}/../lib" ldd "$program" 2>/dev/null
 done | sed -n 's/^.*=> \\(\\/[^ ]*\\) (.*$/\\1/p' | xargs -r realpath | grep -v -E '^/(usr/)?lib(32|64)?/' | sort -u"""
-"""Prints the shared libraries that programs load, with those in the directory lib beside that of the program, without
-those of the system's own directories."""
+"""Prints the shared libraries that programs load, including those in the directory `lib` beside the program's
+directory, except those in the system's own directories."""
 
 
 class MissingProgram(MistakeError):

@@ -41,8 +41,8 @@ MEMORY_FIRST = 1000
 """The oom_score_adj of a confined program: the kernel ends the largest of these first when memory runs out."""
 PAGE_BYTES = 4096
 SHARED_MEMORY_BYTES = 128_000_000
-"""System V shared memory of a program (kernel.shmall of its IPC namespace) in addition to the size of its room: a
-program that keeps a heap in it needs it for a small file too. Only what is used takes memory."""
+"""System V shared memory of a program (kernel.shmall of its IPC namespace) in addition to the size of its room. A
+program with a heap in shared memory needs it even for a small file. Only the used part takes memory."""
 WITHOUT_A_RUN_BYTES = 16_000_000
 """Size of /tmp and /dev/shm of a program outside of a run, such as one that prints a version."""
 

@@ -15,7 +15,7 @@ def unstyled(text: str) -> str:
 
 
 def end_of(line: str, most: int) -> str:
-    """The last `most` characters of a line, from a word's beginning, after an ellipsis if something is missing."""
+    """The last `most` characters of a line, from the beginning of a word, after an ellipsis if it was cut."""
     if len(line) <= most:
         return line
     end = line[-most:]
@@ -24,15 +24,15 @@ def end_of(line: str, most: int) -> str:
 
 
 def begin_of(line: str, most: int) -> str:
-    """The first `most` characters of a line, with an ellipsis if something is missing."""
+    """The first `most` characters of a line, with an ellipsis if it was cut."""
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def printable(text: str) -> str:
     r"""The text with everything that does not print as itself (controls, escapes, line ends) written as \x1b or \u202e.
 
-    Sequences that only change colour or weight are removed. A tab becomes a space. A backslash stays: the text is for
-    reading, not for parsing.
+    Sequences that only change colour or weight are removed. A tab becomes a space. A backslash is not escaped: the text
+    is for reading, not for parsing.
     """
     spaced = unstyled(text).replace("\t", " ")
     if spaced.isprintable():
@@ -41,5 +41,5 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same, of which the line ends stay: for the messages of owlt, in which text of others may be."""
+    """The same, with line ends kept: for messages of owlt that may contain text from others."""
     return "\n".join(map(printable, text.split("\n")))

@@ -1,6 +1,6 @@
-"""What a program on a namespace rig sees of a machine: the directories of the system, and what its profile names.
+"""The files of a machine that a program on a namespace rig sees: the system's directories and the paths of its profile.
 
-`orchestrator.rigs.enclosure` makes the root of a host, without home directories and results; the paths that a profile
+`orchestrator.rigs.enclosure` makes the root of a host, without home directories and results. The paths that a profile
 names are added to it before they are needed.
 """
 
@@ -18,10 +18,10 @@ SYSTEM = (
 )
 """Directories of the machine that every implementation sees, read-only."""
 _NOT_OF_THE_MACHINE = ("/proc", "/sys", "/dev", "/run/owlt", "/tmp", "/var/tmp")
-"""A host has its own."""
+"""Directories of which a host has its own."""
 _PATH = re.compile(r"(?<![\w.}/-])/[\w.+@%~-]+(?:/[\w.+@%~-]+)*")
 MACHINE = "/dev/kept/machine"
-"""Where a host has the machine's root; programs do not see it."""
+"""The mount point of the machine's root on a host; programs do not see it."""
 
 VIEW = """view() {  # $1 at $2, read-only; not with the inodes of $1 if it is a directory and the kernel has overlays
   [ -e "$2" ] || if [ -d "$1" ]; then mkdir -p "$2"; else mkdir -p "${2%/*}"; : >"$2"; fi
@@ -71,17 +71,17 @@ show() {{
   [ -e "$1" ] || [ ! -e "$file" ] || {{ mkdir -p "$root${{1%/*}}" && ln -s "$file" "$root$1"; }}
 }}
 """
-"""Shell functions for a host. `show PATH`: let its programs see a path of the machine, if it is there and they do not
-see it: a directory, or a file with its directory, and if that is `bin`, what is beside it; for a link what it and the
-links beside it lead to. Of a home directory, and of one at the top of the machine, only the file. Results directories
-below stay hidden."""
+"""Shell functions for a host. `show PATH` makes a path of the machine visible to its programs, if it exists and is not
+visible yet: a directory, or a file with its directory and, if that is `bin`, the directories beside it. For a link, it
+shows the targets of the link and of the links beside it. In a home directory, or in a top-level directory of the
+machine, it shows only the file. Results directories below stay hidden."""
 _SHOW_ALL = SHOW + 'for path; do [ -e "$path" ] || show "$path"; done; exit 0'
 
 
 def show_files(host: Host, texts: Iterable[str], visible: Iterable[str]) -> None:
-    """Let the programs of a host see the paths of the machine that are in these texts.
+    """Make the paths of the machine that these texts contain visible to the programs of a host.
 
-    `visible` are directories that they see besides `SYSTEM`. Raises HostError.
+    `visible` are the other directories that the programs see, in addition to `SYSTEM`. Raises HostError.
     """
     paths = [path for path in named_paths(texts) if not is_below(path, (*SYSTEM, *_NOT_OF_THE_MACHINE, *visible))]
     if paths:
@@ -89,7 +89,7 @@ def show_files(host: Host, texts: Iterable[str], visible: Iterable[str]) -> None
 
 
 def named_paths(texts: Iterable[str]) -> list[str]:
-    """The absolute paths in some texts, each once: a whole text, a list with colons, or what looks like a path."""
+    """The absolute paths in some texts, each once: whole texts, lists separated by colons, and paths within a text."""
     found = [path for text in texts for path in (text.split(":") if text.startswith("/") else _PATH.findall(text))]
     return list(dict.fromkeys(path.rstrip("/") for path in found if path.rstrip("/")))
 

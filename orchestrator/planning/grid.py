@@ -185,7 +185,7 @@ def values_text(axis: str, points: Iterable[Permutation]) -> str:
 
 
 def _line_with(axis: str, written: Any, points: Iterable[Permutation]) -> str:
-    """The line of a sweep with one value more on an axis; of a range, which adds none, what to do instead."""
+    """The line of a sweep with one more value on an axis; for a range, which cannot be added, what to do instead."""
     if not isinstance(written, str | int | float):
         return "write a range that contains one of them"
     line = f"{axis}: [{values_text(axis, points)}, {written}]"

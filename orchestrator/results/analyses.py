@@ -54,7 +54,7 @@ class Analyses:
 
     def _submit(self, directory: Path) -> Future[str]:
         with self._lock:
-            # Ctrl-C and the end of a terminal reach all its processes; those of the analysis complete what they began.
+            # Ctrl-C and a closed terminal signal all processes; those of the analysis complete their current work.
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
             try:
                 if self._executor is None:

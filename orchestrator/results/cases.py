@@ -49,7 +49,7 @@ def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
 
 
 def _refused(record: RunRecord) -> list[tuple[str, str]]:
-    """What the hosts refused to send, as a name and a value; nothing if they sent everything."""
+    """The packets that the hosts refused to send, as a name and a value; [] if they sent everything."""
     text = refusals_text(record.host_refusals)
     return [("not sent, because the host had no room", text)] if text else []
 

@@ -119,7 +119,7 @@ class MachineDelay(BaseModel):
 
 
 def refusals_text(refused: dict[str, dict[str, int]]) -> str:
-    """What the hosts did not send, as "sender 892 packets"; "" if they sent everything, or it is not known."""
+    """The packets that the hosts did not send, as "sender 892 packets"; "" if there are none, or not known."""
     counts = {role: max(each.values(), default=0) for role, each in refused.items()}
     return ", ".join(f"{role} {count:,} packet{'s' if count > 1 else ''}" for role, count in counts.items() if count)
 

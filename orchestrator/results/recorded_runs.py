@@ -22,7 +22,7 @@ from orchestrator.results.repeat_rules import is_repeated_later
 
 RUNS = "runs"
 UNPUBLISHED = "workers"
-"""Holds what is not published yet, in which programs may have left anything: it is removed, and never read."""
+"""The directory of runs that are not published yet. Programs may leave any files there: it is removed, never read."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Recorded:
 
 
 def results_root(path: Path) -> Path:
-    """A results directory that the user named, with the links on the way to it resolved; it may be missing.
+    """A results directory that the user named, with the links in its path resolved; it may be missing.
 
-    Raises ResultsConflict if anything in it is neither a file nor a directory (a link, a pipe, a socket, a device): so
-    a command that reads much of it, or changes it, refuses before it has begun.
+    Raises ResultsConflict if an entry in it is neither a file nor a directory (a link, a pipe, a socket, a device), so
+    that a command refuses it before it reads or changes anything.
     """
     root = real_root(path)
     try:

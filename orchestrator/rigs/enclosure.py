@@ -1,12 +1,12 @@
-"""What a host of the namespace rigs sees of this machine: a root of its own, with the system's programs read-only.
+"""The files of this machine that a host of the namespace rigs sees: its own root, with the system's programs read-only.
 
-Made once, as the mount namespace of the host's sshd, so all that the host runs is in it. Only what is named here is
-there: `SYSTEM`, what owlt needs, and the host's own directory. Home directories, results, the other hosts' directories,
-the keys of the rig and what listens below /run (systemd, containers) are not. What a profile names besides is added
-before a run (`orchestrator.hosts.visible_files`). What an implementation may do beyond that is bounded by
-`orchestrator.hosts.confinement`.
+The root is made once, as the mount namespace of the host's sshd, so all programs of the host run in it. It contains
+only `SYSTEM`, the files that owlt needs, and the host's own directory. It does not contain home directories, results,
+the other hosts' directories, the keys of the rig and the sockets below /run (systemd, containers). Other paths that a
+profile names are added before a run (`orchestrator.hosts.visible_files`). `orchestrator.hosts.confinement` limits what
+an implementation may do.
 
-Directories are overlays, where the kernel can: two hosts do not share the inodes of a file, nor its locks.
+Directories are overlays if the kernel supports them: two hosts then share neither the inodes nor the locks of a file.
 """
 
 from __future__ import annotations

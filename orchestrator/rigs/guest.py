@@ -84,7 +84,7 @@ def command_line(boot: Boot) -> list[str]:
 
 
 def _is_in_memory(paths: Sequence[str]) -> bool:
-    """Whether one of the paths is below `MEMORY_DIRECTORY`, so that a guest with its own would not find it."""
+    """Whether one of the paths is below `MEMORY_DIRECTORY`, which a guest with its own mount there would hide."""
     return any(Path(path).is_relative_to(MEMORY_DIRECTORY) for path in paths)
 
 
@@ -182,14 +182,14 @@ def _imports_from_project() -> str:
 
 
 def _import_files() -> list[Path]:
-    """The files of an editable installation that name the project's place; none of another installation."""
+    """The files of an editable installation that contain the project's path; none for other installations."""
     return sorted(Path(sysconfig.get_path("purelib")).glob("*owlt*.pth"))
 
 
 def needed_paths() -> list[str]:
-    """Where this project's modules, its environment, the Python below it and third-party implementations are.
+    """The paths of this project's modules, its environment, the environment's Python and third-party implementations.
 
-    Of the project no more: its results and sweeps have the seeds of the files that implementations transfer.
+    The rest of the project stays hidden: its results and sweeps contain the seeds of the files to transfer.
     """
     third_party = third_party_directory()
     installed = [Path(line) for path in _import_files() for line in path.read_text().splitlines()]

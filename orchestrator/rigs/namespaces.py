@@ -204,8 +204,9 @@ def _write_sshd_files(directory: Path) -> None:
 
 
 def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str, link: socket.socket) -> int:
-    """sshd in the host's namespaces: of the network, of its name, and a mount namespace that is what the host sees of
-    this machine. It serves one connection, without a network. Its pid.
+    """Start sshd in the host's network, UTS and mount namespaces; the last is the host's view of this machine.
+
+    It serves one connection, over a socket instead of a network. Returns its pid.
     """
     (directory / role).mkdir(exist_ok=True)
     login = directory / LOGIN_NAME

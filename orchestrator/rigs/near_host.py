@@ -50,7 +50,7 @@ class NearHost(SshHost):
         return self._link
 
     def enter_network(self, namespace: Path) -> None:
-        """Run all commands from now on in another network namespace; /sys shows its interfaces. Raises HostError."""
+        """Run all later commands in another network namespace; /sys shows its interfaces. Raises HostError."""
         previous, self._network = self._network, os.open(namespace, os.O_RDONLY)
         if previous is not None:
             os.close(previous)

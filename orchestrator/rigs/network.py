@@ -37,7 +37,7 @@ def namespace(role: str) -> str:
 
 
 def namespace_file(role: str) -> Path:
-    """The file that holds it."""
+    """The file of a host's network namespace."""
     return Path("/run/netns", namespace(role))
 
 
@@ -81,9 +81,9 @@ def emulator_script() -> str:
     """Shell lines, run inside the emulator's namespace: a bridge without an address between its two ports.
 
     Snooping off, or NORM's groups are lost once a querier is seen; spanning tree off, or the ports wait 30 s. The
-    bridge learns no addresses: it forwards all that comes in at one port to the other, also after a frame with a forged
-    source. The kernel behind it ignores ARP and, by its reverse path filter, IP: otherwise it would accept packets for
-    its address in the management network at the bridge too.
+    bridge learns no addresses: it forwards every frame from one port to the other, also after a frame with a forged
+    source. The kernel ignores ARP on the bridge and, through its reverse path filter, IP: otherwise it would also
+    accept packets for its management address there.
     """
     ports = tuple(_PORT.values())
     attached = ("master channel up", "type bridge_slave learning off")
@@ -121,10 +121,10 @@ def make_network() -> None:
 
 
 def renew(used: Mapping[str, int]) -> None:
-    """Give hosts new network namespaces, with their test interfaces: nothing that a kernel keeps in a namespace, such
-    as routes and what it learned of them, is left of the previous runs. Raises HostError.
+    """Give hosts new network namespaces and move their test interfaces there, so that nothing that the kernel keeps
+    in a namespace, such as routes and route exceptions, is left from previous runs. Raises HostError.
 
-    `used` are descriptors of the previous namespaces, by role: what runs there stays there, without an interface.
+    `used` are descriptors of the previous namespaces, by role. Programs that still run there have no interface.
     """
     renamed = "\n".join(f"netns {verb} {namespace(role)}" for role in used for verb in ("del", "add"))
     moved = "".join(

@@ -67,7 +67,7 @@ class HostClocks(Protocol):
 
 
 def _nothing() -> None:
-    """A rig that keeps nothing."""
+    """The `forget` of a rig on which runs leave nothing."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Rig:
     `third_party` is where third-party implementations are installed on them. `killed_programs` names the
     programs that the rig's kernel or the guest's warden killed. `conditions` and `clocks` are those of hosts that are
     machines of their own, `has_machines`. `versions` are the hosts' own, by name, where they
-    are not those of the machine that the worker runs on. `forget` removes from sender and receiver what the runs so far
-    left there, and raises HostError if it cannot.
+    are not those of the machine that the worker runs on. `forget` removes what earlier runs left on the sender and the
+    receiver, and raises HostError if it cannot.
     """
 
     sender: TestHost

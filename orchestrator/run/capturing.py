@@ -190,7 +190,7 @@ def stop_captures(captures: dict[Role, Program], result: RunResult) -> None:
 
 
 def require_captures(result: RunResult) -> None:
-    """Raise Ended if a capture ended before it was stopped, such as a killed tcpdump: what came later is not in it."""
+    """Raise Ended if a capture ended before it was stopped (a killed tcpdump, for example), so it is incomplete."""
     if result.failed_captures:
         raise Ended(Outcome.ABORTED, ReasonCode.CAPTURE, "; ".join(result.failed_captures))
 

@@ -82,7 +82,7 @@ def end_of_undelivered(received: Comparison | None, sides: Sides) -> Ended | Non
 
 
 def compare_received(run: Run, setting: Setting, staged: Staged, result: RunResult) -> Comparison | None:
-    """Compare the received file with the sent one and enter its hash and what it has; None without a file."""
+    """Compare the received file with the sent one and enter its hash and `present_bytes`; None without a file."""
     host, sent_bytes = setting.rig.receiver.host, run.permutation.file_size_bytes
     file = _received(host, staged)
     if sent_bytes is None or file is None or file.fault:

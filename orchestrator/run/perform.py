@@ -150,7 +150,7 @@ class _Instruments:
     at_hosts: list[CapturingHost]
     samplers: dict[Role, Program]
     refused: dict[Role, dict[str, int]]
-    """What the hosts had refused to send before."""
+    """The counters of refused packets before the run."""
 
 
 def _start_instruments(

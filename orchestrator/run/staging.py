@@ -148,7 +148,7 @@ def _named_in(implementation: Implementation, role: Role) -> Iterator[str]:
 
 
 def _known(rig: Rig) -> tuple[str, ...]:
-    """The directories of Python and of third-party implementations, which every host of a rig shows its programs."""
+    """The directories of Python and of third-party implementations, which are visible on every host of a rig."""
     return rig.third_party, str(PurePosixPath(rig.python).parents[1])
 
 

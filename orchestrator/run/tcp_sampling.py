@@ -71,7 +71,7 @@ def stop_sampling(samplers: dict[Role, Program], directory: Path) -> dict[Role, 
 
 
 def read_refusals(rig: Rig) -> dict[Role, dict[str, int]]:
-    """The counters of packets that each host has refused to send, since it began; {} of a host that has none."""
+    """The counters of packets that each host refused to send since it started; {} for a host without counters."""
     hosts = (rig.sender.host, rig.receiver.host)
     counted = rig.at_once(*(lambda host=host: _refusals(host) for host in hosts))
     return dict(zip(ROLES, counted, strict=True))
@@ -90,7 +90,7 @@ def _refusals(host: Host) -> dict[str, int]:
 
 
 def increases(before: dict[Role, dict[str, int]], after: dict[Role, dict[str, int]]) -> dict[Role, dict[str, int]]:
-    """What was refused between two readings; a host without counters is left out."""
+    """The increases between two readings; a host without counters is omitted."""
     return {
         role: {name: value - before.get(role, {}).get(name, 0) for name, value in counters.items()}
         for role, counters in after.items()

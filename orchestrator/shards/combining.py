@@ -1,7 +1,7 @@
 """Several results directories as one, for a report over them: runs of the same cell are pooled only if comparable.
 
-The combined directory has records of its own; captures, summaries and logs in it are further names of those of the
-sources (hard links), or copies; the sources are only read. It can be made again at any time.
+The combined directory has its own records. Its captures, summaries and logs are hard links to the sources' files, or
+copies. The sources are only read. The directory can be made again at any time.
 """
 
 from __future__ import annotations
@@ -281,8 +281,8 @@ def _write(parts: Sequence[_Part], pool: _Pool, reports: Sequence[Source], draft
 
 
 def _write_run(run: Run, record: RunRecord, source: Path, draft: Path, pool: _Pool) -> None:
-    """The run under its new name: a record of its own; all other files are further names of those of the source (hard
-    links), or copies where the file system or the owner of the source does not allow that."""
+    """Write the run under its new name: its own record, and hard links to all other files of the source, or copies if
+    the file system or the owner of the source does not allow links."""
     directory = run_directory(draft, run.run_id)
     directory.mkdir()
     name = run.permutation.implementation

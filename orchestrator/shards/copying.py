@@ -43,7 +43,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Give a plain file a further name; if that is not possible, copy it, with the time of its last change.
+    """Create a hard link to a plain file; if that is not possible, copy it, with its modification time.
 
     Raises NotPlain, OSError.
     """

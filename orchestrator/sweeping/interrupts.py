@@ -14,8 +14,8 @@ from orchestrator.workers.events import Entry, Observe, SweepInterrupted
 class Interrupts:
     """A context in which the first signal raises KeyboardInterrupt; later ones are only observed and counted.
 
-    SIGHUP, of a terminal that was closed, counts once, because the shell repeats it. It is ignored from then on, after
-    this context too, so that the report is made. Under nohup it is ignored from the start.
+    SIGHUP (a closed terminal) counts once, because the shell repeats it. It is ignored from then on, also after this
+    context, so that the report is made. Under nohup it is ignored from the start.
     """
 
     def __init__(self, observe: Observe) -> None:

@@ -18,7 +18,7 @@ INTERRUPTED_STATUS = 128 + signal.SIGINT
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end what is done in it as Ctrl-C does, so that nothing is left behind."""
+    """A context in which SIGTERM and SIGHUP act as Ctrl-C does, so that nothing is left behind."""
     is_main = threading.current_thread() is threading.main_thread()
     numbers = [each for each in ENDING if is_main and signal.getsignal(each) is signal.SIG_DFL]
     for number in numbers:
@@ -33,7 +33,7 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def outlasting_readers() -> Iterator[None]:
-    """What is printed in it is lost, and nothing fails, once its reader has gone, such as a closed terminal."""
+    """A context in which output is discarded without an error once its reader has gone, such as a closed terminal."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(TextIO, _Outlasting(stream)) for stream in before)
     try:

@@ -198,7 +198,7 @@ def _run(
 ) -> tuple[int, list[str]]:
     """Run a command to its end and log its output. Returns the exit status and the last two non-empty lines.
 
-    `executed` is what runs it, if that is not the command itself.
+    `executed` is the command line that runs it, if that is not the command itself.
     """
     last_lines = deque(["no output"], maxlen=2)
     with log.open("w") as log_file:

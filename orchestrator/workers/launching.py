@@ -23,9 +23,9 @@ from orchestrator.workers.templates import WORKER, Templates
 PROGRAMS_MB = 512
 SMALLEST_GUEST_MB = 768
 SENT_PER_BYTE = 4
-"""Of what a run is to send, with headers: the file and as much in repairs, each of them duplicated by the channel."""
+"""Bytes sent for each byte of the file, at most: the file and as many repairs, all duplicated by the channel."""
 SMALL_PACKETS_BYTES = 10_000_000
-"""Of packets that do not depend on the file's size, such as reports and keep-alives."""
+"""Bytes of packets that do not depend on the file's size, such as reports and keep-alives."""
 
 
 class Launcher(Protocol):
@@ -152,7 +152,7 @@ def needed_memory_mb(runs: list[Run]) -> int:
 
 
 def _in_flight(run: Run) -> float:
-    """The most bytes that are under way in a direction: no more than the channel holds, and than there is to send."""
+    """The most bytes in flight in one direction: at most what the channel holds, and at most what is sent."""
     held = (run.permutation.rate_bps or CARD_RATE_BPS) / 8 * run.rtt_s / 2
     return min(held, SENT_PER_BYTE * run.permutation.most_bytes + SMALL_PACKETS_BYTES)
 

@@ -25,7 +25,7 @@ LOADED = """import ctypes, os, sys
 loaded = [ctypes.CDLL(name) for name in sys.argv[1:]]
 maps = {line.split(None, 5)[5].strip() for line in open("/proc/self/maps") if line.count("/")}
 print(*sorted(path for path in maps for name in sys.argv[1:] if os.path.basename(path).startswith(name)), sep="\\n")"""
-"""Prints the files of the libraries with these names."""
+"""A Python script that prints the files of the libraries with these names."""
 
 
 def own_versions(owlt: str) -> dict[str, str]:
@@ -49,7 +49,7 @@ def read_versions(directory: Path) -> dict[str, str]:
 
 
 def _implementation_version(implementation: Implementation, rig: Rig) -> str:
-    """The sender's version, and the receiver's if it has another."""
+    """The sender's version, and the receiver's if it differs."""
     sender, receiver = (_version_on(host, role, implementation, rig) for role, host in _hosts(rig))
     return sender if receiver == sender else f"{sender}; on the receiver: {receiver}"
 
@@ -59,7 +59,7 @@ def _hosts(rig: Rig) -> list[tuple[Role, Host]]:
 
 
 def _version_on(host: Host, role: Role, implementation: Implementation, rig: Rig) -> str:
-    """What its `version_command` prints on a host, or "unknown" and why; then the digests of its files there."""
+    """The output of `version_command` on a host, or "unknown" and why; then the digests of its files there."""
     try:
         programs = find_programs(implementation, role, host, rig.third_party)
     except MissingProgram:
@@ -92,10 +92,10 @@ def _digests(programs: dict[str, str], host: Host) -> list[str]:
 
 
 def _library_digests(programs: dict[str, str], needed: Iterable[str], python: str, host: Host) -> list[str]:
-    """The same of the libraries that programs load, except the system's, and of those that the profile needs.
+    """The same for the libraries that programs load, except the system's, and for those that the profile needs.
 
-    A program that only drives a library has its own version, and the library another. Names are those of the files,
-    which often contain the version.
+    A library that implements the protocol has another version than the program that uses it. The names are those of the
+    files, which often contain the version.
     """
     sonames = [*needed]
     commands = [["sh", "-c", LIBRARIES, "sh", *programs.values()]] if programs else []

@@ -130,7 +130,7 @@ def netem_takes_seeds(rig: Rig) -> bool:
 def do_task(directory: Path, rig: Rig, takes_seeds: bool) -> None:
     """Certify the task's channels and perform its runs, or write the versions of its implementations.
 
-    Hosts on which an implementation's programs have run forget them before the next run.
+    Before each run but the first, the rig removes what the programs of the previous run left on the hosts.
     `takes_seeds`: whether netem at the emulator accepts seeds.
     """
     task = read_task(directory)

@@ -122,7 +122,7 @@ def _paced_notes(records: list[Record]) -> list[str]:
 
 
 def _refused_notes(records: list[Record]) -> list[str]:
-    """Packets that never left a host, because a program did not wait for room."""
+    """Notes about packets that never left a host, because a program ignored a full socket buffer."""
     refused: Counter[str] = Counter()
     runs: Counter[str] = Counter()
     for record in records:

@@ -37,9 +37,9 @@ SAMPLES = "tcp-sender.csv"
 SAMPLE_COLUMNS = ("time_ns", "cwnd_segments", "ssthresh_segments", "total_retrans")
 MOST_SAMPLES_BYTES = 512_000_000
 MISSING = -1
-"""Takes the place of an empty cell: what is counted is never negative."""
+"""Stands for an empty cell: counts are never negative."""
 NO_ACCESS = ("enable_external_access = false", "python_enable_replacements = false", "lock_configuration = true")
-"""A query neither reads nor writes files, loads no extension, sees no variable of Python, and cannot undo this."""
+"""Settings for queries: no access to files, extensions and Python variables, and no way to change these settings."""
 NO_RUNS = "no completed run has this value"
 
 
@@ -75,7 +75,7 @@ def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator
     with duckdb.connect(config={"threads": 1}) as connection, TemporaryDirectory() as directory:
         write_table([row for each in results for row in run_rows(each)], Path(directory))
         connection.execute(f"CREATE TABLE runs AS FROM read_parquet('{Path(directory) / PARQUET_NAME}')")
-        for setting in NO_ACCESS:  # the queries are those of a file of others
+        for setting in NO_ACCESS:  # the queries come from a file that somebody else may have written
             connection.execute(f"SET {setting}")
         connection.execute("CREATE VIEW good AS FROM runs WHERE outcome = 'completed' AND suspect IS NULL")
         for name in CAPTURES:

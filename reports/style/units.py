@@ -33,7 +33,7 @@ def written_size_bytes(text: str) -> int:
 
 
 def unit_for(units: Units, value: float) -> tuple[str, float]:
-    """The unit in which a value is written, and its size in the base unit: the last one for what is less than all."""
+    """The unit in which a value is written, and its size in the base unit: the smallest unit for smaller values."""
     *larger, (smallest, size_of_smallest, _) = units
     return next(((unit, size) for unit, size, least in larger if value >= least), (smallest, size_of_smallest))
 

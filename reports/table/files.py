@@ -28,7 +28,7 @@ FILES = (CSV_NAME, PARQUET_NAME, COLUMNS_NAME)
 VERSION_KEY = "owlt_table_version"
 """The key of TABLE_VERSION in the metadata of the Parquet file."""
 LONGEST_LINE_BYTES = 64_000_000
-"""Of the CSV file that DuckDB reads: a reason may have any length."""
+"""The longest line of the CSV file that DuckDB reads: a reason may have any length."""
 
 
 def write_table(rows: Sequence[Row], directory: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 VERSION = 6
 VERSION_7, _FIRST_OCTET_7 = 7, 0x9F
-"""Bundles of version 7 begin as an array of CBOR (RFC 8949) whose length is not given."""
+"""A bundle of version 7 begins with a CBOR array of indefinite length (RFC 8949)."""
 FRAGMENT, ADMINISTRATIVE = 1 << 0, 1 << 1
 """Bundle processing control flags: RFC 5050, section 4.2; RFC 9171, section 4.2.3."""
 LAST_BLOCK, EID_REFERENCES = 1 << 3, 1 << 6
@@ -153,7 +153,7 @@ def _read_bundle_7(octets: bytes) -> Bundle:
 
 
 def _payload_7(items: _Items) -> Payload | None:
-    """The payload among the blocks that begin here; None if it is not there, or not to its begin."""
+    """The payload among the blocks that begin here; None if its beginning is missing."""
     try:
         for _ in range(_MOST_BLOCKS):
             begin = items.place
@@ -243,12 +243,12 @@ _UNSIGNED, _BYTE_STRING, _TEXT, _ARRAY, _MAP, _TAG = 0, 2, 3, 4, 5, 6
 """Major types of CBOR: RFC 8949, section 3.1."""
 _LEAST_PRIMARY_ITEMS = 8
 _DEEPEST = 16
-"""Items within items that are read."""
+"""The largest depth of nested items that are read."""
 
 
 class _Items:
-    """Items of CBOR whose lengths are given, from a place on. Each method raises NotABundle if the octets end too
-    early, or are something else."""
+    """CBOR items of definite length, from a position on. Each method raises NotABundle if the octets end too early or
+    are not such an item."""
 
     def __init__(self, octets: bytes, place: int) -> None:
         self._octets = octets
@@ -277,11 +277,11 @@ class _Items:
         return self.head(_UNSIGNED)
 
     def array(self) -> int:
-        """How many items follow that belong to it."""
+        """The number of items of an array."""
         return self.head(_ARRAY)
 
     def skip(self, count: int = 1, depth: int = 0) -> None:
-        """Go behind so many items."""
+        """Skip `count` items."""
         if depth > _DEEPEST:
             raise NotABundle(f"items within items at octet {self.place}")
         for _ in range(count):

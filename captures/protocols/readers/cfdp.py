@@ -45,7 +45,7 @@ _CONDITIONS = {
 }
 """Table 5-5; 0 is no error."""
 _HARMLESS = (0, 11)
-"""Where the checksum's type is not supported the file is delivered without its check (section 4.2.2)."""
+"""If the checksum's type is not supported, the file is delivered without a check (section 4.2.2)."""
 _VERSIONS = (0, 1)
 _SPACE_PACKET_BYTES, _UNSEGMENTED = 6, 0xC0
 """The primary header of a space packet (CCSDS 133.0-B), which begins with version 0 as earlier issues of CFDP do, and
@@ -87,7 +87,7 @@ class Cfdp(Reader):
         return each_unit(packet, partial(self._read, packet))
 
     def _read(self, packet: Packet, place: int) -> tuple[PacketContent, int]:
-        """The content of the PDU that begins here, and where the next one does."""
+        """The content of the PDU that begins here, and the position of the next one."""
         pdu = _header(packet, place)
         if pdu is None:
             if not packet.cut:
@@ -148,7 +148,7 @@ class Cfdp(Reader):
         return PacketContent(f"ACK of {_NAMES.get(acknowledged, 'nothing known')}", _condition(condition))
 
     def _eof(self, fields: bytes, pdu: _Pdu, is_whole: bool) -> PacketContent:
-        """Its size is that of the file, or, where it cancels, how much was sent."""
+        """An EOF states the size of the file or, if it cancels, the number of bytes sent."""
         condition = fields[0] >> 4
         size, end = _word(fields, 1 + _CHECKSUM_BYTES, pdu)
         _require_tlvs(fields, end, is_whole)
@@ -174,7 +174,7 @@ class Cfdp(Reader):
         )
 
     def _metadata(self, fields: bytes, pdu: _Pdu, is_whole: bool) -> PacketContent:
-        """A size of 0 is that of an unbounded file too: section 5.2.5."""
+        """A size of 0 may also mean an unbounded file: section 5.2.5."""
         size, place = _word(fields, 1, pdu)
         if size:
             self._file_bytes[pdu.unit] = size
@@ -188,7 +188,7 @@ class Cfdp(Reader):
 
 
 def _header(packet: Packet, place: int) -> _Pdu | None:
-    """The header that begins here; None if it is not there to its end. Raises Unreadable, also if the CRC is wrong."""
+    """The header that begins here; None if it is cut. Raises Unreadable, also if the CRC is wrong."""
     octets = packet.payload
     if len(octets) < place + _FIXED_BYTES:
         return None
@@ -242,7 +242,7 @@ def _nak(fields: bytes, pdu: _Pdu, is_whole: bool) -> PacketContent:
 
 
 def _word(fields: bytes, place: int, pdu: _Pdu) -> tuple[int, int]:
-    """A number whose length depends on the large file flag, and where it ends. Raises IndexError."""
+    """A number whose length depends on the large file flag, and the position of its end. Raises IndexError."""
     end = place + pdu.word_bytes
     if end > len(fields):
         raise IndexError(f"{len(fields)} octets, expected {end}")
@@ -255,7 +255,7 @@ def _require_end(fields: bytes, place: int, is_whole: bool) -> None:
 
 
 def _require_tlvs(fields: bytes, place: int, is_whole: bool) -> None:
-    """Raise Unreadable unless from here on there are options (type, length, value: section 5.4), or nothing."""
+    """Raise Unreadable unless only complete options follow (type, length, value: section 5.4)."""
     while is_whole and place < len(fields):
         place += 2 + fields[place + 1]
         if place > len(fields):

@@ -45,8 +45,8 @@ _Block = tuple[int | None, int | None]
 
 
 class Ltp(Reader):
-    """Reads segments, of which a datagram may hold several; with `names_bundles`, the first that begins a bundle is
-    named as the bundle."""
+    """Reads segments; a datagram may contain several. With `names_bundles`, a segment with the beginning of a bundle
+    has the bundle's name."""
 
     LAYER, TITLE = "", "LTP"
     FIELDS = ()
@@ -68,8 +68,8 @@ class Ltp(Reader):
         return each_unit(packet, partial(self._segment, packet))
 
     def _segment(self, packet: Packet, begin: int) -> tuple[PacketContent, int]:
-        """The content of the segment that begins here, and where the next one does; of one that is not there to its
-        end, the datagram's end."""
+        """The content of the segment that begins here, and the position of the next one; for a cut segment, the
+        datagram's end."""
         octets = packet.payload
         if not octets and packet.cut:
             return PacketContent("segment", CUT, unplaced=True), packet.datagram_bytes
@@ -103,7 +103,7 @@ class Ltp(Reader):
         return content, place
 
     def _content(self, packet: Packet, kind: int, block: _Block, place: int) -> tuple[PacketContent, int]:
-        """What is behind the header of a segment, and where that ends. Raises IndexError, Unreadable."""
+        """The content after the header of a segment, and the position of its end. Raises IndexError, Unreadable."""
         octets = packet.payload
         if kind in _DATA:
             return self._data(packet, kind, block, place)
@@ -150,7 +150,7 @@ class Ltp(Reader):
         return content, end
 
     def _begin(self, octets: bytes, block: _Block, missing_octets: int) -> PacketContent | None:
-        """What the bundle says with which a block begins; None if it is none."""
+        """The content of the bundle at the beginning of a block; None if there is no bundle."""
         try:
             start = self._custody.begin(octets, missing_octets)
         except Unreadable:
@@ -205,7 +205,7 @@ class Ltp(Reader):
 
 
 def _behind_extensions(octets: bytes, place: int, count: int) -> int:
-    """Where so many extensions end: type, length, value (section 3.1.4). Raises IndexError."""
+    """The position after `count` extensions: type, length, value (section 3.1.4). Raises IndexError."""
     for _ in range(count):
         length, place = _number(octets, place + 1)
         place += length

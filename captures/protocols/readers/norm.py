@@ -40,8 +40,8 @@ _SCHEMES = (_SMALL_FIELD, _REED_SOLOMON, _SMALL_BLOCK)
 
 @dataclass(frozen=True)
 class _Object:
-    """The FEC object transmission information of an object: bytes of it, of a segment, segments of a block; in how many
-    bits of its FEC payload id the segment is, where the scheme leaves that open."""
+    """The FEC object transmission information of an object: its bytes, the bytes of a segment, the segments of a block,
+    and the number of bits of the segment in its FEC payload id, if the scheme does not fix it."""
 
     object_bytes: int
     segment_bytes: int
@@ -140,7 +140,7 @@ class Norm(Reader):
         )
 
     def _stream(self, packet: Packet, header_bytes: int, detail: str, unit: int) -> PacketContent:
-        """A segment of a stream begins with how many bytes of it there are (section 4.2.1), unless it is parity."""
+        """A segment of a stream begins with its number of bytes (section 4.2.1), unless it is parity."""
         header = packet.payload[header_bytes : header_bytes + _STREAM_HEADER_BYTES]
         byte_count = int.from_bytes(header[:2], "big") if len(header) == _STREAM_HEADER_BYTES else 0
         is_possible = byte_count <= packet.datagram_bytes - header_bytes - _STREAM_HEADER_BYTES
@@ -175,7 +175,7 @@ class Norm(Reader):
 
 
 def _object(encoding: int, information: bytes) -> _Object | None:
-    """What the FEC object transmission information of a scheme says; None if the scheme is not known here."""
+    """The values in the FEC object transmission information of a scheme; None for unknown schemes."""
     layouts = {_SMALL_FIELD: ">HIBBHHH", _REED_SOLOMON: ">HIHBB", _SMALL_BLOCK: ">HIHHHH"}
     layout = layouts.get(encoding)
     if layout is None or len(information) < struct.calcsize(layout):
@@ -189,7 +189,7 @@ def _object(encoding: int, information: bytes) -> _Object | None:
 
 
 def _nack(packet: Packet, header_bytes: int) -> PacketContent:
-    """What the repair requests ask for: section 4.3.1. Raises Unreadable if they do not end where the message does."""
+    """The repair requests: section 4.3.1. Raises Unreadable if they do not end at the end of the message."""
     if packet.cut:
         return PacketContent("NACK", CUT)
     flags, place = 0, header_bytes
@@ -213,7 +213,7 @@ def _extensions(octets: bytes) -> Iterator[bytes]:
 
 
 def _id_bytes(encoding: int) -> int:
-    """Of the FEC payload id of the schemes that are known here."""
+    """The length of the FEC payload id of the known schemes."""
     return 8 if encoding == _SMALL_BLOCK else 4
 
 

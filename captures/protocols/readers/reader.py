@@ -114,10 +114,10 @@ class Reader(ABC):
 
 
 def each_unit(packet: Packet, read: Callable[[int], tuple[PacketContent, int]]) -> list[PacketContent]:
-    """The contents of the protocol data units of a datagram, one behind the other.
+    """The contents of the protocol data units of a datagram, in order.
 
-    `read` takes where in the datagram one begins, and returns its content and where it ends. Raises Unreadable, also if
-    anything else is behind the last.
+    `read` takes the position of a unit in the datagram, and returns its content and the position of its end. Raises
+    Unreadable, also if other octets follow the last unit.
     """
     contents: list[PacketContent] = []
     place = 0

@@ -14,9 +14,9 @@ from captures.protocols.readers.reader import (
 from captures.protocols.readers.saratoga_packets import ERRORS, NotSaratoga, SaratogaPacket, kind_of, read_packet
 
 _STREAM = 3
-"""What METADATA say is transferred: something whose size is not known."""
+"""The transfer type in METADATA for data of unknown size."""
 _HARMLESS = (0x10,)
-"""METADATA is asked for, and the session goes on."""
+"""A request for METADATA, after which the session continues."""
 
 
 class Saratoga(Reader):

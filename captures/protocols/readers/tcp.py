@@ -34,7 +34,7 @@ class _Stream:
             self.seen = Coverage()
 
     def begin_acknowledged(self, acknowledgment: int) -> int:
-        """The number of the first byte of data that a SYN-ACK acknowledges, which may cover data of the SYN."""
+        """The sequence number of the first data byte after a SYN-ACK, which may acknowledge data in the SYN."""
         if self.first_sequence is not None and (acknowledgment - self.first_sequence) % _WRAP <= self.seen.furthest:
             return self.first_sequence
         return acknowledgment

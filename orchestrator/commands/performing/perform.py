@@ -84,8 +84,8 @@ def perform_and_conclude(
 ) -> None:
     """Perform what is missing of a plan, or a selection, conclude, and announce how it ended, also after an error.
 
-    Host baselines are performed before and after, if a run is missing. `note` is printed once nothing refuses the
-    sweep any more.
+    Host baselines are performed before and after, if a run is missing. `note` is printed when the sweep has
+    passed all checks.
     """
     from orchestrator.status.announcing import Ending, counts_of
     from orchestrator.status.metrics import MetricsFile

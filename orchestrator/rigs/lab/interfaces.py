@@ -68,8 +68,8 @@ def find_interface(host: Host, wanted: str) -> Interface:
 
 
 def forget(interface: str, address: str, peer_address: str, peer_mac: str) -> str:
-    """Shell lines for a network namespace with this interface alone, after `set_up`: they remove what programs left in
-    it and make the rest again. The link stays up: a card that negotiates again would take seconds.
+    """Shell lines for a network namespace with only this interface, after `set_up`: they remove what programs left in
+    it and set up the interface again. The link stays up, because a new negotiation of the card takes seconds.
 
     Connections are ended if the kernel can (CONFIG_INET_DIAG_DESTROY), and filters removed if nft is installed.
     """

@@ -133,7 +133,7 @@ def _forget(lab: LabRig, hosts: Mapping[LabRole, LabHost], ends: Mapping[LabRole
 
 
 def _needed_paths(host: Host, python: str) -> list[str]:
-    """Where owlt and its Python are on a host, which its session has to show."""
+    """The paths of owlt and its Python on a host, which must be visible in its session."""
     found = host.run([python, "-P", "-c", _NEEDED])
     return found.stdout.decode().splitlines() if found.exit_status == 0 else [str(Path(python).parents[1])]
 
