@@ -110,7 +110,7 @@ def test_a_receiver_that_acknowledges_what_its_capture_missed_makes_the_captures
 def test_a_receiver_that_finishes_without_all_data_leaves_no_goodput_and_says_why(tmp_path: Path) -> None:
     found = inspected(tmp_path, CFDP, [*CLASS_1, (frame(NAK_LIMIT_REACHED, RECEIVER_SAYS), True)])
 
-    assert found.left_out == "the transfer failed: the receiver's Finished says: NAK limit reached, data incomplete"
+    assert found.left_out == "the transfer failed: the receiver's Finished states: NAK limit reached, data incomplete"
     assert found.exchange is not None
     assert found.exchange.of_receiver[-1].detail == "NAK limit reached, data incomplete"
 
