@@ -189,7 +189,7 @@ def test_a_run_of_hdtn_is_over_when_its_receiver_has_closed_the_file(results: Pa
     assert took_s < 30
 
 
-def test_both_programs_of_hdtn_end_and_none_is_left_running_or_killed(results: Path) -> None:
+def test_both_programs_of_hdtn_end_without_being_killed(results: Path) -> None:
     record, _ = run_of(results, "hdtn-ltp")
 
     assert (record["sender"]["exit_status"], record["receiver"]["exit_status"]) == (0, 0)

@@ -473,7 +473,7 @@ def test_connections_beyond_the_limit_are_turned_away_if_all_others_are_answered
 
 
 @pytest.mark.parametrize("start", [b"", b"POST / HT", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n<"])
-def test_slow_clients_keep_nobody_out_however_many_they_are(address: str, client: EmulatorClient, start: bytes) -> None:
+def test_many_slow_clients_do_not_block_others(address: str, client: EmulatorClient, start: bytes) -> None:
     with ExitStack() as stack:
         slow = [stack.enter_context(connected(address)) for _ in range(520)]
         for connection in slow:

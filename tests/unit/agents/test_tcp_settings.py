@@ -75,7 +75,7 @@ def test_the_counters_are_read_where_linux_puts_them() -> None:
     )
 
 
-def test_where_linux_has_no_sample_of_the_round_trip_there_is_no_value() -> None:
+def test_the_round_trip_has_no_value_if_linux_has_no_sample() -> None:
     tcp_info = bytearray(INFO_BYTES)
     struct.pack_into("I", tcp_info, 148, 2**32 - 1)  # tcpi_min_rtt
 

@@ -275,7 +275,7 @@ def test_pairs_of_other_captures_are_not_taken(run_dir: Path) -> None:
 @pytest.mark.parametrize(
     "rows", [zlib.compress(bytes(4_000_000)), zlib.compress(b"\xff\xff\xff\x7f"), zlib.compress(b"abc"), b"no zlib"]
 )
-def test_pairs_that_somebody_else_made_up_are_not_taken(run_dir: Path, rows: bytes) -> None:
+def test_forged_pairs_are_not_used(run_dir: Path, rows: bytes) -> None:
     """Among them a few bytes that stand for a million rows."""
     load_or_summarise(run_dir, *ARGUMENTS)
     stored = json.loads((run_dir / PAIRS).read_text())

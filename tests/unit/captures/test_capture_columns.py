@@ -209,12 +209,14 @@ def test_an_ipv6_packet_with_a_payload_length_of_0_has_that_of_its_option_or_of_
     assert (columns.kind[0], columns.source_port[0], columns.payload_bytes[0]) == (Kind.TCP, 50000, JUMBO)
 
 
-def test_an_option_that_claims_less_than_the_frame_has_counts(tmp_path: Path) -> None:
+def test_the_length_in_the_option_counts_if_it_is_less_than_that_of_the_frame(tmp_path: Path) -> None:
     assert columns_of(tmp_path, [big_tcp(JUMBO, 8 + 20 + 70_000)]).payload_bytes[0] == 70_000
 
 
 @pytest.mark.parametrize(("payload_bytes", "option"), [(100, None), (100, 128), (JUMBO, 128)])
-def test_a_length_of_0_means_nothing_else(tmp_path: Path, payload_bytes: int, option: int | None) -> None:
+def test_a_payload_length_of_0_without_a_valid_jumbogram_is_an_empty_packet(
+    tmp_path: Path, payload_bytes: int, option: int | None
+) -> None:
     """An empty packet with something behind it, and an option that only longer packets may have (RFC 2675)."""
     columns = columns_of(tmp_path, [big_tcp(payload_bytes, option)])
     assert (columns.source_port[0], columns.payload_bytes[0]) == (0, 0)

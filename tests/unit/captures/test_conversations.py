@@ -101,7 +101,7 @@ def test_a_capture_of_one_host_with_itself_says_what_to_do(tmp_path: Path) -> No
         propose_session([captured(tmp_path, *[udp_frame(BULK, source="127.0.0.1", destination="127.0.0.1")] * 3)])
 
 
-def test_what_a_host_says_to_itself_is_no_transfer_where_there_is_one(tmp_path: Path) -> None:
+def test_packets_of_a_host_to_itself_are_not_proposed_if_there_is_a_transfer(tmp_path: Path) -> None:
     to_itself = [udp_frame(BULK, source=OTHER, destination=OTHER)] * 9
     capture = captured(tmp_path, *to_itself, udp_frame(BULK), reply())
     session = propose_session([capture])
@@ -109,7 +109,7 @@ def test_what_a_host_says_to_itself_is_no_transfer_where_there_is_one(tmp_path: 
     assert other_talks([capture], session) == []
 
 
-def test_fragments_alone_have_no_ports_and_ask_for_them(tmp_path: Path) -> None:
+def test_fragments_alone_have_no_ports_and_the_error_asks_for_the_port(tmp_path: Path) -> None:
     with pytest.raises(NoTransfer, match=r"nothing but IP fragments, which have no ports.*--port udp/1113"):
         propose_session([captured(tmp_path, *fragments(bytes(3000))[1:])])
 

@@ -111,7 +111,7 @@ def summary_of(folder: Path, sent: list[Timed], arrived: list[Timed]) -> Capture
     return summarise(*paths, SESSION, None, None)
 
 
-def test_both_analyses_say_so(tmp_path: Path) -> None:
+def test_both_analyses_report_copies_as_suspect(tmp_path: Path) -> None:
     result = summary_of(tmp_path, mirrored(packets()), mirrored(later(packets(), OWD_NS)))
     assert sum("are copies of a packet" in reason for reason in result.suspect) == 2
     side = one_side(read_columns(tmp_path / "sender.pcap"), SESSION, "sender", None, None)
@@ -150,7 +150,7 @@ def test_packets_that_overtake_others_are_reordered_wherever_they_are_in_the_fil
     assert (result.ledger_forward.reordered, result.ledger_forward.reordering_extent) == (1, 3)
 
 
-def test_of_copies_in_disorder_that_is_the_first_which_came_first(tmp_path: Path) -> None:
+def test_the_first_copy_of_a_packet_is_the_one_with_the_earliest_time(tmp_path: Path) -> None:
     sent = of_the_sender()[:1]
     late, early = later(sent, 2 * OWD_NS), later(sent, OWD_NS)
     result = summary_of(tmp_path, sent, late + early)

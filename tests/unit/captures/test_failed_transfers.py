@@ -81,7 +81,7 @@ def test_a_transfer_of_which_everything_arrived_has_a_goodput(tmp_path: Path) ->
     assert "the receiver's messages state that the file was delivered" in found.notes
 
 
-def test_octets_that_never_arrive_leave_no_goodput(tmp_path: Path) -> None:
+def test_missing_octets_leave_no_goodput(tmp_path: Path) -> None:
     found = inspected(tmp_path, CFDP, CLASS_1)
 
     assert found.summary.goodput_bps is None
@@ -90,7 +90,7 @@ def test_octets_that_never_arrive_leave_no_goodput(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_lost_and_sent_again_is_there(tmp_path: Path) -> None:
+def test_data_that_was_lost_and_sent_again_counts_as_arrived(tmp_path: Path) -> None:
     found = inspected(tmp_path, CFDP, [*CLASS_1, (frame(cfdp_data(1000, 1000)), True)])
 
     assert found.summary.goodput_bps is not None
@@ -115,7 +115,7 @@ def test_a_receiver_that_finishes_without_all_data_leaves_no_goodput_and_says_wh
     assert found.exchange.of_receiver[-1].detail == "NAK limit reached, data incomplete"
 
 
-def test_a_receiver_that_is_not_satisfied_leaves_no_goodput_although_all_arrived(tmp_path: Path) -> None:
+def test_a_finished_with_an_error_leaves_no_goodput_although_all_data_arrived(tmp_path: Path) -> None:
     wrong_checksum = frame(pdu(b"\x05\x54"), RECEIVER_SAYS)
     found = inspected(tmp_path, CFDP, all_arrive([*CFDP_RUN[:-2], wrong_checksum]))
 
@@ -247,7 +247,7 @@ def test_an_error_of_saratoga_leaves_no_goodput_unless_all_had_arrived(tmp_path:
 # What the channel does to packets
 
 
-def test_a_damaged_packet_that_its_checksum_gives_away_did_not_arrive(tmp_path: Path) -> None:
+def test_a_damaged_packet_with_a_wrong_checksum_did_not_arrive(tmp_path: Path) -> None:
     sent = timed([octets for octets, _ in CLASS_1], STEP_NS)
     damaged = [
         (time_ns, flip(octets, 8 * 300)) if number == 2 else (time_ns, octets)

@@ -93,14 +93,14 @@ def test_a_device_is_not_opened() -> None:
 @pytest.mark.parametrize(
     "text", ["NaN", "[1, Infinity]", '{"a": 1e31}', "9223372036854775808", "[" * 10_000, "1" * 5000]
 )
-def test_json_with_what_cannot_be_computed_with_is_damaged(tmp_path: Path, text: str) -> None:
+def test_json_with_numbers_outside_the_valid_range_is_damaged(tmp_path: Path, text: str) -> None:
     (tmp_path / "record.json").write_text(text)
 
     with pytest.raises(ValueError):  # the words are the parser's
         read_json(tmp_path / "record.json")
 
 
-def test_where_a_number_may_be_infinite_it_is_still_a_number(tmp_path: Path) -> None:
+def test_a_number_that_may_be_infinite_may_not_be_nan(tmp_path: Path) -> None:
     (tmp_path / "certificate.json").write_text("[-Infinity, 1]")
     assert read_json(tmp_path / "certificate.json", may_be_infinite=True) == [-math.inf, 1]
 
@@ -118,7 +118,9 @@ def test_json_with_ordinary_values_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NOT_PLAIN)
 @pytest.mark.parametrize("mode", ["r+", "a", "a+"])
-def test_what_is_not_plain_is_not_changed_in_its_place(results: Path, victim: Path, name: str, mode: str) -> None:
+def test_an_entry_that_is_not_a_plain_file_is_not_changed_in_place(
+    results: Path, victim: Path, name: str, mode: str
+) -> None:
     with pytest.raises(NotPlain):
         open_in_place(f"{results}/{name}", mode)
 
@@ -143,7 +145,7 @@ def test_a_file_with_a_further_name_elsewhere_is_read_and_locked_but_not_changed
 
 
 @pytest.mark.parametrize("name", ["link", "dangling", "pipe", "socket", "file", "new"])
-def test_a_file_that_is_written_as_a_whole_takes_the_place_of_a_link(results: Path, victim: Path, name: str) -> None:
+def test_a_file_that_is_written_as_a_whole_replaces_a_link(results: Path, victim: Path, name: str) -> None:
     write_whole(results / name, "new text")
 
     assert (results / name).read_text() == "new text"
@@ -234,7 +236,7 @@ def test_directories_that_are_nested_without_end_are_refused(tmp_path: Path) -> 
         require_plain_tree(tmp_path / "tree")
 
 
-def test_a_file_above_its_bound_is_not_read(tmp_path: Path) -> None:
+def test_a_file_above_its_size_limit_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "record.json").write_bytes(bytes(1001))
 
     assert len(read_plain(tmp_path / "record.json", 1001)) == 1001
@@ -252,7 +254,7 @@ def test_a_large_file_of_holes_is_not_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ".", "..", "a/b", "/etc/passwd", "a\0b", "a\nb", "\x1b[2J", "x" * 256])
-def test_what_cannot_be_the_name_of_a_file_is_refused(text: str) -> None:
+def test_a_text_that_cannot_be_the_name_of_a_file_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="name of a file"):
         as_file_name(text)
 

@@ -150,7 +150,9 @@ def test_packets_whose_checksum_a_card_completed_arrive_intact(tmp_path: Path, k
 
 
 @pytest.mark.parametrize("make", [udp, tcp])
-def test_they_also_do_behind_a_router(tmp_path: Path, make: Callable[[int], Packet]) -> None:
+def test_packets_whose_checksum_a_card_completed_arrive_intact_behind_a_router(
+    tmp_path: Path, make: Callable[[int], Packet]
+) -> None:
     packets = [make(n) for n in range(COUNT)]
 
     result = ledger(tmp_path, [left_to_the_card(each) for each in packets], [b"", *map(routed, packets[1:])])
@@ -159,7 +161,7 @@ def test_they_also_do_behind_a_router(tmp_path: Path, make: Callable[[int], Pack
 
 
 @pytest.mark.parametrize("kind", ["udp", "short udp", "tcp", "bare ack"])
-def test_a_bit_that_is_hit_behind_the_card_is_found(tmp_path: Path, kind: str) -> None:
+def test_a_bit_flipped_behind_the_card_is_damage(tmp_path: Path, kind: str) -> None:
     make, session = OFFLOADED[kind]
     packets = [make(n) for n in range(COUNT)]  # type: ignore[operator]
     arrived = list(map(bytes, packets))
@@ -172,20 +174,20 @@ def test_a_bit_that_is_hit_behind_the_card_is_found(tmp_path: Path, kind: str) -
     assert (result.delivered, result.corrupted, result.lost) == (COUNT - len(places), len(places), 0)
 
 
-def test_a_checksum_that_was_right_and_arrives_wrong_is_damage(tmp_path: Path) -> None:
+def test_a_correct_checksum_that_arrives_wrong_is_damage(tmp_path: Path) -> None:
     frames = [bytes(udp(n)) for n in range(COUNT)]
     result = ledger(tmp_path, frames, [flip(frames[0], 8 * 40), flip(flip(frames[1], 8 * 40), 8 * 41), *frames[2:]])
     assert (result.delivered, result.corrupted) == (COUNT - 2, 2)
 
 
-def test_of_cut_frames_the_sum_of_the_pseudo_header_tells_it(tmp_path: Path) -> None:
+def test_in_cut_frames_the_sum_of_the_pseudo_header_shows_checksum_offload(tmp_path: Path) -> None:
     packets = [udp(n, 400) for n in range(COUNT)]
     sent = [left_to_the_card(packet) for packet in packets]
     result = accounts(tmp_path, sent, list(map(bytes, packets)), snaplen=96).ledger
     assert (result.delivered, result.corrupted) == (COUNT, 0)
 
 
-def test_what_a_card_completed_is_noted(tmp_path: Path) -> None:
+def test_a_note_states_the_number_of_checksums_that_a_card_completed(tmp_path: Path) -> None:
     packets = [udp(n) for n in range(COUNT)]
     (note,) = accounts(tmp_path, [left_to_the_card(each) for each in packets], list(map(bytes, packets))).caveats
     assert f"checksums of {COUNT} packets from the sender" in note and "offload" in note

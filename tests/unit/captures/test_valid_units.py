@@ -60,7 +60,7 @@ def test_a_valid_unit_is_read_as_its_specification_says(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_of_a_cut_unit_nothing_false_is_said(protocol: str) -> None:
+def test_a_cut_unit_is_not_read_wrongly(protocol: str) -> None:
     """Names may be less exact, and places unknown; data that are not placed are marked so."""
     make, units = PROTOCOLS[protocol]
     for unit in units():
@@ -122,7 +122,7 @@ def test_a_nak_whose_request_ends_before_it_begins_is_not_read() -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_of_any_octets_no_reader_says_more_than_they_hold(protocol: str, data: st.DataObject) -> None:
+def test_no_reader_claims_more_bytes_than_the_octets_contain(protocol: str, data: st.DataObject) -> None:
     make, _ = PROTOCOLS[protocol]
     octets = bytearray(data.draw(st.sampled_from(OCTETS[protocol])))
     for _ in range(data.draw(st.integers(0, 4))):
@@ -139,7 +139,7 @@ def test_of_any_octets_no_reader_says_more_than_they_hold(protocol: str, data: s
     assert sum(content.byte_count for content in found) <= len(whole) or protocol == "bundle"
 
 
-def test_a_pdu_of_cfdp_with_a_wrong_crc_is_none() -> None:
+def test_a_cfdp_pdu_with_a_wrong_crc_is_not_read() -> None:
     for unit in cfdp_units():
         if unit.fields.get("cfdp.crc_flag"):
             with pytest.raises(Unreadable, match="CRC"):

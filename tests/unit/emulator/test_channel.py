@@ -310,7 +310,7 @@ def with_steps(count: int, **link: Any) -> dict[str, Any]:
     return {"forward": link, "timeline": {"steps": [{"at": f"{number} s"} for number in range(count)]}}
 
 
-def test_steps_do_not_multiply_a_list_without_bound() -> None:
+def test_the_values_of_lists_that_steps_repeat_are_limited() -> None:
     pattern = {"packets": list(range(10_000))}
     refusal = (
         r"timeline\.steps: has more by step 101, expected at most 1,000,000 values of jitter tables and listed err"
@@ -323,14 +323,14 @@ def test_steps_do_not_multiply_a_list_without_bound() -> None:
         ChannelSpec.from_wire(with_steps(10**5, jitter=table))
 
 
-def test_steps_have_as_many_listed_values_as_are_bounded() -> None:
+def test_steps_may_have_as_many_listed_values_as_the_limit() -> None:
     channel = ChannelSpec.from_wire(with_steps(100, pattern={"packets": list(range(1000))}))
 
     assert channel.timeline is not None
     assert len(channel.timeline.steps) == 100
 
 
-def test_of_very_many_mistakes_the_first_are_written() -> None:
+def test_an_error_with_many_mistakes_lists_the_first() -> None:
     with pytest.raises(InvalidChannel) as refused:
         ChannelSpec.from_wire({"forward": {f"key{number}": 1 for number in range(5000)}})
     assert len(refused.value.mistakes) == 101

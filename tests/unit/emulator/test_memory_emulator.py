@@ -200,12 +200,12 @@ def test_an_emulator_that_was_stopped_takes_no_channel() -> None:
         ({"tolerance_ns": 1e300}, r"tolerance_ns: got 1e\+300, expected a whole number from 1 to 2,000,000,000"),
     ],
 )
-def test_a_certificate_cannot_be_made_to_cost_more_than_usual(options: dict[str, Any], refusal: str) -> None:
+def test_options_of_certify_outside_their_limits_are_refused(options: dict[str, Any], refusal: str) -> None:
     with pytest.raises(InvalidChannel, match=refusal):
         memory_client(MemoryEmulator()).certify(CHANNEL, options)
 
 
-def test_a_certificate_may_cost_what_it_usually_may() -> None:
+def test_options_of_certify_at_their_limits_are_accepted() -> None:
     options = {"packets": 400_000.0, "budget_s": 604_800, "alpha": 1e-12, "tolerance_ns": 2_000_000_000}
 
     assert memory_client(MemoryEmulator()).certify(CHANNEL, options)["verdict"]

@@ -218,7 +218,7 @@ SINGLE = BurstLoss(((1.0,),), ((0.3,),))
 
 @pytest.mark.parametrize("chain", [SINGLE, *map(BurstLoss.of, (BURSTS, STATES, LONG_BURSTS))])
 @pytest.mark.parametrize("share", [0.05, 0.3, 1.0])
-def test_losses_and_duplicates_are_distributed_as_where_netem_draws_them(chain: BurstLoss, share: float) -> None:
+def test_losses_and_duplicates_have_the_distribution_that_netem_produces(chain: BurstLoss, share: float) -> None:
     """Mean and deviation of 2,000 runs: within five standard errors."""
     packets, draws = 400, 2000
     copies = netem_copies(chain, share, packets, draws)
@@ -237,7 +237,7 @@ def test_losses_and_duplicates_are_distributed_as_where_netem_draws_them(chain: 
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.05, 0.3])
-def test_of_single_losses_and_duplicates_both_models_say_the_same(loss: float) -> None:
+def test_both_models_agree_for_single_losses_and_duplicates(loss: float) -> None:
     link = LinkSpec(packet_error_rate=loss, error_effect="drop", duplication_rate=0.2)
     chain = BurstLoss(((1.0,),), ((loss,),))
     expected = Expectations(link, 0)
@@ -256,7 +256,7 @@ def test_of_single_losses_and_duplicates_both_models_say_the_same(loss: float) -
         {"loss": LONG_BURSTS, "bit_error_rate": 1e-5},
     ],
 )
-def test_a_right_channel_with_duplicates_and_losses_is_certified(loss: dict[str, Any]) -> None:
+def test_a_correct_channel_with_duplicates_and_losses_is_certified(loss: dict[str, Any]) -> None:
     channel = ChannelSpec(forward=LinkSpec(duplication_rate=0.3, error_effect="drop", **loss))
 
     checks = [check for seed in range(5) for check in certified(channel, channel, seed, 1e-6, 50_000.0)]
@@ -265,7 +265,7 @@ def test_a_right_channel_with_duplicates_and_losses_is_certified(loss: dict[str,
     assert {check.verdict for check in checks} == {"ok"}, [check for check in checks if check.verdict != "ok"]
 
 
-def test_fewer_duplicates_than_specified_are_seen_between_bursts_of_losses() -> None:
+def test_fewer_duplicates_than_specified_fail_certification_with_burst_losses() -> None:
     specified = ChannelSpec(forward=LinkSpec(duplication_rate=0.3, loss=LONG_BURSTS))
     truth = ChannelSpec(forward=LinkSpec(duplication_rate=0.2, loss=LONG_BURSTS))
 

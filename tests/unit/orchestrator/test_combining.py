@@ -154,7 +154,7 @@ def test_a_combined_directory_is_made_again_and_keeps_its_report(both: tuple[Pat
     assert {source.label for source in load_results(into).sources} == {"a", "c"}
 
 
-def test_the_sources_stay_as_they_are_and_files_of_runs_are_further_names_of_theirs(both: tuple[Path, Path]) -> None:
+def test_the_sources_stay_unchanged_and_files_of_runs_are_hard_links(both: tuple[Path, Path]) -> None:
     before = {path: path.read_bytes() for path in both[0].rglob("*") if path.is_file()}
     _, loaded = combined(both)
     [link] = {

@@ -17,7 +17,7 @@ def test_a_guest_has_memory_for_what_is_in_flight() -> None:
     assert guest_memory_mb(far) >= needed_memory_mb(far)
 
 
-def test_no_more_is_in_flight_than_there_is_to_send() -> None:
+def test_the_bytes_in_flight_are_at_most_the_bytes_to_send() -> None:
     """100 kB over 12 h at 1 Mbit/s: 5.4 GB fit into the channel, and nobody sends them."""
     small = small_plan().runs[0].permutation.model_copy(update={"rate_bps": 1e6, "file_size_bytes": 100_000})
     run = small_plan().runs[0].model_copy(update={"permutation": small, "rtt_s": 2 * 12 * 3600.0})
@@ -28,7 +28,7 @@ def test_no_more_is_in_flight_than_there_is_to_send() -> None:
     assert beyond_memory(run, 1_000_000_000) is None
 
 
-def test_what_a_duration_sends_bounds_what_is_in_flight_too() -> None:
+def test_the_bytes_sent_in_a_duration_limit_the_bytes_in_flight() -> None:
     sent = (
         small_plan()
         .runs[0]

@@ -605,7 +605,9 @@ def test_a_capture_that_lost_packets_makes_a_run_suspect(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("phase_of_death", ["transfer", "stop"])
-def test_a_capture_that_dies_aborts_a_run_whose_other_results_are_kept(stage: Stage, phase_of_death: str) -> None:
+def test_a_capture_that_ends_early_aborts_the_run_and_keeps_its_other_results(
+    stage: Stage, phase_of_death: str
+) -> None:
     """It is then attempted again, as after any fault of the rig."""
 
     def die(phase: str) -> None:

@@ -28,7 +28,7 @@ def test_the_end_of_a_long_line_begins_with_a_word_and_an_ellipsis() -> None:
     assert end_of("the receiver has no room", 24) == "the receiver has no room"
 
 
-def test_the_begin_of_a_long_line_ends_with_an_ellipsis() -> None:
+def test_the_beginning_of_a_long_line_ends_with_an_ellipsis() -> None:
     assert (begin_of("receiver", 8), begin_of("receivers", 8)) == ("receiver", "receive…")
 
 
@@ -40,12 +40,12 @@ def test_a_tab_is_a_space() -> None:
     assert printable("libnorm1:amd64\t1.5.9") == "libnorm1:amd64 1.5.9"
 
 
-def test_messages_keep_their_lines_and_nothing_else_that_moves_the_cursor() -> None:
+def test_messages_keep_their_line_ends_and_no_other_control_characters() -> None:
     assert printable_lines("one\x1b[2J\ntwo\r\x9b3m") == "one\\x1b[2J\ntwo\\r\\x9b3m"
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_what_a_command_prints_has_no_control_characters_of_others(
+def test_the_output_of_a_command_has_no_control_characters_from_results(
     capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
     printer = Printer(as_json)

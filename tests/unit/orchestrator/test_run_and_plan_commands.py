@@ -127,7 +127,7 @@ def test_an_interrupt_of_a_sweep_without_a_report_does_not_mention_one(tmp_path:
     assert f"interrupted: 2 of 4 runs are recorded; resume with: {AGAIN}" in start.shown.getvalue()
 
 
-def test_the_end_of_a_terminal_is_an_interrupt_after_which_the_report_is_made(tmp_path: Path) -> None:
+def test_a_closed_terminal_interrupts_the_sweep_and_the_report_is_made(tmp_path: Path) -> None:
     """The shell and the kernel both send SIGHUP."""
     before = signal.getsignal(signal.SIGHUP)
 
@@ -146,7 +146,7 @@ def test_the_end_of_a_terminal_is_an_interrupt_after_which_the_report_is_made(tm
         signal.signal(signal.SIGHUP, before)
 
 
-def test_under_nohup_the_end_of_a_terminal_does_not_interrupt(tmp_path: Path) -> None:
+def test_under_nohup_a_closed_terminal_does_not_interrupt(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         done = Start(tmp_path, lambda: signal.raise_signal(signal.SIGHUP)).perform()
@@ -156,7 +156,7 @@ def test_under_nohup_the_end_of_a_terminal_does_not_interrupt(tmp_path: Path) ->
     assert not done.interrupted
 
 
-def test_output_is_lost_and_nothing_fails_once_its_reader_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_discarded_without_an_error_once_its_reader_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     with os.fdopen(writer, "w") as stream, monkeypatch.context() as patched:
         patched.setattr(sys, "stdout", stream)

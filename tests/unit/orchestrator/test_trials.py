@@ -161,7 +161,7 @@ def test_a_failure_that_the_profile_explains_is_a_note(forgetful: Implementation
     assert "it never repeats" in results["PER 0.01, 250 ms"].text
 
 
-def test_a_known_limit_excuses_no_other_failure(forgetful: Implementation, tmp_path: Path) -> None:
+def test_a_known_limit_explains_no_other_failure(forgetful: Implementation, tmp_path: Path) -> None:
     lossy = LAUNCHED | {"outcome": "failed", "reason_code": "exited", "reason": "the receiver exited with status 1"}
     results = checked(forgetful, tmp_path, **{LOSSY: lossy})
 
@@ -170,7 +170,7 @@ def test_a_known_limit_excuses_no_other_failure(forgetful: Implementation, tmp_p
     )
 
 
-def test_a_known_limit_excuses_no_program_that_ended_before_the_other_was_launched(
+def test_a_known_limit_does_not_explain_a_program_that_ended_before_the_other_was_launched(
     cfdp: Implementation, tmp_path: Path
 ) -> None:
     limit = KnownLimit(why="it crashes", fails_with=("exited",))
@@ -184,7 +184,7 @@ def test_a_known_limit_names_reasons_that_records_have() -> None:
     assert set(get_args(Failure)) < set(ReasonCode)
 
 
-def test_a_known_limit_excuses_nothing_below_it(forgetful: Implementation, tmp_path: Path) -> None:
+def test_a_known_limit_explains_no_failure_below_its_values(forgetful: Implementation, tmp_path: Path) -> None:
     clean = LAUNCHED | {"outcome": "incomplete", "reason_code": "part_of_file", "reason": "r"}
     results = checked(forgetful, tmp_path, **{CLEAN: clean})
 
@@ -364,7 +364,7 @@ def test_a_second_run_that_differs_makes_it_unfit_and_the_packet_is_named(
     assert f"differs: clean, 25 ms: {difference}" in results["repeats"].text
 
 
-def test_a_second_run_that_is_equal_is_said_to_be(cfdp: Implementation, tmp_path: Path) -> None:
+def test_a_second_run_with_equal_packets_is_reported(cfdp: Implementation, tmp_path: Path) -> None:
     assert checked(cfdp, tmp_path)["repeats"].text == (
         "a second run with the same seed sent the same packets: clean, 25 ms; PER 0.01, 250 ms"
     )
