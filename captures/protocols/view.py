@@ -110,7 +110,7 @@ class Exchange:
 
     @property
     def uncaptured(self) -> str:
-        """That the receiver acknowledges bytes of the file that its port's capture does not have, in words; else ""."""
+        """A sentence if the receiver acknowledges more bytes of the file than the capture at its port contains."""
         carried, missing = carried_file_bytes(self.of_sender), self._missing_bytes
         if not carried or not missing:
             return ""
@@ -119,8 +119,8 @@ class Exchange:
         if min(acknowledged, carried) <= arrived + self._restorable_bytes:
             return ""
         return (
-            f"the receiver acknowledges {acknowledged} bytes of the file, and {arrived} are in the capture at its "
-            "port: that capture missed packets, which are counted as lost"
+            f"the receiver acknowledges {acknowledged} bytes of the file, but the capture at its port contains "
+            f"{arrived}: that capture missed packets, which count as lost"
         )
 
     @property

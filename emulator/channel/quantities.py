@@ -37,7 +37,7 @@ _SAME_CHARACTER = str.maketrans(
         "\N{THIN SPACE}": " ",
     }
 )
-"""Not every character that looks alike: in the form NFKC a superscript is a digit, and 10\N{SUPERSCRIPT SIX} is 106."""
+"""Characters that are equivalent in a quantity. NFKC is not used: it would turn 10\N{SUPERSCRIPT SIX} into 106."""
 
 
 def parse_delay_ns(text: object, spelling: str = "25 ms", likely: tuple[str, ...] = ("ms", "s")) -> int:

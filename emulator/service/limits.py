@@ -53,13 +53,13 @@ class Connections:
                     return False
                 longest = self._waiting.pop(next(iter(self._waiting)))
                 with contextlib.suppress(OSError):  # it has ended by itself
-                    socket.socket.shutdown(longest, socket.SHUT_RDWR)  # of TLS too: without a word of it
+                    socket.socket.shutdown(longest, socket.SHUT_RDWR)  # of TLS too, without a TLS message
             self._waiting[client] = connection
         return True
 
     def replace(self, client: Any, channel: socket.socket) -> bool:
-        """Take the socket that TLS has put in place of its own, which has no descriptor any more, as the one to end;
-        False if it has given way already."""
+        """Register the TLS socket that replaces a client's socket, whose descriptor is gone; False if the connection
+        was closed already."""
         with self._lock:
             if client not in self._waiting:
                 return False

@@ -49,7 +49,7 @@ _HARMLESS = (0, 11)
 _VERSIONS = (0, 1)
 _SPACE_PACKET_BYTES, _UNSEGMENTED = 6, 0xC0
 """The primary header of a space packet (CCSDS 133.0-B), which begins with version 0 as earlier issues of CFDP do, and
-ends with the number of octets behind it less one; its sequence flags if it has all of a PDU."""
+ends with the number of octets after it minus one; its sequence flags if it contains a complete PDU."""
 _FIXED_BYTES, _CRC_BYTES, _CHECKSUM_BYTES = 4, 2, 4
 """Of the header before the entity ids; behind a PDU; of the file's checksum in an EOF."""
 _IS_DATA, _HAS_CRC, _IS_LARGE, _HAS_SEGMENT_METADATA = 0x10, 0x02, 0x01, 0x08

@@ -103,7 +103,7 @@ def test_a_receiver_that_acknowledges_what_its_capture_missed_makes_the_captures
     assert found.summary.goodput_bps is None
     assert found.left_out == "the transfer is suspect"
     assert found.summary.suspect[0].startswith(
-        "the receiver acknowledges 2500 bytes of the file, and 1500 are in the capture at its port"
+        "the receiver acknowledges 2500 bytes of the file, but the capture at its port contains 1500"
     )
 
 
