@@ -138,7 +138,7 @@ def test_a_missing_file_is_created_for_appending(results: Path) -> None:
 def test_a_file_with_a_further_name_elsewhere_is_read_and_locked_but_not_changed(results: Path, victim: Path) -> None:
     os.link(victim / "secret", results / "lock")
 
-    with pytest.raises(NotPlain, match="one of 2 names"):
+    with pytest.raises(NotPlain, match="one of 2 hard links"):
         open_in_place(results / "lock", "a+")
     open_to_lock(results / "lock").close()
     assert read_plain(results / "lock") == SECRET.encode()

@@ -190,7 +190,7 @@ def test_in_cut_frames_the_sum_of_the_pseudo_header_shows_checksum_offload(tmp_p
 def test_a_note_states_the_number_of_checksums_that_a_card_completed(tmp_path: Path) -> None:
     packets = [udp(n) for n in range(COUNT)]
     (note,) = accounts(tmp_path, [left_to_the_card(each) for each in packets], list(map(bytes, packets))).caveats
-    assert f"checksums of {COUNT} packets from the sender" in note and "offload" in note
+    assert f"the sender left the checksums of {COUNT} packets to" in note and "offload" in note
 
 
 def test_segments_that_a_card_divides_make_the_captures_suspect(tmp_path: Path) -> None:
