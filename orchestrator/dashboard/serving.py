@@ -95,13 +95,13 @@ class _Server(TcpWSGIServer):  # type: ignore[misc]
 
 
 def _is_full(channel: HTTPChannel) -> bool:
-    """Whether the thread that answers waits until the client has read some of what there is."""
+    """Whether the thread of an answer waits until the client has read a part of it."""
     return bool(channel.total_outbufs_len > channel.adj.outbuf_high_watermark)
 
 
 def _end(channel: HTTPChannel) -> None:
     channel.will_close = True
-    with suppress(OSError):  # a socket that is full would not be closed before the client reads
+    with suppress(OSError):  # otherwise a full socket stays open until the client reads
         channel.socket.shutdown(socket.SHUT_RDWR)
 
 

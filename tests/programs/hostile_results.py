@@ -49,7 +49,7 @@ from tests.unit.reports.conftest import (
 )
 
 LIMIT_S = 60
-"""After which a command hangs, also on a busy machine."""
+"""Time after which a command counts as hanging, also on a busy machine."""
 SWEEP = sweep(
     implementations="cfdp", file_size="1 MB", delay="25 ms", packet_error_rate=0, repetitions=2, certify=False
 )
@@ -114,7 +114,7 @@ def written(name: str, content: bytes) -> Change:
 
 
 def sparse(name: str) -> Change:
-    """A file of a terabyte of holes behind its own content."""
+    """A sparse file: its own content, then a hole of 1 TB."""
     return lambda results, _victim: os.truncate(results / name, 10**12)
 
 
@@ -129,7 +129,7 @@ def further_name(name: str, of: str) -> Change:
 
 
 def valued(name: str, keys: str, value: Any) -> Change:
-    """Another value in a file of JSON; in the keys, a number is a place in a list."""
+    """Another value in a JSON file; a number among the keys is an index in a list."""
 
     def change(results: Path, _victim: Path) -> None:
         document = at = json.loads((results / name).read_text())
@@ -231,7 +231,7 @@ class Overdue(BaseException):
 
 @contextlib.contextmanager
 def deadline() -> Iterator[None]:
-    """Raises Overdue in what takes longer."""
+    """Raises Overdue if the context takes longer."""
 
     def end(_number: int, _frame: object) -> None:
         raise Overdue
@@ -297,13 +297,13 @@ def commands(results: Path, other: Path, kept: Path) -> dict[str, Callable[[], s
 
 
 def perform(plan: Plan, results: Path) -> str:
-    """Perform what is missing, by workers in memory."""
+    """Perform the missing runs with workers in memory."""
     workers = InMemoryWorkers(plan)
     return perform_plan(plan, results, 1, lambda _plan, _done: lambda _entry: None, "owlt run", workers).summary
 
 
 def attempt(name: str, entry: str, do: Callable[[], str]) -> dict[str, Any]:
-    """How a command ended, what it printed, and the time of the processor that it took."""
+    """The exit of a command, its output, and its CPU time."""
     out, err = io.StringIO(), io.StringIO()
     began_s = time.process_time()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -339,7 +339,7 @@ def make_template(directory: Path) -> Path:
 
 
 def prepare(directory: Path) -> Path:
-    """What `main` needs there: the results that become hostile, and the victim. Returns the directory of the victim."""
+    """Make the results that become hostile, and the victim, for `main`. Returns the victim's directory."""
     template = make_template(directory / "template")
     victim = directory / "victim"
     (victim / "figures").mkdir(parents=True)

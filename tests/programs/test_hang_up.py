@@ -17,7 +17,7 @@ OWLT = Path(sys.executable).with_name("owlt")
 def test_a_closed_terminal_ends_a_command_as_ctrl_c_does_but_not_under_nohup(
     tmp_path: Path, before: list[str], status: int
 ) -> None:
-    """It waits in a sweep that it reads from a FIFO; under nohup it reads on, and refuses what is no sweep."""
+    """The command reads a sweep from a FIFO; under nohup it continues to read, and refuses the content."""
     fifo = tmp_path / "sweep.yaml"
     os.mkfifo(fifo)
     with subprocess.Popen([*before, OWLT, "plan", fifo], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as program:

@@ -23,13 +23,13 @@ from tests.programs.hostile_results import HOSTILE, SECRET, UNEXAMINED, prepare
 MOST_CPU_S = 10
 ENDINGS = {"done", "refused", *(f"exit {status}" for status in (None, 0, 1, 2, 3, 4, 5))}
 OF_THE_OWNER = "record.json is a further name of a file of the victim"
-"""A file with several names is the owner's own, too: it is read."""
+"""A file with several names may be the owner's own: it is read."""
 SILENT = ("analyse, unexamined", "dashboard")
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """What was tried, and what came of it."""
+    """The attempts and their results."""
 
     by_entry: dict[str, list[dict[str, Any]]]
     opened: list[tuple[str, str]]

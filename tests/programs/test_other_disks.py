@@ -1,4 +1,4 @@
-"""Results on a disk that is read-only or full: what commands say. Each has a mount of its own, without root."""
+"""The messages of commands about results on a read-only or full disk. Each command has its own mount, without root."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OWLT = str(Path(sys.executable).with_name("owlt"))
 
 @pytest.fixture(scope="module")
 def unshare() -> list[str]:
-    """A command with mounts of its own."""
+    """A command with its own mounts."""
     command = [require_command("unshare"), "--user", "--map-root-user", "--mount"]
     require(subprocess.run([*command, "true"], check=False).returncode == 0, "user namespaces")
     return command

@@ -1,4 +1,4 @@
-"""What a receiver learns of the file beside the channel: nothing from the machine, and a guess is marked."""
+"""A receiver cannot learn the file without the channel: the machine shows nothing, and a guess is marked."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ from orchestrator.sweeping.campaign import perform_plan
 from tests.system.programs.leftovers import OBSERVED
 
 pytestmark = pytest.mark.timeout(900)
-"""All that these tests look at happens before the first of them."""
+"""All runs that these tests examine are performed before the first test."""
 PROGRAM = f"{guest.PROJECT}/tests/system/programs/leftovers.py"
 GROUPS = ("settings", "forged packets", "broken path", "no path")
 CLOCKS: tuple[Clock, ...] = ("exact", "skip", "real")
 ALWAYS_THE_SAME = ("connections", "TCP metrics", "clock", "name", "settings of the kernel")
-"""What the group "settings" does not change: the rest it does."""
+"""Settings that the group "settings" does not change; it changes all others."""
 TTL = 77
 
 
@@ -122,7 +122,7 @@ def performed_on(clock: Clock, directory: Path) -> Performed:
 
 @cache
 def packets(run: Path) -> frozenset[str]:
-    """What the packets of a run have that does not depend on time and chance: all of UDP, sizes and options of TCP."""
+    """The parts of a run's packets that do not depend on time and chance: all of UDP, sizes and options of TCP."""
     return frozenset(f"{name} {text}" for name in ("sender.pcap", "receiver.pcap") for text in frames(run / name))
 
 

@@ -161,7 +161,7 @@ def test_two_runs_of_a_program_differ_only_in_what_the_processor_or_the_host_ans
 
 
 def test_random_numbers_of_the_processor_differ(printed: tuple[list[dict[str, str]], list[dict[str, str]]]) -> None:
-    """The control: what cannot be repeated is seen to differ."""
+    """The control: values that cannot be repeated differ."""
     (first, second), _ = printed
     require("rdrand" in first, "a processor with RDRAND")
     assert first["rdrand"] != second["rdrand"]

@@ -36,7 +36,7 @@ def checksum(octets: bytes) -> int:
 
 @dataclass
 class Host:
-    """A host that sends: what it leaves to its card, and the numbers that it counts."""
+    """A sending host: its offloads and its counters."""
 
     chance: Random
     checksums: str = "right"
@@ -46,7 +46,7 @@ class Host:
 
 @dataclass
 class Packet:
-    """A packet of IP: where from, and its octets. `wire_more` octets follow that no snapshot has."""
+    """An IP packet: its source and its octets. `wire_more` more octets were on the wire and are not captured."""
 
     is_sender: bool
     network: int
@@ -55,7 +55,7 @@ class Packet:
 
 @dataclass(frozen=True)
 class Style:
-    """What a capture is like."""
+    """The properties of a capture."""
 
     chance: Random
     link: int
@@ -197,7 +197,7 @@ def fragments(style: Style) -> list[Packet]:
 
 
 def segmented(style: Style) -> list[Packet]:
-    """What a card has still to divide, or has put together: 3 to 60 kB, or more, whose length no field holds."""
+    """A segment before segmentation or after reassembly by a card: 3 to 60 kB, or more than a length field holds."""
     is_sender, network = style.chance.random() < 0.7, _network(style)
     size = style.chance.choice((2_960, 14_600, 60_000, 80_000))
     segment = tcp(style.host, is_sender, network, style.chance.randbytes(16) + bytes(size - 16), 0x18)
@@ -224,7 +224,7 @@ def misstated(style: Style) -> list[Packet]:
 
 
 def reused(style: Style) -> list[Packet]:
-    """A connection of ports that were used before: another initial number."""
+    """A new connection on ports that were used before: another initial sequence number."""
     network = _network(style)
     style.host.sequence = style.chance.getrandbits(32)
     make = ipv4 if network == 4 else ipv6
@@ -236,7 +236,7 @@ def reused(style: Style) -> list[Packet]:
 
 
 def tunnelled(style: Style) -> list[Packet]:
-    """GRE and IP in IP, whose inside is not looked at."""
+    """GRE and IP in IP, whose contents are not examined."""
     if style.link == RAW_6:
         return plain(style)
     is_sender = style.chance.random() < 0.7
@@ -268,7 +268,7 @@ _CHECKSUMS = {"offloaded": "offloaded", "without checksums": "none", "segmented"
 
 
 def frame(style: Style, packet: Packet) -> bytes:
-    """The packet behind its link's header."""
+    """The packet with a link header before it."""
     chance, kind = style.chance, _IPV4 if packet.network == 4 else _IPV6
     if style.link in (RAW, RAW_4, RAW_6):
         return packet.octets
@@ -322,7 +322,7 @@ _RESOLUTIONS: dict[bytes, int] = {b"": 10**6, b"\x09": 10**9, b"\x03": 10**3, b"
 
 
 def _pcapng(style: Style, snaplen: int) -> bytes:
-    """One section or two, each with interfaces of their own, of one link type or of several."""
+    """One section or two, each with its own interfaces, of one or several link types."""
     chance = style.chance
     return b"".join(_section(style, snaplen, chance.choice("<>")) for _ in range(chance.choice((1, 1, 1, 2))))
 
@@ -360,7 +360,7 @@ def _block(chance: Random, time_ns: int, number: int, octets: bytes, order: str,
 
 
 def _beside(chance: Random, time_ns: int, order: str) -> bytes:
-    """What may stand between packets, mostly nothing."""
+    """Blocks between packets, mostly none."""
     kind = chance.random()
     if kind < 0.03:
         return pcapng.block(chance.choice((0x0BAD, 0x40000BAD)), struct.pack(order + "I", 32473) + b"anything", order)
@@ -373,7 +373,7 @@ def _beside(chance: Random, time_ns: int, order: str) -> bytes:
 
 @dataclass(frozen=True)
 class Capture:
-    """A file and what it is like."""
+    """A file and its properties."""
 
     name: str
     octets: bytes
@@ -396,8 +396,8 @@ def capture(seed: int) -> Capture:
 
 @dataclass(frozen=True)
 class Pair:
-    """What a host sent and what came of it behind a channel, and what the channel did: `fates` are those of the packets
-    in their order; `duplicated`, `marked` and `reordered` (among those of the same network) how many of them were."""
+    """The packets that a host sent, the packets that arrived, and the effects of the channel: `fates` in the order of
+    sending; `duplicated`, `marked` and `reordered` (among packets of the same network) are numbers of packets."""
 
     name: str
     sent: bytes
@@ -481,12 +481,12 @@ def pair(seed: int) -> Pair:
 
 
 def _overtaken(places: Sequence[int]) -> int:
-    """How many of the packets, by their places as they were sent, arrive behind one that was sent later."""
+    """The number of packets, by their position in the order of sending, that arrive after one that was sent later."""
     return sum(place < max(places[: index + 1]) for index, place in enumerate(places))
 
 
 def _unlike(style: Style, network: int) -> Packet:
-    """A packet that is like no other."""
+    """A packet with unique contents."""
     protocol, body = _transport(style, True, network, style.chance.choice((10, 18, 100, 1000)))
     return (ipv4 if network == 4 else ipv6)(style.host, True, protocol, body)
 
@@ -496,7 +496,7 @@ def _ecn(octets: bytes) -> int:
 
 
 def _rewritten(octets: bytes, is_marked: bool, is_routed: bool) -> bytes:
-    """Marked by a queue, and a hop further; the header checksum is made again as any router does."""
+    """The packet with the mark of a queue, one hop later; the header checksum is new, as after any router."""
     packet = bytearray(octets)
     if packet[0] >> 4 == 6:
         packet[1] |= 0x30 * is_marked

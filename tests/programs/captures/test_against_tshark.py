@@ -46,7 +46,7 @@ class Group:
 
     @property
     def each(self) -> Iterator[tuple[Columns, slice]]:
-        """Each capture, and which of the frames are its."""
+        """Each capture, and its frames."""
         start = 0
         for columns in self.captures:
             yield columns, slice(start, start + len(columns))
@@ -170,7 +170,7 @@ def copies_in(columns: Columns) -> list[str]:
 
 
 def test_the_captures_that_have_packets_twice_are_suspect_and_no_others(every: list[Columns]) -> None:
-    """Except some without an identification, which a protocol may send twice: of a few packets, or not all timed."""
+    """Except some captures without an identification, with few packets or with packets without a time."""
     suspected = {columns.path.name for columns in every if copies_in(columns)}
     made = {columns.path.name for columns in every if scenario(columns) == "twice"}
     unclear = {
@@ -184,7 +184,7 @@ def test_the_captures_that_have_packets_twice_are_suspect_and_no_others(every: l
 
 
 def test_a_note_says_where_frames_are_not_in_the_order_of_their_times(every: list[Columns]) -> None:
-    """By the times alone, which simple packets have not, and interfaces with milliseconds round down."""
+    """The times alone decide; simple packet blocks have no time, and interfaces with milliseconds round down."""
     noted = {columns.path.name for columns in every if list(order_notes(columns))}
     in_disorder = {columns.path.name for columns in every if (np.diff(columns.time_ns[columns.time_ns > 0]) < 0).any()}
     assert noted == in_disorder

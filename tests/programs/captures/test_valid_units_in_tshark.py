@@ -1,5 +1,5 @@
-"""Valid protocol data units have in tshark the numbers that they were written with, so that they are what their
-specifications say and not only what owlt takes them for. Where tshark 4.0 is wrong, the unit says so."""
+"""tshark reads from valid protocol data units the numbers with which they were written, which shows that the units
+follow their specifications and not only owlt's readers. A unit that tshark 4.0 reads wrongly is marked."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ FEWEST = {"CFDP": 180, "LTP": 44, "NORM": 60, "bundle": 40}
 
 
 def from_own_port(octets: bytes, number: int) -> bytes:
-    """The datagram from a port of its own, without a checksum: what tshark takes one packet of a conversation for, it
-    takes those that follow for too."""
+    """The datagram from its own port, without a checksum: tshark applies the protocol of a packet to all later packets
+    of its conversation."""
     port = (40_000 + number).to_bytes(2, "big")
     return octets[:34] + port + octets[36:40] + b"\0\0" + octets[42:]
 

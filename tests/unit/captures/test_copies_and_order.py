@@ -1,4 +1,4 @@
-"""Captures that have packets twice, or in another order than that of their times."""
+"""Captures that contain packets twice, or not in the order of their times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No goodput where the packets show that the transfer failed; where they do not show it, there is one."""
+"""There is no goodput if the packets show that the transfer failed; otherwise there is one."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_file_of_which_the_sender_never_sent_all_has_no_goodput(tmp_path: Path
 
 
 def test_a_run_that_is_known_to_be_complete_keeps_its_goodput(tmp_path: Path) -> None:
-    """Its file had the right hash: the receiver took what the packets do not show."""
+    """The file had the right hash: the receiver accepted data that the packets do not show."""
     case = Case(SESSION, file_size_bytes=2500, outcome="completed")
 
     assert inspected(tmp_path, CFDP, CLASS_1, case).summary.goodput_bps is not None
@@ -259,7 +259,7 @@ def test_a_damaged_packet_with_a_wrong_checksum_did_not_arrive(tmp_path: Path) -
 
 
 def test_a_damaged_packet_that_the_receiver_may_have_taken_is_no_failure(tmp_path: Path) -> None:
-    """A bit of the source's MAC address: the host takes the frame."""
+    """A bit of the source MAC address was flipped: the host accepts the frame."""
     sent = timed([octets for octets, _ in CLASS_1], STEP_NS)
     damaged = [
         (time_ns, flip(octets, 8 * 8) if number == 2 else octets) for number, (time_ns, octets) in enumerate(sent)

@@ -1,4 +1,4 @@
-"""Files in a results directory of somebody else: what is opened, what is refused; nothing outside is touched."""
+"""Files in somebody else's results directory: which are opened and which refused; nothing outside is touched."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SECRET = "a secret of another directory\n"
 
 @pytest.fixture(params=["at once", "by hand"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With openat2(2), and as on a kernel without it."""
+    """With openat2(2), and without it, as on an older kernel."""
     if request.param == "by hand":
         monkeypatch.setattr(plain_files, "_has_openat2", lambda: False)
     return str(request.param)

@@ -1,4 +1,4 @@
-"""Packets that something on their way rewrote without damage: a card, a router, a queue; and damaged ones."""
+"""Packets that a card, a router or a queue rewrote without damage, and damaged packets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readers say of every kind of valid protocol data unit, complete, cut, and behind another one."""
+"""The readers' results for every kind of valid protocol data unit: complete, cut, and after another unit."""
 
 from __future__ import annotations
 

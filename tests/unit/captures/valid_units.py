@@ -1,5 +1,5 @@
-"""Valid protocol data units of CFDP, LTP and NORM, written octet by octet from their specifications, each with what it
-says: every type, every optional field, every length and number at its limits."""
+"""Valid protocol data units of CFDP, LTP and NORM, written octet by octet from their specifications, each with its
+expected contents: every type, every optional field, every length and number at its limits."""
 
 from __future__ import annotations
 
