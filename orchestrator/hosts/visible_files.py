@@ -26,6 +26,11 @@ MACHINE = "/dev/kept/machine"
 VIEW = """view() {  # $1 at $2, read-only; not with the inodes of $1 if it is a directory and the kernel has overlays
   [ -e "$2" ] || if [ -d "$1" ]; then mkdir -p "$2"; else mkdir -p "${2%/*}"; : >"$2"; fi
   [ -d "$1" ] && mount -t overlay -o "ro,lowerdir=$1:$empty" owlt-view "$2" 2>/dev/null || mount --bind -o ro "$1" "$2"
+}
+hide_results() {  # below $1: their plans have the seeds of the files
+  find "$1" -maxdepth 6 -name plan.json 2>/dev/null | while IFS= read -r plan; do
+    mount -t tmpfs -o ro,size=4k owlt-hidden "${plan%/*}"
+  done
 }"""
 SHOW = f"""empty=/dev/kept/empty machine={MACHINE} root=/dev/kept/root
 {VIEW}
@@ -39,9 +44,7 @@ within() {{
   mkdir -p "$root${{1%/*}}"
   if [ -d "$machine$1" ]; then mkdir -p "$root$1"; else : >"$root$1"; fi
   view "$machine$1" "$1"
-  find "$1" -maxdepth 4 -name plan.json 2>/dev/null | while IFS= read -r plan; do  # of results
-    mount -t tmpfs -o ro,size=4k owlt-hidden "${{plan%/*}}"
-  done
+  hide_results "$1"
 }}
 real() {{ chroot "$machine" readlink -e -- "$1"; }}
 reveal() {{

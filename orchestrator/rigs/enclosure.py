@@ -59,6 +59,7 @@ show() {{ mkdir -p "/dev$2"; mount --rbind "$1" "/dev$2"; }}
 for place in {" ".join(SYSTEM)}; do
   if [ -L $place ]; then ln -s "$(readlink $place)" "/dev$place"; elif [ -d $place ]; then see $place; fi
 done
+for place in opt usr/local; do hide_results $place; done  # where owlt may be, too
 # what a user of the machine may not read: passwords, keys
 hide_secrets() {{
   find /etc ! -type l ! -perm -4 -prune -printf '%y%p\\n' 2>dev/null | sed 's/\\\\/\\\\134/g

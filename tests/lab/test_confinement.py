@@ -248,6 +248,20 @@ def test_a_secret_below_a_mount_of_etc_is_empty_whatever_its_name(tmp_path: Path
     assert (done.returncode, done.stdout) == (0, "known\n"), done.stderr
 
 
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("place", ["/opt", "/usr/local"])
+def test_results_of_an_owlt_among_the_systems_programs_cannot_be_read(run_confined: RunConfined, place: str) -> None:
+    with tempfile.TemporaryDirectory(dir=place, prefix="owlt-test-") as clone:
+        Path(clone).chmod(0o755)
+        plan = Path(clone, "results", "checks", "cfdp", "plan.json")
+        plan.parent.mkdir(parents=True)
+        for file in (plan, Path(clone, "program")):
+            file.write_text("seed")
+        done = run_confined("cat", str(Path(clone, "program")), str(plan))
+
+    assert (done.returncode, done.stdout) == (1, "seed"), done.stderr
+
+
 LOCKING = (
     "import fcntl; f = open('/usr/bin/env'); fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); print('locked', flush=True)"
 )
