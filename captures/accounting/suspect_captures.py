@@ -84,13 +84,14 @@ def suspect_copies(capture: Columns, rows: Mapping[Host, NDArray[np.int64]]) -> 
 
     A copy follows its packet within a millisecond. A protocol may send IPv4 packets without an identification, and
     IPv6 packets, twice. They count as copies if their frames differ in the headers that interfaces and routers change,
-    or if the capture contains nearly all packets of both hosts twice.
+    or if the capture contains nearly all packets of both hosts twice, or of the only host that sends. If one host only
+    sends, many equal packets are a constant payload, not copies.
     """
     rows = {host: of_host[capture.time_ns[of_host] != 0] for host, of_host in rows.items()}
     counts = {host: _count_copies(capture, of_host) for host, of_host in rows.items() if len(of_host)}
     shares = [of_any / (len(rows[host]) - of_any) for host, (_, of_any) in counts.items()]
     are_many = sum(of_any for _, of_any in counts.values()) >= _MANY_COPIES
-    nearly_all = are_many and len(shares) > 1 and min(shares) >= _NEARLY_ALL
+    nearly_all = are_many and min(shares) >= _NEARLY_ALL and (len(shares) > 1 or max(shares) <= 1)
     copies = {host: of_any if nearly_all else certain for host, (certain, of_any) in counts.items()}
     named = [
         f"{count} of {len(rows[host])} packets from the {host}"

@@ -66,6 +66,19 @@ def test_a_capture_at_a_mirror_port_is_suspect(tmp_path: Path, has_identificatio
     assert "36 of 72 packets from the sender and 4 of 8 packets from the receiver" in reason
 
 
+def test_one_of_a_host_that_nobody_answers_is_suspect_too(tmp_path: Path) -> None:
+    """Without an identification, as Linux sends datagrams of sockets that are not connected."""
+    alone = [each for number, each in enumerate(packets(40, has_identification=False)) if number % 10]
+    (reason,) = reasons(read_columns(write_pcap(tmp_path / "x.pcap", mirrored(alone))))
+    assert "36 of 72 packets from the sender are copies" in reason
+
+
+def test_a_host_that_sends_the_same_payload_over_and_over_is_not_suspect(tmp_path: Path) -> None:
+    frame = packets(2, has_identification=False)[1][1]
+    same = [(number * 100_000, frame) for number in range(1, 41)]
+    assert reasons(read_columns(write_pcap(tmp_path / "x.pcap", same))) == []
+
+
 def test_one_of_ipv6_is_suspect_too(tmp_path: Path) -> None:
     capture = read_columns(write_pcap(tmp_path / "x.pcap", mirrored(packets(is_ipv6=True))))
     (reason,) = reasons(capture, SESSION_6)
