@@ -95,8 +95,8 @@ def check_implementation(
 ) -> None:
     """Try an implementation in the virtual rig and print a verdict.
 
-    It sends 1 MB over a clean, a lossy and a dead channel. On the exact clock, it sends it a second time over the first
-    two and compares the packets. The runs stay in results/checks/NAME.
+    It sends 1 MB over a clean, a lossy and a dead channel. On the exact clock, it repeats the clean and the lossy run
+    and compares the packets. The runs stay in results/checks/NAME.
 
     Exit status: 0 if it is fit for a sweep, 1 if not; the output says why.
     """
