@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from orchestrator.run.staging import file_content
+from tests.system.conftest import in_guest
 from tests.system.programs.cheat import seed_in, ways
 from tests.system.sweeps import PROJECT, RECORDED, owlt, records, sweep_file
 
-PROGRAM = str(PROJECT / "tests" / "system" / "programs" / "cheat.py")
+PROGRAM = in_guest(str(PROJECT / "tests" / "system" / "programs" / "cheat.py"))
 SEED, SIZE_BYTES = 20_26, 20_000
 COMMON = {
     "protocol": "NONE",

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.sweeps import IMPLEMENTATIONS, PROJECT, RECORDED, owlt, perform
+from orchestrator.rigs import guest
+from tests.system.sweeps import IMPLEMENTATIONS, RECORDED, owlt, perform
 
 FILE_BYTES, BLOCK_BYTES = 100_000, 1400
 BLOCKS = ceil(FILE_BYTES / BLOCK_BYTES)
 
 
 def implementation(directory: Path, session: str) -> Path:
-    """The implementation with another session, where the project is."""
-    text = (IMPLEMENTATIONS / "blocks.yaml").read_text().replace("project: PROJECT", f"project: {PROJECT}")
+    """The implementation with another session, where a guest sees the project."""
+    text = (IMPLEMENTATIONS / "blocks.yaml").read_text().replace("project: PROJECT", f"project: {guest.PROJECT}")
     path = directory / "blocks.yaml"
     path.write_text(text.replace("{ports: any}", session))
     return path

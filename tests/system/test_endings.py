@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.rigs import guest
 from tests.system.sweeps import IMPLEMENTATIONS, PROJECT, RECORDED, perform, records
 
 ENDINGS = ["exits-with-1", "hangs", "unsupported", "writes-to-etc", "gives-up", "exits-as-specified"]
@@ -26,8 +27,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> dic
     directory = tmp_path_factory.mktemp("endings")
     implementations = [str(IMPLEMENTATIONS / f"{name}.yaml") for name in ENDINGS]
     parameters = {
-        "writes-to-etc": {"project": str(PROJECT)},
-        "gives-up": {"project": str(PROJECT), "allocates": [0, 1], "stays": [0, 1]},
+        "writes-to-etc": {"project": guest.PROJECT},
+        "gives-up": {"project": guest.PROJECT, "allocates": [0, 1], "stays": [0, 1]},
         "exits-as-specified": {"how": list(EXITS)},
     }
     done = perform(

@@ -15,6 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from orchestrator.profiles.catalogue import PROFILES
+from tests.system.conftest import in_guest
 from tests.system.sweeps import RECORDED, perform, records
 
 STANDINS = Path(__file__).parent / "standins"
@@ -35,7 +36,7 @@ def on_stand_in(directory: Path, name: str) -> Path:
     yaml = YAML()
     profile = yaml.load(PROFILES / "implementations" / f"{name}.yaml")
     (binary,) = profile["binary"].values()
-    binary["search"] = [str(STANDINS / PROGRAMS[name])]
+    binary["search"] = [in_guest(str(STANDINS / PROGRAMS[name]))]
     path = directory / f"{name}.yaml"
     yaml.dump(profile, path)
     return path

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import require, require_command
+from tests.system.conftest import in_guest
 from tests.system.sweeps import PROJECT, owlt, sweep_file
 from tests.system.test_independence import captures_of
 
 PROGRAMS = Path(__file__).parent / "programs"
-COURIER = str(PROGRAMS / "courier.py")
+COURIER = in_guest(str(PROGRAMS / "courier.py"))
 BY_THE_PROCESSOR = ["rdrand", "rdseed", "rdpid", "lsl_cpu", "cpuid_processor", "cpuid_x2apic"]
 """Instructions that a guest cannot trap: documented as not repeatable."""
 MEMORY = ["sysinfo_free", "/proc/meminfo", "/proc/buddyinfo", "/proc/zoneinfo", "/proc/vmstat"]
@@ -63,7 +63,7 @@ def sources(directory: Path) -> Path:
     program = str(directory / "sources")
     subprocess.run([require_command("gcc"), "-O1", "-pthread", "-o", program, PROGRAMS / "sources.c"], check=True)
     peer = ["{receiver_address}", "{port}"]
-    tell = ["{python}", COURIER, "tell", *peer, "{file}", program, *BY_THE_PROCESSOR, *BY_THE_HOST]
+    tell = ["{python}", COURIER, "tell", *peer, "{file}", in_guest(program), *BY_THE_PROCESSOR, *BY_THE_HOST]
     return implementation(directory, "sources", ["{python}", COURIER, "receive", *peer, "{received_file}"], tell, TCP)
 
 
@@ -71,7 +71,7 @@ def udt(directory: Path) -> Path:
     require(Path("/usr/include/udt/udt.h").exists(), "libudt (apt-get install libudt-dev)")
     program = str(directory / "udt")
     subprocess.run([require_command("g++"), "-O1", "-o", program, PROGRAMS / "udt_courier.cc", "-ludt"], check=True)
-    return carried(directory, "udt", [program], UDP)
+    return carried(directory, "udt", [in_guest(program)], UDP)
 
 
 def kcptun(directory: Path) -> Path:
@@ -90,24 +90,14 @@ def kcptun(directory: Path) -> Path:
     )
 
 
-def go(directory: Path) -> Path:
-    compiler = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-    require(compiler, "go (apt-get install golang-go)")
-    program = str(directory / "go")
-    subprocess.run(
-        [str(compiler), "build", "-o", program, PROGRAMS / "courier.go"],
-        check=True,
-        env=os.environ | {"GO111MODULE": "off", "CGO_ENABLED": "0"},
-    )
-    return carried(directory, "go", [program])
-
-
 def java(directory: Path) -> Path:
     subprocess.run([require_command("javac"), "-d", directory, PROGRAMS / "Courier.java"], check=True)
-    return carried(directory, "java", [require_command("java"), "-Xshare:off", "-cp", str(directory), "Courier"])
+    return carried(
+        directory, "java", [require_command("java"), "-Xshare:off", "-cp", in_guest(str(directory)), "Courier"]
+    )
 
 
-IMPLEMENTATIONS = {"sources": sources, "udt": udt, "kcptun": kcptun, "go": go, "java": java}
+IMPLEMENTATIONS = {"sources": sources, "udt": udt, "kcptun": kcptun, "java": java}
 
 
 @pytest.fixture(scope="module")
