@@ -36,7 +36,8 @@ def on_stand_in(directory: Path, name: str) -> Path:
     yaml = YAML()
     profile = yaml.load(PROFILES / "implementations" / f"{name}.yaml")
     (binary,) = profile["binary"].values()
-    binary["search"] = [in_guest(str(STANDINS / PROGRAMS[name]))]
+    program = str(STANDINS / PROGRAMS[name])
+    binary["search"] = [program, in_guest(program)]  # for the check before the sweep, and for the guest
     path = directory / f"{name}.yaml"
     yaml.dump(profile, path)
     return path
