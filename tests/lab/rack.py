@@ -219,7 +219,7 @@ mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=1777 tmpfs tmp
 mount -t tmpfs -o mode=1777 tmpfs var/tmp
 shift 6
-for path; do mkdir -p "./$path"; mount --bind "$path" "./$path"; mount -o remount,bind,ro "./$path"; done
+for path; do mkdir -p "./$path"; mount --rbind "$path" "./$path"; mount -o remount,bind,ro "./$path"; done
 mkdir -p .rack-old
 pivot_root . .rack-old
 cd /

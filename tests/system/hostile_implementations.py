@@ -177,7 +177,7 @@ SECOND_HALF = {
         r"its last line: '\\x1b\]0;owned\\x07\\x1b\[2J'", sender="printf '\\033]0;owned\\007\\033[2J' >&2; exit 1"
     ),
     "escapes-in-a-preparation": Hostile(
-        r"\\x1b\[31mred",
+        "exited with status 1: red",
         more={"sender": {"command": IDLE, "prepare": [["sh", "-c", "printf '\\033[31mred' >&2; exit 1"]]}},
     ),
     "ten-gigabytes-of-output": Hostile(

@@ -15,9 +15,9 @@ from captures.frames.columns import read_columns
 
 PROJECT = Path(__file__).parents[2]
 IMPLEMENTATIONS = Path(__file__).parent / "implementations"
-OWLT_IN_GUEST = [sys.executable, "-c", "from orchestrator.commands.cli import main; main()"]
-"""The command for a script in a guest: the installed program `owlt` names the interpreter by its place on the machine,
-which can be hidden there."""
+OWLT = [sys.executable, "-c", "from orchestrator.commands.cli import main; main()"]
+"""The command, also for a script in a guest: the installed program `owlt` names the interpreter by its place on the
+machine, which can be hidden there."""
 
 
 def owlt(
@@ -27,7 +27,7 @@ def owlt(
 
     Tests share the machine, so that it does not wait for a quiet one.
     """
-    command = [str(Path(sys.executable).parent / "owlt"), *map(str, arguments)]
+    command = [*OWLT, *map(str, arguments)]
     env = {"OWLT_PATIENCE_S": "0"} | os.environ | ({"XDG_CACHE_HOME": str(cache_home)} if cache_home else {})
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=PROJECT, env=env)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.kernel.kernel import Kernel
-from tests.system.sweeps import PROJECT, records, sweep_file
+from tests.system.sweeps import OWLT, PROJECT, records, sweep_file
 
 NOT_COPIED = {".git", ".venv", "results"}
 """Of the directories at the top of the project."""
@@ -63,8 +63,7 @@ def test_a_clone_runs_sweeps_and_tests_wherever_it_lies(home: Path) -> None:
         return done.stdout
 
     sweep = sweep_file(home, certify=False)
-    owlt = "from orchestrator.commands.cli import main; main()"
-    succeed("-c", owlt, "run", sweep, "--results", home / "results", "--no-report")
+    succeed(*OWLT[1:], "run", sweep, "--results", home / "results", "--no-report")
     tests = succeed("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", IN_A_GUEST)
 
     assert [record["outcome"] for record in records(home / "results").values()] == ["completed"]

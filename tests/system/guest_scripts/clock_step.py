@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.system.sweeps import OWLT_IN_GUEST, PROJECT, sweep_file
+from tests.system.sweeps import OWLT, PROJECT, sweep_file
 
 STEPS_S = (3600, -7200)
 DEADLINE_S = 200
@@ -17,7 +17,7 @@ DEADLINE_S = 200
 out = Path(os.environ["OUT_DIR"])
 results = out / "results"
 grid = {"rig": "local", "clock": "real", "certify": False, "file_size": "1 MB", "repetitions": 5, "runs_per_guest": 5}
-command = [*OWLT_IN_GUEST, "run", sweep_file(out, **grid), "--results", results, "--no-report", "--for", "50 min"]
+command = [*OWLT, "run", sweep_file(out, **grid), "--results", results, "--no-report", "--for", "50 min"]
 with (out / "output.txt").open("w") as output:
     sweep = subprocess.Popen(list(map(str, command)), cwd=PROJECT, stdout=output, stderr=output)
 
@@ -35,7 +35,7 @@ for number, step_s in enumerate(STEPS_S):
         time.sleep(0.02)
     time.clock_settime(time.CLOCK_REALTIME, time.time() + step_s)
     shown = subprocess.run(
-        [*OWLT_IN_GUEST, "status", results, "--json"], capture_output=True, text=True, check=True, cwd=PROJECT
+        [*OWLT, "status", results, "--json"], capture_output=True, text=True, check=True, cwd=PROJECT
     )
     (out / f"status-{number}.json").write_text(json.dumps(json.loads(shown.stdout)))
 sys.exit(sweep.wait())

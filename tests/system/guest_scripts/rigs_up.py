@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from tests.system.sweeps import OWLT_IN_GUEST
+from tests.system.sweeps import OWLT
 
 PORT = 5222
 
@@ -46,7 +46,7 @@ def experiment() -> None:
         assert receiver.stdout is not None
         receiver.stdout.readline()
         before_s = round_trip_s()
-        subprocess.run([*OWLT_IN_GUEST, "channel", "change", "--both", "delay=700ms"], check=True, stdout=sys.stderr)
+        subprocess.run([*OWLT, "channel", "change", "--both", "delay=700ms"], check=True, stdout=sys.stderr)
         after_s = round_trip_s()
         receiver.kill()
     print(json.dumps([before_s, after_s]))
@@ -55,5 +55,5 @@ def experiment() -> None:
 task = sys.argv[1] if len(sys.argv) > 1 else "up"
 if task == "up":
     command = f"{sys.executable} {__file__} experiment"
-    sys.exit(subprocess.run([*OWLT_IN_GUEST, "rigs", "up", "geo", "--command", command], check=False).returncode)
+    sys.exit(subprocess.run([*OWLT, "rigs", "up", "geo", "--command", command], check=False).returncode)
 {"echo": echo, "ask": ask, "experiment": experiment}[task]()
