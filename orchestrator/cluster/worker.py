@@ -98,7 +98,7 @@ async def _serve_once(
             task.cancel()
         with contextlib.suppress(Exception):
             await worker.close(nanny=False)
-        if start.done() and isinstance(reason := start.exception(), OwltError):
+        if start.done() and not start.cancelled() and isinstance(reason := start.exception(), OwltError):
             raise reason
 
 

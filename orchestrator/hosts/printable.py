@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _STYLE = re.compile(r"\x1b\[[0-9;:]*m")
 """Sequences that only change colour or weight (SGR of ECMA-48)."""
@@ -31,13 +32,17 @@ def begin_of(line: str, most: int) -> str:
 def printable(text: str) -> str:
     r"""The text with everything that does not print as itself (controls, escapes, line ends) written as \x1b or \u202e.
 
-    Sequences that only change colour or weight are removed. A tab becomes a space. A backslash is not escaped: the text
-    is for reading, not for parsing.
+    Sequences that only change colour or weight are removed. A tab becomes a space; spaces of other widths stay, such as
+    those between the digits of a number. A backslash is not escaped: the text is for reading, not for parsing.
     """
     spaced = unstyled(text).replace("\t", " ")
     if spaced.isprintable():
         return spaced
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in spaced)
+    return "".join(each if _prints(each) else each.encode("unicode_escape").decode() for each in spaced)
+
+
+def _prints(character: str) -> bool:
+    return character.isprintable() or unicodedata.category(character) == "Zs"
 
 
 def printable_lines(text: str) -> str:

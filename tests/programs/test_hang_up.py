@@ -28,3 +28,16 @@ def test_a_closed_terminal_ends_a_command_as_ctrl_c_does_but_not_under_nohup(
             else:
                 assert program.wait(60) == status
         assert program.wait(60) == status
+
+
+def test_a_worker_that_waits_for_its_scheduler_ends_without_a_traceback() -> None:
+    command = [OWLT, "worker", "--scheduler", "tcp://127.0.0.1:1"]  # nothing listens there
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as worker:
+        assert worker.stdout is not None
+        shown = worker.stdout.readline()  # that it waits
+        worker.send_signal(signal.SIGTERM)
+        shown += worker.stdout.read()
+
+        assert worker.wait(60) in (0, 130, 143)
+    assert "there is no scheduler" in shown
+    assert "Traceback" not in shown

@@ -54,7 +54,7 @@ def add_run_pages(app: Flask, directories: Directories, views: PacketViews, list
         except FileNotFoundError:
             return make_response(render_template("unrecorded.html", **values))
         except ReportError as problem:
-            abort(500, str(problem))
+            abort(409, str(problem))
         return make_response(render_template("run.html", details=details, **values))
 
     @app.get("/sweeps/<name>/runs/<run_id>/packets")

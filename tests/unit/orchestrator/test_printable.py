@@ -36,6 +36,10 @@ def test_marks_that_turn_the_reading_order_are_written_out() -> None:
     assert printable("a\u202eb") == r"a\u202eb"
 
 
+def test_the_spaces_between_the_digits_of_a_number_stay() -> None:
+    assert printable("9\u202f680 bytes\x1b") == "9\u202f680 bytes\\x1b"
+
+
 def test_a_tab_is_a_space() -> None:
     assert printable("libnorm1:amd64\t1.5.9") == "libnorm1:amd64 1.5.9"
 

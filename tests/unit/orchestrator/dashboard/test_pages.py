@@ -85,6 +85,15 @@ def test_results_that_cannot_be_read_are_listed_with_the_reason(tmp_path: Path, 
     assert "broken/plan.json: damaged" in shown(tmp_path / "broken").get("/").text
 
 
+def test_a_damaged_record_is_named_on_the_page_of_its_run(results: Path, client: FlaskClient) -> None:
+    (record, *_) = sorted(results.glob("runs/*/record.json"))
+    record.write_text("{")
+    page = client.get(f"{SWEEP}runs/{record.parent.name}/")
+
+    assert page.status_code == 409
+    assert "record.json: damaged" in page.text
+
+
 def test_a_directory_that_holds_results_shows_all_of_them(tmp_path: Path, results: Path, shown: Shown) -> None:
     write_results(tmp_path / "other", SMALL, skip=lambda run: True)
 
