@@ -204,7 +204,7 @@ fi
 mount -t proc proc proc
 mount -t sysfs -o ro sysfs sys
 mount --bind proc/sys proc/sys
-[ ! -e proc/sys/net/ipv6/conf ] || mount --bind proc/sys/net/ipv6/conf proc/sys/net/ipv6/conf
+for conf in proc/sys/net/ipv4/conf proc/sys/net/ipv6/conf; do [ ! -e $conf ] || mount --bind $conf $conf; done
 mount -o remount,bind,ro proc/sys
 [ $first = sshd ] || mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount -t tmpfs -o mode=755 tmpfs dev
