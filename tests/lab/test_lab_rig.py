@@ -512,8 +512,9 @@ int clock_gettime(clockid_t clock, struct timespec *value) {
 def set_clock(the_rack: Rack, role: str) -> Iterator[Callable[[int], object]]:
     """Sets the clock of a host by some seconds, for all of its programs that start meanwhile."""
     library, step, preload = "/usr/local/lib/owlt-clock.so", "/usr/local/lib/owlt-clock-step", "/etc/ld.so.preload"
-    compile_it = 'printf "%s" "$0" | clang -shared -fPIC -o "$1" -x c - && echo "$1" >"$2"'
-    the_rack.check(role, "sh", "-c", compile_it, CLOCK, library, preload)
+    compile_it = 'printf "%s" "$0" | clang -shared -fPIC -o "$1" -x c - && echo "$1" >"$2" && echo 0 >"$3"'
+    # all three exist before a session: its view of directories is an overlay, which shows no file that is made later
+    the_rack.check(role, "sh", "-c", compile_it, CLOCK, library, preload, step)
     try:
         yield lambda seconds: the_rack.check(role, "sh", "-c", 'echo "$1" >"$0"', step, str(seconds))
     finally:
