@@ -13,6 +13,7 @@ from agents.inputs.positions import Positions
 from agents.inputs.syntax_errors import syntax_mistake
 
 MOST_BYTES = 64 * 2**20
+_READ_BYTES = 2**20
 VALUE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What ruamel raises for a value that its tag or its shape does not let it make, such as `2001-99-99`."""
 
@@ -46,7 +47,9 @@ def read_text(path: Path) -> str:
     """
     try:
         with path.open("rb") as file:
-            octets = file.read(MOST_BYTES + 1)
+            octets = bytearray()
+            while len(octets) <= MOST_BYTES and (more := file.read(_READ_BYTES)):  # read() allocates its bound
+                octets += more
         if len(octets) > MOST_BYTES:
             raise NotYaml(Mistake("is too large", f"at most {MOST_BYTES // 2**20} MiB", where=Place(str(path))))
         return octets.decode("utf-8")
