@@ -46,7 +46,7 @@ def read_pdu(
     where it is beyond a file of 32-bit offsets: the engine asks for what lies in front of any data that it is shown.
 
     `entities` are the ids of source and destination, `transaction` is its number; None takes any. Ids and numbers are
-    compared by value, whatever their length in the header. `with_crc` refuses PDUs without a CRC; a CRC is always
+    compared by value, not by their length in the header. `with_crc` refuses PDUs without a CRC; a CRC is always
     verified.
     """
     try:

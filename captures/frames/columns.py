@@ -39,8 +39,7 @@ class Columns:
     `header_hash` is of the frame up to the end of its IP header, `body_hash` of what the IP packet carries, without
     the padding behind it and as if its `checksum` were 0, `payload_hash` of the bytes that `payload_bytes` counts, 0 if
     there are none. All three only as far as captured, and within the first `hashed_bytes` of the frame: equal payloads
-    have equal hashes in any two captures where as many bytes of them are within that; of whole frames, whatever their
-    headers.
+    have equal hashes in any two captures where as many bytes of them are within that; of whole frames, with any header.
 
     `link_type` is that of all frames (a number of `captures.files.blocks.LINK_TYPES`), 0 if they have several.
     `slow_frames` were read one by one, for their headers are not Ethernet and IPv4. `comments` are the file's own,

@@ -235,7 +235,7 @@ def test_what_a_user_of_the_machine_may_not_read_is_empty(run_confined: RunConfi
 
 @pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("name", ["Wired connection 1", r"a\b", "a\tb", "a#b", "keys of/it"])
-def test_a_secret_below_a_mount_of_etc_is_empty_whatever_its_name(tmp_path: Path, name: str) -> None:
+def test_a_secret_below_a_mount_of_etc_is_empty_with_any_name(tmp_path: Path, name: str) -> None:
     secret = Path("/etc/alternatives", name)
     first = f"""mount --make-rprivate / && mount -t tmpfs owlt-test /etc/alternatives
 (umask 077 && mkdir -p '{secret.parent}' && echo secret >'{secret}')

@@ -16,7 +16,7 @@ from orchestrator.profiles.catalogue import PROFILES
 from orchestrator.third_party import find_installables
 from orchestrator.third_party.places import is_installed
 from tests.conftest import require
-from tests.system.sweeps import owlt, perform, sweep_file
+from tests.system.sweeps import OWLT, owlt, perform, sweep_file
 
 THIRD_PARTY = ["licklider", "normcast", "socat", "uftp"]
 IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "saratoga", "bp-acs", "tcp", "quic-aioquic", *THIRD_PARTY]
@@ -66,8 +66,7 @@ def captures_in(project: Path, directory: Path, implementations: list[str]) -> d
     """What `captures_of` returns for one run of each implementation, performed by the owlt in `project`."""
     sweep = sweep_file(directory, implementations=implementations, **(GRID | {"packet_error_rate": 0.02}))
     arguments = ["run", sweep, "--results", directory / "results", "--no-report"]
-    program = "from orchestrator.commands.cli import main; main()"
-    command = [project / ".venv" / "bin" / "python", "-c", program, *arguments]
+    command = [project / ".venv" / "bin" / "python", *OWLT[1:], *arguments]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return captures_of(directory / "results")

@@ -20,7 +20,7 @@ import pytest
 
 from orchestrator.kernel.kernel import Kernel
 from tests.conftest import require
-from tests.system.sweeps import PROJECT, owlt, records, sweep_file
+from tests.system.sweeps import OWLT, PROJECT, owlt, records, sweep_file
 from tests.system.test_independence import captures_of
 
 NOBODY = 65534
@@ -72,7 +72,7 @@ class Cluster:
     ) -> subprocess.Popen[bytes]:
         """A machine with one of this machine's cores; returns when it is connected."""
         python = str(project / ".venv" / "bin" / "python") if project != PROJECT else sys.executable
-        program = [python, "-c", "from orchestrator.commands.cli import main; main()", "worker"]
+        program = [python, *OWLT[1:], "worker"]
         options = ["--scheduler", self.address, "--tls", str(self.tls), "--name", name]
         pinned = ["taskset", "-c", str(sorted(os.sched_getaffinity(0))[core]), *prefix]
         self.machines[name] = self._start([*pinned, *program, *options], name, project, environment)
@@ -184,8 +184,7 @@ def test_a_machine_that_is_killed_midway_loses_no_run_and_repeats_none(tmp_path:
     results = tmp_path / "results"
     cluster.add("one", 0)
     victim = cluster.add("victim", 1)
-    command = [sys.executable, "-m", "orchestrator.commands.cli", "run", str(sweep), "--results", str(results)]
-    command[1:3] = ["-c", "from orchestrator.commands.cli import main; main()"]
+    command = [*OWLT, "run", str(sweep), "--results", str(results)]
     with (tmp_path / "run.log").open("wb") as log:
         sweeping = subprocess.Popen([*command, *cluster.options()], cwd=PROJECT, stdout=log, stderr=log)
         cluster.end.callback(_ended, sweeping)
@@ -212,7 +211,7 @@ def test_an_interrupt_ends_the_guests_of_all_machines_and_the_sweep_can_be_resum
     sweep = sweep_file(tmp_path, repetitions=2, certify=False, **GRID)
     results = tmp_path / "results"
     cluster.add("one", 0)
-    command = [sys.executable, "-c", "from orchestrator.commands.cli import main; main()", "run", str(sweep)]
+    command = [*OWLT, "run", str(sweep)]
     with (tmp_path / "run.log").open("wb") as log:
         options = ["--results", str(results), *cluster.options()]
         sweeping = subprocess.Popen([*command, *options], cwd=PROJECT, stdout=log, stderr=log)

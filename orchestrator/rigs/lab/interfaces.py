@@ -73,22 +73,22 @@ def forget(interface: str, address: str, peer_address: str, peer_mac: str) -> st
 
     Connections are ended if the kernel can (CONFIG_INET_DIAG_DESTROY), and filters removed if nft is installed.
     """
-    return f"""flush() {{ "$@" >/dev/null 2>&1 || :; }}
-flush ss --kill --all --tcp --udp
-flush ip address flush dev {interface}
-flush ip address flush dev lo
-flush ip route flush table all
-flush ip route flush cache
-flush ip rule flush
-flush ip rule add pref 32766 lookup main
-flush ip rule add pref 32767 lookup default
-flush ip neigh flush all
-flush ip neigh flush nud permanent
-flush ip tcp_metrics flush
-flush tc qdisc del dev {interface} clsact
-flush nft flush ruleset
+    return f"""attempt() {{ "$@" >/dev/null 2>&1 || :; }}
+attempt ss --kill --all --tcp --udp
+attempt ip address flush dev {interface}
+attempt ip address flush dev lo
+attempt ip route flush table all
+attempt ip route flush cache
+attempt ip rule flush
+attempt ip rule add pref 32766 lookup main
+attempt ip rule add pref 32767 lookup default
+attempt ip neigh flush all
+attempt ip neigh flush nud permanent
+attempt ip tcp_metrics flush
+attempt tc qdisc del dev {interface} clsact
+attempt nft flush ruleset
 for other in $(ip -oneline link | sed -E 's/^[0-9]+: ([^:@ ]+).*/\\1/' | grep -vx -e lo -e {interface}); do
-  flush ip link del $other
+  attempt ip link del $other
 done
 ip link set {interface} promisc off allmulticast off multicast on arp on
 ip address add 127.0.0.1/8 dev lo
