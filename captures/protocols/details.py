@@ -62,19 +62,29 @@ def _by_child(
 def _details(
     capture: str, frames: tuple[int, ...], session: Session | None, dissector: Dissector
 ) -> dict[int, dict[str, Any]]:
-    """Runs in the child."""
+    """Runs in the child. Raises NoDissection unless tshark showed every frame."""
     import pyshark
+    from pyshark.capture.capture import TSharkCrashException
 
     os.environ.update(default_settings())
-    with pyshark.FileCapture(
+    packets = pyshark.FileCapture(
         capture,
         display_filter=f"frame.number in {{{', '.join(map(str, frames))}}}",
         use_json=True,
         keep_packets=False,
         custom_parameters=dissector.options(session, NOT_TSHARKS) if session else [],
         override_prefs={"tcp.desegment_tcp_streams": "FALSE"},
-    ) as packets:
-        return {int(packet.number): _layers(packet, dissector) for packet in packets}
+    )
+    details = {int(packet.number): _layers(packet, dissector) for packet in packets}
+    if missing := sorted(set(frames) - set(details)):
+        raise NoDissection(f"tshark did not show frame {missing[0]}: {packets._last_error_line}")
+    try:
+        packets.close()
+    except TSharkCrashException:
+        # pyshark kills a tshark that it has not seen end, which takes its exit status away: asyncio reports 255 then.
+        # Whether tshark did its work is known from the frames.
+        packets._running_processes.clear()
+    return details
 
 
 def _layers(packet: Any, dissector: Dissector) -> dict[str, Any]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import struct
+from asyncio import base_subprocess
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from captures.frames.columns import read_columns
-from captures.protocols.details import packet_details
+from captures.protocols.details import _details, packet_details
+from captures.protocols.dissector import parse_dissector
+from captures.protocols.tshark import NoDissection
 from tests.conftest import require_command
 from tests.unit.captures.golden import pcapng
 from tests.unit.captures.golden.made import blocks as blocks_of
@@ -56,3 +64,36 @@ def test_the_deep_view_shows_saratoga_by_our_layer_and_bundles_by_tsharks(tmp_pa
 
     assert packet_details(capture, [1], SESSION, SARATOGA)[1]["saratoga"]["offset"] == "7000"
     assert "bundle" in packet_details(capture, [2], SESSION, BUNDLES)[2]
+
+
+def test_a_tshark_that_ends_while_pyshark_stops_it_did_its_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = require_command("tshark")
+    slow = tmp_path / "bin/tshark"
+    slow.parent.mkdir()
+    slow.write_text(f'#!/bin/sh\n{real} "$@"\nexec >&- 2>&-\nsleep 0.3\n')  # ends after its output
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    capture = write_pcap(tmp_path / "x.pcap", timed(CFDP_RUN))
+    with get_context("spawn").Pool(1) as child:  # as in the product
+        assert set(child.apply(_details_with_an_ended_tshark, [str(capture)])) == {3, 5}
+
+
+def test_frames_that_tshark_does_not_show_are_an_error(tmp_path: Path) -> None:
+    require_command("tshark")
+    capture = read_columns(write_pcap(tmp_path / "x.pcap", timed(CFDP_RUN)))
+    with pytest.raises(NoDissection, match="frame 9000"):
+        packet_details(capture, [3, 9000], SESSION, CFDP)
+
+
+def _details_with_an_ended_tshark(capture: str) -> dict[int, dict[str, Any]]:
+    """tshark has ended, and asyncio has not seen it, each time that pyshark stops it."""
+    kill = getattr(base_subprocess.BaseSubprocessTransport, "kill")  # noqa: B009
+
+    def late(transport: Any) -> None:
+        os.waitid(os.P_PID, transport.get_pid(), os.WEXITED | os.WNOWAIT)
+        kill(transport)
+
+    setattr(base_subprocess.BaseSubprocessTransport, "kill", late)  # noqa: B010
+    return _details(capture, (3, 5), SESSION, parse_dissector(CFDP))
