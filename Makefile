@@ -35,11 +35,11 @@ implementations-table: setup  ## try every installed implementation over three c
 
 setup: .venv/.made  ## install Debian packages, virtual environment, eBPF programs and virtual-time kernel
 	@SUDO="$(SUDO)" .ci/debian-packages
-	@$(BIN)/python -m emulator.kernel.bpf.compile
+	@$(BIN)/python -m owlt.emulator.kernel.bpf.compile
 	@$(BIN)/owlt kernel build
 
 unit: .venv/.made  ## unit tests: no root, no slow programs, under a minute
-	@$(BIN)/python -m emulator.kernel.bpf.compile
+	@$(BIN)/python -m owlt.emulator.kernel.bpf.compile
 	$(BIN)/python -m pytest tests/unit -n 2 --dist loadfile
 
 programs: .venv/.made  ## tests with real programs, no root: tshark reads captures, endpoints transfer over loopback
@@ -61,7 +61,7 @@ coverage: .venv/.made .venv/coverage  ## lines of orchestrator/ that its unit te
 lint: .venv/.made lint-playbooks  ## run ruff, mypy and ansible-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy emulator orchestrator agents captures reports
+	$(BIN)/mypy owlt
 
 lint-playbooks: .venv/.made .venv/ansible-lint  ## run ansible-lint over playbooks/
 	cd playbooks && PYTHONPATH="$(CURDIR)/.venv/ansible-lint" \

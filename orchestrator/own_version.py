@@ -6,9 +6,11 @@ import os
 import subprocess
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 
-PROJECT = Path(__file__).parents[1]
+from owlt import PACKAGE
+
+PROJECT = PACKAGE.parent
+"""The clone, if this owlt is one; else the directory that it is installed in."""
 
 
 @cache

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from captures.pool import processes
+from owlt.captures.pool import processes
 
 Share = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """`map`, or its equivalent over processes: functions, arguments and results are pickled."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from emulator.channel.spec import ChannelSpec
-from emulator.faults import EmulatorError, InvalidChannel, InvalidLease, LeaseHeld, LeaseLost, TimelineError
-from emulator.service.client import EmulatorClient
-from emulator.service.memory_emulator import CAPABILITIES
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import EmulatorError, InvalidChannel, InvalidLease, LeaseHeld, LeaseLost, TimelineError
+from owlt.emulator.service.client import EmulatorClient
+from owlt.emulator.service.memory_emulator import CAPABILITIES
 
 Fact = Callable[[EmulatorClient], None]
 CHANNEL = ChannelSpec.from_wire(

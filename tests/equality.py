@@ -11,11 +11,11 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from captures.frames.columns import read_columns
-from captures.session.session import Host, Session, summary_filter
-from captures.summary.cache import CAPTURES, load_summary
-from orchestrator.results.record import read_record
-from orchestrator.results.recorded_runs import recorded_runs
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.session.session import Host, Session, summary_filter
+from owlt.captures.summary.cache import CAPTURES, load_summary
+from owlt.orchestrator.results.record import read_record
+from owlt.orchestrator.results.recorded_runs import recorded_runs
 from tests.conftest import require_command
 from tests.tshark_frames import Frame, differences, frames_of, read_with_tshark
 

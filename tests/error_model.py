@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, repeat
 
-from emulator.kernel import error_process
-from emulator.kernel.error_process import ErrorProcess
+from owlt.emulator.kernel import error_process
+from owlt.emulator.kernel.error_process import ErrorProcess
 
 U64 = 2**64
 NEVER = U64

@@ -13,8 +13,8 @@ import numpy
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from emulator.models.harq import attempt_shares, coded_table
-from emulator.models.land_mobile import INTERMEDIATE_TREE_SHADOW, Environment, snr_series_db
+from owlt.emulator.models.harq import attempt_shares, coded_table
+from owlt.emulator.models.land_mobile import INTERMEDIATE_TREE_SHADOW, Environment, snr_series_db
 
 FIGURE = Path(__file__).parents[1] / "docs" / "harq-calibration.svg"
 SNR_DB = tuple(range(7, 14))

@@ -1,4 +1,4 @@
-"""The import graph of the project, read from the source files without importing them."""
+"""The import graph of the project, read from the source files without importing them. Names are without `owlt.`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def imported(path: Path) -> frozenset[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return frozenset(names)
+    return frozenset(name.removeprefix("owlt.") for name in names)
 
 
 def folder_of(name: str, package: str, root: Path = PROJECT) -> str:

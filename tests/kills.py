@@ -18,11 +18,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.planning.plan import read_plan
-from orchestrator.results.analysis import is_to_analyse
-from orchestrator.results.record import Outcome, RunRecord, read_record
-from orchestrator.results.recorded_runs import recorded_directories
-from orchestrator.rigs.network import leftovers
+from owlt.orchestrator.planning.plan import read_plan
+from owlt.orchestrator.results.analysis import is_to_analyse
+from owlt.orchestrator.results.record import Outcome, RunRecord, read_record
+from owlt.orchestrator.results.recorded_runs import recorded_directories
+from owlt.orchestrator.rigs.network import leftovers
 
 PR_SET_CHILD_SUBREAPER = 36
 PROJECT = Path(__file__).parents[1]
@@ -72,8 +72,8 @@ def kinds_of_local_rig() -> dict[str, Kind]:
     """The processes of a sweep in namespaces of this kernel."""
     return {
         "orchestrator": lambda process: "run" in process.command[2:3],
-        "worker": lambda process: "orchestrator.workers" in process.command,
-        "emulator": lambda process: process.command[1:3] == ("-m", "emulator"),
+        "worker": lambda process: "owlt.orchestrator.workers" in process.command,
+        "emulator": lambda process: process.command[1:3] == ("-m", "owlt.emulator"),
         "sshd": lambda process: bool(process.command) and Path(process.command[0].split(":")[0]).name == "sshd",
     }
 

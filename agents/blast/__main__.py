@@ -7,15 +7,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from agents.blast.counting import Counting
-from agents.blast.datagrams import Pieces, Stream
-from agents.blast.receiving import Patience, Receiving
-from agents.blast.sending import Settings, send, send_for
-from agents.endpoint.arguments import add_addresses, add_load, count, not_negative
-from agents.endpoint.event_loop import Party, converse
-from agents.endpoint.exit import exit_status
-from agents.endpoint.pacing import Pacer
-from agents.endpoint.udp import Address, Endpoint
+from owlt.agents.blast.counting import Counting
+from owlt.agents.blast.datagrams import Pieces, Stream
+from owlt.agents.blast.receiving import Patience, Receiving
+from owlt.agents.blast.sending import Settings, send, send_for
+from owlt.agents.endpoint.arguments import add_addresses, add_load, count, not_negative
+from owlt.agents.endpoint.event_loop import Party, converse
+from owlt.agents.endpoint.exit import exit_status
+from owlt.agents.endpoint.pacing import Pacer
+from owlt.agents.endpoint.udp import Address, Endpoint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,7 +64,7 @@ def _receive(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="agents.blast", description="one file, or data for a time, over UDP, without repetition or feedback"
+        prog="owlt.agents.blast", description="one file, or data for a time, over UDP, without repetition or feedback"
     )
     sides = parser.add_subparsers(dest="side", required=True)
     sender = sides.add_parser("send", help="send one file, or data for a time, at a paced rate, without feedback")

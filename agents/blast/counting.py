@@ -2,10 +2,10 @@
 
 from math import inf
 
-from agents.blast.datagrams import Stream, Unreadable
-from agents.blast.receiving import Patience
-from agents.endpoint.exit import Failed
-from agents.endpoint.intervals import Intervals
+from owlt.agents.blast.datagrams import Stream, Unreadable
+from owlt.agents.blast.receiving import Patience
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.intervals import Intervals
 
 
 class Counting:

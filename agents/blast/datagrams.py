@@ -6,8 +6,8 @@ rest: what is damaged never gets here.
 
 import struct
 
-from agents.endpoint.exit import Unsupported
-from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
+from owlt.agents.endpoint.exit import Unsupported
+from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
 HEADER = struct.Struct(">Q")
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from agents.blast.datagrams import HEADER, Pieces, Unreadable
-from agents.endpoint.exit import Failed
-from agents.endpoint.incoming_file import IncomingFile
-from agents.endpoint.pacing import frame_bytes
+from owlt.agents.blast.datagrams import HEADER, Pieces, Unreadable
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.endpoint.pacing import frame_bytes
 
 
 @dataclass(frozen=True, kw_only=True)

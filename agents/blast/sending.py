@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
 
-from agents.blast.datagrams import HEADER, Pieces, encode, require_segment
-from agents.endpoint.exit import Failed, Unsupported
-from agents.endpoint.outgoing_file import map_file
-from agents.endpoint.pacing import Pacer
-from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES, Address
+from owlt.agents.blast.datagrams import HEADER, Pieces, encode, require_segment
+from owlt.agents.endpoint.exit import Failed, Unsupported
+from owlt.agents.endpoint.outgoing_file import map_file
+from owlt.agents.endpoint.pacing import Pacer
+from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES, Address
 
 END_MARKERS = 5
 """All of them are lost at PER 0.1 in one run of 100,000; the receiver's patience ends such a run."""

@@ -6,18 +6,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.bundle.convergence import Convergence
-from agents.bundle.nodes import UNIX_S_OF_DTN_EPOCH, DtnClock
-from agents.bundle.receiving import Receiving
-from agents.bundle.sending import Sending
-from agents.bundle.settings import BundleCheck, Custody, Settings
-from agents.endpoint.arguments import add_addresses, add_sides, count, not_negative, seconds_or_auto
-from agents.endpoint.event_loop import converse
-from agents.endpoint.exit import exit_status
-from agents.endpoint.incoming_file import IncomingFile
-from agents.endpoint.outgoing_file import map_file
-from agents.endpoint.pacing import Pacer
-from agents.endpoint.udp import Address, Endpoint
+from owlt.agents.bundle.convergence import Convergence
+from owlt.agents.bundle.nodes import UNIX_S_OF_DTN_EPOCH, DtnClock
+from owlt.agents.bundle.receiving import Receiving
+from owlt.agents.bundle.sending import Sending
+from owlt.agents.bundle.settings import BundleCheck, Custody, Settings
+from owlt.agents.endpoint.arguments import add_addresses, add_sides, count, not_negative, seconds_or_auto
+from owlt.agents.endpoint.event_loop import converse
+from owlt.agents.endpoint.exit import exit_status
+from owlt.agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.endpoint.outgoing_file import map_file
+from owlt.agents.endpoint.pacing import Pacer
+from owlt.agents.endpoint.udp import Address, Endpoint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,7 +40,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="agents.bundle", description="Bundle Protocol 6 with custody transfer")
+    parser = argparse.ArgumentParser(prog="owlt.agents.bundle", description="Bundle Protocol 6 with custody transfer")
     sender, receiver = add_sides(
         parser,
         sends="send one file and end when custody of all of it is accepted",

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import fastcrc
 
-from agents.bundle.eid import NONE, Eid
-from agents.bundle.fields import Damaged, Fields, Malformed
-from agents.ltp import sdnv
+from owlt.agents.bundle.eid import NONE, Eid
+from owlt.agents.bundle.fields import Damaged, Fields, Malformed
+from owlt.agents.ltp import sdnv
 
 VERSION = 6
 LIFETIME_S = 30 * 24 * 3600

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Protocol
 
-from agents.bundle.fields import Malformed
-from agents.endpoint.pacing import frame_bytes
-from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
-from agents.ltp import green, segments
+from owlt.agents.bundle.fields import Malformed
+from owlt.agents.endpoint.pacing import frame_bytes
+from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
+from owlt.agents.ltp import green, segments
 
 BUNDLE_PROTOCOL = 1
 """LTP's client service id of the Bundle Protocol."""

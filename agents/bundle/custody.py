@@ -11,10 +11,10 @@ from enum import IntEnum, IntFlag
 from itertools import chain
 from typing import NamedTuple
 
-from agents.bundle.blocks import Timestamp
-from agents.bundle.eid import Eid
-from agents.bundle.fields import Fields, Malformed
-from agents.ltp import sdnv
+from owlt.agents.bundle.blocks import Timestamp
+from owlt.agents.bundle.eid import Eid
+from owlt.agents.bundle.fields import Fields, Malformed
+from owlt.agents.ltp import sdnv
 
 LARGEST_CUSTODY_ID = 2**31 - 1
 _SUCCEEDED = 0x80

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple, Self
 
-from agents.bundle.fields import Malformed
+from owlt.agents.bundle.fields import Malformed
 
 _IPN = re.compile(rb"ipn:(0|[1-9][0-9]{0,18})\.(0|[1-9][0-9]{0,18})")
 

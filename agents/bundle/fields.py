@@ -1,6 +1,6 @@
 """Reading the fields of a bundle one after the other; every way in which they can be wrong is one exception."""
 
-from agents.ltp import sdnv
+from owlt.agents.ltp import sdnv
 
 
 class Malformed(Exception):

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp
-from agents.bundle.custody import AggregateCustodySignal, CustodySignal, DtnTime, StatusReport
-from agents.bundle.eid import NONE, Eid
-from agents.bundle.fields import Malformed
+from owlt.agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp
+from owlt.agents.bundle.custody import AggregateCustodySignal, CustodySignal, DtnTime, StatusReport
+from owlt.agents.bundle.eid import NONE, Eid
+from owlt.agents.bundle.fields import Malformed
 
 SENDER = Eid(1, 1)
 SENDER_NODE = Eid(1, 0)

@@ -5,11 +5,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agents.bundle.blocks import BlockFlag, Bundle, Timestamp, decode
-from agents.bundle.custody import AggregateCustodySignal, CustodySignal, Extent, Happened, Status, StatusReport
-from agents.bundle.eid import Eid
-from agents.bundle.fields import Damaged, Malformed
-from agents.bundle.nodes import (
+from owlt.agents.bundle.blocks import BlockFlag, Bundle, Timestamp, decode
+from owlt.agents.bundle.custody import AggregateCustodySignal, CustodySignal, Extent, Happened, Status, StatusReport
+from owlt.agents.bundle.eid import Eid
+from owlt.agents.bundle.fields import Damaged, Malformed
+from owlt.agents.bundle.nodes import (
     RECEIVER,
     SENDER_NODE,
     Division,
@@ -18,11 +18,11 @@ from agents.bundle.nodes import (
     numbered_piece,
     record_bundle,
 )
-from agents.bundle.settings import LARGEST_FILE_BYTES, BundleCheck, Custody, Settings
-from agents.bundle.signals import AggregateSignals, Signals, SingleSignals
-from agents.endpoint.counters import Tally
-from agents.endpoint.exit import Failed
-from agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.bundle.settings import LARGEST_FILE_BYTES, BundleCheck, Custody, Settings
+from owlt.agents.bundle.signals import AggregateSignals, Signals, SingleSignals
+from owlt.agents.endpoint.counters import Tally
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.incoming_file import IncomingFile
 
 MOST_REPORTS = 1 << 10
 """That wait for the channel; beyond, bundles are not reported on."""

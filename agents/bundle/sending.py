@@ -5,14 +5,14 @@ from collections import deque
 from collections.abc import Iterator
 from mmap import mmap
 
-from agents.bundle.blocks import BlockFlag, Timestamp, decode
-from agents.bundle.custody import AggregateCustodySignal, CustodySignal, Status, decode_record
-from agents.bundle.fields import Damaged, Malformed
-from agents.bundle.nodes import SENDER, DtnClock, data_bundle, is_signal
-from agents.bundle.settings import BundleCheck, Custody, Settings
-from agents.bundle.timers import CustodyTimers
-from agents.endpoint.counters import Tally
-from agents.endpoint.exit import Failed
+from owlt.agents.bundle.blocks import BlockFlag, Timestamp, decode
+from owlt.agents.bundle.custody import AggregateCustodySignal, CustodySignal, Status, decode_record
+from owlt.agents.bundle.fields import Damaged, Malformed
+from owlt.agents.bundle.nodes import SENDER, DtnClock, data_bundle, is_signal
+from owlt.agents.bundle.settings import BundleCheck, Custody, Settings
+from owlt.agents.bundle.timers import CustodyTimers
+from owlt.agents.endpoint.counters import Tally
+from owlt.agents.endpoint.exit import Failed
 
 _SETTLED = {Status.ACCEPTED, Status.REDUNDANT}
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from agents.bundle.blocks import Fragment, Timestamp
-from agents.bundle.convergence import (
+from owlt.agents.bundle.blocks import Fragment, Timestamp
+from owlt.agents.bundle.convergence import (
     LARGEST_SEGMENT_BYTES,
     Carrier,
     Convergence,
@@ -13,9 +13,9 @@ from agents.bundle.convergence import (
     channel_bytes,
     largest_bundle_bytes,
 )
-from agents.bundle.custody import LARGEST_CUSTODY_ID, CustodySignal, DtnTime, Extent, Status
-from agents.bundle.nodes import SENDER, Division, data_bundle
-from agents.endpoint.exit import Unsupported
+from owlt.agents.bundle.custody import LARGEST_CUSTODY_ID, CustodySignal, DtnTime, Extent, Status
+from owlt.agents.bundle.nodes import SENDER, Division, data_bundle
+from owlt.agents.endpoint.exit import Unsupported
 
 LARGEST_FILE_BYTES = 2**31 - 1
 """Fragment offsets beyond this are shown wrongly by Wireshark, and refused here."""

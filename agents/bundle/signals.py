@@ -5,8 +5,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agents.bundle.blocks import Bundle
-from agents.bundle.custody import (
+from owlt.agents.bundle.blocks import Bundle
+from owlt.agents.bundle.custody import (
     AggregateCustodySignal,
     CustodySignal,
     Extent,
@@ -14,8 +14,8 @@ from agents.bundle.custody import (
     Status,
     first_fills,
 )
-from agents.bundle.nodes import DtnClock
-from agents.endpoint.intervals import Intervals
+from owlt.agents.bundle.nodes import DtnClock
+from owlt.agents.endpoint.intervals import Intervals
 
 Record = CustodySignal | AggregateCustodySignal
 

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import NamedTuple
 
-from agents.bundle.settings import Custody, Settings
+from owlt.agents.bundle.settings import Custody, Settings
 
 
 class Awaited(NamedTuple):

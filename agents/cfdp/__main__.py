@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from agents.cfdp.options import sides
-from agents.endpoint.event_loop import converse
-from agents.endpoint.exit import exit_status
-from agents.endpoint.pacing import Pacer
-from agents.endpoint.udp import Address, Endpoint
+from owlt.agents.cfdp.options import sides
+from owlt.agents.endpoint.event_loop import converse
+from owlt.agents.endpoint.exit import exit_status
+from owlt.agents.endpoint.pacing import Pacer
+from owlt.agents.endpoint.udp import Address, Endpoint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,9 +22,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
     # Imported late: a wrong option is answered at once, and the engine takes a tenth of a second to import.
-    from agents.cfdp.receiving import Receiving
-    from agents.cfdp.sending import Sending
-    from agents.cfdp.settings import Settings
+    from owlt.agents.cfdp.receiving import Receiving
+    from owlt.agents.cfdp.sending import Sending
+    from owlt.agents.cfdp.settings import Settings
 
     settings = Settings(**choices)
     party: Sending | Receiving
@@ -38,7 +38,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
 
 
 def _parser() -> argparse.ArgumentParser:
-    return sides("agents.cfdp", "CFDP class 2 over UDP, engine: cfdp-py", _add_own)
+    return sides("owlt.agents.cfdp", "CFDP class 2 over UDP, engine: cfdp-py", _add_own)
 
 
 def _add_own(side: argparse.ArgumentParser) -> None:

@@ -19,9 +19,9 @@ from spacepackets.countdown import Countdown
 from spacepackets.seqcount import SeqCountProvider
 from spacepackets.util import UnsignedByteField
 
-from agents.cfdp.settings import SEQUENCE_BYTES, Settings
-from agents.endpoint.incoming_file import IncomingFile
-from agents.endpoint.outgoing_file import map_file
+from owlt.agents.cfdp.settings import SEQUENCE_BYTES, Settings
+from owlt.agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.endpoint.outgoing_file import map_file
 
 TRANSACTION_NUMBER = 0
 """Of the first transaction of a fresh entity."""

@@ -6,8 +6,8 @@ from cfdppy.handler import DestHandler, SourceHandler
 from spacepackets.cfdp import GenericPduPacket
 from spacepackets.cfdp.pdu import AckPdu
 
-from agents.cfdp.pdus import Lengths, kind_of, offset_of, with_lengths
-from agents.cfdp.tally import PduTally
+from owlt.agents.cfdp.pdus import Lengths, kind_of, offset_of, with_lengths
+from owlt.agents.cfdp.tally import PduTally
 
 
 class Outbox:

@@ -19,7 +19,7 @@ from spacepackets.cfdp.pdu.header import UnsupportedCfdpVersionError
 from spacepackets.cfdp.tlv import TlvTypeMissmatchError
 from spacepackets.exceptions import BytesTooShortError
 
-from agents.cfdp.settings import LARGEST_FILE_BYTES
+from owlt.agents.cfdp.settings import LARGEST_FILE_BYTES
 
 Lengths = tuple[int, int]
 """Octets of an entity id and of a sequence number in the header of a PDU: 1 to 8 (CCSDS 727.0-B-5, section 5.1)."""

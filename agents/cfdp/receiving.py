@@ -24,9 +24,9 @@ from spacepackets.cfdp import ChecksumType, ConditionCode, DeliveryCode, Directi
 from spacepackets.cfdp.pdu import AckPdu, EofPdu, FileDataPdu, MetadataPdu
 from spacepackets.countdown import Countdown
 
-from agents.cfdp.entity import ReceivedFile, destination_entity
-from agents.cfdp.outbox import Outbox
-from agents.cfdp.pdus import (
+from owlt.agents.cfdp.entity import ReceivedFile, destination_entity
+from owlt.agents.cfdp.outbox import Outbox
+from owlt.agents.cfdp.pdus import (
     acknowledge_eof,
     eof_condition,
     kind_of,
@@ -36,10 +36,10 @@ from agents.cfdp.pdus import (
     request_metadata,
     transaction_of,
 )
-from agents.cfdp.settings import Settings
-from agents.cfdp.tally import PduTally
-from agents.endpoint.exit import Failed
-from agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.cfdp.settings import Settings
+from owlt.agents.cfdp.tally import PduTally
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.incoming_file import IncomingFile
 
 MOST_EARLY_PDUS = 1 << 17
 """File data kept from before the metadata: 300 MB of memory in segments of 1000 bytes. The rest is asked for again."""

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from agents.cfdp.timing import Timing
-from agents.endpoint.exit import Unsupported
-from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
+from owlt.agents.cfdp.timing import Timing
+from owlt.agents.endpoint.exit import Unsupported
+from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
 _FIXED_BYTES, SEQUENCE_BYTES, _OFFSET_BYTES = 4, 2, 4
 """Lengths in the header before the data of a File Data PDU, in addition to two entity ids."""

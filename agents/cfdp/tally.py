@@ -1,6 +1,6 @@
 """Plain facts about one side of a CFDP transfer: PDUs, and file data that went again."""
 
-from agents.endpoint.counters import Tally
+from owlt.agents.endpoint.counters import Tally
 
 
 class PduTally(Tally):

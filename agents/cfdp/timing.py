@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from agents.endpoint.pacing import frame_bytes
+from owlt.agents.endpoint.pacing import frame_bytes
 
 LINGER_TIMERS = 4
 """How many of the receiver's timers a sender stays after the last Finished PDU that it received. At PER 0.1 both ways

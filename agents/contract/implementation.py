@@ -13,9 +13,9 @@ from typing import Annotated, Literal, Self
 import jinja2
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from agents.contract.duration import OF_A_DURATION, OF_A_FILE, Duration
-from agents.contract.limits import KnownLimit, Limits, Space, TimeLimit
-from agents.contract.placeholders import (
+from owlt.agents.contract.duration import OF_A_DURATION, OF_A_FILE, Duration
+from owlt.agents.contract.limits import KnownLimit, Limits, Space, TimeLimit
+from owlt.agents.contract.placeholders import (
     LAUNCH_PLACEHOLDERS,
     RECEIVED_PLACEHOLDERS,
     RUN_PLACEHOLDERS,
@@ -24,10 +24,10 @@ from agents.contract.placeholders import (
     names_in,
     render,
 )
-from agents.contract.requirements import Binary, Need
-from agents.contract.session_ports import SessionPorts
-from agents.contract.side import RunPath, Side, Text, Value, refuse_boolean, unknown_names
-from agents.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
+from owlt.agents.contract.requirements import Binary, Need
+from owlt.agents.contract.session_ports import SessionPorts
+from owlt.agents.contract.side import RunPath, Side, Text, Value, refuse_boolean, unknown_names
+from owlt.agents.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
 
 Clock = Literal["exact", "skip", "real"]
 Role = Literal["sender", "receiver"]

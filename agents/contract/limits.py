@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from agents.contract.side import Number, Text, Value
+from owlt.agents.contract.side import Number, Text, Value
 
 
 class TimeLimit(Value):

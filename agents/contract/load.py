@@ -4,10 +4,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agents.contract.implementation import Implementation
-from agents.inputs.mistake import Invalid, Mistake, Place, got
-from agents.inputs.reader import NotYaml, read_yaml
-from agents.inputs.validation import mistakes_in
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got
+from owlt.agents.inputs.reader import NotYaml, read_yaml
+from owlt.agents.inputs.validation import mistakes_in
 
 
 class ContractError(Invalid):

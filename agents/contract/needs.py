@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from agents.contract.requirements import Need
+from owlt.agents.contract.requirements import Need
 
 
 def unmet(needs: Iterable[Need]) -> list[Need]:

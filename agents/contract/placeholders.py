@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from pathlib import PurePath
 from string import Formatter
 
-from agents.contract.number import Figure
-from agents.inputs.mistake import Mistake
+from owlt.agents.contract.number import Figure
+from owlt.agents.inputs.mistake import Mistake
 
 RUN_PLACEHOLDERS = {
     "python": "the Python interpreter in whose environment owlt is installed",

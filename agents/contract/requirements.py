@@ -4,8 +4,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from agents.contract.side import Text, Value, one_of
-from agents.inputs.mistake import Invalid, Mistake, unexpected
+from owlt.agents.contract.side import Text, Value, one_of
+from owlt.agents.inputs.mistake import Invalid, Mistake, unexpected
 
 
 class Binary(Value):

@@ -13,9 +13,9 @@ import jinja2
 import jinja2.meta
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from agents.contract.placeholders import render
-from agents.contract.ports import parse_ports
-from agents.inputs.mistake import Invalid, Key, Mistake, Place, unexpected
+from owlt.agents.contract.placeholders import render
+from owlt.agents.contract.ports import parse_ports
+from owlt.agents.inputs.mistake import Invalid, Key, Mistake, Place, unexpected
 
 SIGNALS = ("TERM", "INT", "KILL", "HUP", "QUIT", "USR1", "USR2")
 """Signals that end a program, and those that programs define themselves; without SIG, as in kill(1)."""

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from agents.endpoint.udp import Address
+from owlt.agents.endpoint.udp import Address
 
 
 def add_sides(

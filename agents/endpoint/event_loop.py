@@ -8,9 +8,9 @@ import math
 import time
 from typing import Protocol
 
-from agents.endpoint.exit import Failed
-from agents.endpoint.pacing import Pacer
-from agents.endpoint.udp import Endpoint
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.pacing import Pacer
+from owlt.agents.endpoint.udp import Endpoint
 
 
 class Party(Protocol):

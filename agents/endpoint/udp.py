@@ -3,8 +3,8 @@
 import socket
 from typing import NamedTuple, Self
 
-from agents.endpoint.exit import Failed
-from agents.endpoint.system_calls import ReceiveWaiting, Wait
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.system_calls import ReceiveWaiting, Wait
 
 RECEIVE_BUFFER_BYTES = 4 << 20
 """Asked of the kernel, which grants what net.core.rmem_max allows. The send buffer stays as it is: with a larger one a

@@ -7,11 +7,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from agents.cfdp.options import sides
-from agents.endpoint.event_loop import converse
-from agents.endpoint.exit import exit_status
-from agents.endpoint.pacing import Pacer
-from agents.endpoint.udp import Address, Endpoint
+from owlt.agents.cfdp.options import sides
+from owlt.agents.endpoint.event_loop import converse
+from owlt.agents.endpoint.exit import exit_status
+from owlt.agents.endpoint.pacing import Pacer
+from owlt.agents.endpoint.udp import Address, Endpoint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,9 +22,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
     # Imported late: a wrong option is answered at once.
-    from agents.librecube.receiving import Receiving
-    from agents.librecube.sending import Sending
-    from agents.librecube.settings import Settings
+    from owlt.agents.librecube.receiving import Receiving
+    from owlt.agents.librecube.sending import Sending
+    from owlt.agents.librecube.settings import Settings
 
     settings = Settings(**choices)
     party: Sending | Receiving
@@ -39,7 +39,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
 
 
 def _parser() -> argparse.ArgumentParser:
-    return sides("agents.librecube", "CFDP class 2 over UDP, engine: LibreCube", _add_own)
+    return sides("owlt.agents.librecube", "CFDP class 2 over UDP, engine: LibreCube", _add_own)
 
 
 def _add_own(side: argparse.ArgumentParser) -> None:

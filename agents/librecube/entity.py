@@ -20,9 +20,9 @@ from cfdp import (  # type: ignore[import-untyped]
 from cfdp.machines.timer import Timer  # type: ignore[import-untyped]
 from cfdp.transport.base import Transport  # type: ignore[import-untyped]
 
-from agents.cfdp.timing import Timing
-from agents.endpoint.exit import Failed
-from agents.librecube.store import OneFile
+from owlt.agents.cfdp.timing import Timing
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.librecube.store import OneFile
 
 _CONDITIONS = {code: name for name, code in vars(ConditionCode).items() if name.isupper()}
 _TIMERS = ("inactivity_timer", "ack_timer", "nak_timer")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from agents.librecube.settings import LARGEST_FILE_BYTES
+from owlt.agents.librecube.settings import LARGEST_FILE_BYTES
 
 TOWARDS_RECEIVER, TOWARDS_SENDER = 0, 1
 

@@ -11,12 +11,12 @@ import math
 from collections import deque
 from pathlib import Path
 
-from agents.cfdp.tally import PduTally
-from agents.endpoint.exit import Failed
-from agents.librecube.entity import Entity
-from agents.librecube.pdus import TOWARDS_RECEIVER, Damaged, kind_and_offset, read_pdu
-from agents.librecube.settings import Settings, refuse_large_file
-from agents.librecube.store import OneFile
+from owlt.agents.cfdp.tally import PduTally
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.librecube.entity import Entity
+from owlt.agents.librecube.pdus import TOWARDS_RECEIVER, Damaged, kind_and_offset, read_pdu
+from owlt.agents.librecube.settings import Settings, refuse_large_file
+from owlt.agents.librecube.store import OneFile
 
 
 class Receiving:

@@ -5,13 +5,13 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from agents.cfdp.requests import in_segments, is_answerable
-from agents.cfdp.tally import PduTally
-from agents.endpoint.exit import Failed
-from agents.librecube.entity import Entity
-from agents.librecube.pdus import TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
-from agents.librecube.settings import Settings, refuse_large_file
-from agents.librecube.store import OneFile
+from owlt.agents.cfdp.requests import in_segments, is_answerable
+from owlt.agents.cfdp.tally import PduTally
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.librecube.entity import Entity
+from owlt.agents.librecube.pdus import TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
+from owlt.agents.librecube.settings import Settings, refuse_large_file
+from owlt.agents.librecube.store import OneFile
 
 
 class Sending:

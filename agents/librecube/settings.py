@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from agents.cfdp.timing import Timing
-from agents.endpoint.exit import Unsupported
-from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
+from owlt.agents.cfdp.timing import Timing
+from owlt.agents.endpoint.exit import Unsupported
+from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
 DATA_HEADER_BYTES = 11
 """In front of the data of a File Data PDU: 4 fixed, 2 x 1 entity ids, 1 sequence number, 4 offset."""

@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.endpoint.arguments import add_addresses, add_sides, count, not_negative
-from agents.endpoint.event_loop import converse
-from agents.endpoint.exit import exit_status
-from agents.endpoint.pacing import Pacer
-from agents.endpoint.udp import Address, Endpoint
+from owlt.agents.endpoint.arguments import add_addresses, add_sides, count, not_negative
+from owlt.agents.endpoint.event_loop import converse
+from owlt.agents.endpoint.exit import exit_status
+from owlt.agents.endpoint.pacing import Pacer
+from owlt.agents.endpoint.udp import Address, Endpoint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,9 +23,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _transfer(side: str, path: Path, local: Address, peer: Address, file_bytes: int = 0, **choices: Any) -> str:
-    from agents.ltp.receiving import Receiving
-    from agents.ltp.sending import Sending
-    from agents.ltp.settings import Settings
+    from owlt.agents.ltp.receiving import Receiving
+    from owlt.agents.ltp.sending import Sending
+    from owlt.agents.ltp.settings import Settings
 
     settings = Settings(**choices)
     if side == "send":
@@ -37,7 +37,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, file_bytes: 
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="agents.ltp", description="LTP (RFC 5326) over UDP")
+    parser = argparse.ArgumentParser(prog="owlt.agents.ltp", description="LTP (RFC 5326) over UDP")
     sender, receiver = add_sides(
         parser, sends="send one file and end when the receiver has it", receives="receive one file and end"
     )

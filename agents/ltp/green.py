@@ -6,8 +6,8 @@ For blocks that memory holds, such as bundles. Files are sent by `agents.ltp.sen
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from agents.endpoint.intervals import Intervals
-from agents.ltp.segments import DataSegment, SessionId
+from owlt.agents.endpoint.intervals import Intervals
+from owlt.agents.ltp.segments import DataSegment, SessionId
 
 _PIECE_COST_BYTES = 256
 """What a piece of a block takes beside its data."""

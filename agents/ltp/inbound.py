@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import TypeVar
 
-from agents.endpoint.intervals import Intervals
-from agents.ltp import sdnv
-from agents.ltp.segments import Checkpoint, Claim, DataSegment, Report, SessionId, encode
+from owlt.agents.endpoint.intervals import Intervals
+from owlt.agents.ltp import sdnv
+from owlt.agents.ltp.segments import Checkpoint, Claim, DataSegment, Report, SessionId, encode
 
 Value = TypeVar("Value")
 

@@ -6,9 +6,9 @@
 from mmap import mmap
 from typing import NamedTuple
 
-from agents.ltp.retransmission import Retransmission
-from agents.ltp.segments import Checkpoint, DataSegment, Report, SessionId
-from agents.ltp.settings import Settings, Stretch
+from owlt.agents.ltp.retransmission import Retransmission
+from owlt.agents.ltp.segments import Checkpoint, DataSegment, Report, SessionId
+from owlt.agents.ltp.settings import Settings, Stretch
 
 
 class Piece(NamedTuple):

@@ -4,14 +4,14 @@ import math
 from pathlib import Path
 from typing import Self
 
-from agents.endpoint.exit import Failed
-from agents.endpoint.incoming_file import IncomingFile
-from agents.ltp.inbound import CHECKPOINTS_REMEMBERED, InboundBlock, Miscolored, Unfitting
-from agents.ltp.segments import Checkpoint, DataSegment, Reason, Report, ReportAck, Segment, SessionId
-from agents.ltp.sending import FIRST_SERIALS
-from agents.ltp.settings import Layout, Settings
-from agents.ltp.side import LINGER_TIMERS, Side
-from agents.ltp.unanswered import LimitReached, Unanswered
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.ltp.inbound import CHECKPOINTS_REMEMBERED, InboundBlock, Miscolored, Unfitting
+from owlt.agents.ltp.segments import Checkpoint, DataSegment, Reason, Report, ReportAck, Segment, SessionId
+from owlt.agents.ltp.sending import FIRST_SERIALS
+from owlt.agents.ltp.settings import Layout, Settings
+from owlt.agents.ltp.side import LINGER_TIMERS, Side
+from owlt.agents.ltp.unanswered import LimitReached, Unanswered
 
 GIVE_UP_TIMERS = 2 * LINGER_TIMERS
 """How many timers the receiver of a whole file repeats its last reports without an answer. The sender stays for half as

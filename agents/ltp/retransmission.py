@@ -6,8 +6,8 @@ Nothing is sent again because time has passed; only unanswered checkpoints, repo
 
 from typing import NamedTuple
 
-from agents.endpoint.intervals import Intervals
-from agents.ltp.segments import Report
+from owlt.agents.endpoint.intervals import Intervals
+from owlt.agents.ltp.segments import Report
 
 REPORTS_REMEMBERED = 1 << 16
 BURSTS_REMEMBERED = 1 << 10

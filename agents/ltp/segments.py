@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from agents.ltp import sdnv
+from owlt.agents.ltp import sdnv
 
 VERSION = 0
 

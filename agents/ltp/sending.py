@@ -4,13 +4,13 @@ import math
 from collections import deque
 from pathlib import Path
 
-from agents.endpoint.exit import Unsupported
-from agents.endpoint.outgoing_file import map_file
-from agents.ltp.outbound import OutboundBlock, Piece
-from agents.ltp.segments import DataSegment, Reason, Report, ReportAck, Segment, SessionId
-from agents.ltp.settings import LARGEST_FILE_BYTES, Layout, Settings
-from agents.ltp.side import LINGER_TIMERS, Side
-from agents.ltp.unanswered import Unanswered
+from owlt.agents.endpoint.exit import Unsupported
+from owlt.agents.endpoint.outgoing_file import map_file
+from owlt.agents.ltp.outbound import OutboundBlock, Piece
+from owlt.agents.ltp.segments import DataSegment, Reason, Report, ReportAck, Segment, SessionId
+from owlt.agents.ltp.settings import LARGEST_FILE_BYTES, Layout, Settings
+from owlt.agents.ltp.side import LINGER_TIMERS, Side
+from owlt.agents.ltp.unanswered import Unanswered
 
 FIRST_SERIALS = range(1 << 7, 1 << 13)
 """Where serial numbers begin, at random (section 3.2.1): in two bytes, where 8,192 more find room."""

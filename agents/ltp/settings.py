@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from agents.endpoint.exit import Unsupported
-from agents.endpoint.pacing import frame_bytes
-from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
-from agents.ltp.sdnv import LARGEST
-from agents.ltp.segments import LARGEST_DATA_HEADER_BYTES
+from owlt.agents.endpoint.exit import Unsupported
+from owlt.agents.endpoint.pacing import frame_bytes
+from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
+from owlt.agents.ltp.sdnv import LARGEST
+from owlt.agents.ltp.segments import LARGEST_DATA_HEADER_BYTES
 
 LARGEST_FILE_BYTES = 2**32
 """The most that a receiver takes if no size is configured: one segment of the format could name byte 2^64."""

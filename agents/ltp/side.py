@@ -4,9 +4,9 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 
-from agents.endpoint.counters import Tally
-from agents.endpoint.exit import Failed
-from agents.ltp.segments import (
+from owlt.agents.endpoint.counters import Tally
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.ltp.segments import (
     Cancel,
     CancelAck,
     Malformed,
@@ -18,8 +18,8 @@ from agents.ltp.segments import (
     encode,
     segment_type,
 )
-from agents.ltp.settings import Settings
-from agents.ltp.unanswered import LimitReached, Unanswered
+from owlt.agents.ltp.settings import Settings
+from owlt.agents.ltp.unanswered import LimitReached, Unanswered
 
 LINGER_TIMERS = 4
 """How many of the peer's timers a side stays after the last received segment, to answer a repeated one again."""

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from agents.ltp.segments import Segment
+from owlt.agents.ltp.segments import Segment
 
 Key = TypeVar("Key")
 Kind = TypeVar("Kind", bound=Segment)

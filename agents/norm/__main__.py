@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agents.endpoint.arguments import add_sides, address, count, not_negative
-from agents.endpoint.exit import exit_status
-from agents.endpoint.udp import Address
-from agents.norm.receiving import receive
-from agents.norm.sending import send
-from agents.norm.session import Place
-from agents.norm.settings import RECEIVER_ID, SENDER_ID, CongestionControl, End, Settings
+from owlt.agents.endpoint.arguments import add_sides, address, count, not_negative
+from owlt.agents.endpoint.exit import exit_status
+from owlt.agents.endpoint.udp import Address
+from owlt.agents.norm.receiving import receive
+from owlt.agents.norm.sending import send
+from owlt.agents.norm.session import Place
+from owlt.agents.norm.settings import RECEIVER_ID, SENDER_ID, CongestionControl, End, Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,7 +37,7 @@ def _transfer(side: str, path: Path, session: Address, destination: str, receive
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="agents.norm", description="NORM (RFC 5740), engine: libnorm")
+    parser = argparse.ArgumentParser(prog="owlt.agents.norm", description="NORM (RFC 5740), engine: libnorm")
     sender, receiver = add_sides(
         parser, sends="send one file to its end", receives="receive one file, stay for the last questions"
     )

@@ -3,11 +3,11 @@
 import time
 from pathlib import Path
 
-from agents.endpoint.exit import Failed
-from agents.endpoint.udp import RECEIVE_BUFFER_BYTES
-from agents.norm.library import EventType, RepairBoundary
-from agents.norm.session import Place, Session
-from agents.norm.settings import Settings
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.udp import RECEIVE_BUFFER_BYTES
+from owlt.agents.norm.library import EventType, RepairBoundary
+from owlt.agents.norm.session import Place, Session
+from owlt.agents.norm.settings import Settings
 
 
 def receive(output: Path, settings: Settings, place: Place) -> str:

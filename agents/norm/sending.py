@@ -3,10 +3,10 @@
 import time
 from pathlib import Path
 
-from agents.endpoint.exit import Failed
-from agents.norm.library import AckingStatus, EventType, ProbingMode
-from agents.norm.session import Place, Session
-from agents.norm.settings import RECEIVER_ID, End, Settings
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.norm.library import AckingStatus, EventType, ProbingMode
+from owlt.agents.norm.session import Place, Session
+from owlt.agents.norm.settings import RECEIVER_ID, End, Settings
 
 
 def send(file: Path, settings: Settings, place: Place) -> str:

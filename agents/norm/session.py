@@ -6,11 +6,11 @@ libnorm does its work on a thread of its own. Which calls make a sender or a rec
 import ctypes
 from typing import Any, NamedTuple, Self
 
-from agents.endpoint.exit import Failed
-from agents.endpoint.system_calls import Wait
-from agents.endpoint.udp import Address
-from agents.norm.library import Event, EventType, load
-from agents.norm.settings import CongestionControl
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.system_calls import Wait
+from owlt.agents.endpoint.udp import Address
+from owlt.agents.norm.library import Event, EventType, load
+from owlt.agents.norm.settings import CongestionControl
 
 
 class Place(NamedTuple):

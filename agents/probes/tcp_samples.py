@@ -1,8 +1,8 @@
-"""Samples this host's TCP during a run: `python -m agents.probes.tcp_samples ADDRESS PEER PORT[,PORT...] PERIOD_S`.
+"""Samples this host's TCP during a run: `python -m owlt.agents.probes.tcp_samples ADDRESS PEER PORTS PERIOD_S`.
 
-Samples the sockets between the two addresses on one of the ports every PERIOD_S (0: never), until SIGTERM; then it
-writes everything at once, so that it only samples during the run: a line of JSON, and the samples as CSV. The kernel
-also reports each socket that it destroys, with its last counters: these are a socket's totals.
+Samples the sockets between the two addresses on one of the ports (PORT[,PORT...]) every PERIOD_S (0: never), until
+SIGTERM; then it writes everything at once, so that it only samples during the run: a line of JSON, and the samples as
+CSV. The kernel also reports each socket that it destroys, with its last counters: these are a socket's totals.
 
 The JSON has `sockets`, a list of TOTALS of each; `counters`, the increments of this network namespace's (/proc/net/snmp
 and /proc/net/netstat, as `nstat -az` names them), if not 0; `others_retransmitted`, the segments that
@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agents.contract.ports import parse_ports
-from agents.probes.sock_diag import Diagnostics, SocketState
+from owlt.agents.contract.ports import parse_ports
+from owlt.agents.probes.sock_diag import Diagnostics, SocketState
 
 MOST_ROWS = 500
 """The most samples that are kept. If there are more, every second one is dropped and the period doubled."""

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.endpoint.arguments import add_addresses, add_sides, count, not_negative
-from agents.endpoint.event_loop import converse
-from agents.endpoint.exit import exit_status
-from agents.endpoint.incoming_file import WRITE_BYTES
-from agents.endpoint.pacing import Pacer
-from agents.endpoint.udp import Address, Endpoint
+from owlt.agents.endpoint.arguments import add_addresses, add_sides, count, not_negative
+from owlt.agents.endpoint.event_loop import converse
+from owlt.agents.endpoint.exit import exit_status
+from owlt.agents.endpoint.incoming_file import WRITE_BYTES
+from owlt.agents.endpoint.pacing import Pacer
+from owlt.agents.endpoint.udp import Address, Endpoint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,10 +24,10 @@ def _transfer(
     side: str, path: Path, local: Address, peer: Address, secrets_log: str, qlog_dir: str, **choices: Any
 ) -> str:
     # Imported late: a wrong option is answered at once, and the engine takes a quarter of a second to import.
-    from agents.quic.configuration import kept_logs, receiver_configuration, sender_configuration
-    from agents.quic.receiving import Receiving
-    from agents.quic.sending import Sending
-    from agents.quic.settings import Settings
+    from owlt.agents.quic.configuration import kept_logs, receiver_configuration, sender_configuration
+    from owlt.agents.quic.receiving import Receiving
+    from owlt.agents.quic.sending import Sending
+    from owlt.agents.quic.settings import Settings
 
     settings = Settings(**choices)
     party: Sending | Receiving
@@ -44,7 +44,7 @@ def _transfer(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="agents.quic", description="QUIC (RFC 9000), engine: aioquic")
+    parser = argparse.ArgumentParser(prog="owlt.agents.quic", description="QUIC (RFC 9000), engine: aioquic")
     sender, receiver = add_sides(
         parser,
         sends="connect, send one file and end when the receiver has confirmed it",

@@ -11,8 +11,8 @@ from typing import TextIO
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.logger import QuicFileLogger
 
-from agents.quic.identity import identity
-from agents.quic.settings import Settings
+from owlt.agents.quic.identity import identity
+from owlt.agents.quic.settings import Settings
 
 ALPN = "owlt"
 NO_LOG = "none"

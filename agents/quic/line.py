@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, QuicEvent
 
-from agents.quic.tally import Tally
+from owlt.agents.quic.tally import Tally
 
 PEER = ("peer", 0)
 """The only address that the engine ever sees: an endpoint talks to nobody else."""

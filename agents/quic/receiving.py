@@ -9,10 +9,10 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, QuicEvent, StreamDataReceived, StreamReset
 
-from agents.endpoint.exit import Failed
-from agents.quic.line import Line, ending
-from agents.quic.settings import SMALLEST_DATAGRAM_BYTES, Settings
-from agents.quic.tally import Tally
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.quic.line import Line, ending
+from owlt.agents.quic.settings import SMALLEST_DATAGRAM_BYTES, Settings
+from owlt.agents.quic.tally import Tally
 
 FILE_STREAM = 0
 """The first bidirectional stream that a client opens (RFC 9000 section 2.1)."""

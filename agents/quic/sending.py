@@ -7,10 +7,10 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEvent, StreamDataReceived
 
-from agents.endpoint.exit import Failed
-from agents.quic.line import PEER, Line, ending
-from agents.quic.settings import Settings
-from agents.quic.tally import Tally
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.quic.line import PEER, Line, ending
+from owlt.agents.quic.settings import Settings
+from owlt.agents.quic.tally import Tally
 
 CHUNK_BYTES = 1 << 20
 """How much of the file waits in the engine beyond what it has sent: more than it sends in one go."""

@@ -7,15 +7,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from agents.endpoint.arguments import add_addresses, add_sides, count, not_negative
-from agents.endpoint.event_loop import converse
-from agents.endpoint.exit import exit_status
-from agents.endpoint.pacing import Pacer
-from agents.endpoint.udp import Address, Endpoint
-from agents.saratoga.checksums import CODES
-from agents.saratoga.receiving import Receiving
-from agents.saratoga.sending import Sending
-from agents.saratoga.settings import DESCRIPTOR_BITS, Settings
+from owlt.agents.endpoint.arguments import add_addresses, add_sides, count, not_negative
+from owlt.agents.endpoint.event_loop import converse
+from owlt.agents.endpoint.exit import exit_status
+from owlt.agents.endpoint.pacing import Pacer
+from owlt.agents.endpoint.udp import Address, Endpoint
+from owlt.agents.saratoga.checksums import CODES
+from owlt.agents.saratoga.receiving import Receiving
+from owlt.agents.saratoga.sending import Sending
+from owlt.agents.saratoga.settings import DESCRIPTOR_BITS, Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,7 +40,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, wanted: str 
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="agents.saratoga", description="Saratoga over UDP")
+    parser = argparse.ArgumentParser(prog="owlt.agents.saratoga", description="Saratoga over UDP")
     sender, receiver = add_sides(
         parser,
         sends="send one file and end when the receiver has it",

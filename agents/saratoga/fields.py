@@ -1,6 +1,6 @@
 """Reading a datagram field by field, in network byte order; every shortage is `Unreadable`."""
 
-from agents.saratoga.packets import LONGEST_NAME_BYTES, Span, Unreadable, name_text
+from owlt.agents.saratoga.packets import LONGEST_NAME_BYTES, Span, Unreadable, name_text
 
 
 class Fields:

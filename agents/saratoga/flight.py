@@ -3,9 +3,9 @@
 from collections import deque
 from dataclasses import dataclass
 
-from agents.endpoint.intervals import Intervals
-from agents.saratoga.packets import Status
-from agents.saratoga.timestamps import made_at_s
+from owlt.agents.endpoint.intervals import Intervals
+from owlt.agents.saratoga.packets import Status
+from owlt.agents.saratoga.timestamps import made_at_s
 
 SLICE_RTTS = 1 / 8
 SHORTEST_SLICE_S = 0.01

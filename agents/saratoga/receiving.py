@@ -9,12 +9,12 @@ from collections import deque
 from pathlib import Path
 from typing import Self
 
-from agents.endpoint.counters import Tally
-from agents.endpoint.exit import Failed
-from agents.endpoint.incoming_file import IncomingFile
-from agents.endpoint.intervals import Intervals
-from agents.saratoga import checksums
-from agents.saratoga.packets import (
+from owlt.agents.endpoint.counters import Tally
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.endpoint.intervals import Intervals
+from owlt.agents.saratoga import checksums
+from owlt.agents.saratoga.packets import (
     Action,
     Code,
     Data,
@@ -26,7 +26,7 @@ from agents.saratoga.packets import (
     code_name,
     session_id,
 )
-from agents.saratoga.settings import DESCRIPTOR_BITS, Settings
+from owlt.agents.saratoga.settings import DESCRIPTOR_BITS, Settings
 
 LINGER_TIMERS = 8
 """How many of its timers a receiver with the complete file stays after the last received packet. The sender asks again

@@ -8,13 +8,13 @@ from collections import deque
 from dataclasses import replace
 from pathlib import Path
 
-from agents.endpoint.counters import Tally
-from agents.endpoint.exit import Failed
-from agents.endpoint.intervals import Intervals
-from agents.endpoint.outgoing_file import map_file
-from agents.saratoga import checksums
-from agents.saratoga.flight import Flights
-from agents.saratoga.packets import (
+from owlt.agents.endpoint.counters import Tally
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.intervals import Intervals
+from owlt.agents.endpoint.outgoing_file import map_file
+from owlt.agents.saratoga import checksums
+from owlt.agents.saratoga.flight import Flights
+from owlt.agents.saratoga.packets import (
     Action,
     Code,
     Data,
@@ -27,8 +27,8 @@ from agents.saratoga.packets import (
     code_name,
     session_id,
 )
-from agents.saratoga.settings import Settings
-from agents.saratoga.timestamps import made_at_s, timestamp
+from owlt.agents.saratoga.settings import Settings
+from owlt.agents.saratoga.timestamps import made_at_s, timestamp
 
 
 class Sending:

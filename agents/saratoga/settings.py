@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agents.endpoint.exit import Unsupported
-from agents.endpoint.pacing import frame_bytes
-from agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
-from agents.saratoga import version0, version1
-from agents.saratoga.packets import TIMESTAMP_BYTES, Data, Metadata, Packet, Request, Status
+from owlt.agents.endpoint.exit import Unsupported
+from owlt.agents.endpoint.pacing import frame_bytes
+from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
+from owlt.agents.saratoga import version0, version1
+from owlt.agents.saratoga.packets import TIMESTAMP_BYTES, Data, Metadata, Packet, Request, Status
 
 LARGEST_HEADER_BYTES = 4 + 4 + TIMESTAMP_BYTES + 8
 """In front of the data of a DATA packet with a timestamp and 64-bit offsets."""

@@ -5,7 +5,7 @@ Ours are of type 0, which only their author reads: nanoseconds of the sender's o
 
 import math
 
-from agents.saratoga.packets import TIMESTAMP_BYTES
+from owlt.agents.saratoga.packets import TIMESTAMP_BYTES
 
 _LOCAL = bytes([0])
 

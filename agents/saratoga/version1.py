@@ -5,9 +5,9 @@ The first word of each packet: bits 0-2 version, 3-7 type, 8-9 the length of off
 the file are left zero, so that the same file gives the same packets at any time.
 """
 
-from agents.saratoga.checksums import CODES, DIGEST_BYTES
-from agents.saratoga.fields import Fields
-from agents.saratoga.packets import (
+from owlt.agents.saratoga.checksums import CODES, DIGEST_BYTES
+from owlt.agents.saratoga.fields import Fields
+from owlt.agents.saratoga.packets import (
     TIMESTAMP_BYTES,
     Action,
     Beacon,

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agents.endpoint.arguments import add_load, address, count, not_negative
-from agents.endpoint.exit import exit_status
-from agents.tcp.receiving import receive, receive_for
-from agents.tcp.sending import send, send_for
-from agents.tcp.settings import CHANNEL_BUFFERS, KERNEL_BUFFERS, Settings
+from owlt.agents.endpoint.arguments import add_load, address, count, not_negative
+from owlt.agents.endpoint.exit import exit_status
+from owlt.agents.tcp.receiving import receive, receive_for
+from owlt.agents.tcp.sending import send, send_for
+from owlt.agents.tcp.settings import CHANNEL_BUFFERS, KERNEL_BUFFERS, Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def _transfer(side: str, path: Path | None, duration_s: float, **options: Any) -
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="agents.tcp", description="TCP of this host's kernel")
+    parser = argparse.ArgumentParser(prog="owlt.agents.tcp", description="TCP of this host's kernel")
     sides = parser.add_subparsers(dest="side", required=True)
     sender = sides.add_parser("send", help="send one file, or data for a time, and end when the receiver has it")
     receiver = sides.add_parser("receive", help="receive one file, or count data, and end")

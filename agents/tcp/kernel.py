@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from agents.endpoint.exit import Unsupported
-from agents.tcp.settings import Settings
+from owlt.agents.endpoint.exit import Unsupported
+from owlt.agents.tcp.settings import Settings
 
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 """As SO_SNDBUF and SO_RCVBUF, beyond net.core.wmem_max and rmem_max. For root alone."""

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from agents.endpoint.exit import Failed
-from agents.endpoint.incoming_file import IncomingFile
-from agents.endpoint.udp import Address
-from agents.tcp import kernel
-from agents.tcp.settings import Settings
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.endpoint.udp import Address
+from owlt.agents.tcp import kernel
+from owlt.agents.tcp.settings import Settings
 
 READ_BYTES = 1 << 20
 

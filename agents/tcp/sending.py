@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from agents.endpoint.exit import Failed, Unsupported
-from agents.endpoint.udp import Address
-from agents.tcp import kernel
-from agents.tcp.settings import Settings
+from owlt.agents.endpoint.exit import Failed, Unsupported
+from owlt.agents.endpoint.udp import Address
+from owlt.agents.tcp import kernel
+from owlt.agents.tcp.settings import Settings
 
 CHUNK_BYTES = 1 << 16
 """What one call hands over if data is sent for a time."""

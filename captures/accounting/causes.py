@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.accounting.crossing import Crossing
-from captures.accounting.stages import DirectionCounters
-from captures.frames.columns import Columns
-from captures.matches.delivery import Delivery, without
-from captures.matches.pairing import DelayAround
+from owlt.captures.accounting.crossing import Crossing
+from owlt.captures.accounting.stages import DirectionCounters
+from owlt.captures.frames.columns import Columns
+from owlt.captures.matches.delivery import Delivery, without
+from owlt.captures.matches.pairing import DelayAround
 
 Rows = NDArray[np.int64]
 Cause = Literal["queue", "mtu", "lost", "in_flight", "unrecognised", "undetermined"]

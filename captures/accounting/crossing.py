@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.accounting.stages import DirectionCounters
-from captures.frames.columns import Columns
-from captures.matches.delivery import INTACT, Delivery
+from owlt.captures.accounting.stages import DirectionCounters
+from owlt.captures.frames.columns import Columns
+from owlt.captures.matches.delivery import INTACT, Delivery
 
 _SHORTEST_FRAME_BYTES = 60
 """Cards fill shorter frames up to this, and the filling is in no hash: a bit hit there is not seen."""

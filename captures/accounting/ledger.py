@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from captures.accounting.causes import Cause, explain
-from captures.accounting.crossing import Crossing
-from captures.accounting.stages import DirectionCounters
-from captures.accounting.suspect_captures import suspect_arrivals, suspect_counts
-from captures.accounting.unrecognised import caveat, unrecognised_arrivals
-from captures.frames.columns import Columns
-from captures.frames.decoding import CE, ECT
-from captures.matches.delivery import INTACT, Delivery, without
-from captures.session.session import Host
+from owlt.captures.accounting.causes import Cause, explain
+from owlt.captures.accounting.crossing import Crossing
+from owlt.captures.accounting.stages import DirectionCounters
+from owlt.captures.accounting.suspect_captures import suspect_arrivals, suspect_counts
+from owlt.captures.accounting.unrecognised import caveat, unrecognised_arrivals
+from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.decoding import CE, ECT
+from owlt.captures.matches.delivery import INTACT, Delivery, without
+from owlt.captures.session.session import Host
 
 Rows = NDArray[np.int64]
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.frames.columns import Columns
-from captures.matches.bottleneck import Link
-from captures.matches.delivery import Delivery
+from owlt.captures.frames.columns import Columns
+from owlt.captures.matches.bottleneck import Link
+from owlt.captures.matches.delivery import Delivery
 
 Integers = NDArray[np.int64]
 Intervals = tuple[Integers, Integers]

@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.accounting.ledger import Account
-from captures.frames.columns import Columns
-from captures.matches.delivery import INTACT, Delivery
-from captures.session.session import Host
+from owlt.captures.accounting.ledger import Account
+from owlt.captures.frames.columns import Columns
+from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.session.session import Host
 
 Table = Mapping[str, NDArray[np.generic]]
 """Columns of equal length by name; what is masked is not there."""

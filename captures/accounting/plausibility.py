@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.accounting.goodput import rate_over
-from captures.frames.columns import Columns
-from captures.matches.clocks import ClockRelation
-from captures.matches.delivery import Delivery
+from owlt.captures.accounting.goodput import rate_over
+from owlt.captures.frames.columns import Columns
+from owlt.captures.matches.clocks import ClockRelation
+from owlt.captures.matches.delivery import Delivery
 
 MORE_THAN_ALL = 1.02
 """A link's rate as people know it is true to about that."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.accounting.crossing import Crossing
-from captures.accounting.stages import DirectionCounters
-from captures.files.tcpdump_command import CaptureCounters
-from captures.frames.columns import Columns
-from captures.frames.decoding import ETHERNET_BYTES
-from captures.matches.crossing import content_key
-from captures.matches.delivery import Delivery, without
-from captures.session.session import Host
+from owlt.captures.accounting.crossing import Crossing
+from owlt.captures.accounting.stages import DirectionCounters
+from owlt.captures.files.tcpdump_command import CaptureCounters
+from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.decoding import ETHERNET_BYTES
+from owlt.captures.matches.crossing import content_key
+from owlt.captures.matches.delivery import Delivery, without
+from owlt.captures.session.session import Host
 
 _COPY_NS, _MANY_COPIES, _NEARLY_ALL = 1_000_000, 10, 0.9
 _TAGS_BYTES = 8

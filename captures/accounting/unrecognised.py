@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.accounting.crossing import Crossing
-from captures.accounting.stages import DirectionCounters
-from captures.frames.columns import Columns
-from captures.matches.delivery import Delivery
-from captures.session.session import Host
+from owlt.captures.accounting.crossing import Crossing
+from owlt.captures.accounting.stages import DirectionCounters
+from owlt.captures.frames.columns import Columns
+from owlt.captures.matches.delivery import Delivery
+from owlt.captures.session.session import Host
 
 Rows = NDArray[np.int64]
 

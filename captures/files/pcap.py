@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import LONGEST_FRAME_BYTES, Block, CutShort, NotACapture
-from captures.files.pcapng import MAGIC, read_pcapng_blocks, read_pcapng_snaplen
-from captures.files.plain_files import open_capture
-from captures.files.savefile import read_pcap_blocks, read_pcap_header
+from owlt.captures.files.blocks import LONGEST_FRAME_BYTES, Block, CutShort, NotACapture
+from owlt.captures.files.pcapng import MAGIC, read_pcapng_blocks, read_pcapng_snaplen
+from owlt.captures.files.plain_files import open_capture
+from owlt.captures.files.savefile import read_pcap_blocks, read_pcap_header
 
 __all__ = [
     "LONGEST_FRAME_BYTES",

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import (
+from owlt.captures.files.blocks import (
     BLOCK_BYTES,
     LONGEST_FRAME_BYTES,
     MARGIN_BYTES,
@@ -30,9 +30,9 @@ from captures.files.blocks import (
     next_steps,
     refuse_link_type,
 )
-from captures.files.pcapng_interfaces import Interface, described_interface
-from captures.files.pcapng_packets import PacketBlocks, unequal_lengths
-from captures.files.plain_files import open_capture
+from owlt.captures.files.pcapng_interfaces import Interface, described_interface
+from owlt.captures.files.pcapng_packets import PacketBlocks, unequal_lengths
+from owlt.captures.files.plain_files import open_capture
 
 MAGIC = b"\n\r\r\n"
 MOST_INTERFACES = 4096

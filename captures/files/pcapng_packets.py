@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import LONGEST_FRAME_BYTES
-from captures.files.pcapng_interfaces import Interface
+from owlt.captures.files.blocks import LONGEST_FRAME_BYTES
+from owlt.captures.files.pcapng_interfaces import Interface
 
 
 @dataclass(frozen=True, eq=False)

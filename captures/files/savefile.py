@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import (
+from owlt.captures.files.blocks import (
     BLOCK_BYTES,
     LONGEST_FRAME_BYTES,
     MARGIN_BYTES,
@@ -28,7 +28,7 @@ from captures.files.blocks import (
     next_steps,
     refuse_link_type,
 )
-from captures.files.plain_files import open_capture
+from owlt.captures.files.plain_files import open_capture
 
 FILE_HEADER_BYTES = 24
 RECORD_HEADER_BYTES = 16

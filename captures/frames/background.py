@@ -11,11 +11,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import LINK_TYPES, LONGEST_FRAME_BYTES
-from captures.files.pcap import read_frames
-from captures.frames.columns import Columns
-from captures.frames.decoding import Kind
-from captures.frames.slow_frames import LocatedPacket, find_network, find_packet
+from owlt.captures.files.blocks import LINK_TYPES, LONGEST_FRAME_BYTES
+from owlt.captures.files.pcap import read_frames
+from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.decoding import Kind
+from owlt.captures.frames.slow_frames import LocatedPacket, find_network, find_packet
 
 _ICMPV6 = 58
 _IPV4_TYPE, _IPV6_TYPE = 0x0800, 0x86DD

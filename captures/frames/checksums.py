@@ -7,8 +7,8 @@ from ipaddress import ip_address
 
 import numpy as np
 
-from captures.frames.decoding import ETHERNET_BYTES
-from captures.frames.slow_frames import LocatedPacket, find_packet
+from owlt.captures.frames.decoding import ETHERNET_BYTES
+from owlt.captures.frames.slow_frames import LocatedPacket, find_packet
 
 _IPV4 = b"\x08\x00"
 _CHECKSUM_AT = {6: 16, 17: 6}

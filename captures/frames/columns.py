@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import BLOCK_BYTES, ETHERNET, LONGEST_FRAME_BYTES
-from captures.files.growing import GrowingColumns
-from captures.files.pcap import read_blocks
-from captures.frames.address_numbers import AddressNumbers
-from captures.frames.decoding import decode
+from owlt.captures.files.blocks import BLOCK_BYTES, ETHERNET, LONGEST_FRAME_BYTES
+from owlt.captures.files.growing import GrowingColumns
+from owlt.captures.files.pcap import read_blocks
+from owlt.captures.frames.address_numbers import AddressNumbers
+from owlt.captures.frames.decoding import decode
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from captures.files.pcap import read_frames
-from captures.frames.columns import Columns, read_columns
+from owlt.captures.files.pcap import read_frames
+from owlt.captures.frames.columns import Columns, read_columns
 
 
 def first_difference(one: Path, other: Path) -> str:

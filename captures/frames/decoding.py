@@ -12,10 +12,10 @@ from ipaddress import IPv4Address
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import ETHERNET, Block, gather
-from captures.frames.address_numbers import AddressNumbers
-from captures.frames.hashing import hash_spans
-from captures.frames.slow_frames import LocatedPacket, find_packet
+from owlt.captures.files.blocks import ETHERNET, Block, gather
+from owlt.captures.frames.address_numbers import AddressNumbers
+from owlt.captures.frames.hashing import hash_spans
+from owlt.captures.frames.slow_frames import LocatedPacket, find_packet
 
 ETHERNET_BYTES = 14
 _IPV4_BYTES = 20

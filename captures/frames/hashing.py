@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import LONGEST_FRAME_BYTES, gather
+from owlt.captures.files.blocks import LONGEST_FRAME_BYTES, gather
 
 ODD_1, ODD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 """Factors for one key of several columns: x * ODD_1 + y * ODD_2 modulo 2^64."""

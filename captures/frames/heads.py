@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import ETHERNET
-from captures.frames.columns import Columns
-from captures.frames.decoding import ETHERNET_BYTES
-from captures.frames.slow_frames import find_network
+from owlt.captures.files.blocks import ETHERNET
+from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.decoding import ETHERNET_BYTES
+from owlt.captures.frames.slow_frames import find_network
 
 _IP_TYPES = (0x0800, 0x86DD)
 _LONGEST_LINK_HEADER_BYTES = 160

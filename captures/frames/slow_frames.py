@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 
-from captures.files.blocks import ETHERNET, LINUX_COOKED, LINUX_COOKED_2, RAW_IP, RAW_IPV6
+from owlt.captures.files.blocks import ETHERNET, LINUX_COOKED, LINUX_COOKED_2, RAW_IP, RAW_IPV6
 
 _IPV4_TYPE, _IPV6_TYPE = 0x0800, 0x86DD
 _LINKS = {ETHERNET: (14, 12), LINUX_COOKED: (16, 14), LINUX_COOKED_2: (20, 0)}

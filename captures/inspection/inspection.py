@@ -10,23 +10,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from captures.accounting.ledger import Account
-from captures.accounting.packets import Table, joined, packet_rows
-from captures.accounting.plausibility import MORE_THAN_ALL, Claims, contradictions
-from captures.accounting.suspect_captures import NOTHING_EXPECTED, Expected
-from captures.frames.columns import Columns
-from captures.matches.bottleneck import Link
-from captures.matches.clocks import ClockRelation, relate_clocks
-from captures.matches.matching import match_captures
-from captures.protocols.ladder import Rung, rungs
-from captures.protocols.messages import stated_file_bytes
-from captures.protocols.tshark import NoDissection
-from captures.protocols.view import Exchange, ProtocolView, read_exchange, view
-from captures.session.conversations import suspect_groups
-from captures.session.session import Session
-from captures.summary.pairs import Deliveries
-from captures.summary.summary import CaptureSummary, account_both, conclude
-from captures.traces.tracing import Traces, trace_run
+from owlt.captures.accounting.ledger import Account
+from owlt.captures.accounting.packets import Table, joined, packet_rows
+from owlt.captures.accounting.plausibility import MORE_THAN_ALL, Claims, contradictions
+from owlt.captures.accounting.suspect_captures import NOTHING_EXPECTED, Expected
+from owlt.captures.frames.columns import Columns
+from owlt.captures.matches.bottleneck import Link
+from owlt.captures.matches.clocks import ClockRelation, relate_clocks
+from owlt.captures.matches.matching import match_captures
+from owlt.captures.protocols.ladder import Rung, rungs
+from owlt.captures.protocols.messages import stated_file_bytes
+from owlt.captures.protocols.tshark import NoDissection
+from owlt.captures.protocols.view import Exchange, ProtocolView, read_exchange, view
+from owlt.captures.session.conversations import suspect_groups
+from owlt.captures.session.session import Session
+from owlt.captures.summary.pairs import Deliveries
+from owlt.captures.summary.summary import CaptureSummary, account_both, conclude
+from owlt.captures.traces.tracing import Traces, trace_run
 
 COMPLETED = "completed"
 

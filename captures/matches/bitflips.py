@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.frames.checksums import has_right_checksums
-from captures.matches.delivery import INTACT
+from owlt.captures.frames.checksums import has_right_checksums
+from owlt.captures.matches.delivery import INTACT
 
 _SEGMENTS = (slice(0, 34), slice(34, 42), slice(42, 98), slice(98, None))
 """Ethernet and IPv4 header; UDP header, or TCP ports and sequence number; start and rest of the payload.

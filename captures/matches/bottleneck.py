@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.frames.columns import Columns
+from owlt.captures.frames.columns import Columns
 
 Integers = NDArray[np.int64]
 

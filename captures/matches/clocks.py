@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from captures.frames.columns import Columns
-from captures.matches.bottleneck import Link
-from captures.matches.delivery import Delivery
+from owlt.captures.frames.columns import Columns
+from owlt.captures.matches.bottleneck import Link
+from owlt.captures.matches.delivery import Delivery
 
 Times = NDArray[np.int64]
 Numbers = NDArray[np.float64]

@@ -10,14 +10,14 @@ from ipaddress import IPv6Address
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import ETHERNET, LONGEST_FRAME_BYTES
-from captures.files.pcap import read_frames
-from captures.frames.checksums import completed
-from captures.frames.columns import Columns
-from captures.frames.hashing import ODD_1, ODD_2
-from captures.matches.delivery import INTACT, Rows
-from captures.matches.directions import Bound
-from captures.matches.pairing import pair_by_key
+from owlt.captures.files.blocks import ETHERNET, LONGEST_FRAME_BYTES
+from owlt.captures.files.pcap import read_frames
+from owlt.captures.frames.checksums import completed
+from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.hashing import ODD_1, ODD_2
+from owlt.captures.matches.delivery import INTACT, Rows
+from owlt.captures.matches.directions import Bound
+from owlt.captures.matches.pairing import pair_by_key
 
 _SHORTEST_BYTES = 60
 """Of an Ethernet frame without its checksum (IEEE 802.3)."""

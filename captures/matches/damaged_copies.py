@@ -11,18 +11,18 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import LONGEST_FRAME_BYTES
-from captures.frames.columns import Columns, by_time
-from captures.matches.bitflips import (
+from owlt.captures.files.blocks import LONGEST_FRAME_BYTES
+from owlt.captures.frames.columns import Columns, by_time
+from owlt.captures.matches.bitflips import (
     NEIGHBOURS,
     Flip,
     find_few_bits_away,
     find_one_bit_away,
     is_unmistakable,
 )
-from captures.matches.crossing import NO_PAIRS, Crossing, Pairs, frame_key, padded_bytes
-from captures.matches.delivery import Rows, without
-from captures.matches.pairing import DelayAround, pair_by_key
+from owlt.captures.matches.crossing import NO_PAIRS, Crossing, Pairs, frame_key, padded_bytes
+from owlt.captures.matches.delivery import Rows, without
+from owlt.captures.matches.pairing import DelayAround, pair_by_key
 
 _MOST_AT_ONCE = 16_384
 _MARGIN = 4_096

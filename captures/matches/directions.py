@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.frames.columns import Columns
-from captures.frames.heads import read_heads
-from captures.session.session import Host, Session, sent_by
+from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.heads import read_heads
+from owlt.captures.session.session import Host, Session, sent_by
 
 Rows = NDArray[np.int64]
 

@@ -11,17 +11,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import ETHERNET
-from captures.frames.checksums import completed, left_to_the_card
-from captures.frames.columns import Columns
-from captures.frames.decoding import CE, ECT
-from captures.frames.heads import ip_starts, read_heads
-from captures.matches.crossing import NO_PAIRS, Crossing, Pairs, content_key, frame_key, unchecked_key
-from captures.matches.damaged_copies import with_damaged
-from captures.matches.delivery import INTACT, Delivery, Rows, without
-from captures.matches.directions import ByHost, bound_by_host, with_known_direction
-from captures.matches.pairing import pair_by_key
-from captures.session.session import Session
+from owlt.captures.files.blocks import ETHERNET
+from owlt.captures.frames.checksums import completed, left_to_the_card
+from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.decoding import CE, ECT
+from owlt.captures.frames.heads import ip_starts, read_heads
+from owlt.captures.matches.crossing import NO_PAIRS, Crossing, Pairs, content_key, frame_key, unchecked_key
+from owlt.captures.matches.damaged_copies import with_damaged
+from owlt.captures.matches.delivery import INTACT, Delivery, Rows, without
+from owlt.captures.matches.directions import ByHost, bound_by_host, with_known_direction
+from owlt.captures.matches.pairing import pair_by_key
+from owlt.captures.session.session import Session
 
 _IP_HEADER_BYTES, _IPV6_BYTES = 60, 40
 """The longest IPv4 header; that of IPv6 without extension headers."""

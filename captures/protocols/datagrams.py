@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import ETHERNET
-from captures.files.pcap import read_frames
-from captures.frames.columns import Columns
-from captures.frames.decoding import UDP, Kind
+from owlt.captures.files.blocks import ETHERNET
+from owlt.captures.files.pcap import read_frames
+from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.decoding import UDP, Kind
 
 Rows = NDArray[np.int64]
 

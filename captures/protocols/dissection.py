@@ -12,21 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.frames.columns import Columns, by_time
-from captures.frames.decoding import TCP, Kind
-from captures.protocols.datagrams import plain_datagrams
-from captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector, Transport
-from captures.protocols.readers.bundles import Bundles
-from captures.protocols.readers.cfdp import Cfdp
-from captures.protocols.readers.ltp import Ltp
-from captures.protocols.readers.norm import Norm
-from captures.protocols.readers.others import Datagrams, Udt, Uftp
-from captures.protocols.readers.quic import Quic
-from captures.protocols.readers.reader import NO_FIELDS, Packet, Reader
-from captures.protocols.readers.saratoga import Saratoga
-from captures.protocols.readers.tcp import Tcp
-from captures.protocols.tshark import NoDissection, ip_packets, tshark_fields
-from captures.session.session import Host, Session, sent_by
+from owlt.captures.frames.columns import Columns, by_time
+from owlt.captures.frames.decoding import TCP, Kind
+from owlt.captures.protocols.datagrams import plain_datagrams
+from owlt.captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector, Transport
+from owlt.captures.protocols.readers.bundles import Bundles
+from owlt.captures.protocols.readers.cfdp import Cfdp
+from owlt.captures.protocols.readers.ltp import Ltp
+from owlt.captures.protocols.readers.norm import Norm
+from owlt.captures.protocols.readers.others import Datagrams, Udt, Uftp
+from owlt.captures.protocols.readers.quic import Quic
+from owlt.captures.protocols.readers.reader import NO_FIELDS, Packet, Reader
+from owlt.captures.protocols.readers.saratoga import Saratoga
+from owlt.captures.protocols.readers.tcp import Tcp
+from owlt.captures.protocols.tshark import NoDissection, ip_packets, tshark_fields
+from owlt.captures.session.session import Host, Session, sent_by
 
 Rows = NDArray[np.int64]
 

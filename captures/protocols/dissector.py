@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from captures.session.ports import Ports, is_among
-from captures.session.session import Session
+from owlt.captures.session.ports import Ports, is_among
+from owlt.captures.session.session import Session
 
 Transport = Literal["udp", "tcp"]
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from captures.frames.columns import Columns
-from captures.matches.delivery import INTACT, Delivery
-from captures.protocols.messages import Message
-from captures.protocols.readers.coverage import Coverage
-from captures.protocols.termination import ALIKE, LEAD, MOST, left_out_text, termination_start, thinned
-from captures.session.session import Host
+from owlt.captures.frames.columns import Columns
+from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.protocols.messages import Message
+from owlt.captures.protocols.readers.coverage import Coverage
+from owlt.captures.protocols.termination import ALIKE, LEAD, MOST, left_out_text, termination_start, thinned
+from owlt.captures.session.session import Host
 
 Kind = Literal["new data", "data again", "of the sender", "of the receiver"]
 
@@ -89,7 +89,7 @@ def _kind(message: Message, coverage: Coverage) -> Kind:
 
 
 def ending(rungs: Sequence[Rung], lead: int = LEAD, alike: int = ALIKE, most: int = MOST) -> list[Step]:
-    """The termination phase of a ladder, thinned out: captures.protocols.termination says how."""
+    """The termination phase of a ladder, thinned out: owlt.captures.protocols.termination says how."""
     start = termination_start([rung.message for rung in rungs], lead)
     return thin(rungs[start:], alike, most)
 

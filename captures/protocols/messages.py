@@ -15,12 +15,12 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from captures.frames.columns import Columns, read_columns
-from captures.protocols.dissection import Dissected, dissect
-from captures.protocols.dissector import parse_dissector
-from captures.protocols.readers.coverage import Coverage
-from captures.protocols.readers.reader import PacketContent, Unreadable, Verdict, several
-from captures.session.session import Host, Session
+from owlt.captures.frames.columns import Columns, read_columns
+from owlt.captures.protocols.dissection import Dissected, dissect
+from owlt.captures.protocols.dissector import parse_dissector
+from owlt.captures.protocols.readers.coverage import Coverage
+from owlt.captures.protocols.readers.reader import PacketContent, Unreadable, Verdict, several
+from owlt.captures.session.session import Host, Session
 
 _MALFORMED, _DAMAGED = "malformed ", "damaged "
 _MOST_WRONG = 20

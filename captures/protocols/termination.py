@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from itertools import pairwise
 
-from captures.frames.columns import Columns
-from captures.protocols.messages import Message
-from captures.protocols.readers.coverage import Coverage
+from owlt.captures.frames.columns import Columns
+from owlt.captures.protocols.messages import Message
+from owlt.captures.protocols.readers.coverage import Coverage
 
 LEAD = 3
 """So many messages before the last new data are shown too."""

@@ -20,11 +20,11 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.blocks import ETHERNET, RAW_IP
-from captures.files.pcap import read_frames
-from captures.frames.columns import Columns
-from captures.frames.decoding import ETHERNET_BYTES
-from captures.frames.slow_frames import find_network
+from owlt.captures.files.blocks import ETHERNET, RAW_IP
+from owlt.captures.files.pcap import read_frames
+from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.decoding import ETHERNET_BYTES
+from owlt.captures.frames.slow_frames import find_network
 
 Rows = NDArray[np.int64]
 

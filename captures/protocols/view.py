@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from captures.frames.columns import Columns
-from captures.frames.decoding import Kind
-from captures.matches.delivery import INTACT, Delivery
-from captures.protocols.messages import (
+from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.decoding import Kind
+from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.protocols.messages import (
     Message,
     carried_file_bytes,
     message_bytes,
@@ -24,15 +24,15 @@ from captures.protocols.messages import (
     repeated_file_bytes,
     stated_failure,
 )
-from captures.protocols.readers.coverage import Coverage
-from captures.protocols.tcp_counts import TcpCounts, count_tcp
-from captures.protocols.termination import last_new_data, termination_lines
-from captures.protocols.tshark import tshark_version
-from captures.session.session import Host, Session
-from captures.summary.cutting import write_by_time
-from captures.summary.derived_files import CAPTURES, DerivedFile, load, load_or_make
-from captures.summary.pairs import load_or_match
-from captures.summary.summary import read_both
+from owlt.captures.protocols.readers.coverage import Coverage
+from owlt.captures.protocols.tcp_counts import TcpCounts, count_tcp
+from owlt.captures.protocols.termination import last_new_data, termination_lines
+from owlt.captures.protocols.tshark import tshark_version
+from owlt.captures.session.session import Host, Session
+from owlt.captures.summary.cutting import write_by_time
+from owlt.captures.summary.derived_files import CAPTURES, DerivedFile, load, load_or_make
+from owlt.captures.summary.pairs import load_or_match
+from owlt.captures.summary.summary import read_both
 
 VIEW = "protocol.json"
 SCHEMA_VERSION = 1

@@ -4,7 +4,7 @@ Importing this module binds the packets to UDP: version 1 by its port, 7542, and
 paper, 4000. A frame of either is dissected by the version that it begins with.
 
     from scapy.utils import rdpcap
-    from captures.scapy_layers.saratoga import SaratogaStatus
+    from owlt.captures.scapy_layers.saratoga import SaratogaStatus
     rdpcap("sender.pcap")[10][SaratogaStatus].holes      # [(1000, 2000)]
 
 Version 0 was never published: `agents.saratoga.version0` says what this layout was made of.
@@ -28,7 +28,7 @@ from scapy.fields import (
 from scapy.layers.inet import UDP
 from scapy.packet import Packet, bind_layers
 
-from captures.protocols.readers.saratoga_packets import ERRORS
+from owlt.captures.protocols.readers.saratoga_packets import ERRORS
 
 VERSION_1_PORT, VERSION_0_PORT = 7542, 4000
 

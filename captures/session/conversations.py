@@ -12,12 +12,12 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 
 import numpy as np
 
-from captures.frames.background import count_background
-from captures.frames.columns import Columns
-from captures.frames.decoding import TCP, UDP, Kind
-from captures.frames.hashing import ODD_1, ODD_2
-from captures.session.ports import Ports, is_among, port_text, some_are_among
-from captures.session.session import Session
+from owlt.captures.frames.background import count_background
+from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.decoding import TCP, UDP, Kind
+from owlt.captures.frames.hashing import ODD_1, ODD_2
+from owlt.captures.session.ports import Ports, is_among, port_text, some_are_among
+from owlt.captures.session.session import Session
 
 Address = IPv4Address | IPv6Address
 

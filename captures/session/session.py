@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from captures.frames.columns import Columns
-from captures.frames.decoding import TCP, UDP, Kind
-from captures.session.ports import Ports, are_among, bounds, port_text
+from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.decoding import TCP, UDP, Kind
+from owlt.captures.session.ports import Ports, are_among, bounds, port_text
 
 Host = Literal["sender", "receiver"]
 Address = IPv4Address | IPv6Address

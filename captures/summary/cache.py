@@ -9,12 +9,20 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from captures.accounting.suspect_captures import NOTHING_EXPECTED, Expected
-from captures.session.conversations import suspect_groups
-from captures.session.session import Session
-from captures.summary.derived_files import CAPTURES, SUMMARY, load, load_or_make
-from captures.summary.pairs import load_or_match
-from captures.summary.summary import NO_LINKS, SCHEMA_VERSION, CaptureSummary, Links, account_both, conclude, read_both
+from owlt.captures.accounting.suspect_captures import NOTHING_EXPECTED, Expected
+from owlt.captures.session.conversations import suspect_groups
+from owlt.captures.session.session import Session
+from owlt.captures.summary.derived_files import CAPTURES, SUMMARY, load, load_or_make
+from owlt.captures.summary.pairs import load_or_match
+from owlt.captures.summary.summary import (
+    NO_LINKS,
+    SCHEMA_VERSION,
+    CaptureSummary,
+    Links,
+    account_both,
+    conclude,
+    read_both,
+)
 
 
 def load_or_summarise(

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.files.pcap import LONGEST_FRAME_BYTES, read_header
-from captures.files.plain_files import create, open_capture
-from captures.files.tcpdump_command import WHOLE_FRAMES
-from captures.frames.columns import Columns, by_time
+from owlt.captures.files.pcap import LONGEST_FRAME_BYTES, read_header
+from owlt.captures.files.plain_files import create, open_capture
+from owlt.captures.files.tcpdump_command import WHOLE_FRAMES
+from owlt.captures.frames.columns import Columns, by_time
 
 HEADER_BYTES = 96
 """Ethernet, IPv4 and TCP with all options; or 54 bytes of what UDP carries."""

@@ -17,8 +17,8 @@ from typing import ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from captures.files.plain_files import create, move, open_plain, read_json
-from captures.summary.versions import NewerVersion, Steps, upgraded
+from owlt.captures.files.plain_files import create, move, open_plain, read_json
+from owlt.captures.summary.versions import NewerVersion, Steps, upgraded
 
 CAPTURES = ("sender.pcap", "receiver.pcap")
 SUMMARY = "summary.json"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from captures.files.plain_files import move
-from captures.session.session import Session
-from captures.summary.cache import load_summary
-from captures.summary.cutting import write_cut
-from captures.summary.derived_files import CAPTURES, SUMMARY, DerivedFile, is_of, keep, load
-from captures.summary.pairs import PAIRS, StoredPairs, load_or_match
-from captures.summary.summary import CaptureSummary, read_both
+from owlt.captures.files.plain_files import move
+from owlt.captures.session.session import Session
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.cutting import write_cut
+from owlt.captures.summary.derived_files import CAPTURES, SUMMARY, DerivedFile, is_of, keep, load
+from owlt.captures.summary.pairs import PAIRS, StoredPairs, load_or_match
+from owlt.captures.summary.summary import CaptureSummary, read_both
 
 _KEPT_COMPLETE = 8
 """Of the sender's packets, from the first on: a handshake is among them."""

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from captures.frames.columns import Columns
-from captures.matches.delivery import INTACT, Delivery
-from captures.matches.matching import match_captures
-from captures.session.session import Session
-from captures.summary.derived_files import (
+from owlt.captures.frames.columns import Columns
+from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.matches.matching import match_captures
+from owlt.captures.session.session import Session
+from owlt.captures.summary.derived_files import (
     DerivedFile,
     Source,
     digest_of_code,

@@ -15,27 +15,27 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
-from captures.accounting.delays import DelaySummary, summarise_delays
-from captures.accounting.goodput import OF_A_DELIVERED_FILE, Amounts, Measures, measure
-from captures.accounting.ledger import Account, Ledger, account
-from captures.accounting.overdue import overdue_ns
-from captures.accounting.suspect_captures import (
+from owlt.captures.accounting.delays import DelaySummary, summarise_delays
+from owlt.captures.accounting.goodput import OF_A_DELIVERED_FILE, Amounts, Measures, measure
+from owlt.captures.accounting.ledger import Account, Ledger, account
+from owlt.captures.accounting.overdue import overdue_ns
+from owlt.captures.accounting.suspect_captures import (
     NOTHING_EXPECTED,
     Expected,
     order_notes,
     suspect_capture,
     suspect_copies,
 )
-from captures.files.pcap import read_header
-from captures.files.tcpdump_command import CaptureCounters
-from captures.frames.background import count_background
-from captures.frames.columns import Columns, read_columns
-from captures.matches.bottleneck import Link
-from captures.matches.delivery import Delivery, without
-from captures.matches.matching import match_captures
-from captures.session.session import Session
-from captures.summary.derived_files import DerivedFile
-from captures.summary.versions import Steps, Values, current_version, renamed
+from owlt.captures.files.pcap import read_header
+from owlt.captures.files.tcpdump_command import CaptureCounters
+from owlt.captures.frames.background import count_background
+from owlt.captures.frames.columns import Columns, read_columns
+from owlt.captures.matches.bottleneck import Link
+from owlt.captures.matches.delivery import Delivery, without
+from owlt.captures.matches.matching import match_captures
+from owlt.captures.session.session import Session
+from owlt.captures.summary.derived_files import DerivedFile
+from owlt.captures.summary.versions import Steps, Values, current_version, renamed
 
 Links = tuple[Link | None, Link | None]
 """Forward and reverse; None if a direction changes, varies from packet to packet, or has no rate."""

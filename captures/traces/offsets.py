@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.frames.columns import Columns, by_time
-from captures.frames.decoding import TCP
-from captures.protocols.readers.coverage import Coverage
+from owlt.captures.frames.columns import Columns, by_time
+from owlt.captures.frames.decoding import TCP
+from owlt.captures.protocols.readers.coverage import Coverage
 
 if TYPE_CHECKING:
-    from captures.protocols.messages import Message
+    from owlt.captures.protocols.messages import Message
 
 Integers = NDArray[np.int64]
 

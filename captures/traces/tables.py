@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.accounting.packets import Table
-from captures.traces.throughput import Throughput, throughput
-from captures.traces.tracing import Delays, Traces, Way
+from owlt.captures.accounting.packets import Table
+from owlt.captures.traces.throughput import Throughput, throughput
+from owlt.captures.traces.tracing import Delays, Traces, Way
 
 Integers = NDArray[np.int64]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.traces.offsets import Acknowledgements, FileData
-from captures.traces.tracing import Traces, Way
+from owlt.captures.traces.offsets import Acknowledgements, FileData
+from owlt.captures.traces.tracing import Traces, Way
 
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.float64]

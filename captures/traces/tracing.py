@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.frames.columns import Columns, by_time
-from captures.matches.bottleneck import Link, Queue, queue_of
-from captures.matches.delivery import INTACT, Delivery, without
-from captures.session.session import Host, Session, sent_by
-from captures.traces.offsets import Acknowledgements, FileData, offsets_of
+from owlt.captures.frames.columns import Columns, by_time
+from owlt.captures.matches.bottleneck import Link, Queue, queue_of
+from owlt.captures.matches.delivery import INTACT, Delivery, without
+from owlt.captures.session.session import Host, Session, sent_by
+from owlt.captures.traces.offsets import Acknowledgements, FileData, offsets_of
 
 if TYPE_CHECKING:
-    from captures.protocols.messages import Message
+    from owlt.captures.protocols.messages import Message
 
 Integers = NDArray[np.int64]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self
 
-from emulator.channel.spec import ChannelSpec
+from owlt.emulator.channel.spec import ChannelSpec
 
 _ROUNDING = 1e-6
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 import platform
 import time
 
-from agents.inputs.mistake import Mistake
-from emulator.certification.certificate import Certificate
-from emulator.certification.expectations import Expectations
-from emulator.certification.injection import LONGEST_FRAME_BYTES
-from emulator.certification.judging import Judge, Judges
-from emulator.certification.measuring import Campaign
-from emulator.certification.probing import prober
-from emulator.certification.sample_sizes import Means
-from emulator.channel.spec import DIRECTIONS, ChannelSpec
-from emulator.faults import PortRefused
-from emulator.kernel.admission import ETHERNET_HEADER_BYTES
-from emulator.kernel.rtnetlink import open_rtnetlink
-from emulator.kernel.survey import KernelState, survey
+from owlt.agents.inputs.mistake import Mistake
+from owlt.emulator.certification.certificate import Certificate
+from owlt.emulator.certification.expectations import Expectations
+from owlt.emulator.certification.injection import LONGEST_FRAME_BYTES
+from owlt.emulator.certification.judging import Judge, Judges
+from owlt.emulator.certification.measuring import Campaign
+from owlt.emulator.certification.probing import prober
+from owlt.emulator.certification.sample_sizes import Means
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
+from owlt.emulator.faults import PortRefused
+from owlt.emulator.kernel.admission import ETHERNET_HEADER_BYTES
+from owlt.emulator.kernel.rtnetlink import open_rtnetlink
+from owlt.emulator.kernel.survey import KernelState, survey
 
 VIRTUAL_TOLERANCE_NS = 1_000
 """On a clock that stands still while the machine computes."""

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf
 
-from emulator.certification.bursts import BurstLoss
-from emulator.certification.power import FACTOR, Detectable, wrong_share
-from emulator.certification.probing import SHORTEST_FRAME_BYTES
-from emulator.channel.impairments import Coding, GilbertElliott
-from emulator.channel.spec import ChannelSpec, LinkSpec
-from emulator.kernel.delay_tables import jitter_table, offsets_ns
+from owlt.emulator.certification.bursts import BurstLoss
+from owlt.emulator.certification.power import FACTOR, Detectable, wrong_share
+from owlt.emulator.certification.probing import SHORTEST_FRAME_BYTES
+from owlt.emulator.channel.impairments import Coding, GilbertElliott
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.kernel.delay_tables import jitter_table, offsets_ns
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from emulator.kernel.bpf.loading import BpfError, libbpf
-from emulator.kernel.kernel_requests import add_program, refused, silence
-from emulator.kernel.ports import Port
-from emulator.kernel.rtnetlink import IPRoute, NetlinkError
-from emulator.kernel.survey import EGRESS_FILTERS, KernelState
+from owlt.emulator.kernel.bpf.loading import BpfError, libbpf
+from owlt.emulator.kernel.kernel_requests import add_program, refused, silence
+from owlt.emulator.kernel.ports import Port
+from owlt.emulator.kernel.rtnetlink import IPRoute, NetlinkError
+from owlt.emulator.kernel.survey import EGRESS_FILTERS, KernelState
 
 INJECTION_PREFIX = "owlt-inject"
 LONGEST_FRAME_BYTES = 9014

@@ -14,11 +14,11 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.certification.bursts import BurstLoss, accepted_counts, caught_counts, scaled
-from emulator.certification.certificate import Check
-from emulator.certification.expectations import Expectations
-from emulator.certification.intervals import mean_run_interval, quantile_ranks, share_interval
-from emulator.certification.power import (
+from owlt.emulator.certification.bursts import BurstLoss, accepted_counts, caught_counts, scaled
+from owlt.emulator.certification.certificate import Check
+from owlt.emulator.certification.expectations import Expectations
+from owlt.emulator.certification.intervals import mean_run_interval, quantile_ranks, share_interval
+from owlt.emulator.certification.power import (
     FACTOR,
     POWER,
     Detectable,
@@ -29,8 +29,8 @@ from emulator.certification.power import (
     wrong_length,
     wrong_share,
 )
-from emulator.certification.probe_statistics import Count, Numbers
-from emulator.channel.impairments import FourState, GilbertElliott
+from owlt.emulator.certification.probe_statistics import Count, Numbers
+from owlt.emulator.channel.impairments import FourState, GilbertElliott
 
 RATE_TOLERANCE, RATE_ERROR = 0.0005, 0.0004
 """How far a measured rate may be from the specified one, and how far from the true one: together less than FRACTION."""

@@ -13,16 +13,16 @@ from math import ceil, log
 
 import numpy as np
 
-from emulator.certification import probe_statistics
-from emulator.certification.expectations import Expectations
-from emulator.certification.judging import NOTHING_AIMED, RATE_ERROR, Judge, Judges
-from emulator.certification.power import wrong_share
-from emulator.certification.probe_statistics import Count, Numbers
-from emulator.certification.probing import AT_ONCE, SHORTEST_FRAME_BYTES, Prober, ProbeResult, Probes
-from emulator.certification.sample_sizes import PACE, SKB_BYTES, Means, SampleSizes
-from emulator.certification.taps import MeasurementFailed
-from emulator.channel.link import LinkSpec
-from emulator.kernel.admission import ETHERNET_HEADER_BYTES
+from owlt.emulator.certification import probe_statistics
+from owlt.emulator.certification.expectations import Expectations
+from owlt.emulator.certification.judging import NOTHING_AIMED, RATE_ERROR, Judge, Judges
+from owlt.emulator.certification.power import wrong_share
+from owlt.emulator.certification.probe_statistics import Count, Numbers
+from owlt.emulator.certification.probing import AT_ONCE, SHORTEST_FRAME_BYTES, Prober, ProbeResult, Probes
+from owlt.emulator.certification.sample_sizes import PACE, SKB_BYTES, Means, SampleSizes
+from owlt.emulator.certification.taps import MeasurementFailed
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.kernel.admission import ETHERNET_HEADER_BYTES
 
 USUAL_LENGTH_BYTES = 1514
 EXTRA_PACKETS = 10

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import ceil, floor
 
-from emulator.certification.intervals import at_most, probability_at, quantile_ranks
+from owlt.emulator.certification.intervals import at_most, probability_at, quantile_ranks
 
 POWER = 0.99
 FACTOR = 1.5

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.certification.probing import ProbeResult
+from owlt.emulator.certification.probing import ProbeResult
 
 Numbers = NDArray[np.int64]
 

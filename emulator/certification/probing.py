@@ -21,10 +21,10 @@ from socket import socket
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.certification.injection import LONGEST_FRAME_BYTES, injecting
-from emulator.certification.taps import SLOTS, Frames, MeasurementFailed, Tap, concatenated
-from emulator.kernel.admission import ETHERNET_HEADER_BYTES
-from emulator.kernel.rtnetlink import IPRoute
+from owlt.emulator.certification.injection import LONGEST_FRAME_BYTES, injecting
+from owlt.emulator.certification.taps import SLOTS, Frames, MeasurementFailed, Tap, concatenated
+from owlt.emulator.kernel.admission import ETHERNET_HEADER_BYTES
+from owlt.emulator.kernel.rtnetlink import IPRoute
 
 DESTINATION = bytes.fromhex("02004f574c01")
 """Locally administered, and no host's: a bridge floods it."""

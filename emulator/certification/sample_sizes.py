@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from emulator.certification.expectations import Expectations
-from emulator.certification.power import (
+from owlt.emulator.certification.expectations import Expectations
+from owlt.emulator.certification.power import (
     FRACTION,
     detectable_quantile,
     runs_for_length,
     trials_for_share,
     wrong_share,
 )
-from emulator.certification.probing import AT_ONCE, SHORTEST_FRAME_BYTES
+from owlt.emulator.certification.probing import AT_ONCE, SHORTEST_FRAME_BYTES
 
 LENGTHS_BYTES = (SHORTEST_FRAME_BYTES, 512, 1514, 9014)
 FEWEST_PACKETS, MOST_PACKETS = 1_000, 400_000

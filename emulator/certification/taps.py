@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.faults import EmulatorError
+from owlt.emulator.faults import EmulatorError
 
 SLOTS = 1024
 """Frames that can wait to be taken."""

@@ -5,8 +5,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from agents.inputs.mistake import unexpected
-from emulator.channel.text import LARGEST_TABLE, WIDEST_TABLE_VALUE, Positions, Spread, Value, as_written, parse_list
+from owlt.agents.inputs.mistake import unexpected
+from owlt.emulator.channel.text import (
+    LARGEST_TABLE,
+    WIDEST_TABLE_VALUE,
+    Positions,
+    Spread,
+    Value,
+    as_written,
+    parse_list,
+)
 
 SMALLEST_SHARE = 1 / LARGEST_TABLE
 

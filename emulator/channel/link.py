@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from agents.inputs.mistake import Invalid, Mistake, keys_below, unexpected
-from emulator.channel.impairments import Coding, Jitter, Loss, Pattern, Reordering
-from emulator.channel.quantities import format_delay, format_size, parse_queue
-from emulator.channel.text import (
+from owlt.agents.inputs.mistake import Invalid, Mistake, keys_below, unexpected
+from owlt.emulator.channel.impairments import Coding, Jitter, Loss, Pattern, Reordering
+from owlt.emulator.channel.quantities import format_delay, format_size, parse_queue
+from owlt.emulator.channel.text import (
     FORM,
     LARGEST_BIT_ERROR_RATE,
     QUEUE_UNITS,

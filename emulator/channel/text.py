@@ -21,8 +21,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from agents.inputs.mistake import unexpected
-from emulator.channel.quantities import (
+from owlt.agents.inputs.mistake import unexpected
+from owlt.emulator.channel.quantities import (
     format_delay,
     format_rate,
     format_size,

@@ -8,13 +8,13 @@ import struct
 from functools import cache
 from typing import Any, Self, cast
 
-from emulator.kernel import error_process
-from emulator.kernel.admission import ETHERNET_HEADER_BYTES, Admission
-from emulator.kernel.bpf.loading import PROGRAMS, BpfObject
-from emulator.kernel.error_process import MOST_POSITIONS, ErrorProcess, Factor
-from emulator.kernel.kernel_requests import add_program
-from emulator.kernel.rtnetlink import IPRoute
-from emulator.kernel.survey import EGRESS_FILTERS, INGRESS_FILTERS
+from owlt.emulator.kernel import error_process
+from owlt.emulator.kernel.admission import ETHERNET_HEADER_BYTES, Admission
+from owlt.emulator.kernel.bpf.loading import PROGRAMS, BpfObject
+from owlt.emulator.kernel.error_process import MOST_POSITIONS, ErrorProcess, Factor
+from owlt.emulator.kernel.kernel_requests import add_program
+from owlt.emulator.kernel.rtnetlink import IPRoute
+from owlt.emulator.kernel.survey import EGRESS_FILTERS, INGRESS_FILTERS
 
 _UNITS = ("bit", "packet", "block")
 _EFFECTS = ("flip", "drop")

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from emulator.channel.link import LinkSpec
-from emulator.channel.spec import ChannelSpec
-from emulator.kernel.bpf.probe import bpf_reason
-from emulator.kernel.kernel_requests import ROOT, add_redirect, refusal_text
-from emulator.kernel.link_to_stages import stages_of
-from emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds, Netem, differences
-from emulator.kernel.netem_messages import counters_of, netem_of, options
-from emulator.kernel.rtnetlink import IPRoute, NetlinkError
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.kernel.bpf.probe import bpf_reason
+from owlt.emulator.kernel.kernel_requests import ROOT, add_redirect, refusal_text
+from owlt.emulator.kernel.link_to_stages import stages_of
+from owlt.emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds, Netem, differences
+from owlt.emulator.kernel.netem_messages import counters_of, netem_of, options
+from owlt.emulator.kernel.rtnetlink import IPRoute, NetlinkError
 
 SCRATCH = "owlt-probe"
 NEEDED_FOR = {

@@ -9,8 +9,8 @@ from functools import lru_cache
 from math import sqrt
 from statistics import NormalDist
 
-from emulator.channel.impairments import Jitter, Reordering
-from emulator.channel.text import WIDEST_TABLE_VALUE
+from owlt.emulator.channel.impairments import Jitter, Reordering
+from owlt.emulator.channel.text import WIDEST_TABLE_VALUE
 
 ONE = 8192
 """NETEM_DIST_SCALE."""

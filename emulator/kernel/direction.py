@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from emulator.kernel.bpf_stages import ErrorStage, GateStage
-from emulator.kernel.error_process import ErrorProcess
-from emulator.kernel.kernel_requests import (
+from owlt.emulator.kernel.bpf_stages import ErrorStage, GateStage
+from owlt.emulator.kernel.error_process import ErrorProcess
+from owlt.emulator.kernel.kernel_requests import (
     PROGRAM,
     ROOT,
     add_netem,
@@ -29,12 +29,12 @@ from emulator.kernel.kernel_requests import (
     remove_empty_clsact,
     silence,
 )
-from emulator.kernel.link_to_stages import MOST_PACKETS, Stages
-from emulator.kernel.netem import Netem, differences
-from emulator.kernel.netem_messages import counters_of, netem_of
-from emulator.kernel.ports import Port
-from emulator.kernel.rtnetlink import IPRoute
-from emulator.kernel.survey import EGRESS_FILTERS, HANDLE, INGRESS_FILTERS, OUR_FILTER, KernelState
+from owlt.emulator.kernel.link_to_stages import MOST_PACKETS, Stages
+from owlt.emulator.kernel.netem import Netem, differences
+from owlt.emulator.kernel.netem_messages import counters_of, netem_of
+from owlt.emulator.kernel.ports import Port
+from owlt.emulator.kernel.rtnetlink import IPRoute
+from owlt.emulator.kernel.survey import EGRESS_FILTERS, HANDLE, INGRESS_FILTERS, OUR_FILTER, KernelState
 
 Program: TypeAlias = GateStage | ErrorStage
 

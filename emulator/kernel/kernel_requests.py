@@ -7,13 +7,13 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from emulator.faults import ChannelRefused
-from emulator.kernel.bpf.loading import BpfError
-from emulator.kernel.netem import Netem
-from emulator.kernel.netem_messages import options
-from emulator.kernel.ports import IFB_PREFIX, Port
-from emulator.kernel.rtnetlink import IPRoute, NetlinkError
-from emulator.kernel.survey import HANDLE, INGRESS_FILTERS, OUR_FILTER, KernelState, filter_handles
+from owlt.emulator.faults import ChannelRefused
+from owlt.emulator.kernel.bpf.loading import BpfError
+from owlt.emulator.kernel.netem import Netem
+from owlt.emulator.kernel.netem_messages import options
+from owlt.emulator.kernel.ports import IFB_PREFIX, Port
+from owlt.emulator.kernel.rtnetlink import IPRoute, NetlinkError
+from owlt.emulator.kernel.survey import HANDLE, INGRESS_FILTERS, OUR_FILTER, KernelState, filter_handles
 
 ROOT = 0xFFFF_FFFF
 PROGRAM, REDIRECT = 1, 2

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
-from emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds, LossThresholds, Netem
-from emulator.kernel.rtnetlink import nla, tcmsg
+from owlt.emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds, LossThresholds, Netem
+from owlt.emulator.kernel.rtnetlink import nla, tcmsg
 
 _U32_MAX = 2**32 - 1
 _TICK_NS = 64  # PSCHED_SHIFT 6

@@ -7,7 +7,7 @@ together from one moment cannot contradict itself.
 from dataclasses import dataclass
 from typing import Any
 
-from emulator.kernel.rtnetlink import IPRoute
+from owlt.emulator.kernel.rtnetlink import IPRoute
 
 HANDLE = 0x4F57_0000
 """The handle of our qdiscs, 4f57: ("OW"), below 8000:, where the kernel begins to number those without."""

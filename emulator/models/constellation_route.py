@@ -16,8 +16,8 @@ import numpy
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
-from emulator.models.orbits import EARTH_RADIUS_KM, Constellation
-from emulator.models.sky import LIGHT_KM_PER_S, GroundPoint, Values, elevation_deg, position, times
+from owlt.emulator.models.orbits import EARTH_RADIUS_KM, Constellation
+from owlt.emulator.models.sky import LIGHT_KM_PER_S, GroundPoint, Values, elevation_deg, position, times
 
 LEAST_LINK_HEIGHT_KM = 80.0
 """Inter-satellite links that come closer to the ground than this are interrupted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.models.sky import Values
+from owlt.emulator.models.sky import Values
 
 Window = tuple[int, int]
 """Start and end of a contact, in whole seconds."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 from scipy.optimize import brentq
 
-from emulator.models.sky import LIGHT_KM_PER_S, GroundPoint, Values, bodies, elevation_deg, later, position, times
+from owlt.emulator.models.sky import LIGHT_KM_PER_S, GroundPoint, Values, bodies, elevation_deg, later, position, times
 
 TARGETS = {
     "mercury": "mercury",

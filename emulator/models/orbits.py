@@ -13,7 +13,7 @@ import numpy
 from sgp4.api import WGS72, Satrec
 from skyfield.api import EarthSatellite
 
-from emulator.models.sky import LIGHT_KM_PER_S, GroundPoint, Values, elevation_deg, position, times
+from owlt.emulator.models.sky import LIGHT_KM_PER_S, GroundPoint, Values, elevation_deg, position, times
 
 EARTH_RADIUS_KM = 6378.135
 GRAVITATION_KM3_PER_S2 = 398_600.8

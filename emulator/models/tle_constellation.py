@@ -18,9 +18,9 @@ import numpy
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from emulator.models.constellation_route import Network
-from emulator.models.orbits import EARTH_RADIUS_KM, GRAVITATION_KM3_PER_S2
-from emulator.models.sky import Values, times
+from owlt.emulator.models.constellation_route import Network
+from owlt.emulator.models.orbits import EARTH_RADIUS_KM, GRAVITATION_KM3_PER_S2
+from owlt.emulator.models.sky import Values, times
 
 NODE_GAP_DEG = 2.0
 """Nodes that are further apart from each other than this belong to two planes."""

@@ -13,9 +13,9 @@ from urllib.parse import unquote, urlsplit
 from defusedxml import DefusedXmlException
 from defusedxml.xmlrpc import DefusedExpatParser
 
-from emulator.channel.spec import ChannelSpec
-from emulator.faults import EmulatorError, EmulatorUnreachable, LeaseLost, error_from_fault
-from emulator.service.access import LEASE_HEADER
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import EmulatorError, EmulatorUnreachable, LeaseLost, error_from_fault
+from owlt.emulator.service.access import LEASE_HEADER
 
 _PAUSE_S = 0.01
 _LONGEST_CERTIFICATION_S = 7 * 24 * 3600.0

@@ -13,28 +13,28 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
-from agents.inputs.mistake import Mistake
-from emulator.certification.injection import clear_injection
-from emulator.channel.link import LinkSpec
-from emulator.channel.spec import DIRECTIONS, ChannelSpec
-from emulator.channel.text import LARGEST_SEED
-from emulator.faults import ChannelRefused, PortRefused, ServiceStopped, TimelineError
-from emulator.kernel import kernel_requests
-from emulator.kernel.capabilities import probe
-from emulator.kernel.direction import Direction, InKernel, Spare
-from emulator.kernel.link_to_stages import Stages, differences, link_of, retaining_netems, stages_of
-from emulator.kernel.ports import checked_port, find_port, residents
-from emulator.kernel.rtnetlink import IPRoute, open_rtnetlink
-from emulator.kernel.survey import NOTHING, KernelState, survey
-from emulator.service.player import Moment, Player, Position
-from emulator.service.port_claims import take
-from emulator.service.requests import (
+from owlt.agents.inputs.mistake import Mistake
+from owlt.emulator.certification.injection import clear_injection
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
+from owlt.emulator.channel.text import LARGEST_SEED
+from owlt.emulator.faults import ChannelRefused, PortRefused, ServiceStopped, TimelineError
+from owlt.emulator.kernel import kernel_requests
+from owlt.emulator.kernel.capabilities import probe
+from owlt.emulator.kernel.direction import Direction, InKernel, Spare
+from owlt.emulator.kernel.link_to_stages import Stages, differences, link_of, retaining_netems, stages_of
+from owlt.emulator.kernel.ports import checked_port, find_port, residents
+from owlt.emulator.kernel.rtnetlink import IPRoute, open_rtnetlink
+from owlt.emulator.kernel.survey import NOTHING, KernelState, survey
+from owlt.emulator.service.player import Moment, Player, Position
+from owlt.emulator.service.port_claims import take
+from owlt.emulator.service.requests import (
     changed_channel,
     check_change,
     checked_certify_options,
     require_capabilities,
 )
-from emulator.service.timeline_step import holds_packets, outage_ends, seeded_links
+from owlt.emulator.service.timeline_step import holds_packets, outage_ends, seeded_links
 
 API = 2
 """Counts up with each change of a method that breaks older clients."""
@@ -174,7 +174,7 @@ class Emulator:
         `detection_probability` it would have detected a value of `detectable_low` or less, or of `detectable_high` or
         more. Values that do not exist are missing.
         """
-        from emulator.certification.certify import certify  # numpy, which is slow to load
+        from owlt.emulator.certification.certify import certify  # numpy, which is slow to load
 
         numbers = checked_certify_options(options)
         specified = ChannelSpec.from_wire(channel)

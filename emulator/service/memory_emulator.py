@@ -13,25 +13,25 @@ from types import MappingProxyType
 from typing import Any
 from xmlrpc.client import loads
 
-from emulator.certification.certificate import Certificate, Check
-from emulator.channel.link import LinkSpec
-from emulator.channel.spec import DIRECTIONS, ChannelSpec
-from emulator.channel.text import LARGEST_SEED
-from emulator.faults import ChannelRefused, PortRefused, TimelineError
-from emulator.kernel.link_to_stages import Stages, link_of, retaining_netems, stages_of
-from emulator.service.access import Credentials
-from emulator.service.client import EmulatorClient, Transport
-from emulator.service.emulator import (
+from owlt.emulator.certification.certificate import Certificate, Check
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
+from owlt.emulator.channel.text import LARGEST_SEED
+from owlt.emulator.faults import ChannelRefused, PortRefused, TimelineError
+from owlt.emulator.kernel.link_to_stages import Stages, link_of, retaining_netems, stages_of
+from owlt.emulator.service.access import Credentials
+from owlt.emulator.service.client import EmulatorClient, Transport
+from owlt.emulator.service.emulator import (
     NO_TIMELINE,
     NO_TIMELINE_STATUS,
     TIMELINE_IS_RUNNING,
     Emulator,
 )
-from emulator.service.lease import LeaseKeeper
-from emulator.service.methods import Methods
-from emulator.service.player import Moment, moments
-from emulator.service.requests import changed_channel, check_change, checked_certify_options, require_capabilities
-from emulator.service.timeline_step import seeded_links
+from owlt.emulator.service.lease import LeaseKeeper
+from owlt.emulator.service.methods import Methods
+from owlt.emulator.service.player import Moment, moments
+from owlt.emulator.service.requests import changed_channel, check_change, checked_certify_options, require_capabilities
+from owlt.emulator.service.timeline_step import seeded_links
 
 CAPABILITIES = (
     *("ifb", "netem", "delay_64bit", "rate_64bit", "loss_models", "seed", "corruption_counter", "redirect"),

@@ -10,7 +10,7 @@ from xmlrpc.client import Fault
 
 from defusedxml.xmlrpc import DefusedExpatParser
 
-from emulator.faults import INTERNAL_ERROR, NOT_WELL_FORMED
+from owlt.emulator.faults import INTERNAL_ERROR, NOT_WELL_FORMED
 
 DEEPEST = 100
 """Elements within elements; a value within an array or a struct takes three, and the deepest of a channel about 30."""

@@ -9,8 +9,8 @@ from itertools import count, dropwhile
 from threading import Condition, Thread
 from typing import Any
 
-from emulator.channel.link import LinkSpec
-from emulator.channel.spec import DIRECTIONS, ChannelSpec
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 
 MOST_LATENESSES = 1000
 

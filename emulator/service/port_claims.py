@@ -7,9 +7,9 @@ import errno
 import socket
 from collections.abc import Sequence
 
-from agents.inputs.mistake import Mistake
-from emulator.faults import PortRefused
-from emulator.kernel.ports import Port
+from owlt.agents.inputs.mistake import Mistake
+from owlt.emulator.faults import PortRefused
+from owlt.emulator.kernel.ports import Port
 
 
 def take(ports: Sequence[Port]) -> list[socket.socket]:

@@ -6,11 +6,11 @@ Carrying the request out belongs to `emulator`.
 from collections.abc import Mapping
 from typing import Any
 
-from agents.inputs.mistake import Mistake
-from emulator.channel.link import LinkSpec
-from emulator.channel.spec import DIRECTIONS, ChannelSpec
-from emulator.faults import InvalidChannel, NotCapable
-from emulator.kernel.capabilities import missing_capabilities
+from owlt.agents.inputs.mistake import Mistake
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
+from owlt.emulator.faults import InvalidChannel, NotCapable
+from owlt.emulator.kernel.capabilities import missing_capabilities
 
 
 def check_change(direction: object, changes: object) -> None:
@@ -44,7 +44,7 @@ def checked_certify_options(options: object) -> dict[str, Any]:
         name: _within(name, options[name], *limits) for name, limits in _CERTIFY_LIMITS.items() if name in options
     }
     if "packets" in options:
-        from emulator.certification.sample_sizes import MOST_PACKETS  # numpy, which is slow to load
+        from owlt.emulator.certification.sample_sizes import MOST_PACKETS  # numpy, which is slow to load
 
         numbers["packets"] = _within("packets", options["packets"], int, 1, MOST_PACKETS)
     return numbers

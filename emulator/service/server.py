@@ -20,11 +20,11 @@ from socketserver import TCPServer, ThreadingMixIn
 from threading import BoundedSemaphore
 from typing import Any
 
-from emulator.service.access import Credentials, credentials_of
-from emulator.service.emulator import Emulator
-from emulator.service.lease import LeaseKeeper
-from emulator.service.limits import Connections, Limits, TokenBucket
-from emulator.service.methods import Methods
+from owlt.emulator.service.access import Credentials, credentials_of
+from owlt.emulator.service.emulator import Emulator
+from owlt.emulator.service.lease import LeaseKeeper
+from owlt.emulator.service.limits import Connections, Limits, TokenBucket
+from owlt.emulator.service.methods import Methods
 
 _PATHS = ("/", "/RPC2")
 _LINGER_S = 1.0

@@ -3,9 +3,9 @@
 import hashlib
 from collections.abc import Mapping
 
-from emulator.channel.link import LinkSpec
-from emulator.channel.text import LARGEST_SEED
-from emulator.service.player import Moment
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.text import LARGEST_SEED
+from owlt.emulator.service.player import Moment
 
 
 def seeded_links(moment: Moment, before: Mapping[str, LinkSpec]) -> dict[str, LinkSpec]:

@@ -6,8 +6,8 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from orchestrator.allocation.places import Places
-from orchestrator.planning.plan import Batch
+from owlt.orchestrator.allocation.places import Places
+from owlt.orchestrator.planning.plan import Batch
 
 
 class Allocation:

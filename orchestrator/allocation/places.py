@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from orchestrator.planning.plan import Batch
+from owlt.orchestrator.planning.plan import Batch
 
 
 class Places(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from orchestrator.planning.clock import Clock
-from orchestrator.planning.plan import Batch, Run
+from owlt.orchestrator.planning.clock import Clock
+from owlt.orchestrator.planning.plan import Batch, Run
 
 Block = tuple[object, ...]
 

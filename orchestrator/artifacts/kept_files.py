@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.host import Host
 
 KEPT_NAME = "kept"
 KEPT_BYTES = 1_000_000

@@ -9,8 +9,8 @@ from __future__ import annotations
 import stat
 from dataclasses import dataclass
 
-from orchestrator.hosts.file_status import FileStatus
-from orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.file_status import FileStatus
+from owlt.orchestrator.hosts.host import Host
 
 KINDS = (
     (stat.S_ISLNK, "a symbolic link"),

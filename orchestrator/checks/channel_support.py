@@ -10,10 +10,10 @@ import subprocess
 import sys
 from typing import Any
 
-from agents.inputs.mistake import Mistake
-from emulator.kernel.capabilities import NEEDED_FOR, missing_reasons
-from orchestrator.planning.feasibility import infeasible
-from orchestrator.planning.plan import Plan
+from owlt.agents.inputs.mistake import Mistake
+from owlt.emulator.kernel.capabilities import NEEDED_FOR, missing_reasons
+from owlt.orchestrator.planning.feasibility import infeasible
+from owlt.orchestrator.planning.plan import Plan
 
 KERNEL_FIXES = {
     "netem": "load the module there (modprobe sch_netem), or use a kernel that has it (CONFIG_NET_SCH_NETEM)",
@@ -22,8 +22,8 @@ KERNEL_FIXES = {
 """How to get a capability."""
 OTHER_FIX = "use a kernel there that has it"
 _PROBE = """import json
-from emulator.kernel.capabilities import probe
-from emulator.kernel.rtnetlink import open_rtnetlink
+from owlt.emulator.kernel.capabilities import probe
+from owlt.emulator.kernel.rtnetlink import open_rtnetlink
 with open_rtnetlink() as netlink:
     print(json.dumps(probe(netlink)))"""
 PROBE_LIMIT_S = 30.0

@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agents.contract.implementation import Implementation
-from agents.contract.needs import unmet
-from agents.contract.requirements import Binary, Need
-from emulator.kernel.bpf.compile import sources
-from emulator.kernel.bpf.digests import is_compiled
-from orchestrator.hosts.binaries import find_here, why_not_here
-from orchestrator.kernel.build import find_kernel
-from orchestrator.planning.variants import base_name
-from orchestrator.third_party.places import third_party_directory
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.needs import unmet
+from owlt.agents.contract.requirements import Binary, Need
+from owlt.emulator.kernel.bpf.compile import sources
+from owlt.emulator.kernel.bpf.digests import is_compiled
+from owlt.orchestrator.hosts.binaries import find_here, why_not_here
+from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.planning.variants import base_name
+from owlt.orchestrator.third_party.places import third_party_directory
 
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 

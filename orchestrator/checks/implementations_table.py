@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from agents.contract.implementation import Implementation
-from captures.files.plain_files import write_whole
-from captures.summary.cache import load_summary
-from orchestrator.checks.verdict import Load, explanation
-from orchestrator.planning.plan import Plan
-from orchestrator.results.record import Outcome, read_record
-from orchestrator.results.recorded_runs import is_recorded, run_directory
+from owlt.agents.contract.implementation import Implementation
+from owlt.captures.files.plain_files import write_whole
+from owlt.captures.summary.cache import load_summary
+from owlt.orchestrator.checks.verdict import Load, explanation
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.results.record import Outcome, read_record
+from owlt.orchestrator.results.recorded_runs import is_recorded, run_directory
 
 
 @dataclass(frozen=True)

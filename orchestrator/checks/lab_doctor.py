@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 
-from agents.contract.implementation import Implementation, Role
-from agents.inputs.mistake import Mistake
-from orchestrator.checks.channel_support import unsupported_channels
-from orchestrator.checks.doctor import Requirement
-from orchestrator.checks.lab_service import LEASE, emulator_capabilities, examine_service, requirement_of
-from orchestrator.hosts.binaries import MissingProgram, find_programs
-from orchestrator.hosts.host import Host, HostError, last_line
-from orchestrator.planning.plan import Plan
-from orchestrator.planning.variants import base_name
-from orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry, LabRig, LabRole, TestHostEntry
-from orchestrator.rigs.lab.clocks import clock_offset
-from orchestrator.rigs.lab.interfaces import Interface, find_interface, interfaces_of
-from orchestrator.rigs.lab.management import ManagementHost
-from orchestrator.rigs.lab.session import ON_HOST, OWLT_HOST, SOURCE, SUDO_RULE, VERSION, session_seconds_left
+from owlt.agents.contract.implementation import Implementation, Role
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.checks.channel_support import unsupported_channels
+from owlt.orchestrator.checks.doctor import Requirement
+from owlt.orchestrator.checks.lab_service import LEASE, emulator_capabilities, examine_service, requirement_of
+from owlt.orchestrator.hosts.binaries import MissingProgram, find_programs
+from owlt.orchestrator.hosts.host import Host, HostError, last_line
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.planning.variants import base_name
+from owlt.orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry, LabRig, LabRole, TestHostEntry
+from owlt.orchestrator.rigs.lab.clocks import clock_offset
+from owlt.orchestrator.rigs.lab.interfaces import Interface, find_interface, interfaces_of
+from owlt.orchestrator.rigs.lab.management import ManagementHost
+from owlt.orchestrator.rigs.lab.session import ON_HOST, OWLT_HOST, SOURCE, SUDO_RULE, VERSION, session_seconds_left
 
 LEAST_FREE_BYTES = 500_000_000
 SOCKET_BUFFER_BYTES = 16_777_216
@@ -183,7 +183,7 @@ def _clock(entry: LabHostEntry, host: Host) -> Requirement:
 
 
 def _python(entry: TestHostEntry, host: Host) -> Requirement:
-    program = "import agents.probes.watch, orchestrator.own_version as own; print(own.own_version())"
+    program = "import owlt.agents.probes.watch, owlt.orchestrator.own_version as own; print(own.own_version())"
     done = host.run([entry.python, "-c", program])
     found = done.exit_status == 0
     detail = f"{entry.python}: {last_line(done)}"

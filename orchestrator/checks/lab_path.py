@@ -12,13 +12,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.checks.doctor import Requirement
-from orchestrator.hosts.host import Host
-from orchestrator.profiles.inventory import LabHostEntry, LabRig
-from orchestrator.rigs.lab.clocks import Offset, clock_offset
-from orchestrator.rigs.lab.management import ManagementHost
-from orchestrator.rigs.lab.playbooks import SYSCTLS, provisioned_hosts
-from orchestrator.rigs.rig import CARD_RATE_BPS, Rig
+from owlt.orchestrator.checks.doctor import Requirement
+from owlt.orchestrator.hosts.host import Host
+from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig
+from owlt.orchestrator.rigs.lab.clocks import Offset, clock_offset
+from owlt.orchestrator.rigs.lab.management import ManagementHost
+from owlt.orchestrator.rigs.lab.playbooks import SYSCTLS, provisioned_hosts
+from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig
 
 LEAST_MTU = 1500
 LARGEST_OFFSET_NS = 10_000_000

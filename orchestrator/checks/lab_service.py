@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from emulator.faults import EmulatorError, LeaseLost, NotAllowed
-from emulator.kernel.capabilities import NEEDED_FOR
-from emulator.service.client import EmulatorClient
-from orchestrator.checks.channel_support import kernel_fix
-from orchestrator.checks.doctor import Requirement
-from orchestrator.checks.service_certificate import certificate_text
-from orchestrator.errors import Missing
-from orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry
-from orchestrator.rigs.lab.emulator import token_of
-from orchestrator.rigs.lab.reservations import read_reservation
+from owlt.emulator.faults import EmulatorError, LeaseLost, NotAllowed
+from owlt.emulator.kernel.capabilities import NEEDED_FOR
+from owlt.emulator.service.client import EmulatorClient
+from owlt.orchestrator.checks.channel_support import kernel_fix
+from owlt.orchestrator.checks.doctor import Requirement
+from owlt.orchestrator.checks.service_certificate import certificate_text
+from owlt.orchestrator.errors import Missing
+from owlt.orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry
+from owlt.orchestrator.rigs.lab.emulator import token_of
+from owlt.orchestrator.rigs.lab.reservations import read_reservation
 
 LEASE = "lease"
 SHOWN_CAPABILITIES = ("netem", "programs")

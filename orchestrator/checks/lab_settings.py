@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from orchestrator.checks.doctor import Requirement
-from orchestrator.profiles.inventory import LabRig
+from owlt.orchestrator.checks.doctor import Requirement
+from owlt.orchestrator.profiles.inventory import LabRig
 
 _TASK = re.compile(r"^(?P<kind>TASK|RUNNING HANDLER) \[(?:\w+ : )?(?P<name>.*?)\] \*+$")
 _RESULT = re.compile(r"^(?P<kind>changed|fatal): \[(?P<host>[^\]\s]+)\S*\](?P<text>.*)$")

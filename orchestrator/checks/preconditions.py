@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 
-from agents.inputs.mistake import Mistake
-from orchestrator.checks.doctor import missing_for, missing_for_rig
-from orchestrator.kernel.build import find_kernel
-from orchestrator.planning.plan import Plan
-from orchestrator.planning.variants import base_name
-from orchestrator.rigs import namespaces
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.checks.doctor import missing_for, missing_for_rig
+from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.planning.variants import base_name
+from owlt.orchestrator.rigs import namespaces
 
 
 def missing_for_plan(plan: Plan) -> list[Mistake]:

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.contract.implementation import ROLES, Implementation
-from captures.frames.columns import Columns, read_columns
-from captures.frames.decoding import Kind
-from captures.session.ports import ANY
-from captures.session.session import Session, sent_by
+from owlt.agents.contract.implementation import ROLES, Implementation
+from owlt.captures.frames.columns import Columns, read_columns
+from owlt.captures.frames.decoding import Kind
+from owlt.captures.session.ports import ANY
+from owlt.captures.session.session import Session, sent_by
 
 Pairs = Counter[tuple[int, int]]
 """The number of frames between each two ports."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agents.contract.implementation import Implementation
-from emulator.channel.spec import ChannelSpec, LinkSpec
-from orchestrator.planning.clock import Clock
-from orchestrator.planning.plan import Plan, plan_sweep
-from orchestrator.planning.sweep import Sweep
+from owlt.agents.contract.implementation import Implementation
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.orchestrator.planning.clock import Clock
+from owlt.orchestrator.planning.plan import Plan, plan_sweep
+from owlt.orchestrator.planning.sweep import Sweep
 
 BEST_FIRST: tuple[Clock, ...] = ("exact", "skip", "real")
 RATE_BPS = 10_000_000

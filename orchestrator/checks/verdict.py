@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agents.contract.implementation import ROLES, Implementation
-from captures.frames.comparing import first_difference
-from captures.frames.decoding import Kind
-from captures.session.session import Session
-from captures.summary.cache import load_summary
-from captures.summary.derived_files import CAPTURES
-from captures.summary.summary import CaptureSummary
-from emulator.channel.quantities import format_rate
-from orchestrator.artifacts.kept_files import KEPT_NAME
-from orchestrator.checks.stray_ports import advise, ephemeral_ports, stray_pairs
-from orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock
-from orchestrator.hosts.exit_status import BY_SIGNAL, SHELL_BASE, how_ended
-from orchestrator.hosts.printable import begin_of, printable
-from orchestrator.results.record import NOT_DELIVERED, UNKNOWN, Outcome, RunRecord, refusals_text
-from orchestrator.results.recorded_runs import recorded_runs
+from owlt.agents.contract.implementation import ROLES, Implementation
+from owlt.captures.frames.comparing import first_difference
+from owlt.captures.frames.decoding import Kind
+from owlt.captures.session.session import Session
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.derived_files import CAPTURES
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.emulator.channel.quantities import format_rate
+from owlt.orchestrator.artifacts.kept_files import KEPT_NAME
+from owlt.orchestrator.checks.stray_ports import advise, ephemeral_ports, stray_pairs
+from owlt.orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock
+from owlt.orchestrator.hosts.exit_status import BY_SIGNAL, SHELL_BASE, how_ended
+from owlt.orchestrator.hosts.printable import begin_of, printable
+from owlt.orchestrator.results.record import NOT_DELIVERED, UNKNOWN, Outcome, RunRecord, refusals_text
+from owlt.orchestrator.results.recorded_runs import recorded_runs
 
 Level = Literal["ok", "note", "bad"]
 Load = Callable[[Path], CaptureSummary | None]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from distributed import WorkerPlugin, get_worker
 from pydantic import TypeAdapter
 
-from orchestrator.planning.plan import Batch
-from orchestrator.results.certificates import Certified
-from orchestrator.rigs.quiet import stalled_in_all_s
+from owlt.orchestrator.planning.plan import Batch
+from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.rigs.quiet import stalled_in_all_s
 
 if TYPE_CHECKING:
-    from orchestrator.cluster.jobs import Report
-    from orchestrator.cluster.service import Opened, Service
+    from owlt.orchestrator.cluster.jobs import Report
+    from owlt.orchestrator.cluster.service import Opened, Service
 
 PLUGIN = "owlt"
 REPORTS_S = 1.0

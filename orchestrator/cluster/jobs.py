@@ -15,18 +15,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from orchestrator.hosts.host import HostError
-from orchestrator.planning.plan import Batch, Plan
-from orchestrator.process_directory import process_directory
-from orchestrator.results.analysis import analyse_or_mark, note_machine_delay
-from orchestrator.results.certificates import DIRECTORY_NAME, Certified
-from orchestrator.results.record import read_record, write_record
-from orchestrator.results.recorded_runs import RUNS
-from orchestrator.rigs.waits import Waited
-from orchestrator.sweeping.monitoring import silence_limit_s
-from orchestrator.workers.events import ChannelCertified, RunEnded, RunStarted, event_in
-from orchestrator.workers.launching import Launcher
-from orchestrator.workers.process import Waits, Worker, WorkerHung
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.process_directory import process_directory
+from owlt.orchestrator.results.analysis import analyse_or_mark, note_machine_delay
+from owlt.orchestrator.results.certificates import DIRECTORY_NAME, Certified
+from owlt.orchestrator.results.record import read_record, write_record
+from owlt.orchestrator.results.recorded_runs import RUNS
+from owlt.orchestrator.rigs.waits import Waited
+from owlt.orchestrator.sweeping.monitoring import silence_limit_s
+from owlt.orchestrator.workers.events import ChannelCertified, RunEnded, RunStarted, event_in
+from owlt.orchestrator.workers.launching import Launcher
+from owlt.orchestrator.workers.process import Waits, Worker, WorkerHung
 
 Files = dict[str, bytes]
 """The content of files by their path in the worker's directory."""

@@ -14,14 +14,14 @@ from typing import Any
 
 from distributed import CancelledError, Client, Future
 
-from agents.inputs.mistake import Mistake
-from orchestrator.allocation.repetitions import blocks_of_repetitions
-from orchestrator.cluster import calls
-from orchestrator.cluster.service import Opened
-from orchestrator.errors import OwltError
-from orchestrator.hosts.host import HostError
-from orchestrator.planning.plan import Batch, Plan
-from orchestrator.provenance.provenance import Provenance
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.allocation.repetitions import blocks_of_repetitions
+from owlt.orchestrator.cluster import calls
+from owlt.orchestrator.cluster.service import Opened
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.provenance.provenance import Provenance
 
 PERIOD_S = 1.0
 """How often it looks for new and lost machines."""

@@ -16,23 +16,23 @@ from pathlib import Path
 
 from distributed import Client
 
-from agents.inputs.mistake import Mistake
-from captures.files.plain_files import as_file_name, create, make_directory
-from orchestrator.allocation.places import Places
-from orchestrator.cluster import calls
-from orchestrator.cluster.jobs import Report
-from orchestrator.cluster.pool import Member, Pool
-from orchestrator.cluster.security import require_loopback_only, security_for
-from orchestrator.errors import OwltError
-from orchestrator.hosts.host import HostError
-from orchestrator.kernel.build import find_kernel
-from orchestrator.planning.plan import Batch, Plan
-from orchestrator.provenance.machine import provenance_of
-from orchestrator.provenance.provenance import Provenance
-from orchestrator.results.certificates import Certified
-from orchestrator.sweeping.machine import THIS_MACHINE
-from orchestrator.workers.launching import Launcher
-from orchestrator.workers.process import Worker, WorkerHung
+from owlt.agents.inputs.mistake import Mistake
+from owlt.captures.files.plain_files import as_file_name, create, make_directory
+from owlt.orchestrator.allocation.places import Places
+from owlt.orchestrator.cluster import calls
+from owlt.orchestrator.cluster.jobs import Report
+from owlt.orchestrator.cluster.pool import Member, Pool
+from owlt.orchestrator.cluster.security import require_loopback_only, security_for
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.provenance.machine import provenance_of
+from owlt.orchestrator.provenance.provenance import Provenance
+from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.sweeping.machine import THIS_MACHINE
+from owlt.orchestrator.workers.launching import Launcher
+from owlt.orchestrator.workers.process import Worker, WorkerHung
 
 CONNECTING_S = 20
 

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import psutil
 from distributed import Security
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.errors import OwltError
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import OwltError
 
 CA, CERTIFICATE, KEY = "ca.pem", "cert.pem", "key.pem"
 PLAIN_OPTION = "--without-authentication"

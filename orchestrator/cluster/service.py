@@ -12,14 +12,14 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from orchestrator.cluster.jobs import Job, JobSetting, Report
-from orchestrator.planning.clock import guests_side_by_side
-from orchestrator.planning.plan import Batch, Plan
-from orchestrator.provenance.machine import own_files
-from orchestrator.provenance.provenance import Provenance, difference, differences
-from orchestrator.results.certificates import Certified
-from orchestrator.sweeping.machine import Machine
-from orchestrator.workers.launching import Launcher
+from owlt.orchestrator.cluster.jobs import Job, JobSetting, Report
+from owlt.orchestrator.planning.clock import guests_side_by_side
+from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.provenance.machine import own_files
+from owlt.orchestrator.provenance.provenance import Provenance, difference, differences
+from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.sweeping.machine import Machine
+from owlt.orchestrator.workers.launching import Launcher
 
 LEASE_S = 60.0
 """How long a user of the machine may be silent: it asks for reports every second while a job is performed."""

@@ -11,11 +11,11 @@ import dask
 from distributed import Security, Worker
 from distributed.core import rpc
 
-from orchestrator.cluster.calls import ServicePlugin
-from orchestrator.cluster.security import address_to_bind, require_loopback_only
-from orchestrator.cluster.service import Service
-from orchestrator.errors import OwltError
-from orchestrator.process_directory import process_directory
+from owlt.orchestrator.cluster.calls import ServicePlugin
+from owlt.orchestrator.cluster.security import address_to_bind, require_loopback_only
+from owlt.orchestrator.cluster.service import Service
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.process_directory import process_directory
 
 PATIENCE_S = 10.0
 """After which time it says that it waits for the scheduler."""

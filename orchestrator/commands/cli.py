@@ -13,33 +13,33 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.commands.analyse.command import analyse
-from orchestrator.commands.analyse.dissect import dissect
-from orchestrator.commands.channel.command import channel_app
-from orchestrator.commands.cluster.worker import worker
-from orchestrator.commands.dashboard import dashboard
-from orchestrator.commands.implementations import implementations_app
-from orchestrator.commands.machine import doctor, emulator_app, kernel_app, rigs_app
-from orchestrator.commands.merge import merge
-from orchestrator.commands.performing.extend import extend
-from orchestrator.commands.performing.plan import plan
-from orchestrator.commands.performing.retry import retry
-from orchestrator.commands.performing.run import run
-from orchestrator.commands.reproduce import reproduce
-from orchestrator.commands.results.answer import answer
-from orchestrator.commands.results.compare import compare
-from orchestrator.commands.results.figure import figure
-from orchestrator.commands.results.replay import replay
-from orchestrator.commands.results.report import report
-from orchestrator.commands.rigs.command import rig_app
-from orchestrator.commands.rigs.up import raise_local_rig
-from orchestrator.commands.status import status
-from orchestrator.commands.sweeps import schema, sweeps_app
-from orchestrator.commands.third_party import third_party_app
-from orchestrator.errors import OwltError
-from orchestrator.hosts.printable import printable_lines
-from orchestrator.terminal.output import verbosity
-from orchestrator.terminal.usage import Quiet, Verbose, add_command, new_app, set_verbosity
+from owlt.orchestrator.commands.analyse.command import analyse
+from owlt.orchestrator.commands.analyse.dissect import dissect
+from owlt.orchestrator.commands.channel.command import channel_app
+from owlt.orchestrator.commands.cluster.worker import worker
+from owlt.orchestrator.commands.dashboard import dashboard
+from owlt.orchestrator.commands.implementations import implementations_app
+from owlt.orchestrator.commands.machine import doctor, emulator_app, kernel_app, rigs_app
+from owlt.orchestrator.commands.merge import merge
+from owlt.orchestrator.commands.performing.extend import extend
+from owlt.orchestrator.commands.performing.plan import plan
+from owlt.orchestrator.commands.performing.retry import retry
+from owlt.orchestrator.commands.performing.run import run
+from owlt.orchestrator.commands.reproduce import reproduce
+from owlt.orchestrator.commands.results.answer import answer
+from owlt.orchestrator.commands.results.compare import compare
+from owlt.orchestrator.commands.results.figure import figure
+from owlt.orchestrator.commands.results.replay import replay
+from owlt.orchestrator.commands.results.report import report
+from owlt.orchestrator.commands.rigs.command import rig_app
+from owlt.orchestrator.commands.rigs.up import raise_local_rig
+from owlt.orchestrator.commands.status import status
+from owlt.orchestrator.commands.sweeps import schema, sweeps_app
+from owlt.orchestrator.commands.third_party import third_party_app
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.hosts.printable import printable_lines
+from owlt.orchestrator.terminal.output import verbosity
+from owlt.orchestrator.terminal.usage import Quiet, Verbose, add_command, new_app, set_verbosity
 
 USER_ERROR_STATUS = 2
 
@@ -82,7 +82,7 @@ for name, group in (
 
 def _print_version(requested: bool) -> None:
     if requested:
-        from orchestrator.own_version import own_version
+        from owlt.orchestrator.own_version import own_version
 
         print(f"owlt {own_version()}")
         raise typer.Exit

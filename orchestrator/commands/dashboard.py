@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.commands.channel.command import Access, CaFile, TokenFile, Url, emulator_client
-from orchestrator.terminal.output import Printer
+from owlt.orchestrator.commands.channel.command import Access, CaFile, TokenFile, Url, emulator_client
+from owlt.orchestrator.terminal.output import Printer
 
 PORT = 8780
 EMULATOR_TIMEOUT_S = 2.0
@@ -40,7 +40,7 @@ def dashboard(
     channel and counters. Only this machine can open them, unless --host says otherwise. They change nothing, except for
     those who open the printed address with the token. Ctrl-C ends the server.
     """
-    from orchestrator.dashboard.serving import serve
+    from owlt.orchestrator.dashboard.serving import serve
 
     printer = Printer()
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.terminal.completion import complete_implementation
-from orchestrator.terminal.ending import INTERRUPTED_STATUS
-from orchestrator.terminal.options import Guests, Implementation, Json
-from orchestrator.terminal.output import Printer, verbosity
-from orchestrator.terminal.usage import add_command, new_app
+from owlt.orchestrator.terminal.completion import complete_implementation
+from owlt.orchestrator.terminal.ending import INTERRUPTED_STATUS
+from owlt.orchestrator.terminal.options import Guests, Implementation, Json
+from owlt.orchestrator.terminal.output import Printer, verbosity
+from owlt.orchestrator.terminal.usage import add_command, new_app
 
 if TYPE_CHECKING:
-    from agents.contract import implementation as contract
-    from orchestrator.checks.implementations_table import Row
-    from orchestrator.planning.clock import Clock
-    from orchestrator.planning.plan import Plan
+    from owlt.agents.contract import implementation as contract
+    from owlt.orchestrator.checks.implementations_table import Row
+    from owlt.orchestrator.planning.clock import Clock
+    from owlt.orchestrator.planning.plan import Plan
 
 implementations_app = new_app("List, show, check and tabulate implementations.")
 
@@ -46,7 +46,7 @@ COLUMNS = (
 @add_command(implementations_app, "list")
 def list_implementations(as_json: Json = False) -> None:
     """List the implementations and their missing prerequisites."""
-    from orchestrator.profiles.catalogue import find_implementation, implementation_files
+    from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
 
     printer = Printer(as_json)
     listed: list[dict[str, Any]] = [
@@ -74,7 +74,7 @@ def list_implementations(as_json: Json = False) -> None:
 @add_command(implementations_app, "show")
 def show_implementation(name: Implementation, as_json: Json = False) -> None:
     """Show the profile of one implementation, with defaults filled in."""
-    from orchestrator.profiles.catalogue import find_implementation
+    from owlt.orchestrator.profiles.catalogue import find_implementation
 
     printer = Printer(as_json)
     implementation = find_implementation(name)
@@ -100,10 +100,10 @@ def check_implementation(
 
     Exit status: 0 if it is fit for a sweep, 1 if not; the output says why.
     """
-    from captures.files.plain_files import real_root, remove_tree
-    from orchestrator.checks.trial_plan import best_clock, check_plan
-    from orchestrator.checks.verdict import SUBJECTS, findings, is_fit
-    from orchestrator.profiles.catalogue import find_implementation
+    from owlt.captures.files.plain_files import real_root, remove_tree
+    from owlt.orchestrator.checks.trial_plan import best_clock, check_plan
+    from owlt.orchestrator.checks.verdict import SUBJECTS, findings, is_fit
+    from owlt.orchestrator.profiles.catalogue import find_implementation
 
     printer = Printer(as_json)
     implementation = with_parameters(find_implementation(name), parameter or [])
@@ -149,10 +149,10 @@ def try_implementations(
 
     Exit status: 1 if a run is suspect, or failed for a reason that its profile does not state; otherwise 0.
     """
-    from captures.files.plain_files import real_root
-    from orchestrator.checks.implementations_table import summary, table_rows, write_csv
-    from orchestrator.checks.trial_plan import table_plans
-    from orchestrator.profiles.catalogue import find_implementation, implementation_files
+    from owlt.captures.files.plain_files import real_root
+    from owlt.orchestrator.checks.implementations_table import summary, table_rows, write_csv
+    from owlt.orchestrator.checks.trial_plan import table_plans
+    from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
 
     printer = Printer(as_json)
     requested = [find_implementation(name) for name in names or map(str, implementation_files())]
@@ -177,8 +177,8 @@ def try_implementations(
 
 def with_parameters(implementation: contract.Implementation, assignments: list[str]) -> contract.Implementation:
     """The implementation with some parameters set by NAME=VALUE. A number stays a number. Raises OwltError."""
-    from agents.inputs.mistake import Mistake, got
-    from orchestrator.errors import OwltError, did_you_mean
+    from owlt.agents.inputs.mistake import Mistake, got
+    from owlt.orchestrator.errors import OwltError, did_you_mean
 
     changes: dict[str, contract.Parameter] = {}
     for text in assignments:
@@ -207,7 +207,7 @@ def _as_number(text: str) -> contract.Parameter:
 
 def _missing(implementation: contract.Implementation) -> list[dict[str, str]]:
     """What an implementation needs that this machine does not have, each with its fix."""
-    from orchestrator.checks.doctor import missing_for
+    from owlt.orchestrator.checks.doctor import missing_for
 
     return [{"name": each.name, "detail": each.detail, "fix": each.fix} for each in missing_for(implementation)]
 
@@ -218,8 +218,8 @@ def _missing_text(missing: Iterable[dict[str, str]]) -> str:
 
 def _perform(printer: Printer, plan: Plan, results: Path, guests: int | None, again: str) -> str:
     """Perform a plan. Returns the summary of an interrupted one, "" for one that came to its end."""
-    from orchestrator.sweeping.campaign import perform_plan
-    from orchestrator.terminal.progress import SweepProgress
+    from owlt.orchestrator.sweeping.campaign import perform_plan
+    from owlt.orchestrator.terminal.progress import SweepProgress
 
     with SweepProgress(printer.console, again) as observe:
         performed = perform_plan(plan, results, guests, observe, again)
@@ -228,9 +228,9 @@ def _perform(printer: Printer, plan: Plan, results: Path, guests: int | None, ag
 
 def _print_log_tails(printer: Printer, results: Path) -> None:
     """Print the ends of the logs of runs that did not complete; of all runs with -v."""
-    from orchestrator.checks.verdict import log_tail
-    from orchestrator.results.record import Outcome
-    from orchestrator.results.recorded_runs import recorded_runs
+    from owlt.orchestrator.checks.verdict import log_tail
+    from owlt.orchestrator.results.record import Outcome
+    from owlt.orchestrator.results.recorded_runs import recorded_runs
 
     for run in recorded_runs(results):
         if verbosity.verbose or run.record.outcome is not Outcome.COMPLETED:
@@ -250,8 +250,8 @@ def _print_rows(printer: Printer, rows: Iterable[Row]) -> None:
 
 
 def _reports(printer: Printer, plans: dict[Clock, Plan], results: Path) -> list[Path]:
-    from orchestrator.results.recorded_runs import recorded_directories
-    from orchestrator.sweeping.report import make_report
+    from owlt.orchestrator.results.recorded_runs import recorded_directories
+    from owlt.orchestrator.sweeping.report import make_report
 
     reports = []
     for clock in plans:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import OwltError, did_you_mean
-from orchestrator.terminal.options import Json, LabRigOption, Rig
-from orchestrator.terminal.output import Printer, yes_or_no
-from orchestrator.terminal.requirements import print_requirements
-from orchestrator.terminal.usage import add_command, new_app
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import OwltError, did_you_mean
+from owlt.orchestrator.terminal.options import Json, LabRigOption, Rig
+from owlt.orchestrator.terminal.output import Printer, yes_or_no
+from owlt.orchestrator.terminal.requirements import print_requirements
+from owlt.orchestrator.terminal.usage import add_command, new_app
 
 if TYPE_CHECKING:
-    from orchestrator.kernel.kernel import Kernel
+    from owlt.orchestrator.kernel.kernel import Kernel
 
 rigs_app = new_app("List, show and check rigs, in which runs take place.")
 kernel_app = new_app("Show and build the kernel of the virtual rig.")
@@ -38,8 +38,8 @@ def doctor(rig: LabRigOption = None, as_json: Json = False) -> None:
     if rig is not None:
         _examine_lab(rig, Printer(as_json))
         return
-    from orchestrator.checks.doctor import examine
-    from orchestrator.profiles.catalogue import find_implementation, implementation_files
+    from owlt.orchestrator.checks.doctor import examine
+    from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
 
     printer = Printer(as_json)
     requirements = examine(find_implementation(str(path)) for path in implementation_files())
@@ -48,8 +48,8 @@ def doctor(rig: LabRigOption = None, as_json: Json = False) -> None:
 
 
 def _examine_lab(inventory: str, printer: Printer) -> None:
-    from orchestrator.checks.lab_doctor import conclusion, examine_lab
-    from orchestrator.profiles.inventory import lab_rig
+    from owlt.orchestrator.checks.lab_doctor import conclusion, examine_lab
+    from owlt.orchestrator.profiles.inventory import lab_rig
 
     requirements = examine_lab(lab_rig(inventory)[1])
     printer.json(requirements)
@@ -85,7 +85,7 @@ def check_rig(rig: Rig, as_json: Json = False) -> None:
 
     Exit status: 0 if nothing is missing, 1 otherwise.
     """
-    from orchestrator.checks.doctor import rig_requirements
+    from owlt.orchestrator.checks.doctor import rig_requirements
 
     printer = Printer(as_json)
     requirements = rig_requirements(_known_rig(rig))
@@ -97,7 +97,7 @@ def check_rig(rig: Rig, as_json: Json = False) -> None:
 @add_command(rigs_app, "clear")
 def clear_rigs() -> None:
     """Remove a local rig that an earlier run left behind."""
-    from orchestrator.rigs import network
+    from owlt.orchestrator.rigs import network
 
     removed = network.leftovers()
     network.clear()
@@ -107,7 +107,7 @@ def clear_rigs() -> None:
 @add_command(kernel_app, "show")
 def show_kernel(as_json: Json = False) -> None:
     """Show the kernel that guests would boot."""
-    from orchestrator.kernel.build import find_kernel
+    from owlt.orchestrator.kernel.build import find_kernel
 
     printer = Printer(as_json)
     kernel = find_kernel()
@@ -130,7 +130,7 @@ def build_kernel(
 
     Takes 4 to 9 minutes on two cores.
     """
-    from orchestrator.kernel.build import find_kernel
+    from owlt.orchestrator.kernel.build import find_kernel
 
     printer = Printer(as_json)
     kernel = (None if again or source else find_kernel()) or _build_with_progress(printer, source)
@@ -148,7 +148,7 @@ def serve_emulator(context: typer.Context) -> None:
 
     Clients control it over XML-RPC. Its options: owlt emulator serve --help
     """
-    from emulator.__main__ import main as serve
+    from owlt.emulator.__main__ import main as serve
 
     raise typer.Exit(serve(context.args, "owlt emulator serve"))
 
@@ -160,7 +160,7 @@ def _known_rig(name: str) -> str:
 
 
 def _rig(name: str) -> dict[str, object]:
-    from orchestrator.checks.doctor import rig_requirements
+    from owlt.orchestrator.checks.doctor import rig_requirements
 
     missing = [requirement.name for requirement in rig_requirements(name) if not requirement.found]
     return {
@@ -173,8 +173,8 @@ def _rig(name: str) -> dict[str, object]:
 
 
 def _state(name: str) -> str:
-    from orchestrator.kernel.build import find_kernel
-    from orchestrator.rigs import network
+    from owlt.orchestrator.kernel.build import find_kernel
+    from owlt.orchestrator.rigs import network
 
     if name == "virtual":
         kernel = find_kernel()
@@ -186,7 +186,7 @@ def _state(name: str) -> str:
 def _build_with_progress(printer: Printer, source: Path | None) -> Kernel:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from orchestrator.kernel import build
+    from owlt.orchestrator.kernel import build
 
     columns = (
         TextColumn("{task.description}"),

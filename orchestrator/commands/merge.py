@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.terminal.options import Json
-from orchestrator.terminal.output import Printer
+from owlt.orchestrator.terminal.options import Json
+from owlt.orchestrator.terminal.output import Printer
 
 
 def merge(
@@ -28,9 +28,9 @@ def merge(
     is in two directories must have the same result. If one of these is not so, nothing is changed, and the exit status
     is 2; the message names what differs.
     """
-    from orchestrator.results.recorded_runs import results_root
-    from orchestrator.shards.merging import merge as merge_directories
-    from orchestrator.sweeping.report import make_report
+    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.orchestrator.shards.merging import merge as merge_directories
+    from owlt.orchestrator.sweeping.report import make_report
 
     into, sources = results_root(into), [results_root(source) for source in sources]
     printer = Printer(as_json)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agents.inputs.mistake import Invalid, Mistake
-from orchestrator.errors import NotFound, OwltError, ProfileError, did_you_mean
-from orchestrator.terminal.ending import INTERRUPTED_STATUS
-from orchestrator.terminal.options import Guests, Json
-from orchestrator.terminal.output import Printer
+from owlt.agents.inputs.mistake import Invalid, Mistake
+from owlt.orchestrator.errors import NotFound, OwltError, ProfileError, did_you_mean
+from owlt.orchestrator.terminal.ending import INTERRUPTED_STATUS
+from owlt.orchestrator.terminal.options import Guests, Json
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from reports.reproduction.claims import Reproduction
-    from reports.reproduction.judging import Judged
+    from owlt.reports.reproduction.claims import Reproduction
+    from owlt.reports.reproduction.judging import Judged
 
 RECORDED_STATUSES = (0, 3)
 """Of a sweep whose runs all have a record."""
@@ -77,7 +77,7 @@ def reproduce(
 
 def reproductions() -> list[Path]:
     """The directories of all reproductions."""
-    from orchestrator.profiles.catalogue import PROFILES
+    from owlt.orchestrator.profiles.catalogue import PROFILES
 
     return sorted(path.parent for path in (PROFILES / "reproductions").glob("*/claims.yaml"))
 
@@ -93,8 +93,8 @@ def reproduction_directory(name: str) -> Path:
 
 
 def _list(printer: Printer) -> None:
-    from orchestrator.sweeping.resolving import resolve
-    from reports.reproduction.claims import load_claims
+    from owlt.orchestrator.sweeping.resolving import resolve
+    from owlt.reports.reproduction.claims import load_claims
 
     rows: list[dict[str, Any]] = []
     for directory in reproductions():
@@ -142,7 +142,7 @@ def _named(directory: Path, names: Iterable[str]) -> list[tuple[str, Path]]:
 
 
 def _claims(directory: Path) -> Reproduction:
-    from reports.reproduction.claims import load_claims
+    from owlt.reports.reproduction.claims import load_claims
 
     try:
         return load_claims(directory)
@@ -152,9 +152,9 @@ def _claims(directory: Path) -> Reproduction:
 
 def missing_for_sweep(sweep: Path, results: Path) -> list[Mistake]:
     """The programs of implementations that are missing for the runs that a sweep still has to perform."""
-    from orchestrator.checks.preconditions import missing_implementations
-    from orchestrator.sweeping.campaign import is_finished
-    from orchestrator.sweeping.resolving import resolve
+    from owlt.orchestrator.checks.preconditions import missing_implementations
+    from owlt.orchestrator.sweeping.campaign import is_finished
+    from owlt.orchestrator.sweeping.resolving import resolve
 
     plan = resolve(sweep)
     missing = missing_implementations(plan)
@@ -176,9 +176,9 @@ def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) 
 
 def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
     """Perform what is missing. Returns the exit status of the sweep, and its results."""
-    from orchestrator.commands.performing.perform import as_typed, perform_and_conclude
-    from orchestrator.results.recorded_runs import results_root
-    from orchestrator.sweeping.resolving import resolve
+    from owlt.orchestrator.commands.performing.perform import as_typed, perform_and_conclude
+    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.orchestrator.sweeping.resolving import resolve
 
     plan = resolve(sweep)
     performed = results_root(results or Path("results", plan.sweep.name))
@@ -232,10 +232,10 @@ def perform_all(
 
 
 def _judge(directory: Path, results: list[Path], name: str) -> tuple[Path, list[Judged]]:
-    from orchestrator.results.recorded_runs import results_root
-    from reports.reproduction.judging import BadQuery
-    from reports.reproduction.page import make_page
-    from reports.results.records import ReportError
+    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.reports.reproduction.judging import BadQuery
+    from owlt.reports.reproduction.page import make_page
+    from owlt.reports.results.records import ReportError
 
     try:
         return make_page(directory, [results_root(path) for path in results], name)
@@ -250,7 +250,7 @@ def _judge(directory: Path, results: list[Path], name: str) -> tuple[Path, list[
 
 
 def _print(printer: Printer, page: Path, verdicts: list[Judged]) -> None:
-    from reports.reproduction.page import counts_text, number_text
+    from owlt.reports.reproduction.page import counts_text, number_text
 
     printer.json(
         {

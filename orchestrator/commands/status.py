@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.errors import OwltError
-from orchestrator.terminal.ending import INTERRUPTED_STATUS
-from orchestrator.terminal.options import Json
-from orchestrator.terminal.output import Printer, console
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.ending import INTERRUPTED_STATUS
+from owlt.orchestrator.terminal.options import Json
+from owlt.orchestrator.terminal.output import Printer, console
 
 if TYPE_CHECKING:
-    from orchestrator.status.state import SweepState
+    from owlt.orchestrator.status.state import SweepState
 
 ALL_RESULTS = Path("results")
 WATCH_PERIOD_S = 2.0
@@ -36,8 +36,8 @@ def status(
 
     It changes nothing, and works from any terminal, while the sweep runs and afterwards.
     """
-    from captures.files.plain_files import real_root
-    from orchestrator.status.reading import StateReader
+    from owlt.captures.files.plain_files import real_root
+    from owlt.orchestrator.status.reading import StateReader
 
     if watch and as_json:
         raise OwltError(Mistake.of("status", "got --watch and --json", "one of them", "leave one out"))
@@ -57,8 +57,8 @@ def status(
 
 def latest_results(parent: Path) -> Path:
     """The results directory below a directory whose sweep was performed last. Raises OwltError if there is none."""
-    from orchestrator.planning.plan import PLAN_NAME
-    from orchestrator.status.journal import JOURNAL_NAME
+    from owlt.orchestrator.planning.plan import PLAN_NAME
+    from owlt.orchestrator.status.journal import JOURNAL_NAME
 
     changed = {
         plan.parent: max(path.stat().st_mtime for path in (plan, plan.with_name(JOURNAL_NAME)) if path.exists())
@@ -72,8 +72,8 @@ def latest_results(parent: Path) -> Path:
 
 def print_state(state: SweepState, printer: Printer) -> None:
     """Print the state of a sweep as text or JSON."""
-    from orchestrator.results.same_failures import same_failures_text
-    from orchestrator.status.text import activity_text, duration, headline, process_text, repetitions_text, since
+    from owlt.orchestrator.results.same_failures import same_failures_text
+    from owlt.orchestrator.status.text import activity_text, duration, headline, process_text, repetitions_text, since
 
     printer.json(as_json_value(state))
     printer.text(headline(state), style="bold")

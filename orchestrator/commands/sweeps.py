@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import OwltError
-from orchestrator.terminal.completion import complete_kind
-from orchestrator.terminal.options import Json, Sweep
-from orchestrator.terminal.output import Printer
-from orchestrator.terminal.usage import add_command, new_app
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.completion import complete_kind
+from owlt.orchestrator.terminal.options import Json, Sweep
+from owlt.orchestrator.terminal.output import Printer
+from owlt.orchestrator.terminal.usage import add_command, new_app
 
 sweeps_app = new_app("List, show and check sweeps.")
 
@@ -20,8 +20,8 @@ sweeps_app = new_app("List, show and check sweeps.")
 @add_command(sweeps_app, "list")
 def list_sweeps(as_json: Json = False) -> None:
     """List the sweeps that come with owlt."""
-    from orchestrator.profiles.catalogue import sweep_files
-    from orchestrator.profiles.load import load_sweep
+    from owlt.orchestrator.profiles.catalogue import sweep_files
+    from owlt.orchestrator.profiles.load import load_sweep
 
     printer = Printer(as_json)
     sweeps = [
@@ -50,8 +50,8 @@ def list_sweeps(as_json: Json = False) -> None:
 @add_command(sweeps_app, "show")
 def show_sweep(sweep: Sweep, as_json: Json = False) -> None:
     """Show every key of a sweep, with defaults filled in."""
-    from orchestrator.profiles.catalogue import sweep_path
-    from orchestrator.profiles.load import load_sweep
+    from owlt.orchestrator.profiles.catalogue import sweep_path
+    from owlt.orchestrator.profiles.load import load_sweep
 
     printer = Printer(as_json)
     keys = load_sweep(sweep_path(sweep)).model_dump(mode="json")
@@ -65,9 +65,9 @@ def check_sweep(sweep: Sweep, as_json: Json = False) -> None:
 
     Exit status: 0 if it can run here; 1 if something is missing on this machine; 2 for mistakes in the file.
     """
-    from orchestrator.checks.preconditions import missing_for_plan
-    from orchestrator.profiles.catalogue import sweep_path
-    from orchestrator.sweeping.resolving import resolve
+    from owlt.orchestrator.checks.preconditions import missing_for_plan
+    from owlt.orchestrator.profiles.catalogue import sweep_path
+    from owlt.orchestrator.sweeping.resolving import resolve
 
     printer = Printer(as_json)
     path = sweep_path(sweep)
@@ -95,7 +95,7 @@ def schema(
     Editors can use it to complete and validate profiles. For example: owlt schema sweep > sweep.json; then write this
     as the first line of a sweep file in the same directory: # yaml-language-server: $schema=sweep.json
     """
-    from orchestrator.profiles.schemas import SCHEMAS
+    from owlt.orchestrator.profiles.schemas import SCHEMAS
 
     if kind not in SCHEMAS:
         raise OwltError(Mistake.of("schema", f"got {kind!r}", f"one of {', '.join(SCHEMAS)}"))

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.hosts.printable import printable_lines
-from orchestrator.terminal.completion import complete_third_party
-from orchestrator.terminal.options import Json
-from orchestrator.terminal.output import Printer, verbosity, yes_or_no
-from orchestrator.terminal.usage import add_command, new_app
+from owlt.orchestrator.hosts.printable import printable_lines
+from owlt.orchestrator.terminal.completion import complete_third_party
+from owlt.orchestrator.terminal.options import Json
+from owlt.orchestrator.terminal.output import Printer, verbosity, yes_or_no
+from owlt.orchestrator.terminal.usage import add_command, new_app
 
 if TYPE_CHECKING:
-    from orchestrator.third_party import Installable, Installation
-    from orchestrator.third_party.installing import Machine
+    from owlt.orchestrator.third_party import Installable, Installation
+    from owlt.orchestrator.third_party.installing import Machine
 
 third_party_app = new_app("List, show and install third-party implementations.")
 
@@ -34,7 +34,7 @@ Names = Annotated[
 @add_command(third_party_app, "list")
 def list_third_party(as_json: Json = False) -> None:
     """List what can be installed, and what is installed."""
-    from orchestrator.third_party import all_installables
+    from owlt.orchestrator.third_party import all_installables
 
     print_list(Printer(as_json), all_installables())
 
@@ -56,7 +56,7 @@ def print_list(printer: Printer, installables: Iterable[Installable]) -> None:
 @add_command(third_party_app, "show")
 def show_third_party(name: Name, as_json: Json = False) -> None:
     """Show one implementation: version, licence, source, programs."""
-    from orchestrator.third_party import find_installables
+    from owlt.orchestrator.third_party import find_installables
 
     printer = Printer(as_json)
     (installable,) = find_installables([name])
@@ -73,7 +73,7 @@ def install_third_party(names: Names = None, as_json: Json = False) -> None:
 
     Exit status: 1 if a named or required implementation could not be installed, otherwise 0.
     """
-    from orchestrator.third_party import find_installables
+    from owlt.orchestrator.third_party import find_installables
 
     if not install_and_report(Printer(as_json), find_installables(names or []), were_named=bool(names)):
         raise typer.Exit(1)
@@ -105,7 +105,7 @@ def _install(printer: Printer, installables: Iterable[Installable], machine: Mac
     """Install. The last line that the programs print is shown as the status; with -v, all lines are printed."""
     from rich.markup import escape
 
-    from orchestrator.third_party import install
+    from owlt.orchestrator.third_party import install
 
     if verbosity.verbose:
         return install(installables, printer.note, printer.note, machine)
@@ -125,7 +125,7 @@ def _failure_text(installation: Installation) -> str:
 
 
 def _described(installable: Installable) -> dict[str, Any]:
-    from orchestrator.third_party import home, is_installed
+    from owlt.orchestrator.third_party import home, is_installed
 
     installed = is_installed(installable)
     asks_program = installed and installable.version_command
@@ -144,7 +144,7 @@ def _described(installable: Installable) -> dict[str, Any]:
 
 def _installed_version(installable: Installable) -> str:
     """The first line that its version command prints."""
-    from orchestrator.third_party import home
+    from owlt.orchestrator.third_party import home
 
     command = [part.replace("{bin}", str(home(installable) / "bin")) for part in installable.version_command]
     try:

@@ -15,22 +15,22 @@ from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
-from agents.inputs.mistake import Mistake
-from emulator.service.client import EmulatorClient
-from orchestrator.dashboard.pages.app import new_app
-from orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
-from orchestrator.dashboard.pages.packet_views import (
+from owlt.agents.inputs.mistake import Mistake
+from owlt.emulator.service.client import EmulatorClient
+from owlt.orchestrator.dashboard.pages.app import new_app
+from owlt.orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
+from owlt.orchestrator.dashboard.pages.packet_views import (
     LONGEST_LIST_S,
     AnalysisProcesses,
     PacketViews,
     list_missing,
     lists_in,
 )
-from orchestrator.dashboard.pages.protection import Token
-from orchestrator.dashboard.sweeps.directories import Directories
-from orchestrator.errors import OwltError
-from orchestrator.process_directory import process_directory
-from orchestrator.terminal.ending import ended_by_signals
+from owlt.orchestrator.dashboard.pages.protection import Token
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.process_directory import process_directory
+from owlt.orchestrator.terminal.ending import ended_by_signals
 
 THREADS = 6
 CONNECTIONS = 400

@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.forecast.resources import Resources, resources
-from orchestrator.planning.estimate import Estimate, RigTime, duration_text, estimate, times_by_rig
-from orchestrator.planning.feasibility import infeasible
-from orchestrator.planning.plan import Plan, Run
-from orchestrator.planning.selection import Selection
-from orchestrator.planning.sweep import Permutation
-from orchestrator.repetitions.due import DueRuns, Repeating
-from orchestrator.results.recorded_runs import read_recorded
-from orchestrator.workers.launching import beyond_memory, machine_memory_bytes
+from owlt.orchestrator.forecast.resources import Resources, resources
+from owlt.orchestrator.planning.estimate import Estimate, RigTime, duration_text, estimate, times_by_rig
+from owlt.orchestrator.planning.feasibility import infeasible
+from owlt.orchestrator.planning.plan import Plan, Run
+from owlt.orchestrator.planning.selection import Selection
+from owlt.orchestrator.planning.sweep import Permutation
+from owlt.orchestrator.repetitions.due import DueRuns, Repeating
+from owlt.orchestrator.results.recorded_runs import read_recorded
+from owlt.orchestrator.workers.launching import beyond_memory, machine_memory_bytes
 
 
 @dataclass(frozen=True)

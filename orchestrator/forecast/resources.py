@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.planning.plan import Run
-from orchestrator.workers.launching import needed_memory_mb
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.workers.launching import needed_memory_mb
 
 RUN_BYTES = 60_000
 """Record, summary, logs, and the first packets of a run, which are kept whole."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from agents.contract.implementation import Implementation, Role
-from agents.contract.placeholders import render
-from agents.contract.requirements import Binary
-from agents.inputs.mistake import Mistake, MistakeError
-from orchestrator.hosts.host import Host
-from orchestrator.hosts.visible_files import SHOW
+from owlt.agents.contract.implementation import Implementation, Role
+from owlt.agents.contract.placeholders import render
+from owlt.agents.contract.requirements import Binary
+from owlt.agents.inputs.mistake import Mistake, MistakeError
+from owlt.orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.visible_files import SHOW
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The search path for names, on every host."""

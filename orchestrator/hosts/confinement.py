@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.contract.side import SIGNALS
-from orchestrator.hosts.printable import printable
+from owlt.agents.contract.side import SIGNALS
+from owlt.orchestrator.hosts.printable import printable
 
 NO_SUCH_PROGRAM = 126
 NOT_CONFINED = 125

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from orchestrator.hosts import file_status, run_directory
-from orchestrator.hosts.confinement import LEFT, Room
-from orchestrator.hosts.exit_status import how_ended
-from orchestrator.hosts.file_status import FileStatus
-from orchestrator.hosts.printable import end_of, unstyled
-from orchestrator.hosts.program import LINE_CHARACTERS, Program
+from owlt.orchestrator.hosts import file_status, run_directory
+from owlt.orchestrator.hosts.confinement import LEFT, Room
+from owlt.orchestrator.hosts.exit_status import how_ended
+from owlt.orchestrator.hosts.file_status import FileStatus
+from owlt.orchestrator.hosts.printable import end_of, unstyled
+from owlt.orchestrator.hosts.program import LINE_CHARACTERS, Program
 
 COMMAND_LIMIT_S = 60.0
 ANSWER_BYTES = 4_000_000

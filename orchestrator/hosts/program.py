@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from orchestrator.hosts.confinement import LEFT
-from orchestrator.hosts.printable import begin_of, end_of, unstyled
+from owlt.orchestrator.hosts.confinement import LEFT
+from owlt.orchestrator.hosts.printable import begin_of, end_of, unstyled
 
 START_LIMIT_S = 60.0
 OF_UNSHARE = "unshare: sigprocmask unblock failed"

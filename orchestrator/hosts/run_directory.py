@@ -12,8 +12,8 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.hosts.confinement import FIRST, LAST
-from orchestrator.hosts.mount_namespace import mount, unmount
+from owlt.orchestrator.hosts.confinement import FIRST, LAST
+from owlt.orchestrator.hosts.mount_namespace import mount, unmount
 
 LABEL = "owlt-run"
 """Source of the file system in the table of mounts."""

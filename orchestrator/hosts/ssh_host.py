@@ -14,9 +14,9 @@ from typing import Self
 
 import paramiko
 
-from orchestrator.hosts.confinement import ALONE, WITHOUT_A_RUN_BYTES, Room, confined
-from orchestrator.hosts.exit_status import BY_SIGNAL
-from orchestrator.hosts.host import (
+from owlt.orchestrator.hosts.confinement import ALONE, WITHOUT_A_RUN_BYTES, Room, confined
+from owlt.orchestrator.hosts.exit_status import BY_SIGNAL
+from owlt.orchestrator.hosts.host import (
     ANSWER_BYTES,
     COMMAND_LIMIT_S,
     FLOODED,
@@ -25,7 +25,7 @@ from orchestrator.hosts.host import (
     Host,
     HostError,
 )
-from orchestrator.hosts.program import GROUP_COMMAND, Program
+from owlt.orchestrator.hosts.program import GROUP_COMMAND, Program
 
 SHOWN_CHARACTERS = 200
 

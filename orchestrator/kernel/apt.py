@@ -11,8 +11,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import Missing
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import Missing
 
 LENT = re.compile(r"Acquire::(https?|ftp|Retries|Proxy|Check-Valid-Until|Check-Date)\b", re.IGNORECASE)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from orchestrator.kernel import cache, recipe
-from orchestrator.kernel.kernel import Kernel, Observe
-from orchestrator.kernel.make import check_machine, compile_kernel
-from orchestrator.kernel.probe import abilities
-from orchestrator.kernel.source import fetch_source, local_source
+from owlt.orchestrator.kernel import cache, recipe
+from owlt.orchestrator.kernel.kernel import Kernel, Observe
+from owlt.orchestrator.kernel.make import check_machine, compile_kernel
+from owlt.orchestrator.kernel.probe import abilities
+from owlt.orchestrator.kernel.source import fetch_source, local_source
 
 
 def find_kernel() -> Kernel | None:

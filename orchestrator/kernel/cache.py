@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.errors import Missing
-from orchestrator.kernel.kernel import Kernel, Observe
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import Missing
+from owlt.orchestrator.kernel.kernel import Kernel, Observe
 
 KERNEL_NAME = "kernel.json"
 PROGRAM_NAME = "linux"

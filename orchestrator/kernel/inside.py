@@ -1,4 +1,4 @@
-"""Tests the features of a guest's kernel, run in the guest: `python -m orchestrator.kernel.inside CLOCK`.
+"""Tests the features of a guest's kernel, run in the guest: `python -m owlt.orchestrator.kernel.inside CLOCK`.
 
 The result is written after each step, because a kernel without the last feature hangs there.
 """
@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import cast
 
-from emulator.kernel import capabilities
-from emulator.kernel.rtnetlink import open_rtnetlink
-from orchestrator.kernel.probe import FINDINGS_NAME, SLEEP_S
-from orchestrator.planning.clock import Clock
+from owlt.emulator.kernel import capabilities
+from owlt.emulator.kernel.rtnetlink import open_rtnetlink
+from owlt.orchestrator.kernel.probe import FINDINGS_NAME, SLEEP_S
+from owlt.orchestrator.planning.clock import Clock
 
 BPF_SYSCALL_NUMBER = 321
 BPF_PROG_LOAD = 5

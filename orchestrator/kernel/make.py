@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.errors import Missing, OwltError
-from orchestrator.kernel import recipe
-from orchestrator.kernel.kernel import Observe
-from orchestrator.kernel.source import Source
-from orchestrator.own_devices import with_own_devices
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import Missing, OwltError
+from owlt.orchestrator.kernel import recipe
+from owlt.orchestrator.kernel.kernel import Observe
+from owlt.orchestrator.kernel.source import Source
+from owlt.orchestrator.own_devices import with_own_devices
 
 PACKAGE_OF_TOOL = {
     "gcc": "gcc",

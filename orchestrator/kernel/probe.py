@@ -13,13 +13,13 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import OwltError
-from orchestrator.hosts.host import HostError
-from orchestrator.planning.clock import Clock
-from orchestrator.process_directory import process_directory
-from orchestrator.rigs.guest import Boot, launch, python_command
-from orchestrator.rigs.template import TEMPLATE_FILE, Template
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.planning.clock import Clock
+from owlt.orchestrator.process_directory import process_directory
+from owlt.orchestrator.rigs.guest import Boot, launch, python_command
+from owlt.orchestrator.rigs.template import TEMPLATE_FILE, Template
 
 GUEST_LIMIT_S = 30.0
 """A guest that only tests features takes two seconds; one that takes this long hangs."""
@@ -107,7 +107,7 @@ def has_seccomp_option(linux: Path) -> bool:
 def _findings(linux: Path, clock: Clock, seccomp: bool) -> dict[str, Any]:
     """The results that the guest wrote before it ended; empty if it did not start."""
     with process_directory("probe") as directory:
-        program = python_command("orchestrator.kernel.inside", clock)
+        program = python_command("owlt.orchestrator.kernel.inside", clock)
         run_guest(boot_for(linux, clock, seccomp), directory, program)
         findings = directory / FINDINGS_NAME
         return dict(json.loads(findings.read_text())) if findings.exists() else {}

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import Missing, OwltError
-from orchestrator.kernel.apt import IsolatedApt
-from orchestrator.kernel.archive import Archive, code_name, machine_archives, main_archive, release_archives
-from orchestrator.kernel.kernel import Observe
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import Missing, OwltError
+from owlt.orchestrator.kernel.apt import IsolatedApt
+from owlt.orchestrator.kernel.archive import Archive, code_name, machine_archives, main_archive, release_archives
+from owlt.orchestrator.kernel.kernel import Observe
 
 Version = tuple[int, int]
 

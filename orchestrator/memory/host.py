@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from orchestrator.hosts.confinement import ALONE, NO_SUCH_PROGRAM, WITHOUT_A_RUN_BYTES, Room
-from orchestrator.hosts.exit_status import BY_SIGNAL
-from orchestrator.hosts.host import (
+from owlt.orchestrator.hosts.confinement import ALONE, NO_SUCH_PROGRAM, WITHOUT_A_RUN_BYTES, Room
+from owlt.orchestrator.hosts.exit_status import BY_SIGNAL
+from owlt.orchestrator.hosts.host import (
     ANSWER_BYTES,
     COMMAND_LIMIT_S,
     FLOODED,
@@ -18,11 +18,11 @@ from orchestrator.hosts.host import (
     Host,
     HostError,
 )
-from orchestrator.hosts.program import Program
-from orchestrator.memory.commands import COMMANDS, NOT_FOUND, Command
-from orchestrator.memory.files import Files
-from orchestrator.memory.network import Network
-from orchestrator.memory.process import Process, Script
+from owlt.orchestrator.hosts.program import Program
+from owlt.orchestrator.memory.commands import COMMANDS, NOT_FOUND, Command
+from owlt.orchestrator.memory.files import Files
+from owlt.orchestrator.memory.network import Network
+from owlt.orchestrator.memory.process import Process, Script
 
 SEARCHED = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _STATES = {"udp": "07", "tcp": "0A"}

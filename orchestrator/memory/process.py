@@ -15,12 +15,12 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NoReturn
 
-from orchestrator.hosts.confinement import Room
-from orchestrator.hosts.exit_status import BY_SIGNAL, SHELL_BASE
-from orchestrator.hosts.host import LATE
+from owlt.orchestrator.hosts.confinement import Room
+from owlt.orchestrator.hosts.exit_status import BY_SIGNAL, SHELL_BASE
+from owlt.orchestrator.hosts.host import LATE
 
 if TYPE_CHECKING:
-    from orchestrator.memory.host import MemoryHost
+    from owlt.orchestrator.memory.host import MemoryHost
 
 
 class _Over(BaseException):

@@ -11,19 +11,19 @@ import struct
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from captures.files.tcpdump_command import WHOLE_FRAMES
-from emulator.service.client import EmulatorClient
-from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
-from orchestrator.hosts import run_directory
-from orchestrator.hosts.binaries import FIND_PROGRAM, LIBRARIES
-from orchestrator.hosts.host import Completed
-from orchestrator.memory.commands import done, failed
-from orchestrator.memory.host import MemoryHost
-from orchestrator.memory.network import Network
-from orchestrator.memory.process import Process, Script
-from orchestrator.rigs import rig
-from orchestrator.rigs.killed_programs import KilledPrograms
-from orchestrator.rigs.rig import Rig
+from owlt.captures.files.tcpdump_command import WHOLE_FRAMES
+from owlt.emulator.service.client import EmulatorClient
+from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
+from owlt.orchestrator.hosts import run_directory
+from owlt.orchestrator.hosts.binaries import FIND_PROGRAM, LIBRARIES
+from owlt.orchestrator.hosts.host import Completed
+from owlt.orchestrator.memory.commands import done, failed
+from owlt.orchestrator.memory.host import MemoryHost
+from owlt.orchestrator.memory.network import Network
+from owlt.orchestrator.memory.process import Process, Script
+from owlt.orchestrator.rigs import rig
+from owlt.orchestrator.rigs.killed_programs import KilledPrograms
+from owlt.orchestrator.rigs.rig import Rig
 
 PYTHON = "/usr/bin/python3"
 WATCH = "/opt/owlt/watch.py"
@@ -58,7 +58,7 @@ class MemoryRig:
         """The three hosts."""
         self.modules: dict[str, Script] = {
             WATCH: watch,
-            "agents.probes.tcp_samples": sample,
+            "owlt.agents.probes.tcp_samples": sample,
         }
         """What Python on the hosts runs, by the name of a module or the path of a file."""
         for host in (self.sender, self.receiver):

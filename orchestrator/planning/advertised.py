@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.channel.quantities import format_delay
-from orchestrator.planning.language.quantities import format_rate_or_unlimited
-from orchestrator.planning.plan import Run
-from orchestrator.planning.sweep import Advertised, Sweep
-from orchestrator.planning.variants import base_name
+from owlt.emulator.channel.quantities import format_delay
+from owlt.orchestrator.planning.language.quantities import format_rate_or_unlimited
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.planning.sweep import Advertised, Sweep
+from owlt.orchestrator.planning.variants import base_name
 
 
 @dataclass(frozen=True)

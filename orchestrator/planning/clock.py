@@ -5,7 +5,7 @@ skip: computation takes real time, idle time is skipped; for implementations tha
 real: wall clock; for CPU-bound work, and to check the other two.
 """
 
-from agents.contract.implementation import Clock
+from owlt.agents.contract.implementation import Clock
 
 __all__ = ["Clock", "guests_side_by_side"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from emulator.channel.link import LinkSpec
+from owlt.emulator.channel.link import LinkSpec
 
 
 def equivalent_bit_error_rate(link: LinkSpec, frame_bytes: int) -> float:
@@ -28,8 +28,8 @@ def _hit_in_bursts(link: LinkSpec, frame_bytes: int) -> list[float]:
     if not (link.loss or link.coding):
         return []
     # imported here because they load numpy, which would enlarge the memory of every guest
-    from emulator.certification.bursts import BurstLoss
-    from emulator.certification.expectations import Expectations
+    from owlt.emulator.certification.bursts import BurstLoss
+    from owlt.emulator.certification.expectations import Expectations
 
     coded = Expectations(link, 0).dropped_probability(frame_bytes) if link.coding else 0.0
     return [coded, BurstLoss.of(link.loss).mean_rate]

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.planning.clock import Clock, guests_side_by_side
-from orchestrator.planning.plan import Batch, Plan, Run
+from owlt.orchestrator.planning.clock import Clock, guests_side_by_side
+from owlt.orchestrator.planning.plan import Batch, Plan, Run
 
 GUEST_BOOT_WALL_S = 1.5
 """On a clock on which guests are booted; on the exact clock they are copied, which RUN_WALL_S includes."""

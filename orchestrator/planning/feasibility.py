@@ -5,9 +5,9 @@ Their runs are recorded as unsupported with this reason, and nothing is launched
 
 from __future__ import annotations
 
-from agents.contract.implementation import Implementation
-from orchestrator.planning.plan import Run
-from orchestrator.planning.variants import base_name
+from owlt.agents.contract.implementation import Implementation
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.planning.variants import base_name
 
 
 def infeasible(run: Run, implementation: Implementation) -> str | None:

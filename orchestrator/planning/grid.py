@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from agents.inputs.mistake import Mistake, Place, got
-from emulator.channel.quantities import format_delay, format_size
-from emulator.channel.spec import ChannelSpec
-from orchestrator.errors import SweepMistake, did_you_mean
-from orchestrator.planning.language.assertions import REFERENCES
-from orchestrator.planning.language.quantities import format_rate_or_unlimited
-from orchestrator.planning.language.rules import AXES, QUANTITIES, AxisValues, Interval, selected
-from orchestrator.planning.sweep import LOADS, OF_THE_CHANNEL, Permutation, Sweep
-from orchestrator.planning.variants import base_name
+from owlt.agents.inputs.mistake import Mistake, Place, got
+from owlt.emulator.channel.quantities import format_delay, format_size
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.errors import SweepMistake, did_you_mean
+from owlt.orchestrator.planning.language.assertions import REFERENCES
+from owlt.orchestrator.planning.language.quantities import format_rate_or_unlimited
+from owlt.orchestrator.planning.language.rules import AXES, QUANTITIES, AxisValues, Interval, selected
+from owlt.orchestrator.planning.sweep import LOADS, OF_THE_CHANNEL, Permutation, Sweep
+from owlt.orchestrator.planning.variants import base_name
 
 Point = dict[str, Any]
 """A value for each axis; rate, delay and packet error rate only if the sweep gives them."""

@@ -15,15 +15,15 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 
-from agents.contract.implementation import Implementation
-from agents.inputs.mistake import Mistake, Place, got
-from captures.files.plain_files import FileName, read_json
-from captures.summary.versions import NewerVersion, current_version, upgraded
-from emulator.channel.spec import ChannelSpec
-from orchestrator.errors import ResultsConflict, SweepMistake
-from orchestrator.planning.grid import baseline_of, permutations, require_points_of_assertions
-from orchestrator.planning.language.repetitions import MOST
-from orchestrator.planning.run_channel import (
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.inputs.mistake import Mistake, Place, got
+from owlt.captures.files.plain_files import FileName, read_json
+from owlt.captures.summary.versions import NewerVersion, current_version, upgraded
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.errors import ResultsConflict, SweepMistake
+from owlt.orchestrator.planning.grid import baseline_of, permutations, require_points_of_assertions
+from owlt.orchestrator.planning.language.repetitions import MOST
+from owlt.orchestrator.planning.run_channel import (
     channel_at,
     channel_key,
     longest_rtt_s,
@@ -31,11 +31,11 @@ from orchestrator.planning.run_channel import (
     slowest_rate_bps,
     time_to_change_s,
 )
-from orchestrator.planning.run_order import Place as RunPlace
-from orchestrator.planning.run_order import run_order, with_baseline
-from orchestrator.planning.seeds import certification_seed, guest_seed, link_seed, run_seed
-from orchestrator.planning.sweep import Permutation, Sweep
-from reports.results.upgrades import MOST_PLAN_BYTES, PLAN_STEPS
+from owlt.orchestrator.planning.run_order import Place as RunPlace
+from owlt.orchestrator.planning.run_order import run_order, with_baseline
+from owlt.orchestrator.planning.seeds import certification_seed, guest_seed, link_seed, run_seed
+from owlt.orchestrator.planning.sweep import Permutation, Sweep
+from owlt.reports.results.upgrades import MOST_PLAN_BYTES, PLAN_STEPS
 
 PLAN_NAME = "plan.json"
 HOW_TO_WRITE_PLAN = "'owlt run' with the sweep file of these results rewrites it"

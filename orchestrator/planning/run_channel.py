@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agents.inputs.mistake import Mistake
-from agents.inputs.validation import mistakes_in
-from emulator.channel.spec import DIRECTIONS, ChannelSpec, LinkSpec, Step
-from orchestrator.errors import ProfileError
-from orchestrator.planning.sweep import Permutation, Sweep
+from owlt.agents.inputs.mistake import Mistake
+from owlt.agents.inputs.validation import mistakes_in
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec, LinkSpec, Step
+from owlt.orchestrator.errors import ProfileError
+from owlt.orchestrator.planning.sweep import Permutation, Sweep
 
 
 def channel_at(point: Permutation, sweep: Sweep, profile: ChannelSpec | None) -> ChannelSpec:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from orchestrator.planning.seeds import order_seed
-from orchestrator.planning.sweep import Permutation
+from owlt.orchestrator.planning.seeds import order_seed
+from owlt.orchestrator.planning.sweep import Permutation
 
 
 class Place(NamedTuple):

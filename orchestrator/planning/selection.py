@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.inputs.mistake import Mistake, MistakeError, got
-from emulator.channel.quantities import parse_delay_ns, parse_size_bytes
-from orchestrator.errors import OwltError, did_you_mean
-from orchestrator.planning.grid import values_text
-from orchestrator.planning.language.quantities import parse_rate_or_unlimited
-from orchestrator.planning.plan import Batch, Plan, Run
-from orchestrator.planning.seeds import retry_seed
+from owlt.agents.inputs.mistake import Mistake, MistakeError, got
+from owlt.emulator.channel.quantities import parse_delay_ns, parse_size_bytes
+from owlt.orchestrator.errors import OwltError, did_you_mean
+from owlt.orchestrator.planning.grid import values_text
+from owlt.orchestrator.planning.language.quantities import parse_rate_or_unlimited
+from owlt.orchestrator.planning.plan import Batch, Plan, Run
+from owlt.orchestrator.planning.seeds import retry_seed
 
 FIELDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "implementation": ("implementation", str),

@@ -11,11 +11,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from agents.inputs.mistake import Invalid, Mistake, Place, got
-from emulator.channel.quantities import format_delay, format_size, parse_delay_ns
-from orchestrator.planning.clock import Clock
-from orchestrator.planning.language.assertions import Assertion
-from orchestrator.planning.language.quantities import (
+from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got
+from owlt.emulator.channel.quantities import format_delay, format_size, parse_delay_ns
+from owlt.orchestrator.planning.clock import Clock
+from owlt.orchestrator.planning.language.assertions import Assertion
+from owlt.orchestrator.planning.language.quantities import (
     Axis,
     Delay,
     DelayAxis,
@@ -35,8 +35,8 @@ from orchestrator.planning.language.quantities import (
     parse_rate_or_unlimited,
     require_parameters,
 )
-from orchestrator.planning.language.repetitions import Adaptive, parse_repetitions
-from orchestrator.planning.language.rules import Baseline, Exclude, Include, Together
+from owlt.orchestrator.planning.language.repetitions import Adaptive, parse_repetitions
+from owlt.orchestrator.planning.language.rules import Baseline, Exclude, Include, Together
 
 RigName = Literal["virtual", "local", "lab"]
 

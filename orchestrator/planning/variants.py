@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from agents.contract.implementation import Implementation, Parameter
-from agents.contract.placeholders import as_text
+from owlt.agents.contract.implementation import Implementation, Parameter
+from owlt.agents.contract.placeholders import as_text
 
 Parameters = Mapping[str, Parameter | Sequence[Parameter]]
 

@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from agents.contract.implementation import Implementation
-from agents.contract.load import ContractError, load_implementation
-from agents.inputs.mistake import Mistake, Place, got
-from orchestrator.errors import NoSuchFile, NotFound, ProfileError, SweepMistake, did_you_mean
-from orchestrator.planning.sweep import Sweep
-from orchestrator.planning.variants import variants
-from orchestrator.profiles.kinds import refuse_other_kind
-from orchestrator.profiles.load import read_document
+from owlt import PACKAGE
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.load import ContractError, load_implementation
+from owlt.agents.inputs.mistake import Mistake, Place, got
+from owlt.orchestrator.errors import NoSuchFile, NotFound, ProfileError, SweepMistake, did_you_mean
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.planning.variants import variants
+from owlt.orchestrator.profiles.kinds import refuse_other_kind
+from owlt.orchestrator.profiles.load import read_document
 
-PROFILES = Path(__file__).parents[2] / "profiles"
+PROFILES = (PACKAGE / "profiles").resolve()
 ProfileKind = Literal["implementation", "channel"]
 _KEYS = {"implementation": "implementations", "channel": "channel"}
 """Of a sweep, by what it names there."""

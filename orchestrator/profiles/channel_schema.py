@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.channel.channel_file import CHANNEL_NAME
-from emulator.channel.spec import ChannelSpec
+from owlt.emulator.channel.channel_file import CHANNEL_NAME
+from owlt.emulator.channel.spec import ChannelSpec
 
 _TEXT = {"type": "string"}
 _TAKEN_AWAY = {"enum": ["none", "unlimited"], "description": "Removes the previous value."}

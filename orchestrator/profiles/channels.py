@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake, Place
-from emulator.channel.channel_file import Changes, ChannelProfile, load_channel
-from emulator.channel.spec import ChannelSpec
-from emulator.faults import InvalidChannel
-from orchestrator.errors import ProfileError, SweepMistake
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.catalogue import PROFILES, mistake_in_name, profile_path
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.emulator.channel.channel_file import Changes, ChannelProfile, load_channel
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import InvalidChannel
+from owlt.orchestrator.errors import ProfileError, SweepMistake
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.catalogue import PROFILES, mistake_in_name, profile_path
 
 
 def channel_files() -> list[Path]:

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from agents.inputs.mistake import Key, Mistake, Place, got, unexpected
-from agents.inputs.positions import Positions
-from agents.inputs.validation import mistakes_in
-from orchestrator.errors import OwltError, ProfileError, did_you_mean
-from orchestrator.profiles.load import read_document
+from owlt.agents.inputs.mistake import Key, Mistake, Place, got, unexpected
+from owlt.agents.inputs.positions import Positions
+from owlt.agents.inputs.validation import mistakes_in
+from owlt.orchestrator.errors import OwltError, ProfileError, did_you_mean
+from owlt.orchestrator.profiles.load import read_document
 
 LabRole = Literal["sender", "emulator", "receiver"]
 LAB_ROLES: tuple[LabRole, ...] = ("sender", "emulator", "receiver")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrator.profiles.inventory import MODELS, aliases
+from owlt.orchestrator.profiles.inventory import MODELS, aliases
 
 
 def inventory_schema() -> dict[str, Any]:

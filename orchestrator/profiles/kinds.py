@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.errors import NoSuchFile, ProfileError
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import NoSuchFile, ProfileError
 
 Kind = Literal["sweep", "implementation", "channel"]
 

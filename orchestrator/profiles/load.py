@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agents.inputs.mistake import Mistake, Place, got
-from agents.inputs.reader import Document, NotYaml, read_yaml
-from agents.inputs.validation import mistakes_in
-from orchestrator.errors import ProfileError, SweepMistake
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.kinds import refuse_missing, refuse_other_kind
+from owlt.agents.inputs.mistake import Mistake, Place, got
+from owlt.agents.inputs.reader import Document, NotYaml, read_yaml
+from owlt.agents.inputs.validation import mistakes_in
+from owlt.orchestrator.errors import ProfileError, SweepMistake
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.kinds import refuse_missing, refuse_other_kind
 
 
 def read_document(path: Path) -> Document:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agents.contract.implementation import Implementation
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.channel_schema import channel_schema
-from orchestrator.profiles.inventory_schema import inventory_schema
+from owlt.agents.contract.implementation import Implementation
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.channel_schema import channel_schema
+from owlt.orchestrator.profiles.inventory_schema import inventory_schema
 
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "sweep": Sweep.model_json_schema,

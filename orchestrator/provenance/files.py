@@ -9,10 +9,10 @@ import subprocess
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import Missing
-from orchestrator.hosts.binaries import SEARCH_PATH
-from orchestrator.provenance.provenance import Group
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import Missing
+from owlt.orchestrator.hosts.binaries import SEARCH_PATH
+from owlt.orchestrator.provenance.provenance import Group
 
 _LIBRARY = re.compile(r"^\s+(?:\S+ => )?(/\S+) \(0x", re.MULTILINE)
 

@@ -20,14 +20,14 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from agents.contract.implementation import Implementation
-from orchestrator.hosts.binaries import SEARCH_PATH, find_here
-from orchestrator.provenance.files import file_digest, programs_and_libraries, tree
-from orchestrator.provenance.provenance import Group, Provenance
-from orchestrator.rigs.guest import PACKAGES
-from orchestrator.third_party.places import third_party_directory
+from owlt import PACKAGE
+from owlt.agents.contract.implementation import Implementation
+from owlt.orchestrator.hosts.binaries import SEARCH_PATH, find_here
+from owlt.orchestrator.provenance.files import file_digest, programs_and_libraries, tree
+from owlt.orchestrator.provenance.provenance import Group, Provenance
+from owlt.orchestrator.rigs.guest import PACKAGES
+from owlt.orchestrator.third_party.places import third_party_directory
 
-_PROJECT = Path(__file__).parents[2]
 NOT_IN_A_GUEST = ("__pycache__", "site-packages", "dist-packages", "test", "idlelib", "ensurepip", "lib2to3", "tkinter")
 """Directories of Python's standard library that no guest uses."""
 EXTENSIONS = ("_bz2", "_ctypes", "_hashlib", "_lzma", "_ssl", "zlib")
@@ -71,7 +71,7 @@ def own_files() -> Group:
     return {
         f"{package}/{name}": digest
         for package in PACKAGES
-        for name, digest in tree(_PROJECT / package, ("__pycache__",)).items()
+        for name, digest in tree((PACKAGE / package).resolve(), ("__pycache__",)).items()
     }
 
 

@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from captures.summary.cache import load_summary
-from orchestrator.planning.plan import Plan, Run
-from orchestrator.planning.sweep import Permutation
-from orchestrator.results.record import RunRecord
-from orchestrator.results.recorded_runs import run_directory
+from owlt.captures.summary.cache import load_summary
+from owlt.orchestrator.planning.plan import Plan, Run
+from owlt.orchestrator.planning.sweep import Permutation
+from owlt.orchestrator.results.record import RunRecord
+from owlt.orchestrator.results.recorded_runs import run_directory
 
 if TYPE_CHECKING:  # scipy takes most of a second, and only adaptive repetitions need it
-    from reports.comparison.stopping import Stop
+    from owlt.reports.comparison.stopping import Stop
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Repeating:
         written = self._plan.sweep.adaptive
         if written is None:
             return None
-        from reports.comparison.stopping import stop
-        from reports.results.records import Repetitions
+        from owlt.reports.comparison.stopping import stop
+        from owlt.reports.results.records import Repetitions
 
         rule = Repetitions.model_validate(written.model_dump())
         goodputs: dict[Permutation, dict[int, float | None]] = {run.permutation: {} for run in self._plan.runs}
@@ -64,7 +64,7 @@ class Repeating:
 
     def _goodput(self, run_id: str, record: RunRecord | None) -> tuple[float | None, ...]:
         """As `repetition_goodput`; () without a record."""
-        from reports.results.repetition_goodput import repetition_goodput
+        from owlt.reports.results.repetition_goodput import repetition_goodput
 
         if record is None:
             return ()

@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 
-from orchestrator.results.analysis import mark_failed
+from owlt.orchestrator.results.analysis import mark_failed
 
 Analyse = Callable[[Path], str]
 """Analyses a published run. Returns the problem, "" if there is none. Pickled, if the executor is a process pool."""

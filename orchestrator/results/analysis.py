@@ -16,28 +16,28 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake, Place
-from captures.accounting.stages import direction_counters
-from captures.accounting.suspect_captures import Expected
-from captures.files.blocks import CutShort, NotACapture
-from captures.files.plain_files import DISK_IS_FULL, is_plain, open_to_lock, remove, write_whole
-from captures.matches.bottleneck import Link
-from captures.pool import processes
-from captures.protocols.tshark import NoDissection
-from captures.protocols.view import VIEW, ProtocolView, load_or_view
-from captures.session.session import Session
-from captures.summary.cache import load_or_summarise, load_summary
-from captures.summary.cutting import is_cut
-from captures.summary.derived_files import CAPTURES, SUMMARY
-from captures.summary.kept_headers import keep_only_headers
-from captures.summary.summary import NO_LINKS, CaptureSummary, Links
-from emulator.channel.spec import ChannelSpec, LinkSpec
-from orchestrator.errors import ResultsConflict
-from orchestrator.planning.plan import HOW_TO_WRITE_PLAN, PLAN_NAME, read_plan_values
-from orchestrator.results.disturbance import disturbance
-from orchestrator.results.record import RECORD_NAME, MachineDelay, Outcome, RunRecord, read_record, write_record
-from orchestrator.results.recorded_runs import recorded_directories
-from orchestrator.rigs.waits import Waited
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.accounting.stages import direction_counters
+from owlt.captures.accounting.suspect_captures import Expected
+from owlt.captures.files.blocks import CutShort, NotACapture
+from owlt.captures.files.plain_files import DISK_IS_FULL, is_plain, open_to_lock, remove, write_whole
+from owlt.captures.matches.bottleneck import Link
+from owlt.captures.pool import processes
+from owlt.captures.protocols.tshark import NoDissection
+from owlt.captures.protocols.view import VIEW, ProtocolView, load_or_view
+from owlt.captures.session.session import Session
+from owlt.captures.summary.cache import load_or_summarise, load_summary
+from owlt.captures.summary.cutting import is_cut
+from owlt.captures.summary.derived_files import CAPTURES, SUMMARY
+from owlt.captures.summary.kept_headers import keep_only_headers
+from owlt.captures.summary.summary import NO_LINKS, CaptureSummary, Links
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.planning.plan import HOW_TO_WRITE_PLAN, PLAN_NAME, read_plan_values
+from owlt.orchestrator.results.disturbance import disturbance
+from owlt.orchestrator.results.record import RECORD_NAME, MachineDelay, Outcome, RunRecord, read_record, write_record
+from owlt.orchestrator.results.recorded_runs import recorded_directories
+from owlt.orchestrator.rigs.waits import Waited
 
 WORTH_A_PROCESS = 20
 """Runs per process; with fewer, starting the process takes longer than it saves."""
@@ -47,7 +47,7 @@ FAILURE_NAME = "analysis-failed.txt"
 WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 Dissectors = Mapping[str, Sequence[str]]
-"""The dissector options of each implementation's profile (captures.protocols.dissector), by name."""
+"""The dissector options of each implementation's profile (owlt.captures.protocols.dissector), by name."""
 
 
 def analyse_run(directory: Path, keep: str, dissectors: Dissectors) -> str:

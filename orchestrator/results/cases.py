@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import names_in, require_plain
-from captures.inspection.inspection import Case
-from captures.session.session import Session
-from captures.summary.derived_files import CAPTURES
-from orchestrator.errors import OwltError, ResultsConflict
-from orchestrator.planning.plan import read_plan_values
-from orchestrator.planning.variants import base_name
-from orchestrator.profiles.catalogue import find_implementation
-from orchestrator.results.analysis import duration_s, expected_of, steady_rate_bps
-from orchestrator.results.disturbance import described
-from orchestrator.results.record import RunRecord, read_record, refusals_text
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.plain_files import names_in, require_plain
+from owlt.captures.inspection.inspection import Case
+from owlt.captures.session.session import Session
+from owlt.captures.summary.derived_files import CAPTURES
+from owlt.orchestrator.errors import OwltError, ResultsConflict
+from owlt.orchestrator.planning.plan import read_plan_values
+from owlt.orchestrator.planning.variants import base_name
+from owlt.orchestrator.profiles.catalogue import find_implementation
+from owlt.orchestrator.results.analysis import duration_s, expected_of, steady_rate_bps
+from owlt.orchestrator.results.disturbance import described
+from owlt.orchestrator.results.record import RunRecord, read_record, refusals_text
 
 
 def case_of_run(directory: Path) -> tuple[RunRecord, Case]:

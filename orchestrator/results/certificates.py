@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import make_directory, read_json, write_whole
-from captures.summary.versions import VERSION_KEY, NewerVersion, current_version, upgraded
-from emulator.certification.certificate import Certificate
-from orchestrator.errors import ResultsConflict
-from orchestrator.provenance.provenance import DIRECTORY_NAME as MACHINES
-from reports.results.upgrades import CERTIFICATE_STEPS
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.plain_files import make_directory, read_json, write_whole
+from owlt.captures.summary.versions import VERSION_KEY, NewerVersion, current_version, upgraded
+from owlt.emulator.certification.certificate import Certificate
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.provenance.provenance import DIRECTORY_NAME as MACHINES
+from owlt.reports.results.upgrades import CERTIFICATE_STEPS
 
 DIRECTORY_NAME = "certificates"
 SCHEMA_VERSION = current_version(CERTIFICATE_STEPS)

@@ -6,8 +6,8 @@ bounds how much too low a goodput is. docs/measures.md has the measurements behi
 
 from __future__ import annotations
 
-from orchestrator.results.record import MachineDelay
-from orchestrator.rigs.waits import Waited
+from owlt.orchestrator.results.record import MachineDelay
+from owlt.orchestrator.rigs.waits import Waited
 
 MOST_OVERDUE = 0.02
 """Of the session: the longest time for which packets may be late in the emulator. They are on the path that decides

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from captures.files.plain_files import read_json
-from captures.summary.derived_files import SUMMARY
-from orchestrator.results.record import RunRecord
+from owlt.captures.files.plain_files import read_json
+from owlt.captures.summary.derived_files import SUMMARY
+from owlt.orchestrator.results.record import RunRecord
 
 
 def doubts_of(record: RunRecord, directory: Path) -> tuple[str, ...]:

@@ -11,14 +11,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import read_json, write_whole
-from captures.files.tcpdump_command import CaptureCounters
-from captures.summary.versions import NewerVersion, current_version, upgraded
-from orchestrator.errors import ResultsConflict
-from orchestrator.hosts.host_clock import HostClock
-from orchestrator.results.reason_codes import ReasonCode
-from reports.results.upgrades import RECORD_STEPS
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.plain_files import read_json, write_whole
+from owlt.captures.files.tcpdump_command import CaptureCounters
+from owlt.captures.summary.versions import NewerVersion, current_version, upgraded
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.hosts.host_clock import HostClock
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.reports.results.upgrades import RECORD_STEPS
 
 SCHEMA_VERSION = current_version(RECORD_STEPS)
 RECORD_NAME = "record.json"

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import (
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.plain_files import (
     NotPlain,
     directories_in,
     is_plain_directory,
@@ -16,9 +16,9 @@ from captures.files.plain_files import (
     real_root,
     require_plain_tree,
 )
-from orchestrator.errors import ResultsConflict
-from orchestrator.results.record import RECORD_NAME, DamagedRecord, RunRecord, read_record
-from orchestrator.results.repeat_rules import is_repeated_later
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.results.record import RECORD_NAME, DamagedRecord, RunRecord, read_record
+from owlt.orchestrator.results.repeat_rules import is_repeated_later
 
 RUNS = "runs"
 UNPUBLISHED = "workers"

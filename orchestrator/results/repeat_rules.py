@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from orchestrator.results.disturbance import disturbance
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome, RunRecord
+from owlt.orchestrator.results.disturbance import disturbance
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome, RunRecord
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from captures.files.plain_files import directories_in, is_plain, open_plain
-from captures.summary.derived_files import CAPTURES
-from orchestrator.errors import ResultsConflict
-from orchestrator.results.record import NOT_DELIVERED, RunRecord, read_record, write_record
+from owlt.captures.files.plain_files import directories_in, is_plain, open_plain
+from owlt.captures.summary.derived_files import CAPTURES
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.results.record import NOT_DELIVERED, RunRecord, read_record, write_record
 
 ATTEMPTS = "attempts"
 """Of a results directory: `attempts/RUN/N/` has what is kept of the N-th attempt at a run that was repeated."""

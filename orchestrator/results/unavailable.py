@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from captures.files.plain_files import is_plain
-from captures.protocols.view import load_view
-from captures.summary.cutting import is_cut
-from captures.summary.derived_files import CAPTURES
-from orchestrator.errors import ResultsConflict
-from orchestrator.planning.plan import read_plan_values
-from orchestrator.results.record import Outcome, RunRecord, read_record
-from orchestrator.results.recorded_runs import recorded_directories
+from owlt.captures.files.plain_files import is_plain
+from owlt.captures.protocols.view import load_view
+from owlt.captures.summary.cutting import is_cut
+from owlt.captures.summary.derived_files import CAPTURES
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.planning.plan import read_plan_values
+from owlt.orchestrator.results.record import Outcome, RunRecord, read_record
+from owlt.orchestrator.results.recorded_runs import recorded_directories
 
 
 def unavailable(results: Path) -> list[str]:

@@ -15,8 +15,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from orchestrator.hosts.confinement import ALONE, FIRST, KEPT, LAST, WITHOUT_A_RUN_BYTES
-from orchestrator.hosts.visible_files import SYSTEM, VIEW, is_below
+from owlt.orchestrator.hosts.confinement import ALONE, FIRST, KEPT, LAST, WITHOUT_A_RUN_BYTES
+from owlt.orchestrator.hosts.visible_files import SYSTEM, VIEW, is_below
 
 BASE = "/run/owlt"
 """Below it a host finds its own directory, by its role, wherever that lies on the machine."""

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
-from orchestrator.planning.clock import Clock
-from orchestrator.rigs import warden
-from orchestrator.third_party.places import third_party_directory
+from owlt import PACKAGE
+from owlt.orchestrator.planning.clock import Clock
+from owlt.orchestrator.rigs import warden
+from owlt.orchestrator.third_party.places import third_party_directory
 
 PACKAGES = ("agents", "captures", "emulator", "orchestrator", "reports")
 """What a worker imports modules of."""
@@ -44,7 +45,6 @@ _MOUNT = f"""mount -t tmpfs -o huge=always,size=0,mode=1777 owlt-guests {MEMORY_
 exec "$@\""""
 _IN_HUGE_PAGES = """unshare --mount true 2>/dev/null || exec "$@"
 exec unshare --mount sh -c "$0" sh "$@\""""
-_PROJECT = Path(__file__).parents[2]
 
 CLOCK_OPTIONS: dict[Clock, list[str]] = {
     "exact": ["time-travel=inf-cpu"],
@@ -162,7 +162,7 @@ def seen_directories() -> dict[str, str]:
     The project, its environment and third-party implementations have the same place in every guest, wherever they are
     on the machine.
     """
-    places = {PROJECT: _PROJECT, ENVIRONMENT: Path(sys.prefix), THIRD_PARTY: third_party_directory()}
+    places = {PROJECT: PACKAGE.parent, ENVIRONMENT: Path(sys.prefix), THIRD_PARTY: third_party_directory()}
     python = Path(sys.base_prefix).resolve()
     if any(python.is_relative_to(mask) for mask in MASKED):
         places[str(python)] = python
@@ -194,7 +194,7 @@ def needed_paths() -> list[str]:
     third_party = third_party_directory()
     installed = [Path(line) for path in _import_files() for line in path.read_text().splitlines()]
     prefixes = [
-        *(place / package for place in (_PROJECT, *installed) for package in PACKAGES if (place / package).is_dir()),
+        *(each for place in (PACKAGE.parent, *installed) for each in _modules(place / "owlt")),
         *([third_party] if third_party.is_dir() else []),
         Path(sys.prefix),
         Path(sys.base_prefix),
@@ -207,13 +207,18 @@ def needed_paths() -> list[str]:
     return chosen
 
 
+def _modules(package: Path) -> list[Path]:
+    """An owlt package's own directory and those that it links to; none if it is not there."""
+    return [package, *(package / name for name in PACKAGES)] if package.is_dir() else []
+
+
 def compile_ahead() -> None:
     """Compile this project's modules, and the packages that it uses, where that was not done.
 
     A guest cannot keep what it compiles, and on the exact clock packets would depend on whether it had to.
     """
     for package in PACKAGES:
-        compileall.compile_dir(_PROJECT / package, quiet=2)
+        compileall.compile_dir(PACKAGE / package, quiet=2)
     compile_packages(Path(sysconfig.get_path("purelib")))
 
 

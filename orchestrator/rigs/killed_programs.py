@@ -6,9 +6,9 @@ import os
 import re
 from contextlib import suppress
 
-from orchestrator.hosts.confinement import MEMORY_FIRST
-from orchestrator.hosts.printable import printable
-from orchestrator.rigs import warden
+from owlt.orchestrator.hosts.confinement import MEMORY_FIRST
+from owlt.orchestrator.hosts.printable import printable
+from owlt.orchestrator.rigs import warden
 
 KERNEL_LOG = "/dev/kmsg"
 RECORD_BYTES = 8192

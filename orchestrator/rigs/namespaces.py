@@ -18,16 +18,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake
-from emulator.service.client import EmulatorClient
-from orchestrator.errors import Missing
-from orchestrator.hosts.ssh_host import Login
-from orchestrator.rigs import ownership, rig
-from orchestrator.rigs.enclosure import accounts_alone, base_of, enclosure
-from orchestrator.rigs.guest import needed_paths
-from orchestrator.rigs.killed_programs import KilledPrograms
-from orchestrator.rigs.near_host import NearHost
-from orchestrator.rigs.network import (
+from owlt import PACKAGE
+from owlt.agents.inputs.mistake import Mistake
+from owlt.emulator.service.client import EmulatorClient
+from owlt.orchestrator.errors import Missing
+from owlt.orchestrator.hosts.ssh_host import Login
+from owlt.orchestrator.rigs import ownership, rig
+from owlt.orchestrator.rigs.enclosure import accounts_alone, base_of, enclosure
+from owlt.orchestrator.rigs.guest import needed_paths
+from owlt.orchestrator.rigs.killed_programs import KilledPrograms
+from owlt.orchestrator.rigs.near_host import NearHost
+from owlt.orchestrator.rigs.network import (
     ADDRESSES,
     ROLES,
     clear_with_programs,
@@ -39,7 +40,7 @@ from orchestrator.rigs.network import (
     succeed,
     wait_until_bridged,
 )
-from orchestrator.rigs.rig import Rig, TestHost
+from owlt.orchestrator.rigs.rig import Rig, TestHost
 
 READY_DEADLINE_S = 30.0
 LOGIN_NAME = "login"
@@ -101,7 +102,7 @@ def raised(directory: Path, logs: Path, third_party: Path) -> Iterator[Rig]:
             sender_port=rig.SENDER_PORT,
             receiver_port=rig.RECEIVER_PORT,
             python=sys.executable,
-            watch=str(Path(__file__).parents[2] / "agents" / "probes" / "watch.py"),
+            watch=str((PACKAGE / "agents").resolve() / "probes" / "watch.py"),
             third_party=str(third_party),
             killed_programs=killed_programs,
             forget=partial(_forget, [hosts["sender"], hosts["receiver"]]),
@@ -227,7 +228,7 @@ def _start_emulator(down: ExitStack, directory: Path, logs: Path) -> str:
     token_file.touch(mode=0o600)
     token_file.write_text(token)
     listen = f"{rig.EMULATOR_ADDRESS}:{rig.EMULATOR_PORT}"
-    service = [sys.executable, "-m", "emulator", "--listen", listen, "--token-file", str(token_file)]
+    service = [sys.executable, "-m", "owlt.emulator", "--listen", listen, "--token-file", str(token_file)]
     service += ["--sender-port", rig.SENDER_PORT, "--receiver-port", rig.RECEIVER_PORT]
     log = down.enter_context((logs / "emulator.log").open("wb"))
     _hold(down, ["ip", "netns", "exec", namespace("emulator"), *service], log.fileno())

@@ -17,11 +17,11 @@ from pathlib import Path, PurePosixPath
 
 import paramiko
 
-from orchestrator.hosts import run_directory
-from orchestrator.hosts.file_status import FileStatus, statuses_here
-from orchestrator.hosts.host import COMMAND_LIMIT_S, HostError
-from orchestrator.hosts.mount_namespace import MountNamespace, show_network
-from orchestrator.hosts.ssh_host import Login, SshHost
+from owlt.orchestrator.hosts import run_directory
+from owlt.orchestrator.hosts.file_status import FileStatus, statuses_here
+from owlt.orchestrator.hosts.host import COMMAND_LIMIT_S, HostError
+from owlt.orchestrator.hosts.mount_namespace import MountNamespace, show_network
+from owlt.orchestrator.hosts.ssh_host import Login, SshHost
 
 COPIED_BYTES = 1 << 20
 WRITING = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from emulator.channel.spec import ETHERNET_MTU_BYTES
-from orchestrator.hosts.exit_status import how_ended
-from orchestrator.hosts.host import HostError
-from orchestrator.rigs import rig
+from owlt.emulator.channel.spec import ETHERNET_MTU_BYTES
+from owlt.orchestrator.hosts.exit_status import how_ended
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.rigs import rig
 
 ROLES = ("sender", "receiver", "emulator")
 MANAGEMENT_LINK = "owlt-mgmt"

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from agents.contract.placeholders import RunValues
-from emulator.channel.spec import ChannelSpec
-from orchestrator.planning.advertised import AdvertisedValues
-from orchestrator.planning.error_rates import equivalent_bit_error_rate
-from orchestrator.planning.plan import Run
-from orchestrator.rigs.rig import Rig
+from owlt.agents.contract.placeholders import RunValues
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.planning.advertised import AdvertisedValues
+from owlt.orchestrator.planning.error_rates import equivalent_bit_error_rate
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.rigs.rig import Rig
 
 ETHERNET_HEADER_BYTES = 14
 

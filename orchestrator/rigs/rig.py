@@ -9,10 +9,10 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from emulator.service.client import EmulatorClient
-from orchestrator.hosts.host import Host
-from orchestrator.hosts.host_clock import HostClock
-from orchestrator.rigs.killed_programs import KilledPrograms
+from owlt.emulator.service.client import EmulatorClient
+from owlt.orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.host_clock import HostClock
+from owlt.orchestrator.rigs.killed_programs import KilledPrograms
 
 SENDER_ADDRESS = "10.77.0.1"
 RECEIVER_ADDRESS = "10.77.0.2"

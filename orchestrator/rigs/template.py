@@ -21,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from orchestrator.hosts.host import HostError
-from orchestrator.rigs.guest import Boot, init_script, start
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.rigs.guest import Boot, init_script, start
 
 TEMPLATE_FILE = "/proc/template"
 """In a guest: a write to it makes the guest a template, and returns in each copy."""

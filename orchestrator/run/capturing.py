@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from agents.contract.implementation import ROLES, Role
-from captures.files.tcpdump_command import (
+from owlt.agents.contract.implementation import ROLES, Role
+from owlt.captures.files.tcpdump_command import (
     IN_BLOCKS,
     IN_BLOCKS_RING_BYTES,
     ONE_BY_ONE,
@@ -25,18 +25,18 @@ from captures.files.tcpdump_command import (
     snaplen_bytes_of,
     stamps_command,
 )
-from emulator.channel.spec import ChannelSpec
-from orchestrator.hosts.host import Host
-from orchestrator.hosts.program import Program
-from orchestrator.planning.estimate import disk_bytes
-from orchestrator.planning.plan import Run
-from orchestrator.planning.run_channel import fastest_rate_bps
-from orchestrator.planning.sweep import Sweep
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import HostCapture, Outcome
-from orchestrator.rigs.rig import CARD_RATE_BPS, Rig, TestHost
-from orchestrator.run.preparing import make_directory
-from orchestrator.run.result import Ended, RunResult
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.program import Program
+from owlt.orchestrator.planning.estimate import disk_bytes
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.planning.run_channel import fastest_rate_bps
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import HostCapture, Outcome
+from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig, TestHost
+from owlt.orchestrator.run.preparing import make_directory
+from owlt.orchestrator.run.result import Ended, RunResult
 
 CAPTURE_START_S = 10.0
 CAPTURE_STOP_S = 30.0

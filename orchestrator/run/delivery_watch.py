@@ -7,11 +7,11 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path, PurePath
 
-from orchestrator.hosts.program import Program
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome
-from orchestrator.rigs.rig import Rig
-from orchestrator.run.result import Ended
+from owlt.orchestrator.hosts.program import Program
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.rigs.rig import Rig
+from owlt.orchestrator.run.result import Ended
 
 WATCHING_S = 30.0
 COMPLETE = "^delivered$"

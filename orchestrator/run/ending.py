@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 import time
 
-from agents.contract.implementation import ROLES, Implementation, Role
-from orchestrator.hosts.confinement import CANNOT_CONFINE, NO_SUCH_PROGRAM, NOT_CONFINED, left_running
-from orchestrator.hosts.exit_status import how_ended
-from orchestrator.hosts.program import OUTPUT_LIMIT_BYTES, Program
-from orchestrator.planning.plan import Run
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome
-from orchestrator.run.delivery_watch import COMPLETE
-from orchestrator.run.result import Ended, GaveUp
-from orchestrator.run.sides import Sides
+from owlt.agents.contract.implementation import ROLES, Implementation, Role
+from owlt.orchestrator.hosts.confinement import CANNOT_CONFINE, NO_SUCH_PROGRAM, NOT_CONFINED, left_running
+from owlt.orchestrator.hosts.exit_status import how_ended
+from owlt.orchestrator.hosts.program import OUTPUT_LIMIT_BYTES, Program
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.run.delivery_watch import COMPLETE
+from owlt.orchestrator.run.result import Ended, GaveUp
+from owlt.orchestrator.run.sides import Sides
 
 LAST_CHANCE_RTTS = 4
 LAST_CHANCE_S = 10.0

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from agents.contract.implementation import Implementation
-from orchestrator.artifacts.comparison import Comparison, compare
-from orchestrator.artifacts.received_file import ReceivedFile, inspect_received
-from orchestrator.hosts.host import Host
-from orchestrator.hosts.program import Program
-from orchestrator.planning.plan import Run
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome
-from orchestrator.run.delivery_watch import last_change_ns
-from orchestrator.run.ending import complain_of_failures, how_both_ended
-from orchestrator.run.result import Ended, RunResult
-from orchestrator.run.setting import Setting
-from orchestrator.run.sides import Sides
-from orchestrator.run.staging import HASHING_S, Staged, file_content
+from owlt.agents.contract.implementation import Implementation
+from owlt.orchestrator.artifacts.comparison import Comparison, compare
+from owlt.orchestrator.artifacts.received_file import ReceivedFile, inspect_received
+from owlt.orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.program import Program
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.run.delivery_watch import last_change_ns
+from owlt.orchestrator.run.ending import complain_of_failures, how_both_ended
+from owlt.orchestrator.run.result import Ended, RunResult
+from owlt.orchestrator.run.setting import Setting
+from owlt.orchestrator.run.sides import Sides
+from owlt.orchestrator.run.staging import HASHING_S, Staged, file_content
 
 MOST_FILES_NAMED = 8
 

@@ -12,17 +12,17 @@ from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
-from agents.contract.implementation import ROLES, Implementation, Role
-from agents.contract.side import Exchange, Ready
-from orchestrator.hosts.host import Host
-from orchestrator.hosts.program import Program
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome
-from orchestrator.rigs.rig import Rig
-from orchestrator.run.ending import complain_of_failures, complain_of_unsupported
-from orchestrator.run.result import Ended
-from orchestrator.run.sides import Sides
-from orchestrator.run.staging import Staged
+from owlt.agents.contract.implementation import ROLES, Implementation, Role
+from owlt.agents.contract.side import Exchange, Ready
+from owlt.orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.program import Program
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.rigs.rig import Rig
+from owlt.orchestrator.run.ending import complain_of_failures, complain_of_unsupported
+from owlt.orchestrator.run.result import Ended
+from owlt.orchestrator.run.sides import Sides
+from owlt.orchestrator.run.staging import Staged
 
 
 def launch(

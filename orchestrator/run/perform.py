@@ -14,17 +14,17 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.contract.implementation import Role
-from emulator.faults import EmulatorError
-from orchestrator.artifacts.kept_files import keep_files
-from orchestrator.hosts.host import HostError
-from orchestrator.hosts.printable import printable
-from orchestrator.hosts.program import Program
-from orchestrator.planning.plan import Run
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome, RunRecord, Statistics, write_record
-from orchestrator.run.applying import apply_channel, close_channel, start_timeline
-from orchestrator.run.capturing import (
+from owlt.agents.contract.implementation import Role
+from owlt.emulator.faults import EmulatorError
+from owlt.orchestrator.artifacts.kept_files import keep_files
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.hosts.printable import printable
+from owlt.orchestrator.hosts.program import Program
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome, RunRecord, Statistics, write_record
+from owlt.orchestrator.run.applying import apply_channel, close_channel, start_timeline
+from owlt.orchestrator.run.capturing import (
     CapturingHost,
     drain_channel,
     fetch_captures,
@@ -36,17 +36,17 @@ from orchestrator.run.capturing import (
     stop_captures,
     stop_host_captures,
 )
-from orchestrator.run.delivery_watch import start_watch
-from orchestrator.run.ending import stop_programs, wait_for_end
-from orchestrator.run.judging import compare_received, end_of_undelivered, fault_of_file, judge, judge_duration
-from orchestrator.run.launching import launch
-from orchestrator.run.preparing import is_full
-from orchestrator.run.result import Ended, GaveUp, RunResult
-from orchestrator.run.setting import Setting
-from orchestrator.run.sides import Sides
-from orchestrator.run.staging import Staged, stage
-from orchestrator.run.tcp_sampling import increases, read_refusals, start_sampling, stop_sampling
-from orchestrator.steady_clock import ClockStep
+from owlt.orchestrator.run.delivery_watch import start_watch
+from owlt.orchestrator.run.ending import stop_programs, wait_for_end
+from owlt.orchestrator.run.judging import compare_received, end_of_undelivered, fault_of_file, judge, judge_duration
+from owlt.orchestrator.run.launching import launch
+from owlt.orchestrator.run.preparing import is_full
+from owlt.orchestrator.run.result import Ended, GaveUp, RunResult
+from owlt.orchestrator.run.setting import Setting
+from owlt.orchestrator.run.sides import Sides
+from owlt.orchestrator.run.staging import Staged, stage
+from owlt.orchestrator.run.tcp_sampling import increases, read_refusals, start_sampling, stop_sampling
+from owlt.orchestrator.steady_clock import ClockStep
 
 Observe = Callable[[str], None]
 

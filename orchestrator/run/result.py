@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass, field
 
 from pydantic import JsonValue
 
-from agents.contract.implementation import Role
-from captures.files.tcpdump_command import CaptureCounters
-from orchestrator.hosts.printable import printable
-from orchestrator.planning.advertised import AdvertisedValues
-from orchestrator.planning.plan import Run
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import (
+from owlt.agents.contract.implementation import Role
+from owlt.captures.files.tcpdump_command import CaptureCounters
+from owlt.orchestrator.hosts.printable import printable
+from owlt.orchestrator.planning.advertised import AdvertisedValues
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import (
     UNKNOWN,
     CertificateVerdict,
     HostCapture,
@@ -23,8 +23,8 @@ from orchestrator.results.record import (
     WrittenChannel,
     WrittenSession,
 )
-from orchestrator.run.setting import Setting
-from orchestrator.run.sides import Sides
+from owlt.orchestrator.run.setting import Setting
+from owlt.orchestrator.run.sides import Sides
 
 
 class Ended(Exception):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.contract.implementation import Implementation
-from emulator.channel.spec import ChannelSpec
-from orchestrator.planning.plan import Run
-from orchestrator.planning.sweep import Sweep
-from orchestrator.results.certificates import Certified
-from orchestrator.rigs.rig import Rig
+from owlt.agents.contract.implementation import Implementation
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.rigs.rig import Rig
 
 
 @dataclass(frozen=True)

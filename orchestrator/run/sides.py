@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from agents.contract.implementation import Role
-from agents.contract.side import Side
-from orchestrator.hosts.program import Program
-from orchestrator.results import record
+from owlt.agents.contract.implementation import Role
+from owlt.agents.contract.side import Side
+from owlt.orchestrator.hosts.program import Program
+from owlt.orchestrator.results import record
 
 
 @dataclass

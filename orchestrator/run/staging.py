@@ -11,26 +11,26 @@ from pathlib import PurePosixPath
 
 from pydantic import ValidationError
 
-from agents.contract.implementation import ROLES, Implementation, Role
-from agents.contract.session_ports import SessionPorts
-from agents.contract.side import Side
-from agents.inputs.validation import mistakes_in
-from orchestrator.hosts.binaries import MissingProgram, find_programs
-from orchestrator.hosts.confinement import Room
-from orchestrator.hosts.visible_files import show_files, texts_in
-from orchestrator.planning.advertised import AdvertisedValues, advertised_values
-from orchestrator.planning.feasibility import infeasible
-from orchestrator.planning.plan import Run
-from orchestrator.planning.seeds import file_seed
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome, WrittenSession
-from orchestrator.rigs.placeholder_values import placeholder_values
-from orchestrator.rigs.rig import Rig
-from orchestrator.run.applying import set_mtu
-from orchestrator.run.preparing import make_directory, make_run_directory, prepare, room_of
-from orchestrator.run.result import Ended, RunResult
-from orchestrator.run.setting import Setting
-from orchestrator.run.sides import Sides
+from owlt.agents.contract.implementation import ROLES, Implementation, Role
+from owlt.agents.contract.session_ports import SessionPorts
+from owlt.agents.contract.side import Side
+from owlt.agents.inputs.validation import mistakes_in
+from owlt.orchestrator.hosts.binaries import MissingProgram, find_programs
+from owlt.orchestrator.hosts.confinement import Room
+from owlt.orchestrator.hosts.visible_files import show_files, texts_in
+from owlt.orchestrator.planning.advertised import AdvertisedValues, advertised_values
+from owlt.orchestrator.planning.feasibility import infeasible
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.planning.seeds import file_seed
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome, WrittenSession
+from owlt.orchestrator.rigs.placeholder_values import placeholder_values
+from owlt.orchestrator.rigs.rig import Rig
+from owlt.orchestrator.run.applying import set_mtu
+from owlt.orchestrator.run.preparing import make_directory, make_run_directory, prepare, room_of
+from owlt.orchestrator.run.result import Ended, RunResult
+from owlt.orchestrator.run.setting import Setting
+from owlt.orchestrator.run.sides import Sides
 
 HASHING_S = 600.0
 

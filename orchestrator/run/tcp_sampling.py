@@ -13,14 +13,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agents.contract.implementation import ROLES, Role
-from agents.probes.tcp_samples import read_counters
-from orchestrator.hosts.exit_status import how_ended
-from orchestrator.hosts.host import Host
-from orchestrator.hosts.program import Program
-from orchestrator.planning.plan import Run
-from orchestrator.results.record import HostTcp
-from orchestrator.rigs.rig import Rig
+from owlt.agents.contract.implementation import ROLES, Role
+from owlt.agents.probes.tcp_samples import read_counters
+from owlt.orchestrator.hosts.exit_status import how_ended
+from owlt.orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.program import Program
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.results.record import HostTcp
+from owlt.orchestrator.rigs.rig import Rig
 
 SAMPLES_PER_RTT = 4
 SHORTEST_PERIOD_S = 0.010
@@ -48,7 +48,14 @@ def start_sampling(
     def start(role: Role, other: Role) -> Program:
         period_s = max(run.rtt_s / SAMPLES_PER_RTT, SHORTEST_PERIOD_S) if role == "sender" else 0
         between = [hosts[role].address, hosts[other].address]
-        command = [rig.python, "-m", "agents.probes.tcp_samples", *between, ",".join(map(str, ports)), f"{period_s:f}"]
+        command = [
+            rig.python,
+            "-m",
+            "owlt.agents.probes.tcp_samples",
+            *between,
+            ",".join(map(str, ports)),
+            f"{period_s:f}",
+        ]
         sampler = hosts[role].host.start(command, paths[role], directory / f"tcp-{role}")
         undo.callback(sampler.stop)
         return sampler

@@ -16,21 +16,21 @@ from tempfile import mkdtemp
 
 from pydantic_core import to_json
 
-from agents.contract.implementation import Implementation
-from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import files_in, is_plain_directory, make_directory, move, remove_tree, write_whole
-from orchestrator.errors import ResultsConflict
-from orchestrator.planning.plan import Batch, Plan, Run, read_plan, read_plan_values
-from orchestrator.planning.stored.differences import differences
-from orchestrator.planning.stored.plan_file import write_plan
-from orchestrator.planning.stored.presentation import without_presentation
-from orchestrator.planning.sweep import OF_THE_CHANNEL, Permutation, Sweep
-from orchestrator.repetitions.due import due_runs
-from orchestrator.results.certificates import DIRECTORY_NAME as CERTIFICATES
-from orchestrator.results.record import RECORD_NAME, RunRecord, write_record
-from orchestrator.results.recorded_runs import RUNS, read_recorded, run_directory
-from orchestrator.shards.copying import copy_file, link_or_copy
-from reports.results.upgrades import SOURCES_NAME
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.plain_files import files_in, is_plain_directory, make_directory, move, remove_tree, write_whole
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.planning.plan import Batch, Plan, Run, read_plan, read_plan_values
+from owlt.orchestrator.planning.stored.differences import differences
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.planning.stored.presentation import without_presentation
+from owlt.orchestrator.planning.sweep import OF_THE_CHANNEL, Permutation, Sweep
+from owlt.orchestrator.repetitions.due import due_runs
+from owlt.orchestrator.results.certificates import DIRECTORY_NAME as CERTIFICATES
+from owlt.orchestrator.results.record import RECORD_NAME, RunRecord, write_record
+from owlt.orchestrator.results.recorded_runs import RUNS, read_recorded, run_directory
+from owlt.orchestrator.shards.copying import copy_file, link_or_copy
+from owlt.reports.results.upgrades import SOURCES_NAME
 
 SAME = ("outcome", "started_at_ns", "ended_at_ns", "received_sha256", "received_bytes")
 """What two records of one seed on the clock exact have in common if the implementation sends the same packets."""

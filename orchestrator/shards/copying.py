@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from captures.files.plain_files import (
+from owlt.captures.files.plain_files import (
     NotPlain,
     create,
     directories_in,
@@ -20,8 +20,8 @@ from captures.files.plain_files import (
     open_plain,
     read_plain,
 )
-from orchestrator.results.record import RECORD_NAME
-from orchestrator.results.same_failures import ATTEMPTS
+from owlt.orchestrator.results.record import RECORD_NAME
+from owlt.orchestrator.results.same_failures import ATTEMPTS
 
 COPIED_BYTES = 1 << 20
 

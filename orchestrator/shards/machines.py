@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from orchestrator.provenance.provenance import (
+from owlt.orchestrator.provenance.provenance import (
     OF_AN_IMPLEMENTATION,
     Provenance,
     difference,
     read_provenances,
 )
-from orchestrator.results.record import RunRecord
+from owlt.orchestrator.results.record import RunRecord
 
 
 def machine_differences(records: Mapping[str, RunRecord], directories: Sequence[Path]) -> list[str]:

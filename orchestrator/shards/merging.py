@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import (
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.plain_files import (
     directories_in,
     files_in,
     make_directory,
@@ -18,19 +18,19 @@ from captures.files.plain_files import (
     remove_tree,
     write_whole,
 )
-from orchestrator.errors import ResultsConflict
-from orchestrator.planning.plan import PLAN_NAME, read_plan, read_plan_values
-from orchestrator.planning.stored.differences import differences
-from orchestrator.planning.stored.presentation import without_presentation
-from orchestrator.provenance.provenance import DIRECTORY_NAME as MACHINES
-from orchestrator.repetitions.due import due_runs
-from orchestrator.results.certificates import DIRECTORY_NAME as CERTIFICATES
-from orchestrator.results.record import RunRecord
-from orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, run_directory
-from orchestrator.shards.copying import copy_attempts, copy_directory
-from orchestrator.shards.machines import machine_differences
-from orchestrator.status.results_lock import lock_state, locked
-from reports.results.upgrades import MOST_PLAN_BYTES
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.planning.plan import PLAN_NAME, read_plan, read_plan_values
+from owlt.orchestrator.planning.stored.differences import differences
+from owlt.orchestrator.planning.stored.presentation import without_presentation
+from owlt.orchestrator.provenance.provenance import DIRECTORY_NAME as MACHINES
+from owlt.orchestrator.repetitions.due import due_runs
+from owlt.orchestrator.results.certificates import DIRECTORY_NAME as CERTIFICATES
+from owlt.orchestrator.results.record import RunRecord
+from owlt.orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, run_directory
+from owlt.orchestrator.shards.copying import copy_attempts, copy_directory
+from owlt.orchestrator.shards.machines import machine_differences
+from owlt.orchestrator.status.results_lock import lock_state, locked
+from owlt.reports.results.upgrades import MOST_PLAN_BYTES
 
 SAME = ("run_id", "seed", "outcome", "reason", "started_at_ns", "ended_at_ns", "received_sha256")
 """What two records of a run have in common if both show the same packets."""

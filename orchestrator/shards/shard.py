@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import OwltError
-from orchestrator.planning.plan import Plan, Run
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import Plan, Run
 
 
 @dataclass(frozen=True)

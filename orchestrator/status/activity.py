@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from orchestrator.workers.events import (
+from owlt.orchestrator.workers.events import (
     BatchEnded,
     CertificationStarted,
     ChannelCertified,

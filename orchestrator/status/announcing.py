@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import OwltError
-from orchestrator.status.reading import read_state
-from orchestrator.status.state import Counts
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.status.reading import read_state
+from owlt.orchestrator.status.state import Counts
 
 HOOK_LIMIT_S = 60.0
 MOST_CHARACTERS = 10_000

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from emulator.channel.quantities import format_delay
-from orchestrator.planning.language.quantities import format_rate_or_unlimited
-from orchestrator.planning.plan import Plan
-from orchestrator.planning.sweep import Permutation
+from owlt.emulator.channel.quantities import format_delay
+from owlt.orchestrator.planning.language.quantities import format_rate_or_unlimited
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.planning.sweep import Permutation
 
 
 def channel_labels(plan: Plan) -> dict[str, str]:

@@ -11,9 +11,9 @@ from typing import IO
 
 from pydantic_core import from_json
 
-from captures.files.plain_files import open_in_place
-from orchestrator.steady_clock import SteadyTime
-from orchestrator.workers.events import Entry, Event, Observe, decode, encode
+from owlt.captures.files.plain_files import open_in_place
+from owlt.orchestrator.steady_clock import SteadyTime
+from owlt.orchestrator.workers.events import Entry, Event, Observe, decode, encode
 
 JOURNAL_NAME = "journal.jsonl"
 

@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from captures.files.plain_files import write_whole
-from orchestrator.errors import OwltError
-from orchestrator.status.reading import StateReader
-from orchestrator.status.state import Counts, SweepState
+from owlt.captures.files.plain_files import write_whole
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.status.reading import StateReader
+from owlt.orchestrator.status.state import Counts, SweepState
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

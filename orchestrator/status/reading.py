@@ -14,25 +14,25 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import open_plain
-from captures.summary.derived_files import SUMMARY
-from orchestrator.errors import OwltError, ResultsConflict
-from orchestrator.planning.plan import PLAN_NAME, Plan, Run, read_plan
-from orchestrator.planning.sweep import Sweep
-from orchestrator.repetitions.due import DueRuns, Repeating, counts
-from orchestrator.results.doubts import doubts_in, together
-from orchestrator.results.record import RECORD_NAME, Outcome, RunRecord, read_record
-from orchestrator.results.recorded_runs import RUNS, run_directory
-from orchestrator.results.same_failures import failed_again
-from orchestrator.status.activity import Activities, Activity
-from orchestrator.status.channel_labels import channel_labels
-from orchestrator.status.journal import JOURNAL_NAME, entries_in
-from orchestrator.status.pace import time_left_s
-from orchestrator.status.results_lock import LockState, lock_state
-from orchestrator.status.state import AdaptiveState, RunState, SweepProcess, SweepState
-from orchestrator.steady_clock import steady_s
-from orchestrator.workers.events import RunAnalysed, RunPublished
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.plain_files import open_plain
+from owlt.captures.summary.derived_files import SUMMARY
+from owlt.orchestrator.errors import OwltError, ResultsConflict
+from owlt.orchestrator.planning.plan import PLAN_NAME, Plan, Run, read_plan
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.repetitions.due import DueRuns, Repeating, counts
+from owlt.orchestrator.results.doubts import doubts_in, together
+from owlt.orchestrator.results.record import RECORD_NAME, Outcome, RunRecord, read_record
+from owlt.orchestrator.results.recorded_runs import RUNS, run_directory
+from owlt.orchestrator.results.same_failures import failed_again
+from owlt.orchestrator.status.activity import Activities, Activity
+from owlt.orchestrator.status.channel_labels import channel_labels
+from owlt.orchestrator.status.journal import JOURNAL_NAME, entries_in
+from owlt.orchestrator.status.pace import time_left_s
+from owlt.orchestrator.status.results_lock import LockState, lock_state
+from owlt.orchestrator.status.state import AdaptiveState, RunState, SweepProcess, SweepState
+from owlt.orchestrator.steady_clock import steady_s
+from owlt.orchestrator.workers.events import RunAnalysed, RunPublished
 
 Signature = tuple[int, int, int]
 """Of a file: inode, time of its last change in ns, size. A file that replaces another has another inode."""

@@ -23,9 +23,9 @@ from typing import IO, Literal
 
 from pydantic_core import from_json
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import make_directory, open_in_place, open_plain
-from orchestrator.errors import OwltError
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.plain_files import make_directory, open_in_place, open_plain
+from owlt.orchestrator.errors import OwltError
 
 LOCK_NAME = "lock"
 MOST_LOCK_BYTES = 10_000

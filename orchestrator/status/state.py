@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import NOT_DELIVERED, Outcome
-from orchestrator.status.activity import Activity
-from orchestrator.status.results_lock import Holder
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import NOT_DELIVERED, Outcome
+from owlt.orchestrator.status.activity import Activity
+from owlt.orchestrator.status.results_lock import Holder
 
 ProcessState = Literal["running", "ended", "killed", "unknown"]
 """Of the latest `owlt run`. killed: it ended without releasing its lock, also if its machine lost power. unknown: the

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from orchestrator.planning.estimate import duration_text
-from orchestrator.results.record import Outcome
-from orchestrator.status.activity import Activity
-from orchestrator.status.state import AdaptiveState, Counts, SweepState
+from owlt.orchestrator.planning.estimate import duration_text
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.status.activity import Activity
+from owlt.orchestrator.status.state import AdaptiveState, Counts, SweepState
 
 
 def headline(state: SweepState) -> str:

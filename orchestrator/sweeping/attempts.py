@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from captures.files.plain_files import (
+from owlt.captures.files.plain_files import (
     directories_in,
     files_in,
     is_plain,
@@ -19,12 +19,12 @@ from captures.files.plain_files import (
     remove,
     write_whole,
 )
-from orchestrator.errors import ResultsConflict
-from orchestrator.results.disturbance import disturbance
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import RECORD_NAME, RunRecord, read_record, write_record
-from orchestrator.results.repeat_rules import reason_code
-from orchestrator.results.same_failures import ATTEMPTS, note_captures
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.results.disturbance import disturbance
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import RECORD_NAME, RunRecord, read_record, write_record
+from owlt.orchestrator.results.repeat_rules import reason_code
+from owlt.orchestrator.results.same_failures import ATTEMPTS, note_captures
 
 SEED_NAME = "seed"
 MOST_SEED_BYTES = 100

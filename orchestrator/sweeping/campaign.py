@@ -12,32 +12,32 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import DISK_IS_FULL
-from orchestrator.errors import Missing, OwltError, ResultsConflict
-from orchestrator.hosts.printable import printable_lines
-from orchestrator.kernel.cache import cache_directory
-from orchestrator.planning.clock import guests_side_by_side
-from orchestrator.planning.plan import Plan, PlanChange
-from orchestrator.planning.selection import Selection
-from orchestrator.planning.stored.plan_file import require_extension, write_plan
-from orchestrator.provenance.provenance import write_provenance
-from orchestrator.repetitions.due import due_runs
-from orchestrator.results.analyses import Analyse
-from orchestrator.results.analysis import FAILURE_NAME, analyse_or_mark, is_marked, is_to_analyse
-from orchestrator.results.doubts import doubts_of
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import NOT_DELIVERED, Outcome, RunRecord
-from orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, recorded_directories, standing
-from orchestrator.results.same_failures import failed_again, same_failures_text
-from orchestrator.status.results_lock import locked, require_free
-from orchestrator.sweeping.attempts import note_seeds, noted_seeds, set_aside
-from orchestrator.sweeping.interrupts import Interrupts
-from orchestrator.sweeping.machine import THIS_MACHINE, Machine
-from orchestrator.sweeping.monitoring import WorkerFailed
-from orchestrator.sweeping.stop_time import Deadline, StopTime
-from orchestrator.sweeping.supervisor import supervise, uncertified
-from orchestrator.workers.events import Observe
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.plain_files import DISK_IS_FULL
+from owlt.orchestrator.errors import Missing, OwltError, ResultsConflict
+from owlt.orchestrator.hosts.printable import printable_lines
+from owlt.orchestrator.kernel.cache import cache_directory
+from owlt.orchestrator.planning.clock import guests_side_by_side
+from owlt.orchestrator.planning.plan import Plan, PlanChange
+from owlt.orchestrator.planning.selection import Selection
+from owlt.orchestrator.planning.stored.plan_file import require_extension, write_plan
+from owlt.orchestrator.provenance.provenance import write_provenance
+from owlt.orchestrator.repetitions.due import due_runs
+from owlt.orchestrator.results.analyses import Analyse
+from owlt.orchestrator.results.analysis import FAILURE_NAME, analyse_or_mark, is_marked, is_to_analyse
+from owlt.orchestrator.results.doubts import doubts_of
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import NOT_DELIVERED, Outcome, RunRecord
+from owlt.orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, recorded_directories, standing
+from owlt.orchestrator.results.same_failures import failed_again, same_failures_text
+from owlt.orchestrator.status.results_lock import locked, require_free
+from owlt.orchestrator.sweeping.attempts import note_seeds, noted_seeds, set_aside
+from owlt.orchestrator.sweeping.interrupts import Interrupts
+from owlt.orchestrator.sweeping.machine import THIS_MACHINE, Machine
+from owlt.orchestrator.sweeping.monitoring import WorkerFailed
+from owlt.orchestrator.sweeping.stop_time import Deadline, StopTime
+from owlt.orchestrator.sweeping.supervisor import supervise, uncertified
+from owlt.orchestrator.workers.events import Observe
 
 UNSUPPORTED_TEXT = (
     "the emulator's kernel does not support their channels: repeating them changes nothing; use another kernel there "

@@ -8,7 +8,7 @@ import time
 import types
 from typing import Any, Self
 
-from orchestrator.workers.events import Entry, Observe, SweepInterrupted
+from owlt.orchestrator.workers.events import Entry, Observe, SweepInterrupted
 
 
 class Interrupts:

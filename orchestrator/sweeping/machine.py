@@ -9,21 +9,21 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Protocol
 
-from agents.inputs.mistake import Mistake
-from captures.pool import processes
-from orchestrator.allocation.places import Places, SlotsHere
-from orchestrator.checks.channel_support import running_kernel_capabilities, unsupported_channels
-from orchestrator.checks.lab_doctor import missing_in_lab
-from orchestrator.checks.preconditions import missing_for_plan
-from orchestrator.kernel.build import find_kernel
-from orchestrator.planning.estimate import disk_bytes
-from orchestrator.planning.feasibility import infeasible
-from orchestrator.planning.plan import Plan
-from orchestrator.profiles.inventory import LAB_ROLES, LabRig, LabRole
-from orchestrator.provenance.machine import provenance_of
-from orchestrator.provenance.provenance import UNKNOWN_MACHINE
-from orchestrator.rigs import guest
-from orchestrator.workers.launching import (
+from owlt.agents.inputs.mistake import Mistake
+from owlt.captures.pool import processes
+from owlt.orchestrator.allocation.places import Places, SlotsHere
+from owlt.orchestrator.checks.channel_support import running_kernel_capabilities, unsupported_channels
+from owlt.orchestrator.checks.lab_doctor import missing_in_lab
+from owlt.orchestrator.checks.preconditions import missing_for_plan
+from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.planning.estimate import disk_bytes
+from owlt.orchestrator.planning.feasibility import infeasible
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.profiles.inventory import LAB_ROLES, LabRig, LabRole
+from owlt.orchestrator.provenance.machine import provenance_of
+from owlt.orchestrator.provenance.provenance import UNKNOWN_MACHINE
+from owlt.orchestrator.rigs import guest
+from owlt.orchestrator.workers.launching import (
     Launcher,
     LocalWorkers,
     VirtualWorkers,

@@ -7,21 +7,21 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.contract.implementation import Implementation
-from captures.files.plain_files import make_directory, read_plain, write_whole
-from orchestrator.planning.plan import Batch, Plan, Run
-from orchestrator.results.analysis import note_machine_delay
-from orchestrator.results.certificates import certified
-from orchestrator.results.disturbance import may_have_delayed_probes
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome, write_record
-from orchestrator.rigs.waits import Waited
-from orchestrator.status.journal import Journal
-from orchestrator.steady_clock import steady_s
-from orchestrator.sweeping.publishing import Publisher
-from orchestrator.sweeping.scheduling import Scheduler
-from orchestrator.sweeping.worker_state import WorkerState
-from orchestrator.workers.events import (
+from owlt.agents.contract.implementation import Implementation
+from owlt.captures.files.plain_files import make_directory, read_plain, write_whole
+from owlt.orchestrator.planning.plan import Batch, Plan, Run
+from owlt.orchestrator.results.analysis import note_machine_delay
+from owlt.orchestrator.results.certificates import certified
+from owlt.orchestrator.results.disturbance import may_have_delayed_probes
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome, write_record
+from owlt.orchestrator.rigs.waits import Waited
+from owlt.orchestrator.status.journal import Journal
+from owlt.orchestrator.steady_clock import steady_s
+from owlt.orchestrator.sweeping.publishing import Publisher
+from owlt.orchestrator.sweeping.scheduling import Scheduler
+from owlt.orchestrator.sweeping.worker_state import WorkerState
+from owlt.orchestrator.workers.events import (
     ChannelCertified,
     ChannelDisturbed,
     Event,
@@ -31,8 +31,8 @@ from orchestrator.workers.events import (
     WorkerLost,
     event_in,
 )
-from orchestrator.workers.planned_record import planned_record
-from orchestrator.workers.process import Waits, Worker, WorkerHung
+from owlt.orchestrator.workers.planned_record import planned_record
+from owlt.orchestrator.workers.process import Waits, Worker, WorkerHung
 
 HANG_S_PER_MEGABYTE = 30.0
 CERTIFYING_HANG_S = {"exact": 600.0, "skip": 600.0, "real": 3600.0}

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from captures.files.plain_files import make_directory, move, read_plain, remove_tree, write_whole
-from orchestrator.planning.plan import Plan, Run
-from orchestrator.results.analyses import Analyses
-from orchestrator.results.certificates import DIRECTORY_NAME, certified, of_machine
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome, write_record
-from orchestrator.results.recorded_runs import RUNS, UNPUBLISHED
-from orchestrator.results.repeat_rules import fault, reason_code
-from orchestrator.status.journal import Journal
-from orchestrator.sweeping.attempts import number_record, set_aside
-from orchestrator.sweeping.quarantine import Quarantine
-from orchestrator.sweeping.scheduling import Scheduler
-from orchestrator.workers.events import ChannelCertified, ImplementationQuarantined, RunPublished, RunRepeated
-from orchestrator.workers.planned_record import planned_record
+from owlt.captures.files.plain_files import make_directory, move, read_plain, remove_tree, write_whole
+from owlt.orchestrator.planning.plan import Plan, Run
+from owlt.orchestrator.results.analyses import Analyses
+from owlt.orchestrator.results.certificates import DIRECTORY_NAME, certified, of_machine
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome, write_record
+from owlt.orchestrator.results.recorded_runs import RUNS, UNPUBLISHED
+from owlt.orchestrator.results.repeat_rules import fault, reason_code
+from owlt.orchestrator.status.journal import Journal
+from owlt.orchestrator.sweeping.attempts import number_record, set_aside
+from owlt.orchestrator.sweeping.quarantine import Quarantine
+from owlt.orchestrator.sweeping.scheduling import Scheduler
+from owlt.orchestrator.workers.events import ChannelCertified, ImplementationQuarantined, RunPublished, RunRepeated
+from owlt.orchestrator.workers.planned_record import planned_record
 
 
 class Publisher:

@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from orchestrator.planning.estimate import duration_text
-from orchestrator.planning.plan import Run
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome, RunRecord
+from owlt.orchestrator.planning.estimate import duration_text
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome, RunRecord
 
 LONGEST_SERIES_S = 3600.0
 """Wall time of a series after which its timed-out runs count in any cell."""

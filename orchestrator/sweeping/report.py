@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.errors import OwltError
-from orchestrator.planning.plan import read_plan_values
-from orchestrator.profiles.kinds import refuse_missing
-from orchestrator.results.analysis import analyse_runs
-from orchestrator.results.unavailable import unavailable
-from orchestrator.sweeping.campaign import files_may_fail, warn
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import read_plan_values
+from owlt.orchestrator.profiles.kinds import refuse_missing
+from owlt.orchestrator.results.analysis import analyse_runs
+from owlt.orchestrator.results.unavailable import unavailable
+from owlt.orchestrator.sweeping.campaign import files_may_fail, warn
 
 if TYPE_CHECKING:
-    from reports.results.load import Results
+    from owlt.reports.results.load import Results
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class CheckedAssertions:
 
 def check_assertions(results: Path) -> CheckedAssertions:
     """Check the assertions of the sweep in a results directory, as its report shows them."""
-    from reports.comparison.stopping import load_due_results
-    from reports.results.records import ReportError
+    from owlt.reports.comparison.stopping import load_due_results
+    from owlt.reports.results.records import ReportError
 
     if not read_plan_values(results).get("sweep", {}).get("assertions"):
         return CheckedAssertions()
@@ -46,9 +46,9 @@ def check_assertions(results: Path) -> CheckedAssertions:
 
 
 def _checked(loaded: Results) -> CheckedAssertions:
-    from reports.assertions.checking import findings_of
-    from reports.comparison.cells import cells_of
-    from reports.table.rows import run_rows
+    from owlt.reports.assertions.checking import findings_of
+    from owlt.reports.comparison.cells import cells_of
+    from owlt.reports.table.rows import run_rows
 
     if not loaded.sweep.assertions:
         return CheckedAssertions()
@@ -69,9 +69,9 @@ def make_report(results: Path, with_pdf: bool = False) -> Path:
 
 def make_checked_report(results: Path, with_pdf: bool = False) -> tuple[Path, CheckedAssertions]:
     """The same, and the check of the sweep's assertions; the results are loaded once for both."""
-    from reports.comparison.stopping import load_due_results
-    from reports.cores import settled
-    from reports.page.build import ReportError, build_report_of
+    from owlt.reports.comparison.stopping import load_due_results
+    from owlt.reports.cores import settled
+    from owlt.reports.page.build import ReportError, build_report_of
 
     refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
     if not (results / "runs").is_dir():

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from agents.contract.implementation import Implementation
-from agents.inputs.mistake import Mistake, Place, got
-from emulator.channel.spec import ChannelSpec
-from orchestrator.errors import ProfileError, SweepMistake
-from orchestrator.planning.plan import Plan, plan_sweep
-from orchestrator.profiles.catalogue import implementations_of, not_found
-from orchestrator.profiles.channels import channels_of
-from orchestrator.profiles.load import as_written, read_sweep_document, sweep_of
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.inputs.mistake import Mistake, Place, got
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.errors import ProfileError, SweepMistake
+from owlt.orchestrator.planning.plan import Plan, plan_sweep
+from owlt.orchestrator.profiles.catalogue import implementations_of, not_found
+from owlt.orchestrator.profiles.channels import channels_of
+from owlt.orchestrator.profiles.load import as_written, read_sweep_document, sweep_of
 
 LAB = {"rig": "lab", "clock": "real"}
 """What a sweep has on a lab rig; it overrides the sweep file."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from orchestrator.planning.plan import Batch
-from orchestrator.results.record import Outcome, RunRecord
-from orchestrator.results.repeat_rules import is_repeated_now, needs_quiet
-from orchestrator.rigs.quiet import Patience
+from owlt.orchestrator.planning.plan import Batch
+from owlt.orchestrator.results.record import Outcome, RunRecord
+from owlt.orchestrator.results.repeat_rules import is_repeated_now, needs_quiet
+from owlt.orchestrator.rigs.quiet import Patience
 
 WORKERS_PER_START = 3
 """A start of the sweep gives up when so many workers of a batch are lost outside of runs that it has yet to perform."""

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from agents.inputs.mistake import Invalid, Mistake, got
-from orchestrator.planning.clock import Clock
-from orchestrator.planning.estimate import batch_wall_s, duration_text
-from orchestrator.planning.plan import Batch
-from orchestrator.steady_clock import steady_s
+from owlt.agents.inputs.mistake import Invalid, Mistake, got
+from owlt.orchestrator.planning.clock import Clock
+from owlt.orchestrator.planning.estimate import batch_wall_s, duration_text
+from owlt.orchestrator.planning.plan import Batch
+from owlt.orchestrator.steady_clock import steady_s
 
 LONGEST = timedelta(days=366)
 LATEST_BATCHES = 50

@@ -16,25 +16,25 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from orchestrator.allocation.allocation import Allocation
-from orchestrator.allocation.places import Places
-from orchestrator.hosts.host import HostError
-from orchestrator.planning.plan import Batch, Plan
-from orchestrator.repetitions.due import Repeating
-from orchestrator.results.analyses import Analyse, Analyses, MakeExecutor
-from orchestrator.results.certificates import certified, of_machine
-from orchestrator.results.record import Outcome
-from orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, standing
-from orchestrator.rigs.quiet import PATIENCE_S, Patience
-from orchestrator.status.journal import Journal, open_journal
-from orchestrator.steady_clock import steady_s
-from orchestrator.sweeping.attempts import set_aside
-from orchestrator.sweeping.monitoring import SweepContext, WorkerMonitor
-from orchestrator.sweeping.publishing import Publisher
-from orchestrator.sweeping.quarantine import Quarantine
-from orchestrator.sweeping.scheduling import BACK_OFF_S, Scheduler
-from orchestrator.sweeping.stop_time import Deadline
-from orchestrator.workers.events import (
+from owlt.orchestrator.allocation.allocation import Allocation
+from owlt.orchestrator.allocation.places import Places
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.repetitions.due import Repeating
+from owlt.orchestrator.results.analyses import Analyse, Analyses, MakeExecutor
+from owlt.orchestrator.results.certificates import certified, of_machine
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, standing
+from owlt.orchestrator.rigs.quiet import PATIENCE_S, Patience
+from owlt.orchestrator.status.journal import Journal, open_journal
+from owlt.orchestrator.steady_clock import steady_s
+from owlt.orchestrator.sweeping.attempts import set_aside
+from owlt.orchestrator.sweeping.monitoring import SweepContext, WorkerMonitor
+from owlt.orchestrator.sweeping.publishing import Publisher
+from owlt.orchestrator.sweeping.quarantine import Quarantine
+from owlt.orchestrator.sweeping.scheduling import BACK_OFF_S, Scheduler
+from owlt.orchestrator.sweeping.stop_time import Deadline
+from owlt.orchestrator.workers.events import (
     Observe,
     QuietAwaited,
     RepetitionsDue,
@@ -43,9 +43,9 @@ from orchestrator.workers.events import (
     SweepStarted,
     WorkerStarted,
 )
-from orchestrator.workers.launching import Launcher
-from orchestrator.workers.process import Worker
-from orchestrator.workers.task import channel_keys
+from owlt.orchestrator.workers.launching import Launcher
+from owlt.orchestrator.workers.process import Worker
+from owlt.orchestrator.workers.task import channel_keys
 
 LEAST_FREE_BYTES = 16_000_000
 INTERRUPT_PERIOD_S = 0.2

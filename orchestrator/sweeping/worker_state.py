@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from orchestrator.planning.plan import Batch, Run
-from orchestrator.workers.events import (
+from owlt.orchestrator.planning.plan import Batch, Run
+from owlt.orchestrator.workers.events import (
     CertificationStarted,
     ChannelCertified,
     Event,

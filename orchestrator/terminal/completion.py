@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-PROFILES = Path(__file__).parents[2] / "profiles"
+from owlt import PACKAGE
+
+PROFILES = (PACKAGE / "profiles").resolve()
 RIGS = ("local", "virtual")
 
 

@@ -7,7 +7,12 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.terminal.completion import complete_channel, complete_implementation, complete_rig, complete_sweep
+from owlt.orchestrator.terminal.completion import (
+    complete_channel,
+    complete_implementation,
+    complete_rig,
+    complete_sweep,
+)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text (fields: docs/commands.md).")]
 Sweep = Annotated[

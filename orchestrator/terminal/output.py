@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.hosts.printable import printable_lines
+from owlt.orchestrator.hosts.printable import printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -21,14 +21,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from orchestrator.hosts.printable import printable_lines
-from orchestrator.planning.plan import Plan
-from orchestrator.results.record import Outcome
-from orchestrator.status.channel_labels import channel_labels
-from orchestrator.status.text import stamp
-from orchestrator.terminal.output import Verbosity, verbosity
-from orchestrator.terminal.progress_log import ProgressLog
-from orchestrator.workers.events import (
+from owlt.orchestrator.hosts.printable import printable_lines
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.status.channel_labels import channel_labels
+from owlt.orchestrator.status.text import stamp
+from owlt.orchestrator.terminal.output import Verbosity, verbosity
+from owlt.orchestrator.terminal.progress_log import ProgressLog
+from owlt.orchestrator.workers.events import (
     ChannelCertified,
     ChannelDisturbed,
     Entry,

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
-from orchestrator.hosts.printable import printable_lines
-from orchestrator.planning.estimate import duration_text
-from orchestrator.results.record import Outcome
-from orchestrator.status.activity import Activities
-from orchestrator.status.pace import runs_per_s, time_left_s
-from orchestrator.status.text import activity_text, duration, stamp
-from orchestrator.steady_clock import SteadyTime
-from orchestrator.workers.events import Entry, RepetitionsDue, RunPublished
+from owlt.orchestrator.hosts.printable import printable_lines
+from owlt.orchestrator.planning.estimate import duration_text
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.status.activity import Activities
+from owlt.orchestrator.status.pace import runs_per_s, time_left_s
+from owlt.orchestrator.status.text import activity_text, duration, stamp
+from owlt.orchestrator.steady_clock import SteadyTime
+from owlt.orchestrator.workers.events import Entry, RepetitionsDue, RunPublished
 
 LINE_EVERY_S = 30.0
 

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from orchestrator.terminal.output import Printer, text_columns
+from owlt.orchestrator.terminal.output import Printer, text_columns
 
 if TYPE_CHECKING:
-    from orchestrator.checks.doctor import Requirement
+    from owlt.orchestrator.checks.doctor import Requirement
 
 
 def print_requirements(printer: Printer, requirements: Iterable[Requirement]) -> None:

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import OwltError, did_you_mean
-from orchestrator.terminal.output import verbosity
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import OwltError, did_you_mean
+from owlt.orchestrator.terminal.output import verbosity
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only, no progress and no notes.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print each step, and the traceback of an error.")]

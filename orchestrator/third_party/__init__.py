@@ -7,10 +7,10 @@ installed, `toolchains` finds the compilers, `installing` runs them. Launching a
 
 from __future__ import annotations
 
-from orchestrator.third_party.installable import Installable
-from orchestrator.third_party.installing import Installation, how_to_install, install
-from orchestrator.third_party.load import all_installables, find_installables, load_installable
-from orchestrator.third_party.places import home, is_installed, third_party_directory
+from owlt.orchestrator.third_party.installable import Installable
+from owlt.orchestrator.third_party.installing import Installation, how_to_install, install
+from owlt.orchestrator.third_party.load import all_installables, find_installables, load_installable
+from owlt.orchestrator.third_party.places import home, is_installed, third_party_directory
 
 __all__ = [
     "Installable",

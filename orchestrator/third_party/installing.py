@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.hosts.exit_status import how_ended
-from orchestrator.own_devices import with_own_devices
-from orchestrator.third_party import toolchains
-from orchestrator.third_party.installable import Cargo, Debian, Go, Installable, Script
-from orchestrator.third_party.places import (
+from owlt.orchestrator.hosts.exit_status import how_ended
+from owlt.orchestrator.own_devices import with_own_devices
+from owlt.orchestrator.third_party import toolchains
+from owlt.orchestrator.third_party.installable import Cargo, Debian, Go, Installable, Script
+from owlt.orchestrator.third_party.places import (
     LOG_NAME,
     PROJECT,
     exclusive_lock,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agents.inputs.mistake import Mistake, got
-from agents.inputs.validation import mistakes_in
-from orchestrator.errors import NotFound, ProfileError, did_you_mean
-from orchestrator.profiles.catalogue import PROFILES
-from orchestrator.profiles.load import read_document
-from orchestrator.third_party.installable import Installable
+from owlt.agents.inputs.mistake import Mistake, got
+from owlt.agents.inputs.validation import mistakes_in
+from owlt.orchestrator.errors import NotFound, ProfileError, did_you_mean
+from owlt.orchestrator.profiles.catalogue import PROFILES
+from owlt.orchestrator.profiles.load import read_document
+from owlt.orchestrator.third_party.installable import Installable
 
 
 def all_installables() -> list[Installable]:

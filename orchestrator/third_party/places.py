@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.errors import Missing
-from orchestrator.third_party.installable import Debian, Installable, Script
+from owlt import PACKAGE
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import Missing
+from owlt.orchestrator.third_party.installable import Debian, Installable, Script
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = PACKAGE.parent
 STAMP_NAME = "stamp"
 LOG_NAME = "install.log"
 FRESH = ".fresh-"

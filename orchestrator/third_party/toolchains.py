@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.third_party.places import search_path
+from owlt.orchestrator.third_party.places import search_path
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ import time
 from functools import partial
 from pathlib import Path
 
-from emulator.certification.certificate import Certificate, Check
-from emulator.channel.spec import DIRECTIONS, ChannelSpec
-from emulator.faults import ChannelRefused
-from orchestrator.planning.clock import Clock
-from orchestrator.planning.run_channel import seeded
-from orchestrator.planning.seeds import link_seed
-from orchestrator.results.certificates import write_certificate
-from orchestrator.rigs.rig import Rig
+from owlt.emulator.certification.certificate import Certificate, Check
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
+from owlt.emulator.faults import ChannelRefused
+from owlt.orchestrator.planning.clock import Clock
+from owlt.orchestrator.planning.run_channel import seeded
+from owlt.orchestrator.planning.seeds import link_seed
+from owlt.orchestrator.results.certificates import write_certificate
+from owlt.orchestrator.rigs.rig import Rig
 
 TOLERANCE_NS = {"exact": 1_000, "skip": 200_000, "real": 200_000}
 """Largest delay of a packet beyond the specification: the kernel adds some on clocks where computation takes time."""

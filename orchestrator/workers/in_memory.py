@@ -10,15 +10,15 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake
-from emulator.certification.certificate import Certificate
-from emulator.channel.spec import ChannelSpec
-from orchestrator.allocation.places import Places, SlotsHere
-from orchestrator.planning.plan import Batch, Plan, Run
-from orchestrator.provenance.provenance import UNKNOWN_MACHINE, Provenance
-from orchestrator.results.certificates import DIRECTORY_NAME, Certified, write_certificate
-from orchestrator.results.record import Outcome, RunRecord, read_record, write_record
-from orchestrator.workers.events import (
+from owlt.agents.inputs.mistake import Mistake
+from owlt.emulator.certification.certificate import Certificate
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.allocation.places import Places, SlotsHere
+from owlt.orchestrator.planning.plan import Batch, Plan, Run
+from owlt.orchestrator.provenance.provenance import UNKNOWN_MACHINE, Provenance
+from owlt.orchestrator.results.certificates import DIRECTORY_NAME, Certified, write_certificate
+from owlt.orchestrator.results.record import Outcome, RunRecord, read_record, write_record
+from owlt.orchestrator.workers.events import (
     BatchEnded,
     CertificationStarted,
     ChannelCertified,
@@ -28,9 +28,9 @@ from orchestrator.workers.events import (
     WorkerEvent,
     worker_line,
 )
-from orchestrator.workers.planned_record import planned_record
-from orchestrator.workers.process import Waits, Worker, WorkerHung
-from orchestrator.workers.task import Task, read_task, write_task
+from owlt.orchestrator.workers.planned_record import planned_record
+from owlt.orchestrator.workers.process import Waits, Worker, WorkerHung
+from owlt.orchestrator.workers.task import Task, read_task, write_task
 
 KERNEL_HZ = 100
 

@@ -10,15 +10,15 @@ from math import ceil, log2
 from pathlib import Path
 from typing import Protocol
 
-from orchestrator.kernel.kernel import Kernel
-from orchestrator.planning.plan import Batch, Plan, Run
-from orchestrator.provenance.provenance import Provenance
-from orchestrator.results.certificates import Certified
-from orchestrator.rigs import guest, namespaces
-from orchestrator.rigs.rig import CARD_RATE_BPS
-from orchestrator.workers.process import Worker, WorkerProcess
-from orchestrator.workers.task import write_task
-from orchestrator.workers.templates import WORKER, Templates
+from owlt.orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.planning.plan import Batch, Plan, Run
+from owlt.orchestrator.provenance.provenance import Provenance
+from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.rigs import guest, namespaces
+from owlt.orchestrator.rigs.rig import CARD_RATE_BPS
+from owlt.orchestrator.workers.process import Worker, WorkerProcess
+from owlt.orchestrator.workers.task import write_task
+from owlt.orchestrator.workers.templates import WORKER, Templates
 
 PROGRAMS_MB = 512
 SMALLEST_GUEST_MB = 768

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agents.contract.implementation import Implementation
-from orchestrator.planning.plan import Run
-from orchestrator.planning.sweep import Sweep
-from orchestrator.results.certificates import Certified
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome, RunRecord
+from owlt.agents.contract.implementation import Implementation
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome, RunRecord
 
 
 def planned_record(

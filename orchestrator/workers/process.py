@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import IO, Protocol
 
-from orchestrator.rigs import warden
-from orchestrator.rigs.waits import ProcessorWaits, Waited, is_counted
-from orchestrator.workers.events import EVENT_MARK
+from owlt.orchestrator.rigs import warden
+from owlt.orchestrator.rigs.waits import ProcessorWaits, Waited, is_counted
+from owlt.orchestrator.workers.events import EVENT_MARK
 
 END_GRACE_S = 20.0
 """The time that a worker has to end after SIGTERM, and a guest to report an event after a request to its warden."""

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from agents.contract.implementation import Implementation
-from orchestrator.own_version import own_version
-from orchestrator.planning.plan import Batch, Channel, Plan, Run
-from orchestrator.planning.sweep import Sweep
-from orchestrator.provenance.provenance import UNKNOWN_MACHINE, Provenance
-from orchestrator.results.certificates import Certified
+from owlt.agents.contract.implementation import Implementation
+from owlt.orchestrator.own_version import own_version
+from owlt.orchestrator.planning.plan import Batch, Channel, Plan, Run
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.provenance.provenance import UNKNOWN_MACHINE, Provenance
+from owlt.orchestrator.results.certificates import Certified
 
 TASK_NAME = "batch.json"
 

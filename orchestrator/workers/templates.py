@@ -6,18 +6,18 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from orchestrator.hosts.host import HostError
-from orchestrator.kernel.kernel import Kernel
-from orchestrator.planning.plan import Plan
-from orchestrator.process_directory import process_directory
-from orchestrator.rigs import guest
-from orchestrator.rigs.template import Copy, Template
-from orchestrator.workers.events import RigFailed, event_in
-from orchestrator.workers.process import WorkerHung, WorkerProcess
-from orchestrator.workers.task import write_survey
-from orchestrator.workers.versions import VERSION_S, read_versions
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.process_directory import process_directory
+from owlt.orchestrator.rigs import guest
+from owlt.orchestrator.rigs.template import Copy, Template
+from owlt.orchestrator.workers.events import RigFailed, event_in
+from owlt.orchestrator.workers.process import WorkerHung, WorkerProcess
+from owlt.orchestrator.workers.task import write_survey
+from owlt.orchestrator.workers.versions import VERSION_S, read_versions
 
-WORKER = "orchestrator.workers"
+WORKER = "owlt.orchestrator.workers"
 SEED = 1
 """Templates of one size are the same in every sweep."""
 SURVEY_HANG_S = 120.0

@@ -7,15 +7,15 @@ import platform
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from agents.contract.implementation import Implementation, Role
-from agents.contract.placeholders import render
-from orchestrator.hosts.binaries import LIBRARIES, MissingProgram, find_programs
-from orchestrator.hosts.exit_status import how_ended
-from orchestrator.hosts.host import LATE, Host, last_line
-from orchestrator.hosts.printable import printable
-from orchestrator.hosts.visible_files import show_files
-from orchestrator.results.record import UNKNOWN
-from orchestrator.rigs.rig import Rig
+from owlt.agents.contract.implementation import Implementation, Role
+from owlt.agents.contract.placeholders import render
+from owlt.orchestrator.hosts.binaries import LIBRARIES, MissingProgram, find_programs
+from owlt.orchestrator.hosts.exit_status import how_ended
+from owlt.orchestrator.hosts.host import LATE, Host, last_line
+from owlt.orchestrator.hosts.printable import printable
+from owlt.orchestrator.hosts.visible_files import show_files
+from owlt.orchestrator.results.record import UNKNOWN
+from owlt.orchestrator.rigs.rig import Rig
 
 VERSIONS_NAME = "versions.json"
 VERSION_S = 20.0

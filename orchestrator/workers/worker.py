@@ -16,21 +16,21 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from emulator.faults import EmulatorError
-from emulator.service.lease import LONGEST_LEASE_S
-from orchestrator.errors import OwltError
-from orchestrator.hosts.host import HostError
-from orchestrator.planning.plan import Run
-from orchestrator.results.certificates import DIRECTORY_NAME
-from orchestrator.rigs import namespaces
-from orchestrator.rigs.guest import START_NS, mount_task, power_off
-from orchestrator.rigs.rig import Rig
-from orchestrator.rigs.template import become_template
-from orchestrator.run.perform import perform
-from orchestrator.run.setting import Setting
-from orchestrator.third_party.places import third_party_directory
-from orchestrator.workers.certification import certify
-from orchestrator.workers.events import (
+from owlt.emulator.faults import EmulatorError
+from owlt.emulator.service.lease import LONGEST_LEASE_S
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.results.certificates import DIRECTORY_NAME
+from owlt.orchestrator.rigs import namespaces
+from owlt.orchestrator.rigs.guest import START_NS, mount_task, power_off
+from owlt.orchestrator.rigs.rig import Rig
+from owlt.orchestrator.rigs.template import become_template
+from owlt.orchestrator.run.perform import perform
+from owlt.orchestrator.run.setting import Setting
+from owlt.orchestrator.third_party.places import third_party_directory
+from owlt.orchestrator.workers.certification import certify
+from owlt.orchestrator.workers.events import (
     BatchEnded,
     CertificationStarted,
     ChannelCertified,
@@ -43,8 +43,8 @@ from orchestrator.workers.events import (
     WorkerEvent,
     worker_line,
 )
-from orchestrator.workers.task import Task, read_task
-from orchestrator.workers.versions import implementation_versions, own_versions, write_versions
+from owlt.orchestrator.workers.task import Task, read_task
+from owlt.orchestrator.workers.versions import implementation_versions, own_versions, write_versions
 
 CERTIFYING_S = {"exact": 7 * 24 * 3600.0, "skip": 7 * 24 * 3600.0, "real": 3600.0}
 """Longer than certifying a channel takes, by the rig's clock."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.answer.lines import Line, certainty, lines_of
-from reports.answer.regions import Dimension, Region, dimensions_of, regions_of
-from reports.answer.sentences import headline, region_sentences, sureness
-from reports.answer.summaries import Summary, summaries_of
-from reports.answer.verdicts import Verdict, verdicts
-from reports.comparison.cells import Cell, implementations_in
-from reports.comparison.criteria import Criterion, criteria_of, misleading_goodput
-from reports.comparison.differences import least_repetitions_of
+from owlt.reports.answer.lines import Line, certainty, lines_of
+from owlt.reports.answer.regions import Dimension, Region, dimensions_of, regions_of
+from owlt.reports.answer.sentences import headline, region_sentences, sureness
+from owlt.reports.answer.summaries import Summary, summaries_of
+from owlt.reports.answer.verdicts import Verdict, verdicts
+from owlt.reports.comparison.cells import Cell, implementations_in
+from owlt.reports.comparison.criteria import Criterion, criteria_of, misleading_goodput
+from owlt.reports.comparison.differences import least_repetitions_of
 
 
 @dataclass(frozen=True)

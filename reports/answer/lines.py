@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from reports.answer.regions import Dimension, Region
-from reports.answer.sentences import difference_of, doubt_of, percent_text, signed_text
-from reports.answer.summaries import behind
-from reports.answer.verdicts import EQUAL_WITHIN, SIMILAR_WITHIN, Standing, Verdict
-from reports.comparison.criteria import Criterion
-from reports.comparison.differences import SIGNIFICANCE, least_repetitions_of
-from reports.comparison.estimates import CONFIDENCE
-from reports.style.units import listed
+from owlt.reports.answer.regions import Dimension, Region
+from owlt.reports.answer.sentences import difference_of, doubt_of, percent_text, signed_text
+from owlt.reports.answer.summaries import behind
+from owlt.reports.answer.verdicts import EQUAL_WITHIN, SIMILAR_WITHIN, Standing, Verdict
+from owlt.reports.comparison.criteria import Criterion
+from owlt.reports.comparison.differences import SIGNIFICANCE, least_repetitions_of
+from owlt.reports.comparison.estimates import CONFIDENCE
+from owlt.reports.style.units import listed
 
 LEAST_P = 0.001
 """A smaller probability is written as "p < 0.001"."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from reports.answer.regions import Dimension
-from reports.answer.verdicts import Verdict
-from reports.comparison.cells import Point
+from owlt.reports.answer.regions import Dimension
+from owlt.reports.answer.verdicts import Verdict
+from owlt.reports.comparison.cells import Point
 
 ACROSS = ("packet_error_rate", "file_size_bytes", "duration_ns")
 """The dimensions of the columns; the others are those of the rows."""

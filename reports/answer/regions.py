@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from reports.answer.verdicts import Verdict
-from reports.comparison.cells import Point
-from reports.style.units import delay_text, duration_text, listed, probability_text, rate_text, size_text
+from owlt.reports.answer.verdicts import Verdict
+from owlt.reports.comparison.cells import Point
+from owlt.reports.style.units import delay_text, duration_text, listed, probability_text, rate_text, size_text
 
 RANGE = 3
 """From so many neighbouring values on, a region names the first and the last."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.answer.verdicts import Verdict
-from reports.comparison.criteria import Criterion
-from reports.comparison.estimates import Share, share
+from owlt.reports.answer.verdicts import Verdict
+from owlt.reports.comparison.criteria import Criterion
+from owlt.reports.comparison.estimates import Share, share
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from math import inf
 from statistics import median
 from typing import Literal
 
-from reports.comparison.cells import Cell, Point, Sample
-from reports.comparison.criteria import Criterion
-from reports.comparison.differences import Comparison, Ratio, compare, ratio
-from reports.comparison.estimates import Interval, TwoGroups, median_interval, two_groups
+from owlt.reports.comparison.cells import Cell, Point, Sample
+from owlt.reports.comparison.criteria import Criterion
+from owlt.reports.comparison.differences import Comparison, Ratio, compare, ratio
+from owlt.reports.comparison.estimates import Interval, TwoGroups, median_interval, two_groups
 
 EQUAL_WITHIN = 0.01
 """A difference of at most this share does not matter in practice, significant or not."""

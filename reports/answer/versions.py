@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from reports.answer.sentences import percent_text
-from reports.comparison.criteria import GOODPUT
-from reports.comparison.differences import SIGNIFICANCE, holm, least_p, mann_whitney
-from reports.results.load import Results, Run
-from reports.style.units import listed
+from owlt.reports.answer.sentences import percent_text
+from owlt.reports.comparison.criteria import GOODPUT
+from owlt.reports.comparison.differences import SIGNIFICANCE, holm, least_p, mann_whitney
+from owlt.reports.results.load import Results, Run
+from owlt.reports.style.units import listed
 
 SHARED = ("owlt", "kernel", "python")
 """What all runs use."""

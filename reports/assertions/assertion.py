@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal
 
-from reports.comparison.cells import Point
-from reports.comparison.metrics import FURTHER, MEASURES, METRICS, Metric
-from reports.style.units import (
+from owlt.reports.comparison.cells import Point
+from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, Metric
+from owlt.reports.style.units import (
     delay_text,
     duration_text,
     listed,

@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from reports.assertions.assertion import Assertion, assertion_of
-from reports.comparison.cells import Cell, Point, Sample
-from reports.comparison.estimates import Interval, median_interval
-from reports.style.units import delay_text, duration_text, probability_text, rate_text, size_text
-from reports.table.rows import Row
-from reports.theory import capacity
+from owlt.reports.assertions.assertion import Assertion, assertion_of
+from owlt.reports.comparison.cells import Cell, Point, Sample
+from owlt.reports.comparison.estimates import Interval, median_interval
+from owlt.reports.style.units import delay_text, duration_text, probability_text, rate_text, size_text
+from owlt.reports.table.rows import Row
+from owlt.reports.theory import capacity
 
 BITS = 8
 Verdict = Literal["not met", "no result", "met"]

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.comparison.cells import Point
-from reports.style.units import listed
-from reports.table.rows import Row
+from owlt.reports.comparison.cells import Point
+from owlt.reports.style.units import listed
+from owlt.reports.table.rows import Row
 
 OF_ALL = {
     "sweep": "sweep",

@@ -12,12 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from reports.changes.nights import Series
-from reports.changes.permutations import Change, Relation
-from reports.comparison.cells import Point
-from reports.comparison.criteria import Criterion
-from reports.figures.scales import apply_scale, scale_for
-from reports.style.looks import ALARM, INK, MUTED, PAPER, RULE, SERIES, STYLE
+from owlt.reports.changes.nights import Series
+from owlt.reports.changes.permutations import Change, Relation
+from owlt.reports.comparison.cells import Point
+from owlt.reports.comparison.criteria import Criterion
+from owlt.reports.figures.scales import apply_scale, scale_for
+from owlt.reports.style.looks import ALARM, INK, MUTED, PAPER, RULE, SERIES, STYLE
 
 MOST_ROWS = 40
 """Permutations in a figure of ratios: more are only in the table."""

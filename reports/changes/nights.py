@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from math import inf
 from statistics import median
 
-from reports.changes.permutations import loss
-from reports.comparison.cells import Cell, Point, Sample
-from reports.comparison.criteria import Criterion
-from reports.comparison.differences import SIGNIFICANCE, Ratio, least_p, mann_whitney, probability_of_better, ratio
+from owlt.reports.changes.permutations import loss
+from owlt.reports.comparison.cells import Cell, Point, Sample
+from owlt.reports.comparison.criteria import Criterion
+from owlt.reports.comparison.differences import SIGNIFICANCE, Ratio, least_p, mann_whitney, probability_of_better, ratio
 
 Key = tuple[Point, str]
 

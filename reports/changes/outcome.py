@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.changes.conditions import Condition, conditions_of
-from reports.changes.nights import Series, series_of
-from reports.changes.overall import Overall, overall_of
-from reports.changes.pairs import pairs_of
-from reports.changes.permutations import Change, changes_of
-from reports.changes.sources import Source
-from reports.comparison.criteria import Criterion
+from owlt.reports.changes.conditions import Condition, conditions_of
+from owlt.reports.changes.nights import Series, series_of
+from owlt.reports.changes.overall import Overall, overall_of
+from owlt.reports.changes.pairs import pairs_of
+from owlt.reports.changes.permutations import Change, changes_of
+from owlt.reports.changes.sources import Source
+from owlt.reports.comparison.criteria import Criterion
 
 
 @dataclass(frozen=True)

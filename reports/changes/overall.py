@@ -17,10 +17,10 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from reports.changes.permutations import Change, Relation, loss
-from reports.comparison.criteria import Criterion
-from reports.comparison.differences import SIGNIFICANCE, Ratio, holm
-from reports.comparison.estimates import Share, share
+from owlt.reports.changes.permutations import Change, Relation, loss
+from owlt.reports.comparison.criteria import Criterion
+from owlt.reports.comparison.differences import SIGNIFICANCE, Ratio, holm
+from owlt.reports.comparison.estimates import Share, share
 
 Verdict = Literal["worse", "better", "no difference", "identical", "too few cells"]
 NOT_JUDGED: tuple[Relation, ...] = ("removed", "no result")

@@ -6,11 +6,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from reports.changes import words
-from reports.changes.figures import MOST_ROWS, Place, nights_figure, ratios_figure
-from reports.changes.outcome import NightsCompared, TwoCompared
-from reports.page.inline import inlined
-from reports.rendering import new_environment
+from owlt.reports.changes import words
+from owlt.reports.changes.figures import MOST_ROWS, Place, nights_figure, ratios_figure
+from owlt.reports.changes.outcome import NightsCompared, TwoCompared
+from owlt.reports.page.inline import inlined
+from owlt.reports.rendering import new_environment
 
 MOST_IN_ALT = 12
 """Permutations in the text of a figure for who cannot see it."""

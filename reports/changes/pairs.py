@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.comparison.cells import Cell, Point, Sample
-from reports.table.rows import Row
+from owlt.reports.comparison.cells import Cell, Point, Sample
+from owlt.reports.table.rows import Row
 
 OF_A_RUN = (
     *("seed", "outcome", "session_s", "goodput_to_delivery_bps"),

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
-from reports.changes.pairs import Pair
-from reports.comparison.cells import Point, Sample
-from reports.comparison.criteria import Criterion
-from reports.comparison.differences import SIGNIFICANCE, Ratio, compare, holm, least_p, least_repetitions, ratio
-from reports.comparison.estimates import Interval, median_interval
+from owlt.reports.changes.pairs import Pair
+from owlt.reports.comparison.cells import Point, Sample
+from owlt.reports.comparison.criteria import Criterion
+from owlt.reports.comparison.differences import SIGNIFICANCE, Ratio, compare, holm, least_p, least_repetitions, ratio
+from owlt.reports.comparison.estimates import Interval, median_interval
 
 Relation = Literal["worse", "better", "no difference", "identical", "too few runs", "no result", "removed", "added"]
 """worse, better: significantly, and by more than the tolerance. no difference: none is shown, or it is within the

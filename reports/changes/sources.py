@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from reports.comparison.cells import Cell, cells_of
-from reports.comparison.stopping import load_due_results
-from reports.table.rows import Row, run_rows
+from owlt.reports.comparison.cells import Cell, cells_of
+from owlt.reports.comparison.stopping import load_due_results
+from owlt.reports.table.rows import Row, run_rows
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
-from reports.answer.regions import dimensions_of, place_text
-from reports.answer.sentences import percent_text
-from reports.changes.nights import Series
-from reports.changes.overall import Overall
-from reports.changes.permutations import ORDER, Change, Relation, Side
-from reports.comparison.cells import Point
-from reports.comparison.criteria import Criterion
-from reports.comparison.differences import Ratio
-from reports.comparison.estimates import Share
-from reports.style.units import listed
+from owlt.reports.answer.regions import dimensions_of, place_text
+from owlt.reports.answer.sentences import percent_text
+from owlt.reports.changes.nights import Series
+from owlt.reports.changes.overall import Overall
+from owlt.reports.changes.permutations import ORDER, Change, Relation, Side
+from owlt.reports.comparison.cells import Point
+from owlt.reports.comparison.criteria import Criterion
+from owlt.reports.comparison.differences import Ratio
+from owlt.reports.comparison.estimates import Share
+from owlt.reports.style.units import listed
 
 SHOWN: tuple[Relation, ...] = ("worse", "removed", "no result", "better")
 """The permutations that a terminal lists; of the others it has the number."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from reports.comparison.metrics import Metric
-from reports.results.delivery import ABORTED, COMPLETED
-from reports.table.columns import NOT_RUN
-from reports.table.rows import Row
+from owlt.reports.comparison.metrics import Metric
+from owlt.reports.results.delivery import ABORTED, COMPLETED
+from owlt.reports.table.columns import NOT_RUN
+from owlt.reports.table.rows import Row
 
 NO_RESULT = (ABORTED, NOT_RUN)
 """Outcomes that are not the implementation's."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.comparison.cells import Cell
-from reports.comparison.metrics import FURTHER, METRICS, Metric
+from owlt.reports.comparison.cells import Cell
+from owlt.reports.comparison.metrics import FURTHER, METRICS, Metric
 
 AHEAD = 1.01
 """A goodput this many times the goodput to delivery is of a session that ended before its file was delivered."""

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from reports.comparison.estimates import CONFIDENCE
+from owlt.reports.comparison.estimates import CONFIDENCE
 
 SIGNIFICANCE = 1 - CONFIDENCE
 POWER = 0.8

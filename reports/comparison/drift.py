@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import theilslopes
 
-from reports.comparison.metrics import METRICS
-from reports.results.load import Results, Run
+from owlt.reports.comparison.metrics import METRICS
+from owlt.reports.results.load import Results, Run
 
 GOODPUT = next(metric for metric in METRICS if metric.slug == "goodput")
 LEAST_RUNS = 4

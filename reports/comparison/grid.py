@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.results.channels import channel_head, rates_text
-from reports.results.load import Results
-from reports.results.records import Permutation
-from reports.style.units import delay_text, duration_text, listed, probability_text, rate_text, size_text
+from owlt.reports.results.channels import channel_head, rates_text
+from owlt.reports.results.load import Results
+from owlt.reports.results.records import Permutation
+from owlt.reports.style.units import delay_text, duration_text, listed, probability_text, rate_text, size_text
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from reports.comparison.grid import ERROR_RATE, Axis, Grid, Group, Place
-from reports.comparison.metrics import FURTHER, METRICS, Metric, defined_in
-from reports.comparison.panels import Figure, Panel, file_text
-from reports.comparison.statistics import box_of
-from reports.results.load import Results
-from reports.style.looks import SERIES, named_or_counted
+from owlt.reports.comparison.grid import ERROR_RATE, Axis, Grid, Group, Place
+from owlt.reports.comparison.metrics import FURTHER, METRICS, Metric, defined_in
+from owlt.reports.comparison.panels import Figure, Panel, file_text
+from owlt.reports.comparison.statistics import box_of
+from owlt.reports.results.load import Results
+from owlt.reports.style.looks import SERIES, named_or_counted
 
 PLACES_ACROSS = 3
 """The most places side by side; others are below."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from captures.summary.summary import CaptureSummary
-from reports.results.load import Results, Run
-from reports.style.units import measured_text, number_text
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.reports.results.load import Results, Run
+from owlt.reports.style.units import measured_text, number_text
 
 MetricKind = Literal["rate", "count", "amount"]
 """Counts and amounts grow with the file; counts are whole numbers."""

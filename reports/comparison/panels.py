@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import chain, product
 from typing import Literal
 
-from reports.comparison.grid import ERROR_RATE, Axis, Grid, Place
-from reports.comparison.metrics import FURTHER, METRICS, Metric, defined_in
-from reports.comparison.statistics import Box, box_of
-from reports.results.load import Results
-from reports.style.looks import SERIES, named_or_counted
+from owlt.reports.comparison.grid import ERROR_RATE, Axis, Grid, Place
+from owlt.reports.comparison.metrics import FURTHER, METRICS, Metric, defined_in
+from owlt.reports.comparison.statistics import Box, box_of
+from owlt.reports.results.load import Results
+from owlt.reports.style.looks import SERIES, named_or_counted
 
 BOXES_ACROSS = 30
 """The most boxes side by side that are legible on a page; a figure with more is split."""

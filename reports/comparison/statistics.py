@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from reports.comparison.estimates import TwoGroups, two_groups
-from reports.comparison.metrics import Metric
-from reports.results.load import Results, Run
-from reports.results.records import Permutation
+from owlt.reports.comparison.estimates import TwoGroups, two_groups
+from owlt.reports.comparison.metrics import Metric
+from owlt.reports.results.load import Results, Run
+from owlt.reports.results.records import Permutation
 
 FEW = 5
 """With at most this many runs, quartiles say little more than the points."""

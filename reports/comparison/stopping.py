@@ -14,11 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from captures.summary.summary import CaptureSummary
-from reports.comparison.estimates import CONFIDENCE, median_interval
-from reports.results.load import Results, Run, load_results
-from reports.results.records import Permutation, Repetitions
-from reports.results.repetition_goodput import repetition_goodput
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.reports.comparison.estimates import CONFIDENCE, median_interval
+from owlt.reports.results.load import Results, Run, load_results
+from owlt.reports.results.records import Permutation, Repetitions
+from owlt.reports.results.repetition_goodput import repetition_goodput
 
 Reason = Literal["open", "narrow", "bound", "undelivered"]
 REASONS: dict[Reason, str] = {

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from reports.comparison.cells import Cell, Sample
-from reports.comparison.criteria import CRITERIA
-from reports.comparison.differences import compare, ratio
-from reports.comparison.estimates import estimate, share, two_groups
-from reports.comparison.metrics import MEASURES, METRICS, Metric
-from reports.comparison.statistics import box_numbers
-from reports.table.columns import Column, Kind
-from reports.table.files import columns_name, csv_text, names_of, write_columns
-from reports.table.rows import Row
+from owlt.reports.comparison.cells import Cell, Sample
+from owlt.reports.comparison.criteria import CRITERIA
+from owlt.reports.comparison.differences import compare, ratio
+from owlt.reports.comparison.estimates import estimate, share, two_groups
+from owlt.reports.comparison.metrics import MEASURES, METRICS, Metric
+from owlt.reports.comparison.statistics import box_numbers
+from owlt.reports.table.columns import Column, Kind
+from owlt.reports.table.files import columns_name, csv_text, names_of, write_columns
+from owlt.reports.table.rows import Row
 
 STATISTICS_NAME, COMPARISONS_NAME = "statistics.csv", "comparisons.csv"
 _POINT: tuple[tuple[str, Kind, str, str], ...] = (

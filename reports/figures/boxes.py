@@ -13,10 +13,10 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.transforms import IdentityTransform
 
-from reports.comparison.panels import Figure
-from reports.comparison.statistics import FEW, Box
-from reports.results.records import Permutation
-from reports.style.looks import ALARM, INK, MUTED, PAPER, RULE, Looks
+from owlt.reports.comparison.panels import Figure
+from owlt.reports.comparison.statistics import FEW, Box
+from owlt.reports.results.records import Permutation
+from owlt.reports.style.looks import ALARM, INK, MUTED, PAPER, RULE, Looks
 
 RUN_LINK = "../index.html#run-"
 """The link of a point: the run's row in the page. Followed by the run id."""

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.style.looks import SERIES
-from reports.style.units import Units, unit_for
+from owlt.reports.style.looks import SERIES
+from owlt.reports.style.units import Units, unit_for
 
 Numbers = NDArray[np.float64]
 

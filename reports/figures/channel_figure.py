@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from reports.figures.channel_curves import FORWARD, REVERSE, Channel, Numbers, edges_s, links_of, time_unit
-from reports.figures.channel_panels import draw_delay, draw_errors, draw_rate
-from reports.style.looks import INK, MUTED, RULE, STYLE
+from owlt.reports.figures.channel_curves import FORWARD, REVERSE, Channel, Numbers, edges_s, links_of, time_unit
+from owlt.reports.figures.channel_panels import draw_delay, draw_errors, draw_rate
+from owlt.reports.style.looks import INK, MUTED, RULE, STYLE
 
 FORMATS = (".svg", ".pdf", ".png")
 WIDTH, HEIGHT = 7.0, 3.5

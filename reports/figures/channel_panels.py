@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from reports.figures.channel_curves import (
+from owlt.reports.figures.channel_curves import (
     FORWARD,
     REVERSE,
     Channel,
@@ -20,8 +20,8 @@ from reports.figures.channel_curves import (
     stairs,
     time_unit,
 )
-from reports.style.looks import INK, MUTED
-from reports.style.units import probability_text, rate_text
+from owlt.reports.style.looks import INK, MUTED
+from owlt.reports.style.units import probability_text, rate_text
 
 _STEPS = [1, 2, 5, 10]
 _TEXT_BACKGROUND: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}

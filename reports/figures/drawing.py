@@ -14,8 +14,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from reports.comparison.panels import Figure, Panel
-from reports.figures.boxes import (
+from owlt.reports.comparison.panels import Figure, Panel
+from owlt.reports.figures.boxes import (
     Bounds,
     draw_boxes,
     draw_points,
@@ -25,9 +25,9 @@ from reports.figures.boxes import (
     suspect_handles,
     theory_handles,
 )
-from reports.figures.lines import draw_lines
-from reports.figures.scales import apply_scale, scales_of
-from reports.style.looks import MUTED, RULE, STYLE, Looks
+from owlt.reports.figures.lines import draw_lines
+from owlt.reports.figures.scales import apply_scale, scales_of
+from owlt.reports.style.looks import MUTED, RULE, STYLE, Looks
 
 FULL_WIDTH, HEADED_WIDTH, WIDEST_PANEL = 7.0, 4.6, 3.4
 LEFT, RIGHT, TOP, BOTTOM = 0.74, 0.10, 0.36, 0.60

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from reports.comparison.panels import Figure, Panel
-from reports.figures.boxes import (
+from owlt.reports.comparison.panels import Figure, Panel
+from owlt.reports.figures.boxes import (
     Bounds,
     draw_boxes,
     draw_points,
@@ -19,8 +19,8 @@ from reports.figures.boxes import (
     suspect_handles,
     theory_handles,
 )
-from reports.figures.scales import apply_scale, scales_of
-from reports.style.looks import MUTED, RULE, Looks
+from owlt.reports.figures.scales import apply_scale, scales_of
+from owlt.reports.style.looks import MUTED, RULE, Looks
 
 FULL_WIDTH, LEAST_PANEL, WIDEST_PANEL = 7.0, 1.2, 3.4
 LINE, LETTER, BOLD_LETTER = 0.165, 0.066, 0.074

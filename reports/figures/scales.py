@@ -16,11 +16,11 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import TICKDOWN, TICKLEFT, MarkerStyle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, SymmetricalLogLocator
 
-from reports.comparison.metrics import Metric, MetricKind
-from reports.comparison.panels import Figure, Panel
-from reports.figures.boxes import Bounds, bounds_of
-from reports.style.looks import INK
-from reports.style.units import tick_text
+from owlt.reports.comparison.metrics import Metric, MetricKind
+from owlt.reports.comparison.panels import Figure, Panel
+from owlt.reports.figures.boxes import Bounds, bounds_of
+from owlt.reports.style.looks import INK
+from owlt.reports.style.units import tick_text
 
 Kind = Literal["linear", "log", "log above 1"]
 

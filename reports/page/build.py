@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from reports.comparison.cells import cells_of
-from reports.comparison.stopping import load_due_results
-from reports.comparison.tables import DERIVED_FILES, write_derived_tables
-from reports.cores import settled, shared
-from reports.figures.kept import KeptFigures
-from reports.page.contents import Contents
-from reports.page.figure_files import draw_figures
-from reports.page.page import render_page
-from reports.page.parts import Parts
-from reports.replacing import replaced_directory
-from reports.results.load import Results
-from reports.results.records import ReportError
-from reports.sessions.session_figures import draw_sessions
-from reports.table.files import FILES, write_table
-from reports.table.rows import run_rows
-from reports.theory.expectations import comparisons_of
+from owlt.reports.comparison.cells import cells_of
+from owlt.reports.comparison.stopping import load_due_results
+from owlt.reports.comparison.tables import DERIVED_FILES, write_derived_tables
+from owlt.reports.cores import settled, shared
+from owlt.reports.figures.kept import KeptFigures
+from owlt.reports.page.contents import Contents
+from owlt.reports.page.figure_files import draw_figures
+from owlt.reports.page.page import render_page
+from owlt.reports.page.parts import Parts
+from owlt.reports.replacing import replaced_directory
+from owlt.reports.results.load import Results
+from owlt.reports.results.records import ReportError
+from owlt.reports.sessions.session_figures import draw_sessions
+from owlt.reports.table.files import FILES, write_table
+from owlt.reports.table.rows import run_rows
+from owlt.reports.theory.expectations import comparisons_of
 
 __all__ = ["ReportError", "build_report"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.comparison.listings import listings, needs_listings
-from reports.comparison.panels import Figure, comparisons, portraits
-from reports.results.load import Results
-from reports.sessions.protocols import ShownRun, shown_runs
+from owlt.reports.comparison.listings import listings, needs_listings
+from owlt.reports.comparison.panels import Figure, comparisons, portraits
+from owlt.reports.results.load import Results
+from owlt.reports.sessions.protocols import ShownRun, shown_runs
 
 
 @dataclass(frozen=True)

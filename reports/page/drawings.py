@@ -8,12 +8,12 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from reports.comparison.metrics import FURTHER, METRICS
-from reports.comparison.panels import Figure
-from reports.page.inline import inlined
-from reports.results.load import Results, Run
-from reports.sessions.session_figures import SessionFigure
-from reports.style.looks import NAMED, SERIES, Looks
+from owlt.reports.comparison.metrics import FURTHER, METRICS
+from owlt.reports.comparison.panels import Figure
+from owlt.reports.page.inline import inlined
+from owlt.reports.results.load import Results, Run
+from owlt.reports.sessions.session_figures import SessionFigure
+from owlt.reports.style.looks import NAMED, SERIES, Looks
 
 MOST_INLINE_BYTES = 1_500_000
 """If the figures are larger together, none is inline: a browser loads each when it is scrolled into view, and the page

@@ -8,18 +8,18 @@ from functools import partial
 from math import isfinite
 from pathlib import Path
 
-from reports.comparison.panels import Figure
-from reports.comparison.statistics import Box
-from reports.cores import Share
-from reports.figures.boxes import Bounds, bounds_of
-from reports.figures.drawing import draw, save
-from reports.figures.kept import KeptFigures, digest_of_drawing
-from reports.page.drawings import figure_text, point_labels
-from reports.page.inline import inlined
-from reports.page.parts import SCRIPT, script
-from reports.results.load import Results
-from reports.results.records import Permutation
-from reports.theory.expectations import Comparison
+from owlt.reports.comparison.panels import Figure
+from owlt.reports.comparison.statistics import Box
+from owlt.reports.cores import Share
+from owlt.reports.figures.boxes import Bounds, bounds_of
+from owlt.reports.figures.drawing import draw, save
+from owlt.reports.figures.kept import KeptFigures, digest_of_drawing
+from owlt.reports.page.drawings import figure_text, point_labels
+from owlt.reports.page.inline import inlined
+from owlt.reports.page.parts import SCRIPT, script
+from owlt.reports.results.load import Results
+from owlt.reports.results.records import Permutation
+from owlt.reports.theory.expectations import Comparison
 
 
 def draw_figures(

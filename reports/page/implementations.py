@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from textwrap import shorten
 
-from reports.results.advertised import advertised_delays, advertised_rates
-from reports.results.load import Results
-from reports.results.records import KnownLimit, Limits, Origin, Profile, Record, Side
-from reports.style.units import delay_text, number_text, probability_text, rate_text, size_text
+from owlt.reports.results.advertised import advertised_delays, advertised_rates
+from owlt.reports.results.load import Results
+from owlt.reports.results.records import KnownLimit, Limits, Origin, Profile, Record, Side
+from owlt.reports.style.units import delay_text, number_text, probability_text, rate_text, size_text
 
 VERSION_LETTERS = 60
 """The most letters of a version that are shown; some programs append a list of features."""

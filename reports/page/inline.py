@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from html import escape
 
-from reports.figures.boxes import RUN_LINK
-from reports.style.looks import ALARM, INK, MUTED, PAPER, RULE, SERIES
+from owlt.reports.figures.boxes import RUN_LINK
+from owlt.reports.style.looks import ALARM, INK, MUTED, PAPER, RULE, SERIES
 
 VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper", ALARM: "--alarm"} | {
     colour: f"--series-{number}" for number, colour in enumerate(SERIES)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from captures.accounting.ledger import Ledger
-from reports.results.load import Results, Run
-from reports.results.records import Permutation
+from owlt.captures.accounting.ledger import Ledger
+from owlt.reports.results.load import Results, Run
+from owlt.reports.results.records import Permutation
 
 Way = Literal["forward", "reverse"]
 

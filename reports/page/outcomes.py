@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import get_args
 
-from reports.results.load import Results
-from reports.results.records import Outcome
+from owlt.reports.results.load import Results
+from owlt.reports.results.records import Outcome
 
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 COLUMNS = {name: name.replace("_", " ") for name in OUTCOMES} | {

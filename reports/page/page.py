@@ -11,44 +11,44 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from reports.answer.answer import answer_of
-from reports.answer.lines import difference_text
-from reports.answer.map import map_of
-from reports.answer.regions import dimensions_of, place_text
-from reports.answer.sentences import next_text, percent_text, value_text
-from reports.answer.verdicts import RELATIONS
-from reports.answer.versions import mixed_versions
-from reports.assertions.checking import findings_of
-from reports.comparison.cells import Cell
-from reports.comparison.drift import GOODPUT, drift_of
-from reports.comparison.estimates import LEAST_GROUPED
-from reports.comparison.glance import glance_rows, glance_tables
-from reports.comparison.grid import Grid
-from reports.comparison.listings import needs_listings
-from reports.comparison.metrics import FURTHER, MEASURES, METRICS, defined_in
-from reports.comparison.panels import MANY_PERMUTATIONS
-from reports.comparison.statistics import FEW, box_of, boxes_of
-from reports.comparison.stopping import REASONS, stops_of
-from reports.figures.kept import KeptFigures
-from reports.page.certificates import certificate_address, check_words, limits, verdict_words
-from reports.page.contents import Contents
-from reports.page.drawings import drawings, image, marks
-from reports.page.implementations import ORIGINS, ImplementationRow, implementation_rows, origins_of
-from reports.page.ledgers import COLUMNS, corrupted_unseen, ledger_rows, shown_columns, unexplained
-from reports.page.outcomes import OUTCOMES, outcome_counts
-from reports.page.outcomes import shown_columns as shown_outcomes
-from reports.page.parts import Parts
-from reports.page.provenance import provenance_of
-from reports.page.tcp_table import CAPTION, HEADS, TEXT_HEADS, tcp_cells, tcp_problems
-from reports.rendering import new_environment
-from reports.results.channels import channel_head, link_words, step_rows, timeline_words
-from reports.results.host_baselines import host_baselines_of
-from reports.results.load import Results, Run
-from reports.sessions.protocols import PHASES
-from reports.sessions.session_figures import Drawn
-from reports.style.looks import NAMED, SERIES
-from reports.style.units import delay_text, listed, number_text, probability_text, rate_text, size_text
-from reports.theory.expectations import agreements, comparisons_of
+from owlt.reports.answer.answer import answer_of
+from owlt.reports.answer.lines import difference_text
+from owlt.reports.answer.map import map_of
+from owlt.reports.answer.regions import dimensions_of, place_text
+from owlt.reports.answer.sentences import next_text, percent_text, value_text
+from owlt.reports.answer.verdicts import RELATIONS
+from owlt.reports.answer.versions import mixed_versions
+from owlt.reports.assertions.checking import findings_of
+from owlt.reports.comparison.cells import Cell
+from owlt.reports.comparison.drift import GOODPUT, drift_of
+from owlt.reports.comparison.estimates import LEAST_GROUPED
+from owlt.reports.comparison.glance import glance_rows, glance_tables
+from owlt.reports.comparison.grid import Grid
+from owlt.reports.comparison.listings import needs_listings
+from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, defined_in
+from owlt.reports.comparison.panels import MANY_PERMUTATIONS
+from owlt.reports.comparison.statistics import FEW, box_of, boxes_of
+from owlt.reports.comparison.stopping import REASONS, stops_of
+from owlt.reports.figures.kept import KeptFigures
+from owlt.reports.page.certificates import certificate_address, check_words, limits, verdict_words
+from owlt.reports.page.contents import Contents
+from owlt.reports.page.drawings import drawings, image, marks
+from owlt.reports.page.implementations import ORIGINS, ImplementationRow, implementation_rows, origins_of
+from owlt.reports.page.ledgers import COLUMNS, corrupted_unseen, ledger_rows, shown_columns, unexplained
+from owlt.reports.page.outcomes import OUTCOMES, outcome_counts
+from owlt.reports.page.outcomes import shown_columns as shown_outcomes
+from owlt.reports.page.parts import Parts
+from owlt.reports.page.provenance import provenance_of
+from owlt.reports.page.tcp_table import CAPTION, HEADS, TEXT_HEADS, tcp_cells, tcp_problems
+from owlt.reports.rendering import new_environment
+from owlt.reports.results.channels import channel_head, link_words, step_rows, timeline_words
+from owlt.reports.results.host_baselines import host_baselines_of
+from owlt.reports.results.load import Results, Run
+from owlt.reports.sessions.protocols import PHASES
+from owlt.reports.sessions.session_figures import Drawn
+from owlt.reports.style.looks import NAMED, SERIES
+from owlt.reports.style.units import delay_text, listed, number_text, probability_text, rate_text, size_text
+from owlt.reports.theory.expectations import agreements, comparisons_of
 
 MOST_REGIONS = 12
 """The most regions of an answer in words; the map has all of them."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from reports.rendering import new_environment
+from owlt.reports.rendering import new_environment
 
 LATER_LETTERS = 150_000
 """A part with more is not in the page itself."""

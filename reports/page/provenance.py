@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from captures.files.plain_files import files_in
-from captures.summary.derived_files import digest_of_values
-from reports.results.load import Channel, Results, Run
-from reports.results.records import DIGEST_LENGTH, Record
+from owlt.captures.files.plain_files import files_in
+from owlt.captures.summary.derived_files import digest_of_values
+from owlt.reports.results.load import Channel, Results, Run
+from owlt.reports.results.records import DIGEST_LENGTH, Record
 
 GROUPS = {
     "kernel": "kernel",

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
-from reports.comparison.metrics import METRICS
-from reports.results.channels import channel_head
-from reports.results.load import Results, Run
-from reports.results.records import Permutation
-from reports.style.units import measured_text, probability_text, tick_text
-from reports.table.tcp_numbers import TcpRun, tcp_of
+from owlt.reports.comparison.metrics import METRICS
+from owlt.reports.results.channels import channel_head
+from owlt.reports.results.load import Results, Run
+from owlt.reports.results.records import Permutation
+from owlt.reports.style.units import measured_text, probability_text, tick_text
+from owlt.reports.table.tcp_numbers import TcpRun, tcp_of
 
 GOODPUT = METRICS[0]
 HEADS = (

@@ -11,17 +11,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from reports.answer.map import Map, map_of
-from reports.answer.regions import dimensions_of
-from reports.answer.sentences import next_text, value_text
-from reports.answer.verdicts import Verdict, verdicts
-from reports.comparison.cells import cells_of, implementations_in
-from reports.comparison.criteria import CRITERIA, Criterion
-from reports.publication.looks import STYLE_NAME, GroupLooks, font_style, looks_of
-from reports.publication.notes import counts_text
-from reports.publication.specification import Specification
-from reports.style.looks import ALARM, INK, MUTED, RULE
-from reports.table.rows import Row
+from owlt.reports.answer.map import Map, map_of
+from owlt.reports.answer.regions import dimensions_of
+from owlt.reports.answer.sentences import next_text, value_text
+from owlt.reports.answer.verdicts import Verdict, verdicts
+from owlt.reports.comparison.cells import cells_of, implementations_in
+from owlt.reports.comparison.criteria import CRITERIA, Criterion
+from owlt.reports.publication.looks import STYLE_NAME, GroupLooks, font_style, looks_of
+from owlt.reports.publication.notes import counts_text
+from owlt.reports.publication.specification import Specification
+from owlt.reports.style.looks import ALARM, INK, MUTED, RULE
+from owlt.reports.table.rows import Row
 
 MM = 25.4
 LETTER = 0.62

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from reports.table.rows import Row
-from reports.theory import capacity, rounds, tcp
-from reports.theory.expectations import BITS, IN_ROUNDS, SEGMENT_BYTES, has_packet_errors_alone, packets_of
+from owlt.reports.table.rows import Row
+from owlt.reports.theory import capacity, rounds, tcp
+from owlt.reports.theory.expectations import BITS, IN_ROUNDS, SEGMENT_BYTES, has_packet_errors_alone, packets_of
 
 LEAST_TIMEOUT_S = 1.0
 """The least retransmission timeout of TCP (RFC 6298)."""

@@ -24,12 +24,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from reports.figures.scales import apply_scale, scale_for
-from reports.publication.answer_map import draw_map
-from reports.publication.curves import INK_LINES, THEORIES, curve
-from reports.publication.looks import STYLE_NAME, GroupLooks, font_style, looks_of
-from reports.publication.notes import counts_text
-from reports.publication.panels import (
+from owlt.reports.figures.scales import apply_scale, scale_for
+from owlt.reports.publication.answer_map import draw_map
+from owlt.reports.publication.curves import INK_LINES, THEORIES, curve
+from owlt.reports.publication.looks import STYLE_NAME, GroupLooks, font_style, looks_of
+from owlt.reports.publication.notes import counts_text
+from owlt.reports.publication.panels import (
     LOG_FROM,
     Panel,
     draw_bar,
@@ -41,12 +41,12 @@ from reports.publication.panels import (
     is_numeric,
     line_places,
 )
-from reports.publication.quantities import SETTINGS
-from reports.publication.selection import divided, samples_by, selected, values_of
-from reports.publication.specification import Specification
-from reports.style.looks import INK, MUTED, PAPER
-from reports.style.units import listed, tick_text
-from reports.table.rows import Row
+from owlt.reports.publication.quantities import SETTINGS
+from owlt.reports.publication.selection import divided, samples_by, selected, values_of
+from owlt.reports.publication.specification import Specification
+from owlt.reports.style.looks import INK, MUTED, PAPER
+from owlt.reports.style.units import listed, tick_text
+from owlt.reports.table.rows import Row
 
 MM = 25.4
 """Per inch."""

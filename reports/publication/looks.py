@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.style.looks import MARKERS, SERIES
+from owlt.reports.style.looks import MARKERS, SERIES
 
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "++++", "oooo")
 LINES: tuple[Any, ...] = (
@@ -19,7 +19,7 @@ LINES: tuple[Any, ...] = (
     (0, (2, 2)),
     (0, (8, 2, 2, 2)),
 )
-STYLE_NAME = "reports.publication.owlt"
+STYLE_NAME = "owlt.reports.publication.owlt"
 """For matplotlib.style.use."""
 BASE_PT = 8.0
 """The font size for which distances are chosen."""

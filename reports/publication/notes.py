@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.comparison.cells import Sample
+from owlt.reports.comparison.cells import Sample
 
 
 def counts_text(numbers: Sequence[int], samples: Sequence[Sample]) -> str:

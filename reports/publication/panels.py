@@ -10,13 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 
-from reports.comparison.cells import Sample
-from reports.comparison.estimates import estimate
-from reports.comparison.statistics import box_numbers
-from reports.publication.looks import GroupLooks
-from reports.publication.quantities import Quantity
-from reports.publication.selection import values_in
-from reports.style.looks import ALARM, INK, PAPER
+from owlt.reports.comparison.cells import Sample
+from owlt.reports.comparison.estimates import estimate
+from owlt.reports.comparison.statistics import box_numbers
+from owlt.reports.publication.looks import GroupLooks
+from owlt.reports.publication.quantities import Quantity
+from owlt.reports.publication.selection import values_in
+from owlt.reports.style.looks import ALARM, INK, PAPER
 
 SPAN = 0.8
 """The part of a category that its groups take."""

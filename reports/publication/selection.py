@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.comparison.cells import Sample
-from reports.publication.quantities import Quantity
-from reports.table.rows import Row
+from owlt.reports.comparison.cells import Sample
+from owlt.reports.publication.quantities import Quantity
+from owlt.reports.table.rows import Row
 
 
 class NothingSelected(ValueError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from reports.publication.quantities import Quantity, quantity
-from reports.publication.selection import Filter
+from owlt.reports.publication.quantities import Quantity, quantity
+from owlt.reports.publication.selection import Filter
 
 Kind = Literal["box", "bar", "cdf", "heatmap", "line", "map"]
 KINDS: tuple[str, ...] = get_args(Kind)

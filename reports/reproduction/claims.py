@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from agents.inputs.mistake import Invalid, Mistake, Place, got, unexpected
-from agents.inputs.reader import read_yaml
-from agents.inputs.validation import mistakes_in
+from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got, unexpected
+from owlt.agents.inputs.reader import read_yaml
+from owlt.agents.inputs.validation import mistakes_in
 
 NAME = "claims.yaml"
 

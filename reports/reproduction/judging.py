@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.blocks import NotACapture
-from captures.files.plain_files import read_plain, require_plain
-from captures.frames.columns import Columns, read_columns
-from captures.session.session import Session, sent_by
-from reports.reproduction.claims import Claim, Reproduction, TableOf
-from reports.results.load import Results, Run
-from reports.results.records import ReportError
-from reports.table.files import PARQUET_NAME, write_table
-from reports.table.rows import run_rows
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.blocks import NotACapture
+from owlt.captures.files.plain_files import read_plain, require_plain
+from owlt.captures.frames.columns import Columns, read_columns
+from owlt.captures.session.session import Session, sent_by
+from owlt.reports.reproduction.claims import Claim, Reproduction, TableOf
+from owlt.reports.results.load import Results, Run
+from owlt.reports.results.records import ReportError
+from owlt.reports.table.files import PARQUET_NAME, write_table
+from owlt.reports.table.rows import run_rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from captures.files.plain_files import make_directory, write_whole
-from reports.reproduction.claims import load_claims
-from reports.reproduction.figures import draw
-from reports.reproduction.judging import Judged, Verdict, database, judged, points, table
-from reports.results.load import Results, load_results
+from owlt.captures.files.plain_files import make_directory, write_whole
+from owlt.reports.reproduction.claims import load_claims
+from owlt.reports.reproduction.figures import draw
+from owlt.reports.reproduction.judging import Judged, Verdict, database, judged, points, table
+from owlt.reports.results.load import Results, load_results
 
 TEMPLATE = "page.md"
 QUICK = "-quick"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reports.results.records import Record
-from reports.style.units import delay_text, rate_text
+from owlt.reports.results.records import Record
+from owlt.reports.style.units import delay_text, rate_text
 
 OTHERWISE = "advertised differently"
 

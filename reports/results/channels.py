@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reports.results.records import WrittenChannel
-from reports.style.units import delay_text, moment_text, probability_text, rate_text, written_delay_ns, written_rate_bps
+from owlt.reports.results.records import WrittenChannel
+from owlt.reports.style.units import (
+    delay_text,
+    moment_text,
+    probability_text,
+    rate_text,
+    written_delay_ns,
+    written_rate_bps,
+)
 
 MOST_STEPS = 20
 QUEUE = "1000 packets"

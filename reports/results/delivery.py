@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from reports.results.records import Record
+from owlt.reports.results.records import Record
 
 COMPLETED = "completed"
 ABORTED = "aborted"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from captures.files.plain_files import directories_in
-from reports.results.load import Run, load_results
-from reports.results.records import ReportError
+from owlt.captures.files.plain_files import directories_in
+from owlt.reports.results.load import Run, load_results
+from owlt.reports.results.records import ReportError
 
 DIRECTORY_NAME = "host-baselines"
 CPU_BOUND = "CPU-bound"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from captures.matches.bottleneck import Link
-from reports.results.records import WrittenChannel
-from reports.style.units import written_delay_ns, written_rate_bps, written_size_bytes
+from owlt.captures.matches.bottleneck import Link
+from owlt.reports.results.records import WrittenChannel
+from owlt.reports.style.units import written_delay_ns, written_rate_bps, written_size_bytes
 
 _VARYING = {"jitter", "reordering", "up", "while_down"}
 """The keys of a link with which the delay varies without a queue."""

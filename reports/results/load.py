@@ -11,14 +11,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import is_plain_directory, names_in, read_plain
-from captures.protocols.view import ProtocolView, load_view
-from captures.summary.cache import load_summary
-from captures.summary.summary import CaptureSummary
-from reports.results.advertised import advertised_note
-from reports.results.delivery import COMPLETED, Delivery, by_delivery
-from reports.results.records import (
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.plain_files import is_plain_directory, names_in, read_plain
+from owlt.captures.protocols.view import ProtocolView, load_view
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.reports.results.advertised import advertised_note
+from owlt.reports.results.delivery import COMPLETED, Delivery, by_delivery
+from owlt.reports.results.records import (
     Certificate,
     DamagedFile,
     Event,
@@ -33,8 +33,8 @@ from reports.results.records import (
     Sweep,
     WrittenChannel,
 )
-from reports.results.suspicion import doubts_about_files, reasons_for_doubt
-from reports.results.upgrades import SOURCES_NAME
+from owlt.reports.results.suspicion import doubts_about_files, reasons_for_doubt
+from owlt.reports.results.upgrades import SOURCES_NAME
 
 PLAN_NAME = "plan.json"
 RECORD_NAME = "record.json"

@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import to_jsonable_python
 
-from agents.inputs.mistake import Mistake, MistakeError, Place
-from captures.files.plain_files import MOST_BYTES, FileName, read_json
-from captures.summary.derived_files import digest_of_values
-from captures.summary.versions import NewerVersion, Steps, upgraded
-from reports.results.upgrades import CERTIFICATE_STEPS, MOST_PLAN_BYTES, PLAN_STEPS, RECORD_STEPS
-from reports.style.units import duration_text, size_text
+from owlt.agents.inputs.mistake import Mistake, MistakeError, Place
+from owlt.captures.files.plain_files import MOST_BYTES, FileName, read_json
+from owlt.captures.summary.derived_files import digest_of_values
+from owlt.captures.summary.versions import NewerVersion, Steps, upgraded
+from owlt.reports.results.upgrades import CERTIFICATE_STEPS, MOST_PLAN_BYTES, PLAN_STEPS, RECORD_STEPS
+from owlt.reports.style.units import duration_text, size_text
 
 DIGEST_LENGTH = 16
 Outcome = Literal["completed", "incomplete", "corrupt", "unsupported", "failed", "timed_out", "quarantined", "aborted"]
@@ -241,7 +241,7 @@ NOT_DELIVERED = ("failed", "timed_out", "incomplete", "corrupt")
 """Outcomes that an implementation is responsible for; except "completed", the others are due to rig or profile."""
 
 
-ENDPOINTS = "-m agents."
+ENDPOINTS = "-m owlt.agents."
 """The option with which Python starts an endpoint of owlt."""
 OWN_VERSION = "version('owlt')"
 """In the command that states the version of what is all owlt's own."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from captures.files.plain_files import is_plain
-from captures.summary.derived_files import CAPTURES
-from captures.summary.summary import CaptureSummary
-from reports.results.delivery import ABORTED, COMPLETED
-from reports.results.suspicion import FAILURE_NAME
+from owlt.captures.files.plain_files import is_plain
+from owlt.captures.summary.derived_files import CAPTURES
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.reports.results.delivery import ABORTED, COMPLETED
+from owlt.reports.results.suspicion import FAILURE_NAME
 
 
 def repetition_goodput(

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from captures.files.plain_files import read_plain_text
-from captures.protocols.view import ProtocolView
-from captures.summary.summary import CaptureSummary
-from reports.results.records import Record
-from reports.results.tcp_agreement import tcp_disagreement
+from owlt.captures.files.plain_files import read_plain_text
+from owlt.captures.protocols.view import ProtocolView
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.reports.results.records import Record
+from owlt.reports.results.tcp_agreement import tcp_disagreement
 
 FAILURE_NAME = "analysis-failed.txt"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from captures.protocols.tcp_counts import TcpCounts
-from reports.results.records import HostTcp
+from owlt.captures.protocols.tcp_counts import TcpCounts
+from owlt.reports.results.records import HostTcp
 
 
 def tcp_disagreement(sender: HostTcp, counts: TcpCounts) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from captures.summary.versions import Steps, Values, renamed
+from owlt.captures.summary.versions import Steps, Values, renamed
 
 Change = Callable[[Any], Any]
 
 MOST_PLAN_BYTES = 256_000_000
 SOURCES_NAME = "sources.json"
-"""In a directory that combines several: where its runs come from (orchestrator.shards.combining)."""
+"""In a directory that combines several: where its runs come from (owlt.orchestrator.shards.combining)."""
 
 LINK_QUANTITIES = {
     "delay_ns": ("delay", "{} ns"),

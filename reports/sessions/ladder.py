@@ -16,10 +16,10 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
-from captures.protocols.ladder import Kind, LeftOut, Rung, Step
-from captures.session.session import Host
-from reports.figures.drawing import FULL_WIDTH
-from reports.style.looks import AGAIN, BESIDE_DATA, FROM_RECEIVER, FROM_SENDER, INK, MUTED, RULE, STYLE
+from owlt.captures.protocols.ladder import Kind, LeftOut, Rung, Step
+from owlt.captures.session.session import Host
+from owlt.reports.figures.drawing import FULL_WIDTH
+from owlt.reports.style.looks import AGAIN, BESIDE_DATA, FROM_RECEIVER, FROM_SENDER, INK, MUTED, RULE, STYLE
 
 COLOURS: dict[Kind, str] = {
     "new data": FROM_SENDER,

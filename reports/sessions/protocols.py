@@ -1,15 +1,15 @@
 """One run of each implementation, message by message: counts of messages, phases, the end of the session.
 
-Counting belongs to captures.protocols.view; drawing these runs belongs to session_figures.py.
+Counting belongs to owlt.captures.protocols.view; drawing these runs belongs to session_figures.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from captures.protocols.view import ProtocolView
-from reports.results.load import Results, Run
-from reports.style.units import number_text
+from owlt.captures.protocols.view import ProtocolView
+from owlt.reports.results.load import Results, Run
+from owlt.reports.style.units import number_text
 
 UNKNOWN = "–"
 PHASES = {

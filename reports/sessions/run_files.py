@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.accounting.packets import Table, write_table
-from captures.files.plain_files import files_in, make_directory, remove, write_whole
-from captures.inspection.inspection import Case, Inspection
-from captures.inspection.one_side import OneSide
-from captures.protocols.messages import Message, message_counts
-from captures.traces.tables import trace_rows
-from captures.traces.tracing import Traces
-from reports.replacing import replaced_files
+from owlt.captures.accounting.packets import Table, write_table
+from owlt.captures.files.plain_files import files_in, make_directory, remove, write_whole
+from owlt.captures.inspection.inspection import Case, Inspection
+from owlt.captures.inspection.one_side import OneSide
+from owlt.captures.protocols.messages import Message, message_counts
+from owlt.captures.traces.tables import trace_rows
+from owlt.captures.traces.tracing import Traces
+from owlt.reports.replacing import replaced_files
 
 _WRITTEN = ("index.html", "analysis.json", "traces.svg", "ladder.svg")
 _TABLES = ("packets", "messages", "trace-*")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from captures.accounting.ledger import Ledger
-from captures.inspection.inspection import Case, Inspection
-from captures.inspection.one_side import OneSide
-from captures.session.session import Host, Session
-from reports.style.units import listed, number_text, rate_text, size_text
+from owlt.captures.accounting.ledger import Ledger
+from owlt.captures.inspection.inspection import Case, Inspection
+from owlt.captures.inspection.one_side import OneSide
+from owlt.captures.session.session import Host, Session
+from owlt.reports.style.units import listed, number_text, rate_text, size_text
 
 Rows = list[tuple[str, str]]
 

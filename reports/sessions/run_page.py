@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from captures.inspection.inspection import Case, Inspection
-from captures.inspection.one_side import OneSide
-from captures.protocols.ladder import ending
-from captures.protocols.messages import Message, message_bytes, message_counts
-from captures.traces.tracing import Traces
-from reports.figures.channel_figure import save_channel
-from reports.rendering import new_environment
-from reports.sessions.ladder import draw_ladder
-from reports.sessions.run_files import (
+from owlt.captures.inspection.inspection import Case, Inspection
+from owlt.captures.inspection.one_side import OneSide
+from owlt.captures.protocols.ladder import ending
+from owlt.captures.protocols.messages import Message, message_bytes, message_counts
+from owlt.captures.traces.tracing import Traces
+from owlt.reports.figures.channel_figure import save_channel
+from owlt.reports.rendering import new_environment
+from owlt.reports.sessions.ladder import draw_ladder
+from owlt.reports.sessions.run_files import (
     message_table,
     one_side_json,
     run_json,
@@ -24,7 +24,7 @@ from reports.sessions.run_files import (
     write_json,
     write_tables,
 )
-from reports.sessions.run_numbers import (
+from owlt.reports.sessions.run_numbers import (
     ledger_rows,
     message_rows,
     number_rows,
@@ -32,7 +32,7 @@ from reports.sessions.run_numbers import (
     outcome_text,
     session_text,
 )
-from reports.sessions.trace_figure import draw_traces
+from owlt.reports.sessions.trace_figure import draw_traces
 
 
 def build_run_page(

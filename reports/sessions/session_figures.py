@@ -11,28 +11,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from captures.files.blocks import NotACapture
-from captures.files.plain_files import is_plain
-from captures.inspection.inspection import Case, inspect
-from captures.matches.bottleneck import Link
-from captures.protocols.ladder import ending
-from captures.session.session import Session
-from captures.summary.derived_files import CAPTURES, digest_of_file
-from captures.summary.pairs import PAIRS, load_pairs
-from captures.summary.summary import read_both
-from reports.comparison.panels import file_text
-from reports.cores import Share
-from reports.figures.drawing import save
-from reports.figures.kept import KeptFigures, digest_of_drawing
-from reports.results.channels import channel_head
-from reports.results.links import link_of
-from reports.results.load import Results
-from reports.results.records import ReportError
-from reports.sessions.ladder import draw_ladder
-from reports.sessions.protocols import ShownRun
-from reports.sessions.tcp_figure import SAMPLES_NAME, draw_connection, read_connection
-from reports.sessions.trace_figure import draw_traces
-from reports.style.units import probability_text
+from owlt.captures.files.blocks import NotACapture
+from owlt.captures.files.plain_files import is_plain
+from owlt.captures.inspection.inspection import Case, inspect
+from owlt.captures.matches.bottleneck import Link
+from owlt.captures.protocols.ladder import ending
+from owlt.captures.session.session import Session
+from owlt.captures.summary.derived_files import CAPTURES, digest_of_file
+from owlt.captures.summary.pairs import PAIRS, load_pairs
+from owlt.captures.summary.summary import read_both
+from owlt.reports.comparison.panels import file_text
+from owlt.reports.cores import Share
+from owlt.reports.figures.drawing import save
+from owlt.reports.figures.kept import KeptFigures, digest_of_drawing
+from owlt.reports.results.channels import channel_head
+from owlt.reports.results.links import link_of
+from owlt.reports.results.load import Results
+from owlt.reports.results.records import ReportError
+from owlt.reports.sessions.ladder import draw_ladder
+from owlt.reports.sessions.protocols import ShownRun
+from owlt.reports.sessions.tcp_figure import SAMPLES_NAME, draw_connection, read_connection
+from owlt.reports.sessions.trace_figure import draw_traces
+from owlt.reports.style.units import probability_text
 
 MOST_DRAWN = 40
 """The most implementations of which a run is drawn; each takes some seconds."""

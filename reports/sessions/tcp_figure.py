@@ -17,11 +17,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import read_plain
-from reports.results.records import ReportError
-from reports.style.looks import MUTED, RULE, SERIES, STYLE
-from reports.style.units import tick_text
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.plain_files import read_plain
+from owlt.reports.results.records import ReportError
+from owlt.reports.style.looks import MUTED, RULE, SERIES, STYLE
+from owlt.reports.style.units import tick_text
 
 SAMPLES_NAME = "tcp-sender.csv"
 WIDTH, HEIGHT = 7.0, 3.3

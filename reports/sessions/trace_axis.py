@@ -11,8 +11,8 @@ from math import floor, log10
 
 import numpy as np
 
-from captures.traces.tracing import Traces
-from reports.style.units import Units, unit_for
+from owlt.captures.traces.tracing import Traces
+from owlt.reports.style.units import Units, unit_for
 
 WIDTH, LEFT, RIGHT = 7.0, 0.62, 0.20
 BREAK_GAP, TICK_ROOM = 0.13, 0.52

@@ -14,11 +14,11 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import Transform
 from numpy.typing import NDArray
 
-from reports.sessions.trace_axis import Period
-from reports.sessions.trace_panels import Curve, Panel
-from reports.sessions.trace_thinning import COLUMNS_PER_INCH, most_dots, one_per_cell, stepped, thinned_dots
-from reports.style.looks import DAMAGED, INK, MUTED
-from reports.style.units import number_text
+from owlt.reports.sessions.trace_axis import Period
+from owlt.reports.sessions.trace_panels import Curve, Panel
+from owlt.reports.sessions.trace_thinning import COLUMNS_PER_INCH, most_dots, one_per_cell, stepped, thinned_dots
+from owlt.reports.style.looks import DAMAGED, INK, MUTED
+from owlt.reports.style.units import number_text
 
 Numbers = NDArray[np.float64]
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.traces.throughput import Throughput, throughput
-from captures.traces.tracing import Traces, Way
-from reports.sessions.trace_axis import Period
-from reports.style.looks import AGAIN, FROM_RECEIVER, FROM_SENDER, INK, MUTED
-from reports.style.units import Units, delay_text, unit_for
+from owlt.captures.traces.throughput import Throughput, throughput
+from owlt.captures.traces.tracing import Traces, Way
+from owlt.reports.sessions.trace_axis import Period
+from owlt.reports.style.looks import AGAIN, FROM_RECEIVER, FROM_SENDER, INK, MUTED
+from owlt.reports.style.units import Units, delay_text, unit_for
 
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]

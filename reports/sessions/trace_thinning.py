@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.sessions.trace_axis import LEFT, RIGHT, WIDTH, Period
+from owlt.reports.sessions.trace_axis import LEFT, RIGHT, WIDTH, Period
 
 Numbers = NDArray[np.float64]
 Indices = NDArray[np.int64]

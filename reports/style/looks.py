@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.style.units import listed
+from owlt.reports.style.units import listed
 
 INK, MUTED, RULE, PAPER, ALARM = "#1f2328", "#59636e", "#d9dee3", "#ffffff", "#b3261e"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#332288", "#882255", "#6b6b6b")

@@ -12,8 +12,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from reports.table.columns import COLUMNS, DUCKDB_TYPES, NAMES, TABLE_VERSION, Column
-from reports.table.rows import Row
+from owlt.reports.table.columns import COLUMNS, DUCKDB_TYPES, NAMES, TABLE_VERSION, Column
+from owlt.reports.table.rows import Row
 
 CSV_NAME, PARQUET_NAME = "runs.csv", "runs.parquet"
 

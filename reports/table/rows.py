@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from captures.accounting.delays import DelaySummary
-from captures.accounting.ledger import Ledger
-from captures.protocols.view import ProtocolView
-from captures.summary.summary import CaptureSummary
-from reports.results.load import Results, Run
-from reports.results.records import HostTcp, PlannedRun, Record, WrittenChannel
-from reports.style.units import written_delay_ns, written_rate_bps, written_size_bytes
-from reports.table.columns import COUNTERS, NAMES, NOT_RUN, RECEIVER_COUNTERS, TABLE_VERSION
-from reports.table.tcp_numbers import tcp_of
+from owlt.captures.accounting.delays import DelaySummary
+from owlt.captures.accounting.ledger import Ledger
+from owlt.captures.protocols.view import ProtocolView
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.reports.results.load import Results, Run
+from owlt.reports.results.records import HostTcp, PlannedRun, Record, WrittenChannel
+from owlt.reports.style.units import written_delay_ns, written_rate_bps, written_size_bytes
+from owlt.reports.table.columns import COUNTERS, NAMES, NOT_RUN, RECEIVER_COUNTERS, TABLE_VERSION
+from owlt.reports.table.tcp_numbers import tcp_of
 
 Row = dict[str, Any]
 """A value for each column, None if the run has none; in the order of NAMES."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.results.load import Run
-from reports.results.records import HostTcp
+from owlt.reports.results.load import Run
+from owlt.reports.results.records import HostTcp
 
 
 @dataclass(frozen=True)

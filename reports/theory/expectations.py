@@ -18,9 +18,9 @@ from math import inf
 from statistics import median
 from typing import Literal
 
-from reports.comparison.cells import Cell, Point, Sample
-from reports.table.rows import Row
-from reports.theory import capacity, rounds, tcp
+from owlt.reports.comparison.cells import Cell, Point, Sample
+from owlt.reports.table.rows import Row
+from owlt.reports.theory import capacity, rounds, tcp
 
 BITS = 8
 IN_ROUNDS = ("CFDP", "LTP", "NORM", "Saratoga")

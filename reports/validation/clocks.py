@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log
 
-from reports.comparison.estimates import Estimate, estimate
-from reports.table.rows import Row
-from reports.validation.equivalence import Equivalence, equivalence, outside_of, verdict_of_all
-from reports.validation.statements import Statement, interval_text, percent_text
+from owlt.reports.comparison.estimates import Estimate, estimate
+from owlt.reports.table.rows import Row
+from owlt.reports.validation.equivalence import Equivalence, equivalence, outside_of, verdict_of_all
+from owlt.reports.validation.statements import Statement, interval_text, percent_text
 
 MARGIN = 0.01
 REFERENCE = "exact"

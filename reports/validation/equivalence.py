@@ -14,7 +14,7 @@ from typing import Literal
 
 from scipy import stats
 
-from reports.comparison.differences import holm
+from owlt.reports.comparison.differences import holm
 
 LEVEL = 0.05
 

@@ -11,11 +11,11 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports.reproduction.figures import SMALL_SVG, write_svg
-from reports.style.looks import MUTED, STYLE, Looks
-from reports.validation.clocks import MARGIN as CLOCK_MARGIN
-from reports.validation.clocks import ClockCell
-from reports.validation.rounds import MARGIN
+from owlt.reports.reproduction.figures import SMALL_SVG, write_svg
+from owlt.reports.style.looks import MUTED, STYLE, Looks
+from owlt.reports.validation.clocks import MARGIN as CLOCK_MARGIN
+from owlt.reports.validation.clocks import ClockCell
+from owlt.reports.validation.rounds import MARGIN
 
 
 @dataclass(frozen=True)

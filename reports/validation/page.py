@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports.reproduction.page import markdown_table, write_rows
-from reports.results.load import Results, load_results
-from reports.table.rows import Row, run_rows
-from reports.validation.clocks import (
+from owlt.reports.reproduction.page import markdown_table, write_rows
+from owlt.reports.results.load import Results, load_results
+from owlt.reports.table.rows import Row, run_rows
+from owlt.reports.validation.clocks import (
     SETTINGS,
     ClockCell,
     cell_table,
@@ -17,9 +17,9 @@ from reports.validation.clocks import (
     clock_statements,
     summaries,
 )
-from reports.validation.equivalence import Verdict
-from reports.validation.figures import Agreement, draw_agreement, draw_clocks
-from reports.validation.rates import (
+from owlt.reports.validation.equivalence import Verdict
+from owlt.reports.validation.figures import Agreement, draw_agreement, draw_clocks
+from owlt.reports.validation.rates import (
     RateCell,
     custody_cells,
     custody_statements,
@@ -27,8 +27,8 @@ from reports.validation.rates import (
     tcp_cells,
     tcp_statements,
 )
-from reports.validation.rounds import RoundsCell, rounds_cells, rounds_statements, rounds_table
-from reports.validation.statements import Statement
+from owlt.reports.validation.rounds import RoundsCell, rounds_cells, rounds_statements, rounds_table
+from owlt.reports.validation.statements import Statement
 
 NAME = "validation"
 CLOCK_SWEEP = "clocks-"

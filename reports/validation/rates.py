@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from reports.table.rows import Row
-from reports.theory.custody import last_signal_s
-from reports.theory.tcp import padhye_rate
-from reports.validation.equivalence import equivalence, verdict_of
-from reports.validation.statements import Statement, interval_text, percent_text
+from owlt.reports.table.rows import Row
+from owlt.reports.theory.custody import last_signal_s
+from owlt.reports.theory.tcp import padhye_rate
+from owlt.reports.validation.equivalence import equivalence, verdict_of
+from owlt.reports.validation.statements import Statement, interval_text, percent_text
 
 MARGIN = 0.1
 BITS = 8

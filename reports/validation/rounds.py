@@ -15,17 +15,17 @@ from statistics import fmean
 
 import numpy as np
 
-from reports.comparison.differences import holm
-from reports.table.rows import Row
-from reports.theory.rounds import (
+from owlt.reports.comparison.differences import holm
+from owlt.reports.table.rows import Row
+from owlt.reports.theory.rounds import (
     Distribution,
     announced_distribution,
     expected_rounds,
     mean_rounds,
     polled_distribution,
 )
-from reports.validation.equivalence import LEVEL, equivalence, verdict_of
-from reports.validation.statements import Statement, interval_text, percent_text
+from owlt.reports.validation.equivalence import LEVEL, equivalence, verdict_of
+from owlt.reports.validation.statements import Statement, interval_text, percent_text
 
 MARGIN = 0.1
 PACKET_BYTES = 1000

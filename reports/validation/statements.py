@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.validation.equivalence import Verdict
+from owlt.reports.validation.equivalence import Verdict
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.certification.certificate import Certificate, Check
-from orchestrator.kernel.build import find_kernel
+from owlt.emulator.certification.certificate import Certificate, Check
+from owlt.orchestrator.kernel.build import find_kernel
 from tests.accuracy.channels import CASES, WRONG, Case
 from tests.accuracy.figure import draw_hit_frames
 from tests.system.conftest import Guest

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from emulator.certification.intervals import share_interval
+from owlt.emulator.certification.intervals import share_interval
 
 COLOURS = ["#0072b2", "#d55e00", "#009e73"]
 """Okabe and Ito's, told apart by all."""

@@ -20,9 +20,9 @@ BUDGET_S = 50_000.0
 
 def certify_all(cases: list[dict[str, Any]], alpha: float) -> None:
     """One line a case."""
-    from emulator.certification.certify import VIRTUAL_TOLERANCE_NS, certify
-    from emulator.channel.spec import ChannelSpec
-    from emulator.service.emulator import Emulator
+    from owlt.emulator.certification.certify import VIRTUAL_TOLERANCE_NS, certify
+    from owlt.emulator.channel.spec import ChannelSpec
+    from owlt.emulator.service.emulator import Emulator
 
     emulator = Emulator(*PORTS)
     for case in cases:
@@ -38,11 +38,11 @@ def draw_curve(asked: dict[str, Any]) -> None:
     """One line a bit error rate and length."""
     import numpy as np
 
-    from emulator.certification import probe_statistics
-    from emulator.certification.probing import Probes, prober
-    from emulator.kernel.rtnetlink import open_rtnetlink
-    from emulator.kernel.survey import survey
-    from emulator.service.emulator import Emulator
+    from owlt.emulator.certification import probe_statistics
+    from owlt.emulator.certification.probing import Probes, prober
+    from owlt.emulator.kernel.rtnetlink import open_rtnetlink
+    from owlt.emulator.kernel.survey import survey
+    from owlt.emulator.service.emulator import Emulator
 
     emulator = Emulator(*PORTS)
     gap_ns = 10_000

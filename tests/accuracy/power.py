@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.certification.certificate import Certificate
-from emulator.certification.intervals import at_most
-from emulator.certification.power import POWER
-from emulator.channel.spec import ChannelSpec
+from owlt.emulator.certification.certificate import Certificate
+from owlt.emulator.certification.intervals import at_most
+from owlt.emulator.certification.power import POWER
+from owlt.emulator.channel.spec import ChannelSpec
 from tests.accuracy.__main__ import in_guest
 from tests.accuracy.simulated import certified
 

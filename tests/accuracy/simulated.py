@@ -9,15 +9,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.certification.bursts import BurstLoss
-from emulator.certification.certificate import Check
-from emulator.certification.certify import PLANNED_CHECKS, VIRTUAL_TOLERANCE_NS
-from emulator.certification.expectations import Expectations
-from emulator.certification.judging import Judges
-from emulator.certification.measuring import Campaign
-from emulator.certification.probing import ProbeResult, Probes
-from emulator.certification.sample_sizes import Means
-from emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.certification.bursts import BurstLoss
+from owlt.emulator.certification.certificate import Check
+from owlt.emulator.certification.certify import PLANNED_CHECKS, VIRTUAL_TOLERANCE_NS
+from owlt.emulator.certification.expectations import Expectations
+from owlt.emulator.certification.judging import Judges
+from owlt.emulator.certification.measuring import Campaign
+from owlt.emulator.certification.probing import ProbeResult, Probes
+from owlt.emulator.certification.sample_sizes import Means
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 
 LONGEST_BYTES = 9014
 

@@ -8,9 +8,9 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from orchestrator.profiles.catalogue import PROFILES
-from orchestrator.sweeping.campaign import perform_plan
-from orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.profiles.catalogue import PROFILES
+from owlt.orchestrator.sweeping.campaign import perform_plan
+from owlt.orchestrator.sweeping.resolving import resolve
 
 PARTS = {
     "boot": "boot",

@@ -17,10 +17,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from captures.summary.cache import load_summary
-from orchestrator.results.recorded_runs import recorded_runs
-from orchestrator.results.repeat_rules import is_disturbed
-from orchestrator.rigs.quiet import QUIET_SHARE, stalled_in_all_s
+from owlt.captures.summary.cache import load_summary
+from owlt.orchestrator.results.recorded_runs import recorded_runs
+from owlt.orchestrator.results.repeat_rules import is_disturbed
+from owlt.orchestrator.rigs.quiet import QUIET_SHARE, stalled_in_all_s
 from tests.load import load
 
 IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "saratoga", "tcp"]

@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.contract.implementation import Implementation, Parameter
-from agents.contract.limits import TimeLimit
-from captures.summary.cache import load_summary
-from captures.summary.summary import CaptureSummary
-from orchestrator.checks.doctor import missing_for
-from orchestrator.errors import OwltError
-from orchestrator.planning.plan import plan_sweep
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.catalogue import find_implementation, implementation_files
-from orchestrator.results.record import Outcome, RunRecord
-from orchestrator.results.recorded_runs import recorded_runs
-from orchestrator.sweeping.campaign import perform_plan
+from owlt.agents.contract.implementation import Implementation, Parameter
+from owlt.agents.contract.limits import TimeLimit
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.orchestrator.checks.doctor import missing_for
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import plan_sweep
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
+from owlt.orchestrator.results.record import Outcome, RunRecord
+from owlt.orchestrator.results.recorded_runs import recorded_runs
+from owlt.orchestrator.sweeping.campaign import perform_plan
 from tests.bench.endpoints_figure import Bar, draw
 
 CEILING = "udp-blast"

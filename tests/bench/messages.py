@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from agents.ltp.segments import DataSegment, SessionId
-from agents.ltp.segments import encode as ltp
-from captures.frames.columns import read_columns
-from captures.protocols.messages import Message, messages
+from owlt.agents.ltp.segments import DataSegment, SessionId
+from owlt.agents.ltp.segments import encode as ltp
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.protocols.messages import Message, messages
 from tests.bench.packets_readers import cpu_time_s
 from tests.unit.captures.making import SESSION, Timed, flip, timed, write_pcap
 from tests.unit.captures.octets import (

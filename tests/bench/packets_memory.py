@@ -18,7 +18,7 @@ LEFT_FREE_BYTES = 4 * 10**9
 LIMIT_BYTES = 500 * 10**6
 _SAMPLED_EVERY_S = 0.005
 _READ = (
-    "import sys, time; from pathlib import Path; from captures.frames.columns import read_columns;"
+    "import sys, time; from pathlib import Path; from owlt.captures.frames.columns import read_columns;"
     "start = time.perf_counter(); columns = read_columns(Path(sys.argv[1]));"
     "print(len(columns), time.perf_counter() - start)"
 )

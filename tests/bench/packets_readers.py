@@ -12,7 +12,7 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 import numpy as np
 
-from captures.frames.columns import Columns, read_columns
+from owlt.captures.frames.columns import Columns, read_columns
 from tests.bench.packets_captures import PORT
 
 SCAPY_PACKETS, PYSHARK_PACKETS, TSHARK_PACKETS = 20_000, 2_000, 100_000

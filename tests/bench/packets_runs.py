@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from captures.summary.cache import CAPTURES, load_summary
-from captures.summary.derived_files import SUMMARY
-from captures.summary.summary import CaptureSummary
-from orchestrator.planning.plan import PLAN_NAME
-from orchestrator.results.analysis import analyse_runs
-from orchestrator.results.record import Outcome, RunRecord, write_record
+from owlt.captures.summary.cache import CAPTURES, load_summary
+from owlt.captures.summary.derived_files import SUMMARY
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.orchestrator.planning.plan import PLAN_NAME
+from owlt.orchestrator.results.analysis import analyse_runs
+from owlt.orchestrator.results.record import Outcome, RunRecord, write_record
 from tests.bench.packets_captures import DATA_BYTES, SESSION, START_NS, STEP_NS, Fate, write_session
 from tests.bench.packets_readers import Counts, Timed, timed
 

@@ -12,10 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from orchestrator.planning.sweep import Sweep
-from orchestrator.sweeping.report import make_checked_report
-from reports.comparison.stopping import load_due_results
-from reports.table.rows import run_rows
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.sweeping.report import make_checked_report
+from owlt.reports.comparison.stopping import load_due_results
+from owlt.reports.table.rows import run_rows
 from tests.bench.sweep import GRID
 from tests.chromium import CHROMIUM, DESKTOP, MISSING, browser
 from tests.unit.reports.conftest import RELIABLE_CHECK, plan_of, sweep_of, write_certificates, write_results

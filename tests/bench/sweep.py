@@ -24,17 +24,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from orchestrator.kernel.build import find_kernel
-from orchestrator.planning.plan import Batch, Plan
-from orchestrator.profiles.catalogue import PROFILES
-from orchestrator.results.analysis import analyse_runs
-from orchestrator.results.record import Outcome, RunRecord
-from orchestrator.results.recorded_runs import recorded_runs
-from orchestrator.sweeping.campaign import perform_plan
-from orchestrator.sweeping.machine import ThisMachine
-from orchestrator.sweeping.resolving import resolve
-from orchestrator.sweeping.supervisor import supervise
-from reports.page.build import build_report
+from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.profiles.catalogue import PROFILES
+from owlt.orchestrator.results.analysis import analyse_runs
+from owlt.orchestrator.results.record import Outcome, RunRecord
+from owlt.orchestrator.results.recorded_runs import recorded_runs
+from owlt.orchestrator.sweeping.campaign import perform_plan
+from owlt.orchestrator.sweeping.machine import ThisMachine
+from owlt.orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.sweeping.supervisor import supervise
+from owlt.reports.page.build import build_report
 from tests.bench.channel import in_guest
 from tests.system.conftest import Guest
 

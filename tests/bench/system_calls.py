@@ -50,22 +50,26 @@ class Endpoint:
 
 NORM = ("--session", "127.0.0.2:26103", "--destination", "address", "--receiver-address", "127.0.0.2")
 ENDPOINTS = {
-    "cfdp": Endpoint("agents.cfdp"),
-    "ltp": Endpoint("agents.ltp", receive=(*Endpoint.receive, "--file-bytes", "{bytes}")),
+    "cfdp": Endpoint("owlt.agents.cfdp"),
+    "ltp": Endpoint("owlt.agents.ltp", receive=(*Endpoint.receive, "--file-bytes", "{bytes}")),
     "norm": Endpoint(
-        "agents.norm",
+        "owlt.agents.norm",
         both=(*BETWEEN, *NORM),
         send=("--tx-port", "26101"),
         receive=("--tx-port", "26103", "--file-bytes", "{bytes}"),
     ),
-    "saratoga": Endpoint("agents.saratoga", both=(*BETWEEN, "--transfer", "put")),
-    "bp-acs": Endpoint("agents.bundle"),
-    "bp-cs": Endpoint("agents.bundle", both=(*BETWEEN, "--custody", "cs")),
-    "cfdp-librecube": Endpoint("agents.librecube"),
-    "quic-aioquic": Endpoint("agents.quic"),
-    "tcp": Endpoint("agents.tcp", send=("--peer", RECEIVER), receive=("--local", RECEIVER, "--file-bytes", "{bytes}")),
+    "saratoga": Endpoint("owlt.agents.saratoga", both=(*BETWEEN, "--transfer", "put")),
+    "bp-acs": Endpoint("owlt.agents.bundle"),
+    "bp-cs": Endpoint("owlt.agents.bundle", both=(*BETWEEN, "--custody", "cs")),
+    "cfdp-librecube": Endpoint("owlt.agents.librecube"),
+    "quic-aioquic": Endpoint("owlt.agents.quic"),
+    "tcp": Endpoint(
+        "owlt.agents.tcp", send=("--peer", RECEIVER), receive=("--local", RECEIVER, "--file-bytes", "{bytes}")
+    ),
     "udp-blast": Endpoint(
-        "agents.blast", both=(), receive=(*Endpoint.receive, "--file-bytes", "{bytes}", "--one-way-delay-s", "0.01")
+        "owlt.agents.blast",
+        both=(),
+        receive=(*Endpoint.receive, "--file-bytes", "{bytes}", "--one-way-delay-s", "0.01"),
     ),
 }
 

@@ -17,10 +17,10 @@ from math import sqrt
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
-from orchestrator.kernel.build import find_kernel
-from orchestrator.kernel.kernel import Kernel
-from orchestrator.kernel.probe import boot_for, run_guest
-from orchestrator.rigs.guest import INIT_NAME, command_line, guest_python
+from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.kernel.probe import boot_for, run_guest
+from owlt.orchestrator.rigs.guest import INIT_NAME, command_line, guest_python
 from tests.system.conftest import in_guest
 
 SCRIPT = Path(__file__).parent / "in_guest" / "packets.sh"

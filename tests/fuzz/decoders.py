@@ -20,14 +20,14 @@ GOLDEN = Path(__file__).parents[1] / "unit" / "captures" / "golden"
 
 
 def _ltp_sdnv() -> Target:
-    from agents.ltp import sdnv
+    from owlt.agents.ltp import sdnv
 
     numbers = (0, 127, 128, 2**32, 2**64 - 1)
     return Target(lambda octets: sdnv.decode(octets, 0), (sdnv.NoNumber,), [sdnv.encode(number) for number in numbers])
 
 
 def _ltp_segment() -> Target:
-    from agents.ltp.segments import Malformed, decode, encode
+    from owlt.agents.ltp.segments import Malformed, decode, encode
 
     def read(octets: bytes) -> None:
         segment = decode(octets)
@@ -37,8 +37,8 @@ def _ltp_segment() -> Target:
 
 
 def _segments() -> list[bytes]:
-    from agents.ltp.segments import Cancel, CancelAck, Checkpoint, Claim, DataSegment, Report, ReportAck, SessionId
-    from agents.ltp.segments import encode as encoded
+    from owlt.agents.ltp.segments import Cancel, CancelAck, Checkpoint, Claim, DataSegment, Report, ReportAck, SessionId
+    from owlt.agents.ltp.segments import encode as encoded
 
     session = SessionId(1, 300)
     claims = tuple(Claim(30 * number, 20) for number in range(30))
@@ -57,8 +57,8 @@ def _segments() -> list[bytes]:
 
 def _ltp_green() -> Target:
     """Several datagrams in one input, each behind its length in two bytes."""
-    from agents.bundle.convergence import LtpGreen
-    from agents.bundle.fields import Malformed
+    from owlt.agents.bundle.convergence import LtpGreen
+    from owlt.agents.bundle.fields import Malformed
 
     def read(octets: bytes) -> None:
         carrier = LtpGreen(1, 20)
@@ -87,9 +87,9 @@ def unpacked(octets: bytes) -> list[bytes]:
 
 
 def _bundle_blocks() -> Target:
-    from agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp, decode
-    from agents.bundle.eid import Eid
-    from agents.bundle.fields import Malformed
+    from owlt.agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp, decode
+    from owlt.agents.bundle.eid import Eid
+    from owlt.agents.bundle.fields import Malformed
 
     ends: dict[str, Any] = {"source": Eid(1, 1), "destination": Eid(2, 1), "created": Timestamp(820_540_979, 0)}
     plain = Bundle(**ends, payload=b"hello")
@@ -101,10 +101,10 @@ def _bundle_blocks() -> Target:
 
 
 def _bundle_custody() -> Target:
-    from agents.bundle.blocks import Timestamp
-    from agents.bundle.custody import AggregateCustodySignal, CustodySignal, DtnTime, Extent, Fill, decode_record
-    from agents.bundle.eid import Eid
-    from agents.bundle.fields import Malformed
+    from owlt.agents.bundle.blocks import Timestamp
+    from owlt.agents.bundle.custody import AggregateCustodySignal, CustodySignal, DtnTime, Extent, Fill, decode_record
+    from owlt.agents.bundle.eid import Eid
+    from owlt.agents.bundle.fields import Malformed
 
     said = {"status": 0x80, "source": Eid(1, 1), "created": Timestamp(820_540_979, 0), "signalled": DtnTime(8, 9)}
     signal = CustodySignal(**said, extent=Extent(5000, 5000))  # type: ignore[arg-type]
@@ -113,16 +113,16 @@ def _bundle_custody() -> Target:
 
 
 def _bundle_eid() -> Target:
-    from agents.bundle.eid import Eid
-    from agents.bundle.fields import Malformed
+    from owlt.agents.bundle.eid import Eid
+    from owlt.agents.bundle.fields import Malformed
 
     return Target(Eid.from_text, (Malformed,), [Eid(1, 1).text(), Eid(2**63, 0).text()])
 
 
 def _saratoga(version: int) -> Callable[[], Target]:
     def make() -> Target:
-        from agents.saratoga.packets import Unreadable
-        from agents.saratoga.settings import Settings
+        from owlt.agents.saratoga.packets import Unreadable
+        from owlt.agents.saratoga.settings import Settings
 
         settings = Settings(rate_bps=1e6, rtt_s=1, version=version, transfer="get")
         return Target(settings.codec.read, (Unreadable,), _saratoga_packets(version))
@@ -131,8 +131,8 @@ def _saratoga(version: int) -> Callable[[], Target]:
 
 
 def _saratoga_packets(version: int) -> list[bytes]:
-    from agents.saratoga.packets import Data, Metadata, Request, Status
-    from agents.saratoga.settings import Settings
+    from owlt.agents.saratoga.packets import Data, Metadata, Request, Status
+    from owlt.agents.saratoga.settings import Settings
 
     session: dict[str, Any] = {"session": 7, "descriptor_bits": 32}
     stamp = bytes(16) if version else b""
@@ -159,7 +159,7 @@ def _saratoga_packets(version: int) -> list[bytes]:
 
 
 def _custody_layer() -> Target:
-    from captures.scapy_layers.bundle import NotABundle, dissect
+    from owlt.captures.scapy_layers.bundle import NotABundle, dissect
 
     return Target(lambda octets: dissect(octets).show2(dump=True), (NotABundle,), _bundle_blocks().seeds)
 
@@ -168,7 +168,7 @@ def _saratoga_layer() -> Target:
     """A UDP datagram as scapy shows it; scapy itself shows as raw what a layer refuses."""
     from scapy.layers.inet import UDP
 
-    from captures.scapy_layers.saratoga import VERSION_1_PORT, Saratoga
+    from owlt.captures.scapy_layers.saratoga import VERSION_1_PORT, Saratoga
 
     def read(octets: bytes) -> None:
         header = VERSION_1_PORT.to_bytes(2) * 2 + (8 + len(octets)).to_bytes(2) + bytes(2)
@@ -183,7 +183,7 @@ def _saratoga_layer() -> Target:
 
 def _bundle_reader() -> Target:
     """What the captures' reader takes for a bundle, and for the record in one."""
-    from captures.protocols.readers.bundle_blocks import NotABundle, read_bundle, read_record
+    from owlt.captures.protocols.readers.bundle_blocks import NotABundle, read_bundle, read_record
 
     def read(octets: bytes) -> None:
         read_record(octets)
@@ -195,7 +195,7 @@ def _bundle_reader() -> Target:
 
 
 def _saratoga_reader() -> Target:
-    from captures.protocols.readers.saratoga_packets import NotSaratoga, read_packet
+    from owlt.captures.protocols.readers.saratoga_packets import NotSaratoga, read_packet
 
     return Target(read_packet, (NotSaratoga,), _saratoga_packets(1) + _saratoga_packets(0))
 
@@ -204,7 +204,7 @@ def _reader(protocol: str) -> Callable[[], Target]:
     """What the captures' reader of a protocol takes for its units, complete and half captured."""
 
     def target() -> Target:
-        from captures.protocols.readers.reader import NO_FIELDS, Packet, Unreadable
+        from owlt.captures.protocols.readers.reader import NO_FIELDS, Packet, Unreadable
         from tests.unit.captures.test_valid_units import OCTETS, PROTOCOLS
 
         def read(octets: bytes) -> None:
@@ -220,7 +220,7 @@ def _reader(protocol: str) -> Callable[[], Target]:
 def _cfdp_pdus() -> Target:
     from spacepackets.cfdp import Direction
 
-    from agents.cfdp.pdus import kind_of, offset_of, read_pdu
+    from owlt.agents.cfdp.pdus import kind_of, offset_of, read_pdu
 
     def read(octets: bytes) -> None:
         for towards in (Direction.TOWARDS_RECEIVER, Direction.TOWARDS_SENDER):
@@ -261,10 +261,10 @@ def _pdus(*, with_crc: bool = True) -> list[bytes]:
 
 
 def _librecube_pdus() -> Target:
-    from agents.librecube.entity import Entity
-    from agents.librecube.pdus import TOWARDS_RECEIVER, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
-    from agents.librecube.settings import Settings
-    from agents.librecube.store import OneFile
+    from owlt.agents.librecube.entity import Entity
+    from owlt.agents.librecube.pdus import TOWARDS_RECEIVER, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
+    from owlt.agents.librecube.settings import Settings
+    from owlt.agents.librecube.store import OneFile
 
     entity = Entity(ENTITIES[1], OneFile(Path("nothing")), Settings(rate_bps=1e6, rtt_s=1), lambda _: None)
 
@@ -279,23 +279,23 @@ def _librecube_pdus() -> Target:
 
 
 def _blast() -> Target:
-    from agents.blast.datagrams import Pieces, Unreadable, encode
+    from owlt.agents.blast.datagrams import Pieces, Unreadable, encode
 
     return Target(Pieces(5050, 100).decode, (Unreadable,), [encode(1000, bytes(100)), encode(5050, b"")])
 
 
 def _quic_initial() -> Target:
-    from agents.quic.receiving import initial_destination
+    from owlt.agents.quic.receiving import initial_destination
 
     return Target(initial_destination, (), [b"\xc0\x00\x00\x00\x01\x08" + bytes(1200)])
 
 
 def _quic_frames() -> Target:
     """The frames in a client's first packet, whose keys anybody can make (RFC 9001, section 5.2)."""
-    from agents.endpoint.exit import Failed
-    from agents.quic.configuration import Logs, receiver_configuration
-    from agents.quic.receiving import Receiving
-    from agents.quic.settings import Settings
+    from owlt.agents.endpoint.exit import Failed
+    from owlt.agents.quic.configuration import Logs, receiver_configuration
+    from owlt.agents.quic.receiving import Receiving
+    from owlt.agents.quic.settings import Settings
 
     settings = Settings(rate_bps=1e6, rtt_s=1)
     configuration = receiver_configuration(settings, Logs())
@@ -314,7 +314,7 @@ def _initial(frames: bytes, destination: bytes = b"to whom?") -> bytes:
     from aioquic.quic.crypto import CryptoPair
     from aioquic.quic.packet import QuicProtocolVersion
 
-    from agents.quic.settings import SMALLEST_DATAGRAM_BYTES
+    from owlt.agents.quic.settings import SMALLEST_DATAGRAM_BYTES
 
     head = b"\xc1\0\0\0\1" + bytes([len(destination)]) + destination + b"\0\0"
     room = SMALLEST_DATAGRAM_BYTES - len(head) - 4 - 16
@@ -331,9 +331,9 @@ def _first_frames() -> bytes:
     from aioquic.quic.crypto import CryptoPair
     from aioquic.quic.packet import QuicProtocolVersion, pull_quic_header
 
-    from agents.quic.configuration import Logs, sender_configuration
-    from agents.quic.line import PEER
-    from agents.quic.settings import Settings
+    from owlt.agents.quic.configuration import Logs, sender_configuration
+    from owlt.agents.quic.line import PEER
+    from owlt.agents.quic.settings import Settings
 
     client = QuicConnection(configuration=sender_configuration(Settings(rate_bps=1e6, rtt_s=1), Logs()))
     client.connect(PEER, 0.0)
@@ -347,9 +347,9 @@ def _first_frames() -> bytes:
 
 def _captures() -> Target:
     """Captures of both formats, with frames for the slow way too."""
-    from captures.files.pcap import NotACapture
-    from captures.frames.background import count_background
-    from captures.frames.columns import read_columns
+    from owlt.captures.files.pcap import NotACapture
+    from owlt.captures.frames.background import count_background
+    from owlt.captures.frames.columns import read_columns
 
     path = Path(tempfile.mkdtemp(prefix="owlt-fuzz-")) / "x.pcap"
 
@@ -364,7 +364,7 @@ def _captures() -> Target:
 
 
 def _profile() -> Target:
-    from agents.contract.load import ContractError, load_implementation
+    from owlt.agents.contract.load import ContractError, load_implementation
 
     path = Path(tempfile.mkdtemp(prefix="owlt-fuzz-")) / "ltp.yaml"
 

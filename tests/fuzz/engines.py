@@ -74,8 +74,8 @@ class Channel:
     """Two sides, and what is between them, in simulated time."""
 
     def __init__(self, parties: tuple[Any, Any], script: Script, set_clock: Callable[[float], None]) -> None:
-        from agents.endpoint.exit import Failed, Unsupported
-        from agents.endpoint.pacing import Pacer
+        from owlt.agents.endpoint.exit import Failed, Unsupported
+        from owlt.agents.endpoint.pacing import Pacer
 
         self._endings = Failed, Unsupported
         self._sides = [Side(party, Pacer(RATE_BPS)) for party in parties]
@@ -199,9 +199,9 @@ def _engine(
 def _ltp(**choices: Any) -> Callable[[], Target]:
     @contextmanager
     def parties(directory: Path) -> Iterator[tuple[Any, Any]]:
-        from agents.ltp.receiving import Receiving
-        from agents.ltp.sending import Sending
-        from agents.ltp.settings import Settings
+        from owlt.agents.ltp.receiving import Receiving
+        from owlt.agents.ltp.sending import Sending
+        from owlt.agents.ltp.settings import Settings
 
         told = {"checkpoint_limit": 5, "report_limit": 5, "segment_bytes": SEGMENT_BYTES, "seed": 1, **choices}
         settings = Settings(rate_bps=RATE_BPS, rtt_s=RTT_S, **told)
@@ -215,12 +215,12 @@ def _ltp(**choices: Any) -> Callable[[], Target]:
 def _bundle(custody: str, convergence: str, bundle_check: str = "none") -> Callable[[], Target]:
     @contextmanager
     def parties(directory: Path) -> Iterator[tuple[Any, Any]]:
-        from agents.bundle.convergence import Convergence
-        from agents.bundle.nodes import DtnClock
-        from agents.bundle.receiving import Receiving
-        from agents.bundle.sending import Sending
-        from agents.bundle.settings import BundleCheck, Custody, Settings
-        from agents.endpoint.incoming_file import IncomingFile
+        from owlt.agents.bundle.convergence import Convergence
+        from owlt.agents.bundle.nodes import DtnClock
+        from owlt.agents.bundle.receiving import Receiving
+        from owlt.agents.bundle.sending import Sending
+        from owlt.agents.bundle.settings import BundleCheck, Custody, Settings
+        from owlt.agents.endpoint.incoming_file import IncomingFile
 
         settings = Settings(
             rate_bps=RATE_BPS,
@@ -244,9 +244,9 @@ def _bundle(custody: str, convergence: str, bundle_check: str = "none") -> Calla
 def _saratoga(wanted: str | None = None, **choices: Any) -> Callable[[], Target]:
     @contextmanager
     def parties(directory: Path) -> Iterator[tuple[Any, Any]]:
-        from agents.saratoga.receiving import Receiving
-        from agents.saratoga.sending import Sending
-        from agents.saratoga.settings import Settings
+        from owlt.agents.saratoga.receiving import Receiving
+        from owlt.agents.saratoga.sending import Sending
+        from owlt.agents.saratoga.settings import Settings
 
         told = {"segment_bytes": SEGMENT_BYTES, "status_packets": 4, **choices}
         settings = Settings(rate_bps=RATE_BPS, rtt_s=RTT_S, **told)
@@ -260,9 +260,9 @@ def _saratoga(wanted: str | None = None, **choices: Any) -> Callable[[], Target]
 def _cfdp(**choices: Any) -> Callable[[], Target]:
     @contextmanager
     def parties(directory: Path) -> Iterator[tuple[Any, Any]]:
-        from agents.cfdp.receiving import Receiving
-        from agents.cfdp.sending import Sending
-        from agents.cfdp.settings import Settings
+        from owlt.agents.cfdp.receiving import Receiving
+        from owlt.agents.cfdp.sending import Sending
+        from owlt.agents.cfdp.settings import Settings
 
         told = {"segment_bytes": SEGMENT_BYTES, "ack_limit": 5, "nak_limit": 5, **choices}
         settings = Settings(rate_bps=RATE_BPS, rtt_s=RTT_S, **told)
@@ -288,9 +288,9 @@ def _countdowns_follow() -> Callable[[float], None]:
 def _librecube() -> Callable[[], Target]:
     @contextmanager
     def parties(directory: Path) -> Iterator[tuple[Any, Any]]:
-        from agents.librecube.receiving import Receiving
-        from agents.librecube.sending import Sending
-        from agents.librecube.settings import Settings
+        from owlt.agents.librecube.receiving import Receiving
+        from owlt.agents.librecube.sending import Sending
+        from owlt.agents.librecube.settings import Settings
 
         settings = Settings(rate_bps=RATE_BPS, rtt_s=RTT_S, segment_bytes=SEGMENT_BYTES, ack_limit=5, nak_limit=5)
         with (
@@ -331,8 +331,8 @@ class _Blaster:
 
 @contextmanager
 def _blast(directory: Path) -> Iterator[tuple[Any, Any]]:
-    from agents.blast.datagrams import Pieces, encode
-    from agents.blast.receiving import Patience, Receiving
+    from owlt.agents.blast.datagrams import Pieces, encode
+    from owlt.agents.blast.receiving import Patience, Receiving
 
     size, step = len(CONTENT), SEGMENT_BYTES
     datagrams = [encode(at, CONTENT[at : at + step]) for at in range(0, size, step)] + 3 * [encode(size, b"")]
@@ -343,10 +343,10 @@ def _blast(directory: Path) -> Iterator[tuple[Any, Any]]:
 
 @contextmanager
 def _quic(directory: Path) -> Iterator[tuple[Any, Any]]:
-    from agents.quic.configuration import Logs, receiver_configuration, sender_configuration
-    from agents.quic.receiving import Receiving
-    from agents.quic.sending import Sending
-    from agents.quic.settings import Settings
+    from owlt.agents.quic.configuration import Logs, receiver_configuration, sender_configuration
+    from owlt.agents.quic.receiving import Receiving
+    from owlt.agents.quic.sending import Sending
+    from owlt.agents.quic.settings import Settings
 
     settings = Settings(rate_bps=RATE_BPS, rtt_s=RTT_S)
     with (directory / "file").open("rb") as file, (directory / "output.part").open("wb") as store:

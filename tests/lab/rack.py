@@ -20,8 +20,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.rigs.guest import needed_paths
-from orchestrator.rigs.lab.session import OWLT_HOST, SOURCE, SUDO_RULE
+from owlt.orchestrator.rigs.guest import needed_paths
+from owlt.orchestrator.rigs.lab.session import OWLT_HOST, SOURCE, SUDO_RULE
 
 PROJECT = Path(__file__).parents[2]
 ROLES = ("sender", "emulator", "receiver")
@@ -163,7 +163,7 @@ class Rack:
     def start_emulator(self) -> None:
         """Start the emulator's service on the emulator, with its certificate and token."""
         address = self.place.addresses["emulator"]
-        service = [sys.executable, "-m", "emulator", "--listen", f"{address}:{SERVICE_PORT}"]
+        service = [sys.executable, "-m", "owlt.emulator", "--listen", f"{address}:{SERVICE_PORT}"]
         service += ["--sender-port", "to-sender", "--receiver-port", "to-receiver"]
         service += ["--token-file", "/etc/owlt/token"]
         service += ["--tls-certificate", "/etc/owlt/certificate.pem", "--tls-key", "/etc/owlt/key.pem"]

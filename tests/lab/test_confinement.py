@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.hosts.confinement import (
+from owlt.orchestrator.hosts.confinement import (
     ALONE,
     CAPABILITIES,
     IGNORED,
@@ -22,10 +22,10 @@ from orchestrator.hosts.confinement import (
     confined,
     left_running,
 )
-from orchestrator.hosts.visible_files import SHOW
-from orchestrator.rigs.enclosure import enclosure
-from orchestrator.rigs.guest import needed_paths
-from orchestrator.rigs.network import ADDRESSES
+from owlt.orchestrator.hosts.visible_files import SHOW
+from owlt.orchestrator.rigs.enclosure import enclosure
+from owlt.orchestrator.rigs.guest import needed_paths
+from owlt.orchestrator.rigs.network import ADDRESSES
 from tests.conftest import require
 
 RunConfined = Callable[..., subprocess.CompletedProcess[str]]

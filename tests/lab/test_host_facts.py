@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.rigs import namespaces, network
+from owlt.orchestrator.rigs import namespaces, network
 from tests.conftest import require, require_command
 from tests.host_facts import FACTS, PROGRAMS, Place
 

@@ -20,17 +20,17 @@ from typing import Any
 import paramiko
 import pytest
 
-from emulator.channel.link import LinkSpec
-from emulator.channel.spec import ChannelSpec
-from emulator.service.client import EmulatorClient
-from orchestrator.hosts.host import HostError
-from orchestrator.profiles.inventory import LabRig, read_inventory
-from orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, furnishing, make_keys
-from orchestrator.rigs.lab.interfaces import forget
-from orchestrator.rigs.lab.lab_host import LabHost
-from orchestrator.rigs.lab.management import ManagementHost
-from orchestrator.rigs.lab.reservations import read_reservation
-from orchestrator.rigs.lab.session import close_session, open_session, renew_session, session_seconds_left
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.service.client import EmulatorClient
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.profiles.inventory import LabRig, read_inventory
+from owlt.orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, furnishing, make_keys
+from owlt.orchestrator.rigs.lab.interfaces import forget
+from owlt.orchestrator.rigs.lab.lab_host import LabHost
+from owlt.orchestrator.rigs.lab.management import ManagementHost
+from owlt.orchestrator.rigs.lab.reservations import read_reservation
+from owlt.orchestrator.rigs.lab.session import close_session, open_session, renew_session, session_seconds_left
 from tests.conftest import require, require_command
 from tests.lab.rack import (
     ADDRESSES,
@@ -657,7 +657,7 @@ def test_when_the_orchestrator_dies_channel_and_programs_end_with_their_leases(
         return {
             "channel": emulator.describe() != ChannelSpec(),
             "lease": emulator.lease_status()["held"],
-            "programs": any("agents.ltp" in commands(the_rack, role) for role in ("sender", "receiver")),
+            "programs": any("owlt.agents.ltp" in commands(the_rack, role) for role in ("sender", "receiver")),
         }
 
     channel = tmp_path / "errors.yaml"
@@ -931,7 +931,9 @@ def test_no_secret_is_in_results_logs_or_processes(
 
     assert process.returncode == 0, output
     assert [
-        key for key in ("agents.ltp", "owlt-host", "sshd") if not any(key.encode() in each for each in sampled.values())
+        key
+        for key in ("owlt.agents.ltp", "owlt-host", "sshd")
+        if not any(key.encode() in each for each in sampled.values())
     ] == []
     assert sum(path.endswith("record.json") for path in files) > 5
     assert holding(secrets, sampled | files | {"output": output.encode()}) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.own_devices import with_own_devices
+from owlt.orchestrator.own_devices import with_own_devices
 from tests.conftest import require
 from tests.system.sweeps import PROJECT
 
@@ -63,8 +63,8 @@ def test_its_output_its_status_and_the_device_itself_are_as_without() -> None:
 
 INSTALLS = """
 import sys
-from orchestrator.third_party.installable import Installable
-from orchestrator.third_party.installing import install
+from owlt.orchestrator.third_party.installable import Installable
+from owlt.orchestrator.third_party.installing import install
 recipe = {"kind": "script", "script": sys.argv[1], "version": "1"}
 entry = {"name": "spoils", "title": "spoils", "licence": "MIT", "required": False, "programs": ["spoiled"],
          "recipe": recipe, "version_command": ["true"]}

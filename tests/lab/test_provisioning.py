@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.channel.spec import ChannelSpec
-from emulator.service.client import EmulatorClient
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.service.client import EmulatorClient
 from tests.conftest import require, require_command
 from tests.lab.rack import BARE, PORT_MACS, ROLES, SERVICE_PORT, Rack, connects, leftovers, rack, wait_until
 from tests.system.sweeps import owlt, records, sweep_file

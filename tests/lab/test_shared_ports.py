@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import require
 
 NAMESPACE = "owlt-test-ports"
-TAKE = "from emulator.service.emulator import Emulator; Emulator('a0', 'b0'); print('taken')"
+TAKE = "from owlt.emulator.service.emulator import Emulator; Emulator('a0', 'b0'); print('taken')"
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
@@ -46,20 +46,22 @@ def test_a_port_that_carries_an_interface_with_an_address_is_refused(ports: None
 
 
 def test_a_port_that_another_emulator_serves_is_refused(ports: None) -> None:
-    twice = "from emulator.service.emulator import Emulator; first = Emulator('a0', 'b0'); Emulator('b0', 'a0')"
+    twice = "from owlt.emulator.service.emulator import Emulator; first = Emulator('a0', 'b0'); Emulator('b0', 'a0')"
 
     assert "got an emulator that serves it already" in inside(sys.executable, "-c", twice).stderr
 
 
 def test_ports_are_free_again_when_their_emulator_has_ended(ports: None) -> None:
-    again = "from emulator.service.emulator import Emulator; Emulator('a0', 'b0').stop(); Emulator('a0', 'b0').stop()"
+    again = (
+        "from owlt.emulator.service.emulator import Emulator; Emulator('a0', 'b0').stop(); Emulator('a0', 'b0').stop()"
+    )
 
     assert inside(sys.executable, "-c", again).returncode == 0
 
 
 def test_what_is_served_is_not_cleared_by_somebody_else(ports: None) -> None:
     clearing = (
-        "from emulator.service.emulator import Emulator; from emulator.__main__ import main; "
+        "from owlt.emulator.service.emulator import Emulator; from owlt.emulator.__main__ import main; "
         "first = Emulator('a0', 'b0'); print(main(['--clear', '--sender-port', 'a0', '--receiver-port', 'b0']))"
     )
     told = inside(sys.executable, "-c", clearing)
@@ -90,7 +92,9 @@ def test_a_closed_terminal_ends_the_service_but_not_under_nohup(ports: None, bef
         if ends:
             assert program.wait(30) == 0, "it cleared the channel"
         else:
-            asking = f"from emulator.service.client import EmulatorClient; EmulatorClient('http://{address}').version()"
+            asking = (
+                f"from owlt.emulator.service.client import EmulatorClient; EmulatorClient('http://{address}').version()"
+            )
             assert inside(sys.executable, "-c", asking).returncode == 0
             program.terminate()
             assert program.wait(30) == 0

@@ -21,22 +21,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from orchestrator.commands.cli import main as main_of_owlt
-from orchestrator.commands.performing.selecting import results_of
-from orchestrator.dashboard.pages.app import new_app
-from orchestrator.dashboard.pages.packet_views import PacketViews
-from orchestrator.dashboard.pages.protection import Token
-from orchestrator.dashboard.sweeps.directories import Directories
-from orchestrator.errors import OwltError
-from orchestrator.hosts.printable import printable_lines
-from orchestrator.planning.plan import Plan
-from orchestrator.results.analysis import analyse_or_mark
-from orchestrator.results.recorded_runs import results_root
-from orchestrator.shards.combining import combine
-from orchestrator.shards.merging import merge
-from orchestrator.sweeping.campaign import perform_plan
-from orchestrator.sweeping.report import make_report
-from orchestrator.workers.in_memory import InMemoryWorkers
+from owlt.orchestrator.commands.cli import main as main_of_owlt
+from owlt.orchestrator.commands.performing.selecting import results_of
+from owlt.orchestrator.dashboard.pages.app import new_app
+from owlt.orchestrator.dashboard.pages.packet_views import PacketViews
+from owlt.orchestrator.dashboard.pages.protection import Token
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.hosts.printable import printable_lines
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.results.analysis import analyse_or_mark
+from owlt.orchestrator.results.recorded_runs import results_root
+from owlt.orchestrator.shards.combining import combine
+from owlt.orchestrator.shards.merging import merge
+from owlt.orchestrator.sweeping.campaign import perform_plan
+from owlt.orchestrator.sweeping.report import make_report
+from owlt.orchestrator.workers.in_memory import InMemoryWorkers
 from tests.unit.captures.making import SESSION
 from tests.unit.orchestrator.dashboard.conftest import Client
 from tests.unit.reports.conftest import (

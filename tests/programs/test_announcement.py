@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from orchestrator.kernel import recipe
+from owlt.orchestrator.kernel import recipe
 
 PROJECT = Path(__file__).parents[2]
 

@@ -17,14 +17,14 @@ import pytest
 from flask import Flask, request
 from werkzeug.serving import make_server
 
-from emulator.service.memory_emulator import MemoryEmulator, memory_client
-from orchestrator.dashboard.pages.app import new_app
-from orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
-from orchestrator.dashboard.pages.packet_views import AnalysisProcesses, PacketViews
-from orchestrator.dashboard.pages.protection import Token
-from orchestrator.dashboard.pages.snapshots import TAG
-from orchestrator.dashboard.sweeps.directories import Directories
-from reports.page.build import build_report
+from owlt.emulator.service.memory_emulator import MemoryEmulator, memory_client
+from owlt.orchestrator.dashboard.pages.app import new_app
+from owlt.orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
+from owlt.orchestrator.dashboard.pages.packet_views import AnalysisProcesses, PacketViews
+from owlt.orchestrator.dashboard.pages.protection import Token
+from owlt.orchestrator.dashboard.pages.snapshots import TAG
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.reports.page.build import build_report
 from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, Page, browser
 from tests.conftest import require
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL

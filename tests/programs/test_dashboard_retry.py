@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from orchestrator.commands.cli import USER_ERROR_STATUS
-from orchestrator.commands.performing.concluding import ASSERTION_STATUS, SOME_FAILED_STATUS
-from orchestrator.dashboard.pages.app import new_app
-from orchestrator.dashboard.pages.packet_views import PacketViews
-from orchestrator.dashboard.pages.protection import Token
-from orchestrator.dashboard.pages.retrying import Retries, owlt_extend, owlt_retry
-from orchestrator.dashboard.sweeps.directories import Directories
-from orchestrator.status.results_lock import locked
+from owlt.orchestrator.commands.cli import USER_ERROR_STATUS
+from owlt.orchestrator.commands.performing.concluding import ASSERTION_STATUS, SOME_FAILED_STATUS
+from owlt.orchestrator.dashboard.pages.app import new_app
+from owlt.orchestrator.dashboard.pages.packet_views import PacketViews
+from owlt.orchestrator.dashboard.pages.protection import Token
+from owlt.orchestrator.dashboard.pages.retrying import Retries, owlt_extend, owlt_retry
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.status.results_lock import locked
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL, Client
 from tests.unit.reports.conftest import write_results
 

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from typer.testing import CliRunner
 
-from orchestrator.commands.cli import app
+from owlt.orchestrator.commands.cli import app
 from tests.conftest import require_command
 from tests.import_graph import PROJECT
 from tests.unit.test_documented_glossary import GLOSSARY, missing

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.kernel.build import find_kernel
-from orchestrator.kernel.kernel import Kernel
-from orchestrator.rigs.guest import PROJECT as GUEST_PROJECT
-from orchestrator.rigs.guest import Boot, guest_python, launch
+from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.rigs.guest import PROJECT as GUEST_PROJECT
+from owlt.orchestrator.rigs.guest import Boot, guest_python, launch
 from tests.conftest import require
 
 PROJECT = Path(__file__).parents[2]

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from captures.frames.columns import read_columns
+from owlt.captures.frames.columns import read_columns
 
 PROJECT = Path(__file__).parents[2]
 IMPLEMENTATIONS = Path(__file__).parent / "implementations"
-OWLT = [sys.executable, "-c", "from orchestrator.commands.cli import main; main()"]
+OWLT = [sys.executable, "-c", "from owlt.orchestrator.commands.cli import main; main()"]
 """The command, also for a script in a guest: the installed program `owlt` names the interpreter by its place on the
 machine, which can be hidden there."""
 

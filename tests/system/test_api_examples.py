@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from emulator import faults
-from emulator.service.methods import CHANGING, LEASING, READING
+from owlt.emulator import faults
+from owlt.emulator.service.methods import CHANGING, LEASING, READING
 from tests.conftest import require, require_command
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "emulator-api.md"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from emulator.certification.intervals import share_interval
-from emulator.kernel.admission import Admission
-from emulator.kernel.bpf.compile import compile_all
-from emulator.kernel.error_process import ErrorProcess
-from orchestrator.kernel.kernel import Kernel
+from owlt.emulator.certification.intervals import share_interval
+from owlt.emulator.kernel.admission import Admission
+from owlt.emulator.kernel.bpf.compile import compile_all
+from owlt.emulator.kernel.error_process import ErrorProcess
+from owlt.orchestrator.kernel.kernel import Kernel
 from tests.error_model import ErrorModel
 from tests.system.conftest import PROJECT, Guest
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from captures.files.tcpdump_command import IN_BLOCKS, ONE_BY_ONE, WHOLE_FRAMES, parse_counters
-from captures.frames.columns import read_columns
-from captures.frames.decoding import Kind
+from owlt.captures.files.tcpdump_command import IN_BLOCKS, ONE_BY_ONE, WHOLE_FRAMES, parse_counters
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.frames.decoding import Kind
 from tests.conftest import require, require_command
 
 PACKETS = 1000
@@ -19,7 +19,7 @@ PACKET_BYTES = 1000
 
 SEND_AND_STOP = f"""
 import signal, socket, subprocess, sys, time
-from captures.files.tcpdump_command import READY_LINE, capture_command, parse_counters
+from owlt.captures.files.tcpdump_command import READY_LINE, capture_command, parse_counters
 
 for command in (
     "ip link add test0 type veth peer name port",

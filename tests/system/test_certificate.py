@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from emulator.certification.certificate import Certificate, power_text
+from owlt.emulator.certification.certificate import Certificate, power_text
 
 SCRIPT = Path(__file__).parent / "guest_scripts" / "certification.py"
 USUAL = {"delay": "1250 ms", "rate": "10 Mbit/s", "packet_error_rate": 0.01}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.run.staging import file_content
+from owlt.orchestrator.run.staging import file_content
 from tests.system.conftest import in_guest
 from tests.system.programs.cheat import seed_in, ways
 from tests.system.sweeps import PROJECT, RECORDED, owlt, records, sweep_file

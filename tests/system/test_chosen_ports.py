@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.rigs import guest
+from owlt.orchestrator.rigs import guest
 from tests.system.sweeps import IMPLEMENTATIONS, RECORDED, owlt, perform
 
 FILE_BYTES, BLOCK_BYTES = 100_000, 1400

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.kernel.kernel import Kernel
 from tests.system.sweeps import OWLT, PROJECT, records, sweep_file
 
 NOT_COPIED = {".git", ".venv", "results"}

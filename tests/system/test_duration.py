@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.summary.cache import load_summary
-from orchestrator.results.record import Outcome, read_record
+from owlt.captures.summary.cache import load_summary
+from owlt.orchestrator.results.record import Outcome, read_record
 from tests.system.sweeps import owlt
 
 SWEEP = """\

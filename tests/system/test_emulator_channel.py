@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 
 SCRIPTS = Path(__file__).with_name("guest_scripts")
 FRAME_BYTES = 14 + 20 + 8 + 1000

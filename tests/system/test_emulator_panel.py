@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from emulator.service.client import EmulatorClient
-from orchestrator.kernel.kernel import Kernel
+from owlt.emulator.service.client import EmulatorClient
+from owlt.orchestrator.kernel.kernel import Kernel
 from tests.chromium import CHROMIUM, MISSING, Page, browser
 from tests.conftest import require
 from tests.system.conftest import Guest

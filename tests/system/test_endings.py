@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.rigs import guest
+from owlt.orchestrator.rigs import guest
 from tests.system.sweeps import IMPLEMENTATIONS, PROJECT, RECORDED, perform, records
 
 ENDINGS = ["exits-with-1", "hangs", "unsupported", "writes-to-etc", "gives-up", "exits-as-specified"]

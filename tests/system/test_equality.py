@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from orchestrator.profiles.catalogue import PROFILES
+from owlt.orchestrator.profiles.catalogue import PROFILES
 from tests.conftest import require_command
 from tests.equality import differences_from_tshark, main, runs_of
 from tests.system.sweeps import RECORDED, owlt

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.kernel.kernel import Kernel
-from orchestrator.kernel.probe import is_copied
+from owlt.orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.kernel.probe import is_copied
 from tests.system.conftest import PROJECT, Guest
 
 SCRIPT = PROJECT / "tests/system/guest_scripts/kernel_parts.py"
@@ -49,7 +49,7 @@ def test_a_guest_that_is_copied_counts_as_copyable_and_one_that_does_not_stop_th
 ) -> None:
     assert is_copied(guest_kernel.path)
 
-    monkeypatch.setattr("orchestrator.kernel.probe.TEMPLATE_FILE", "/run/not-the-template")
+    monkeypatch.setattr("owlt.orchestrator.kernel.probe.TEMPLATE_FILE", "/run/not-the-template")
 
     assert not is_copied(guest_kernel.path)
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from agents.contract.load import load_implementation
-from orchestrator.planning.plan import Batch, Plan, Run, plan_sweep
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.catalogue import find_implementation
-from orchestrator.sweeping.campaign import perform_plan
+from owlt.agents.contract.load import load_implementation
+from owlt.orchestrator.planning.plan import Batch, Plan, Run, plan_sweep
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.catalogue import find_implementation
+from owlt.orchestrator.sweeping.campaign import perform_plan
 from tests.system.hostile_implementations import FIRST_HALF, SECOND_HALF, Hostile
 
 pytestmark = pytest.mark.timeout(900)

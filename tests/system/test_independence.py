@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from orchestrator.commands.results.replaying import SAME_IN_ITS_CLONE
-from orchestrator.profiles.catalogue import PROFILES
-from orchestrator.third_party import find_installables
-from orchestrator.third_party.places import is_installed
+from owlt.orchestrator.commands.results.replaying import SAME_IN_ITS_CLONE
+from owlt.orchestrator.profiles.catalogue import PROFILES
+from owlt.orchestrator.third_party import find_installables
+from owlt.orchestrator.third_party.places import is_installed
 from tests.conftest import require
 from tests.system.sweeps import OWLT, owlt, perform, sweep_file
 

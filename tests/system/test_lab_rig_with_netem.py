@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.kernel.kernel import Kernel
 from tests.conftest import require, require_command
 from tests.system.conftest import Guest
 from tests.system.sweeps import records

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from captures.accounting.ledger import Account, account
-from captures.accounting.stages import direction_counters
-from captures.frames.columns import read_columns
-from captures.matches.matching import match_captures
-from captures.session.session import Session
-from captures.summary.cutting import is_cut
-from orchestrator.results.analysis import analyse_run
+from owlt.captures.accounting.ledger import Account, account
+from owlt.captures.accounting.stages import direction_counters
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.matches.matching import match_captures
+from owlt.captures.session.session import Session
+from owlt.captures.summary.cutting import is_cut
+from owlt.orchestrator.results.analysis import analyse_run
 from tests.conftest import require_command
 from tests.system.sweeps import RECORDED, owlt, perform, records
 

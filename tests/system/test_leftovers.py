@@ -18,12 +18,12 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import RawPcapReader
 
-from agents.contract.load import load_implementation
-from orchestrator.planning.clock import Clock
-from orchestrator.planning.plan import Batch, plan_sweep
-from orchestrator.planning.sweep import Sweep
-from orchestrator.rigs import guest
-from orchestrator.sweeping.campaign import perform_plan
+from owlt.agents.contract.load import load_implementation
+from owlt.orchestrator.planning.clock import Clock
+from owlt.orchestrator.planning.plan import Batch, plan_sweep
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.rigs import guest
+from owlt.orchestrator.sweeping.campaign import perform_plan
 from tests.system.programs.leftovers import OBSERVED
 
 pytestmark = pytest.mark.timeout(900)

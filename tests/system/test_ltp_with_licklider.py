@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.ltp.segments import SegmentType
-from orchestrator.third_party.places import third_party_directory
+from owlt.agents.ltp.segments import SegmentType
+from owlt.orchestrator.third_party.places import third_party_directory
 from tests.conftest import require, require_command
 from tests.system.sweeps import IMPLEMENTATIONS, RECORDED, perform, records
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.rigs.network import MAC
+from owlt.orchestrator.rigs.network import MAC
 from tests.conftest import require_command
 from tests.system.sweeps import RECORDED, perform, records
 

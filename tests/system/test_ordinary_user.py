@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.kernel.kernel import Kernel
 from tests.system.sweeps import PROJECT, differences, owlt, sweep_file
 
 NOBODY = 65534

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from orchestrator.profiles.catalogue import PROFILES
+from owlt.orchestrator.profiles.catalogue import PROFILES
 from tests.system.conftest import in_guest
 from tests.system.sweeps import RECORDED, perform, records
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from orchestrator.run.staging import file_content
+from owlt.orchestrator.run.staging import file_content
 from tests.conftest import require_command
 from tests.system.sweeps import RECORDED, perform, records
 

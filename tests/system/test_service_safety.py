@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from emulator.faults import LeaseHeld, LeaseLost, NotAllowed
-from emulator.service.methods import CHANGING
+from owlt.emulator.faults import LeaseHeld, LeaseLost, NotAllowed
+from owlt.emulator.service.methods import CHANGING
 
 SCRIPTS = Path(__file__).with_name("guest_scripts")
 REQUESTS = 10_000

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.kernel.kernel import Kernel
 from tests.conftest import require
 from tests.system.sweeps import OWLT, PROJECT, owlt, records, sweep_file
 from tests.system.test_independence import captures_of

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from captures.protocols.tcp_counts import TcpCounts, count_tcp
-from captures.session.session import Session
-from orchestrator.run.tcp_sampling import SAMPLES_NAME
-from reports.page.tcp_table import tcp_of, tcp_rows
-from reports.results.load import load_results
-from reports.sessions.tcp_figure import read_connection
+from owlt.captures.protocols.tcp_counts import TcpCounts, count_tcp
+from owlt.captures.session.session import Session
+from owlt.orchestrator.run.tcp_sampling import SAMPLES_NAME
+from owlt.reports.page.tcp_table import tcp_of, tcp_rows
+from owlt.reports.results.load import load_results
+from owlt.reports.sessions.tcp_figure import read_connection
 from tests.conftest import require_command
 from tests.system.conftest import PROJECT, Guest
 from tests.system.sweeps import RECORDED, perform, records

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from captures.frames.columns import read_columns
-from captures.matches.matching import match_captures
-from captures.session.session import Session, summary_filter
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.matches.matching import match_captures
+from owlt.captures.session.session import Session, summary_filter
 from tests.conftest import require_command
 from tests.system.sweeps import RECORDED, differences, perform, records
 

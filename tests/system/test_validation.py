@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from reports.results.load import load_results
-from reports.table.rows import run_rows
-from reports.validation.page import make_page
-from reports.validation.rounds import rounds_cells
+from owlt.reports.results.load import load_results
+from owlt.reports.table.rows import run_rows
+from owlt.reports.validation.page import make_page
+from owlt.reports.validation.rounds import rounds_cells
 from tests.system.sweeps import owlt
 from tests.validation.__main__ import PROFILES
 

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
-from orchestrator.commands.cli import app
+from owlt.orchestrator.commands.cli import app
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "commands.md"
 

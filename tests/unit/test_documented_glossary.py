@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from agents.probes.tcp_samples import SAMPLE_COLUMNS
-from captures.accounting.goodput import Measures
-from orchestrator.checks.implementations_table import Row
-from orchestrator.profiles.schemas import SCHEMAS
-from orchestrator.third_party.installable import Installable
-from reports.comparison.metrics import FURTHER, MEASURES, METRICS
-from reports.comparison.tables import COMPARISONS_COLUMNS, STATISTICS_COLUMNS
-from reports.table.columns import COLUMNS
+from owlt.agents.probes.tcp_samples import SAMPLE_COLUMNS
+from owlt.captures.accounting.goodput import Measures
+from owlt.orchestrator.checks.implementations_table import Row
+from owlt.orchestrator.profiles.schemas import SCHEMAS
+from owlt.orchestrator.third_party.installable import Installable
+from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS
+from owlt.reports.comparison.tables import COMPARISONS_COLUMNS, STATISTICS_COLUMNS
+from owlt.reports.table.columns import COLUMNS
 from tests.import_graph import PROJECT
 
 GLOSSARY = PROJECT / "docs" / "glossary.md"

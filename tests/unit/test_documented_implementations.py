@@ -10,18 +10,18 @@ import pytest
 from pydantic import BaseModel
 from ruamel.yaml import YAML
 
-from agents.contract.implementation import Implementation
-from agents.contract.limits import KnownLimit, Limits, Space, TimeLimit
-from agents.contract.load import ContractError, load_implementation
-from agents.contract.placeholders import RUN_PLACEHOLDERS
-from agents.contract.requirements import Binary, Need
-from agents.contract.session_ports import SessionPorts
-from agents.contract.side import Exchange, Ready, Side, Stop
-from orchestrator.checks.trial_plan import check_plan
-from orchestrator.planning.advertised import advertised_values
-from orchestrator.planning.plan import plan_sweep
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.catalogue import implementation_files, implementations_of
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.limits import KnownLimit, Limits, Space, TimeLimit
+from owlt.agents.contract.load import ContractError, load_implementation
+from owlt.agents.contract.placeholders import RUN_PLACEHOLDERS
+from owlt.agents.contract.requirements import Binary, Need
+from owlt.agents.contract.session_ports import SessionPorts
+from owlt.agents.contract.side import Exchange, Ready, Side, Stop
+from owlt.orchestrator.checks.trial_plan import check_plan
+from owlt.orchestrator.planning.advertised import advertised_values
+from owlt.orchestrator.planning.plan import plan_sweep
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.catalogue import implementation_files, implementations_of
 from tests.documents import code_blocks, tables
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "implementations.md"

@@ -11,13 +11,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from orchestrator.errors import ProfileError, ResultsConflict
-from orchestrator.planning.stored.plan_file import write_plan
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.catalogue import PROFILES, implementation_files
-from orchestrator.profiles.channels import channel_files
-from orchestrator.profiles.schemas import SCHEMAS
-from orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.errors import ProfileError, ResultsConflict
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.catalogue import PROFILES, implementation_files
+from owlt.orchestrator.profiles.channels import channel_files
+from owlt.orchestrator.profiles.schemas import SCHEMAS
+from owlt.orchestrator.sweeping.resolving import resolve
 from tests.documents import code_blocks, tables
 
 PROJECT = PROFILES.parent

@@ -40,7 +40,7 @@ def test_no_unit_test_patches_our_modules() -> None:
     ("line", "count"),
     [
         ("monkeypatch.setattr(campaign, 'supervise', None)", 1),
-        ("monkeypatch.setattr('orchestrator.rigs.guest.needed_paths', None)", 1),
+        ("monkeypatch.setattr('owlt.orchestrator.rigs.guest.needed_paths', None)", 1),
         ("monkeypatch.setattr(os, 'geteuid', None)", 0),
         ("monkeypatch.setattr('sys.argv', [])", 0),
         ("monkeypatch.setenv('PATH', '')", 0),

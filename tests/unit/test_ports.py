@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agents.contract.ports import parse_ports
-from agents.contract.session_ports import SessionPorts
-from captures.session.ports import bounds
+from owlt.agents.contract.ports import parse_ports
+from owlt.agents.contract.session_ports import SessionPorts
+from owlt.captures.session.ports import bounds
 
 RANGES = ["1-1", "6000-6999", "1-65535", "00080-00081"]
 NOT_RANGES = [

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from reports.validation.page import counts_text, make_page
+from owlt.reports.validation.page import counts_text, make_page
 from tests.validation.lab_rig import perform_on_lab_rig
 
 PROJECT = Path(__file__).parents[2]

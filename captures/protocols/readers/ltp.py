@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from captures.protocols.readers.bundles import Custody, Placement
-from captures.protocols.readers.reader import (
+from owlt.captures.protocols.readers.bundles import Custody, Placement
+from owlt.captures.protocols.readers.reader import (
     CUT,
     Packet,
     PacketContent,

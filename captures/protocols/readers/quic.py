@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.protocols.readers.reader import CUT, Packet, PacketContent, Reader, Unreadable
+from owlt.captures.protocols.readers.reader import CUT, Packet, PacketContent, Reader, Unreadable
 
 _LONG = {
     "quic.long.packet_type": {0: "Initial", 1: "0-RTT", 2: "Handshake", 3: "Retry"},

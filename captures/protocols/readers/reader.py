@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
-from captures.session.session import Host
+from owlt.captures.session.session import Host
 
 
 class Unreadable(ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.protocols.readers.reader import (
+from owlt.captures.protocols.readers.reader import (
     CUT,
     Packet,
     PacketContent,
@@ -11,7 +11,7 @@ from captures.protocols.readers.reader import (
     several,
     span,
 )
-from captures.protocols.readers.saratoga_packets import ERRORS, NotSaratoga, SaratogaPacket, kind_of, read_packet
+from owlt.captures.protocols.readers.saratoga_packets import ERRORS, NotSaratoga, SaratogaPacket, kind_of, read_packet
 
 _STREAM = 3
 """The transfer type in METADATA for data of unknown size."""

@@ -1,4 +1,4 @@
-"""Compile the eBPF programs, where that was not done or their source has changed: python -m emulator.kernel.bpf.compile
+"""Compiles eBPF programs that are new or whose source has changed: `python -m owlt.emulator.kernel.bpf.compile`.
 
 Each object has a digest of its source and its command beside it.
 """
@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from emulator.kernel.bpf.digests import COMPILER, OPTIONS, is_compiled, source_digest
-from emulator.kernel.bpf.loading import PROGRAMS
+from owlt.emulator.kernel.bpf.digests import COMPILER, OPTIONS, is_compiled, source_digest
+from owlt.emulator.kernel.bpf.loading import PROGRAMS
 
 _NEXT = "next: make setup (Debian: clang, libbpf-dev)"
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-from emulator.kernel.bpf.digests import is_stale
+from owlt.emulator.kernel.bpf.digests import is_stale
 
 LIBRARY = "libbpf.so.1"
 PROGRAMS = Path(__file__).with_name("programs")
@@ -38,12 +38,12 @@ class BpfObject:
         """Load an object file into the kernel."""
         if not path.exists():
             raise BpfError(
-                f"eBPF program: {path}: no such file; next: make setup, or python -m emulator.kernel.bpf.compile"
+                f"eBPF program: {path}: no such file; next: make setup, or python -m owlt.emulator.kernel.bpf.compile"
             )
         if is_stale(path):
             raise BpfError(
                 f"eBPF program: {path}: was compiled from an older version of its source; next: make setup, or "
-                "python -m emulator.kernel.bpf.compile"
+                "python -m owlt.emulator.kernel.bpf.compile"
             )
         self._library = libbpf()
         self._name = path.name.removesuffix("".join(path.suffixes))

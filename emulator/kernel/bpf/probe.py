@@ -1,6 +1,6 @@
 """Whether this kernel takes the eBPF programs, found by loading them."""
 
-from emulator.kernel.bpf.loading import PROGRAMS, BpfError, BpfObject
+from owlt.emulator.kernel.bpf.loading import PROGRAMS, BpfError, BpfObject
 
 
 def bpf_reason() -> str:

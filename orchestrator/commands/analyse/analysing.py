@@ -8,29 +8,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.commands.analyse.printing import Analysis
-from orchestrator.errors import OwltError
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.commands.analyse.printing import Analysis
+from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from captures.frames.columns import Columns
-    from captures.inspection.inspection import Case, Inspection
-    from captures.session.session import Host
-    from orchestrator.commands.analyse.options import CaptureOptions
+    from owlt.captures.frames.columns import Columns
+    from owlt.captures.inspection.inspection import Case, Inspection
+    from owlt.captures.session.session import Host
+    from owlt.orchestrator.commands.analyse.options import CaptureOptions
 
 
 def analyse_run(run: Path, tables: str, out: Path | None) -> Analysis:
     """Analyse a recorded run. Raises OwltError if it kept no captures or they are of another session."""
-    from captures.inspection.inspection import inspect
-    from captures.summary.cache import load_summary
-    from captures.summary.derived_files import CAPTURES
-    from captures.summary.pairs import load_pairs
-    from captures.summary.summary import read_both
-    from orchestrator.commands.analyse.traffic import require_session_packets
-    from orchestrator.results.cases import case_of_run
-    from reports.results.links import link_of
-    from reports.results.records import WrittenChannel
-    from reports.sessions.run_numbers import outcome_text
+    from owlt.captures.inspection.inspection import inspect
+    from owlt.captures.summary.cache import load_summary
+    from owlt.captures.summary.derived_files import CAPTURES
+    from owlt.captures.summary.pairs import load_pairs
+    from owlt.captures.summary.summary import read_both
+    from owlt.orchestrator.commands.analyse.traffic import require_session_packets
+    from owlt.orchestrator.results.cases import case_of_run
+    from owlt.reports.results.links import link_of
+    from owlt.reports.results.records import WrittenChannel
+    from owlt.reports.sessions.run_numbers import outcome_text
 
     directory = _output_directory(out, run / "analysis")
     record, case = case_of_run(run)
@@ -49,9 +49,9 @@ def analyse_two(
     sender_pcap: Path, receiver_pcap: Path, options: CaptureOptions, tables: str, out: Path | None
 ) -> Analysis:
     """Analyse the captures of both hosts, which owlt did not have to make."""
-    from captures.inspection.inspection import inspect
-    from captures.summary.summary import read_both
-    from orchestrator.commands.analyse.options import case_of_captures
+    from owlt.captures.inspection.inspection import inspect
+    from owlt.captures.summary.summary import read_both
+    from owlt.orchestrator.commands.analyse.options import case_of_captures
 
     directory = _output_directory(out, sender_pcap.parent / f"analysis-{sender_pcap.stem}")
     at_sender, at_receiver = read_both(sender_pcap, receiver_pcap)
@@ -64,15 +64,15 @@ def analyse_two(
 
 def analyse_one(capture: Path, options: CaptureOptions, host: Host, tables: str, out: Path | None) -> Analysis:
     """Analyse a single capture, taken at the port of `host`."""
-    from captures.frames.columns import read_columns
-    from captures.inspection.one_side import one_side
-    from captures.protocols.messages import carried_file_bytes, message_counts, stated_failure
-    from captures.protocols.termination import termination_lines
-    from captures.traces.tracing import trace_one_side
-    from orchestrator.commands.analyse.options import case_of_captures
-    from reports.sessions.run_files import replaced_pages
-    from reports.sessions.run_numbers import one_side_rows
-    from reports.sessions.run_page import build_one_side_page
+    from owlt.captures.frames.columns import read_columns
+    from owlt.captures.inspection.one_side import one_side
+    from owlt.captures.protocols.messages import carried_file_bytes, message_counts, stated_failure
+    from owlt.captures.protocols.termination import termination_lines
+    from owlt.captures.traces.tracing import trace_one_side
+    from owlt.orchestrator.commands.analyse.options import case_of_captures
+    from owlt.reports.sessions.run_files import replaced_pages
+    from owlt.reports.sessions.run_numbers import one_side_rows
+    from owlt.reports.sessions.run_page import build_one_side_page
 
     directory = _output_directory(out, capture.parent / f"analysis-{capture.stem}")
     columns = read_columns(capture)
@@ -119,7 +119,7 @@ def require_writable(directory: Path | None) -> None:
 
 
 def _make_directory(directory: Path) -> None:
-    from captures.files.plain_files import make_directory
+    from owlt.captures.files.plain_files import make_directory
 
     try:
         make_directory(directory)
@@ -132,7 +132,7 @@ def _make_directory(directory: Path) -> None:
 
 
 def _output_directory(out: Path | None, default: Path) -> Path:
-    from captures.files.plain_files import real_root
+    from owlt.captures.files.plain_files import real_root
 
     if out is None:
         require_writable(default)
@@ -141,8 +141,8 @@ def _output_directory(out: Path | None, default: Path) -> Path:
 
 def _messages(columns: Columns, case: Case) -> tuple[list[Any], list[str]]:
     """The protocol messages of a capture, and a note if they cannot be read."""
-    from captures.protocols.messages import messages
-    from captures.protocols.tshark import NoDissection
+    from owlt.captures.protocols.messages import messages
+    from owlt.captures.protocols.tshark import NoDissection
 
     try:
         return messages(columns, case.session, case.dissector), []
@@ -160,7 +160,7 @@ def _goodput_notes(case: Case, goodput_bps: float | None) -> list[str]:
 
 def _choice_notes(captures: Sequence[Columns], case: Case, options: CaptureOptions) -> list[str]:
     """What the options left open, and what was chosen from the packets."""
-    from orchestrator.commands.analyse.traffic import implementations_on, other_conversations, proposal_text
+    from owlt.orchestrator.commands.analyse.traffic import implementations_on, other_conversations, proposal_text
 
     notes = []
     if not options.ports and not options.implementation:
@@ -181,9 +181,9 @@ def _written(
     title: str, inspection: Inspection, case: Case, tables: str, directory: Path, already_suspect: list[str]
 ) -> Analysis:
     """Write the page of a transfer whose two captures were inspected."""
-    from reports.sessions.run_files import replaced_pages
-    from reports.sessions.run_numbers import ledger_line, number_rows, outcome_text
-    from reports.sessions.run_page import build_run_page
+    from owlt.reports.sessions.run_files import replaced_pages
+    from owlt.reports.sessions.run_numbers import ledger_line, number_rows, outcome_text
+    from owlt.reports.sessions.run_page import build_run_page
 
     _make_directory(directory)
     with replaced_pages(directory) as (draft, replaced):

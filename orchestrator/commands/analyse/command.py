@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.commands.analyse.printing import Analysis, print_analysis
-from orchestrator.errors import OwltError
-from orchestrator.terminal.completion import complete_implementation
-from orchestrator.terminal.options import Json
-from orchestrator.terminal.output import Printer
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.commands.analyse.printing import Analysis, print_analysis
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.completion import complete_implementation
+from owlt.orchestrator.terminal.options import Json
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from captures.session.session import Host
-    from orchestrator.commands.analyse.options import CaptureOptions
+    from owlt.captures.session.session import Host
+    from owlt.orchestrator.commands.analyse.options import CaptureOptions
 
 HOSTS: tuple[Host, ...] = ("sender", "receiver")
 CLOCKS = ("one", "two")
@@ -86,9 +86,9 @@ def analyse(
     captures, it infers hosts and ports from the packets and prints them; use options to override them. With one
     capture, give --at.
     """
-    from captures.files.pcap import NotACapture
-    from captures.files.plain_files import DISK_IS_FULL
-    from orchestrator.commands.analyse.options import CaptureOptions
+    from owlt.captures.files.pcap import NotACapture
+    from owlt.captures.files.plain_files import DISK_IS_FULL
+    from owlt.orchestrator.commands.analyse.options import CaptureOptions
 
     _require_one_of("--at", at, ("", *HOSTS))
     _require_one_of("--clocks", clocks, CLOCKS)
@@ -122,10 +122,10 @@ def _require_one_of(option: str, value: str, expected: tuple[str, ...]) -> None:
 
 def _analysis(paths: list[Path], options: CaptureOptions, at: str, tables: str, out: Path | None) -> Analysis:
     """Analyse the input that the paths are. Raises OwltError if they are none of the three."""
-    from orchestrator.commands.analyse.analysing import analyse_one, analyse_run, analyse_two, require_writable
-    from orchestrator.commands.analyse.options import CaptureOptions
-    from orchestrator.profiles.kinds import refuse_missing
-    from orchestrator.results.recorded_runs import is_recorded, results_root
+    from owlt.orchestrator.commands.analyse.analysing import analyse_one, analyse_run, analyse_two, require_writable
+    from owlt.orchestrator.commands.analyse.options import CaptureOptions
+    from owlt.orchestrator.profiles.kinds import refuse_missing
+    from owlt.orchestrator.results.recorded_runs import is_recorded, results_root
 
     require_writable(out)
     for path in paths:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.errors import OwltError
-from orchestrator.terminal.completion import complete_implementation
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.completion import complete_implementation
 
 
 def dissect(
@@ -37,12 +37,12 @@ def dissect(
 
 
 def _dissected(capture: Path, frames: list[int], implementation: str) -> Any:
-    from captures.files.pcap import NotACapture
-    from captures.frames.columns import read_columns
-    from captures.protocols.details import packet_details
-    from captures.protocols.tshark import NoDissection
-    from orchestrator.commands.analyse.options import CaptureOptions, case_of_captures
-    from orchestrator.profiles.kinds import refuse_missing
+    from owlt.captures.files.pcap import NotACapture
+    from owlt.captures.frames.columns import read_columns
+    from owlt.captures.protocols.details import packet_details
+    from owlt.captures.protocols.tshark import NoDissection
+    from owlt.orchestrator.commands.analyse.options import CaptureOptions, case_of_captures
+    from owlt.orchestrator.profiles.kinds import refuse_missing
 
     refuse_missing(capture, expected="a capture: a pcap or pcapng file")
     try:

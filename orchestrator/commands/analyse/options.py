@@ -9,18 +9,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agents.inputs.mistake import Invalid, Mistake
-from agents.inputs.validation import mistakes_in
-from captures.frames.columns import Columns
-from captures.inspection.inspection import Case
-from captures.matches.bottleneck import Link
-from captures.session.conversations import Known, NoTransfer, propose_session, with_chosen_groups
-from captures.session.ports import bounds
-from captures.session.session import Session
-from emulator.channel.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
-from orchestrator.commands.analyse.traffic import require_session_packets
-from orchestrator.errors import OwltError
-from orchestrator.profiles.catalogue import find_implementation
+from owlt.agents.inputs.mistake import Invalid, Mistake
+from owlt.agents.inputs.validation import mistakes_in
+from owlt.captures.frames.columns import Columns
+from owlt.captures.inspection.inspection import Case
+from owlt.captures.matches.bottleneck import Link
+from owlt.captures.session.conversations import Known, NoTransfer, propose_session, with_chosen_groups
+from owlt.captures.session.ports import bounds
+from owlt.captures.session.session import Session
+from owlt.emulator.channel.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
+from owlt.orchestrator.commands.analyse.traffic import require_session_packets
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.profiles.catalogue import find_implementation
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.terminal.output import Printer
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from captures.session.session import Host
+    from owlt.captures.session.session import Host
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ def print_analysis(printer: Printer, analysis: Analysis) -> None:
 
 
 def _message_lines(messages: Mapping[Host, Mapping[str, int]]) -> list[str]:
-    from reports.style.units import number_text
+    from owlt.reports.style.units import number_text
 
     return [
         f"{host}: {', '.join(f'{number_text(count)} {name}' for name, count in of_host.items())}"
@@ -80,8 +80,8 @@ def _print_rows(printer: Printer, rows: Sequence[tuple[str, str]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from orchestrator.hosts.printable import printable_lines
-    from orchestrator.terminal.output import console
+    from owlt.orchestrator.hosts.printable import printable_lines
+    from owlt.orchestrator.terminal.output import console
 
     table = Table(box=None, show_header=False)
     table.add_column(no_wrap=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.contract.load import load_implementation
-from agents.inputs.mistake import Mistake, Place
-from captures.frames.columns import Columns
-from captures.session.conversations import (
+from owlt.agents.contract.load import load_implementation
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.frames.columns import Columns
+from owlt.captures.session.conversations import (
     MOST_TALKS,
     Talk,
     captured_text,
@@ -16,10 +16,10 @@ from captures.session.conversations import (
     own_talks,
     talks_in,
 )
-from captures.session.ports import is_among
-from captures.session.session import Host, Session, sent_by
-from orchestrator.errors import OwltError
-from orchestrator.profiles.catalogue import implementation_files
+from owlt.captures.session.ports import is_among
+from owlt.captures.session.session import Host, Session, sent_by
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.profiles.catalogue import implementation_files
 
 HOSTS: tuple[Host, ...] = ("sender", "receiver")
 

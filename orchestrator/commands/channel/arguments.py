@@ -6,11 +6,11 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import Missing, OwltError
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import Missing, OwltError
 
 if TYPE_CHECKING:
-    from emulator.models.sky import GroundPoint
+    from owlt.emulator.models.sky import GroundPoint
 
 MOST_STEPS = 100_000
 
@@ -29,7 +29,7 @@ def require_orbits(command: str) -> None:
 
 def parse_date(text: str) -> datetime:
     """The moment of "2026-11-22" or "2026-11-22T14:30", which is in UTC. Raises OwltError."""
-    from emulator.models.sky import FIRST_YEAR, LAST_YEAR
+    from owlt.emulator.models.sky import FIRST_YEAR, LAST_YEAR
 
     try:
         moment = datetime.fromisoformat(text)
@@ -48,7 +48,7 @@ def parse_point(option: str, text: str) -> GroundPoint:
 
     Raises OwltError.
     """
-    from emulator.models.sky import STATIONS, GroundPoint
+    from owlt.emulator.models.sky import STATIONS, GroundPoint
 
     if text.lower() in STATIONS:
         return STATIONS[text.lower()]

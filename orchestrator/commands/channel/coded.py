@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Invalid, Mistake
-from orchestrator.commands.channel.computing import Out, compute_links, write_computed
-from orchestrator.commands.channel.options import BothFields, ForwardFields, ReverseFields
-from orchestrator.errors import NoSuchFile, OwltError
-from orchestrator.terminal.options import Json
+from owlt.agents.inputs.mistake import Invalid, Mistake
+from owlt.orchestrator.commands.channel.computing import Out, compute_links, write_computed
+from owlt.orchestrator.commands.channel.options import BothFields, ForwardFields, ReverseFields
+from owlt.orchestrator.errors import NoSuchFile, OwltError
+from owlt.orchestrator.terminal.options import Json
 
 if TYPE_CHECKING:
-    from emulator.channel.channel_file import ChannelProfile
+    from owlt.emulator.channel.channel_file import ChannelProfile
 
 LEAST_ERROR_RATE = 1e-12
 MOST_EBN0_DB = 100.0
@@ -149,8 +149,8 @@ def coded(
     Eb/N0 is computed for BPSK or QPSK with this code alone. To code both links, compute one, and then the other with
     --base.
     """
-    from emulator.channel.quantities import format_rate
-    from orchestrator.commands.channel.computed_files import ComputedChannel
+    from owlt.emulator.channel.quantities import format_rate
+    from owlt.orchestrator.commands.channel.computed_files import ComputedChannel
 
     request = CodedRequest(
         frame, code or CODES[frame][0], interleaving, header, error_control, frame_bytes, coded_bytes
@@ -210,7 +210,7 @@ def read_error_rates(path: Path) -> list[tuple[float, float]]:
 
 
 def _frames(request: CodedRequest) -> Frames:
-    from emulator.models.coded_link import ERROR_CONTROL_BYTES, FRAME_OVERHEAD_BYTES
+    from owlt.emulator.models.coded_link import ERROR_CONTROL_BYTES, FRAME_OVERHEAD_BYTES
 
     if request.code not in CODES[request.kind]:
         expected = f"one of {', '.join(code.value for code in CODES[request.kind])} for {request.kind.value} frames"
@@ -230,7 +230,7 @@ def _frames(request: CodedRequest) -> Frames:
 
 
 def _telemetry_frames(request: CodedRequest, header: int) -> Frames:
-    from emulator.models.coded_link import INTERLEAVING_DEPTHS, CodedFrame, bit_error_rate_of, frame_error_rate
+    from owlt.emulator.models.coded_link import INTERLEAVING_DEPTHS, CodedFrame, bit_error_rate_of, frame_error_rate
 
     depth = 5 if request.interleaving is None else request.interleaving
     if depth not in INTERLEAVING_DEPTHS:
@@ -250,7 +250,7 @@ def _telemetry_frames(request: CodedRequest, header: int) -> Frames:
 
 
 def _command_frames(request: CodedRequest, header: int) -> Frames:
-    from emulator.models.coded_link import CommandFrame, bit_error_rate_of, command_error_rate
+    from owlt.emulator.models.coded_link import CommandFrame, bit_error_rate_of, command_error_rate
 
     _refuse(request.interleaving is not None, "--interleaving", request.code)
     most = _most_tc_bytes(header)
@@ -289,7 +289,7 @@ def _other_frames(request: CodedRequest) -> Frames:
 
 
 def _most_tc_bytes(header: int) -> int:
-    from emulator.models.coded_link import LONGEST_TC_FRAME_BYTES
+    from owlt.emulator.models.coded_link import LONGEST_TC_FRAME_BYTES
 
     return LONGEST_TC_FRAME_BYTES - header
 
@@ -301,7 +301,7 @@ def _refuse(given: bool, option: str, code: Code, fix: str = "use --code other")
 
 
 def _base(name: str) -> ChannelProfile:
-    from orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.channels import find_channel
 
     profile = find_channel(name)
     if profile.channel.timeline is not None or profile.channel.bypass:
@@ -329,7 +329,7 @@ def _error_rate(frames: Frames, ebn0: float | None, table: Path | None, given: f
 
 
 def _error_rate_at(frames: Frames, ebn0: float, table: Path | None) -> float:
-    from emulator.models.coded_link import interpolated_error_rate
+    from owlt.emulator.models.coded_link import interpolated_error_rate
 
     if table is not None:
         rows = read_error_rates(table)
@@ -344,7 +344,7 @@ def _error_rate_at(frames: Frames, ebn0: float, table: Path | None) -> float:
 
 
 def _rate_bps(text: str) -> float:
-    from emulator.channel.quantities import parse_rate_bps
+    from owlt.emulator.channel.quantities import parse_rate_bps
 
     try:
         return parse_rate_bps(text)

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agents.inputs.mistake import Mistake
-from orchestrator.commands.channel.coded import coded
-from orchestrator.commands.channel.computing import l2, land_mobile, leo, mars, moon, planet, satellite_pass
-from orchestrator.commands.channel.options import BothFields, ForwardFields, ReverseFields
-from orchestrator.commands.channel.values import fields_of, merged, parse_budget_s, parse_tolerance_ns
-from orchestrator.errors import OwltError
-from orchestrator.terminal.options import Channel, ChannelOrNone, Json, LabRigOption
-from orchestrator.terminal.output import Printer
-from orchestrator.terminal.usage import add_command, new_app
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.commands.channel.coded import coded
+from owlt.orchestrator.commands.channel.computing import l2, land_mobile, leo, mars, moon, planet, satellite_pass
+from owlt.orchestrator.commands.channel.options import BothFields, ForwardFields, ReverseFields
+from owlt.orchestrator.commands.channel.values import fields_of, merged, parse_budget_s, parse_tolerance_ns
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.options import Channel, ChannelOrNone, Json, LabRigOption
+from owlt.orchestrator.terminal.output import Printer
+from owlt.orchestrator.terminal.usage import add_command, new_app
 
 if TYPE_CHECKING:
-    from emulator.channel.channel_file import ChannelProfile
-    from emulator.channel.spec import ChannelSpec
-    from emulator.service.client import EmulatorClient
+    from owlt.emulator.channel.channel_file import ChannelProfile
+    from owlt.emulator.channel.spec import ChannelSpec
+    from owlt.emulator.service.client import EmulatorClient
 
 channel_app = new_app("Show, compute and set channels.")
 
@@ -77,7 +77,7 @@ class Access:
 @add_command(channel_app, "list")
 def list_channels(as_json: Json = False) -> None:
     """List the channels that come with owlt."""
-    from orchestrator.profiles.channels import channel_files, find_channel
+    from owlt.orchestrator.profiles.channels import channel_files, find_channel
 
     printer = Printer(as_json)
     listed = [
@@ -105,7 +105,7 @@ def show_channel(
 
     Without CHANNEL, the emulator's counters and the state of its timeline are shown too.
     """
-    from orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.channels import find_channel
 
     printer = Printer(as_json)
     if channel is not None:
@@ -124,8 +124,8 @@ def check_channel(channel: Channel, as_json: Json = False) -> None:
 
     Exit status: 0 if it is valid, 2 if not; each mistake is printed on a line of its own.
     """
-    from orchestrator.profiles.catalogue import profile_path
-    from orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.catalogue import profile_path
+    from owlt.orchestrator.profiles.channels import find_channel
 
     printer = Printer(as_json)
     path, profile = profile_path("channel", channel), find_channel(channel)
@@ -150,7 +150,7 @@ def set_channel(
 
     Values are written as in a profile: --both delay=300ms --forward jitter.amount=5ms --reverse rate=unlimited.
     """
-    from orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.channels import find_channel
 
     printer = Printer(as_json)
     shared = fields_of("--both", both or [])
@@ -248,7 +248,7 @@ def certify_channel(
 
     Exit status: 0 if the channel is as specified or could not be measured, 1 if it failed certification.
     """
-    from orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.channels import find_channel
 
     options: dict[str, Any] = {} if tolerance is None else {"tolerance_ns": parse_tolerance_ns(tolerance)}
     options |= {} if budget is None else {"budget_s": parse_budget_s(budget)}
@@ -296,8 +296,8 @@ def _show_profile(printer: Printer, profile: ChannelProfile, figure: Path | None
 
 
 def _draw(profile: ChannelProfile, path: Path) -> None:
-    from orchestrator.commands.channel.curves import curves_of
-    from reports.figures.channel_figure import FORMATS, draw_channel, save_channel
+    from owlt.orchestrator.commands.channel.curves import curves_of
+    from owlt.reports.figures.channel_figure import FORMATS, draw_channel, save_channel
 
     if path.suffix not in FORMATS:
         raise OwltError(
@@ -311,7 +311,7 @@ def _draw(profile: ChannelProfile, path: Path) -> None:
 
 
 def _show_emulator(printer: Printer, access: Access) -> None:
-    from orchestrator.commands.channel.text import counter_rows
+    from owlt.orchestrator.commands.channel.text import counter_rows
 
     with _connected(access) as client:
         current, statistics, timeline = client.describe(), client.statistics(), client.timeline_status()
@@ -334,7 +334,7 @@ def _print_current(printer: Printer, client: EmulatorClient, channel: ChannelSpe
 
 
 def _print_channel(printer: Printer, channel: ChannelSpec) -> None:
-    from orchestrator.commands.channel.text import link_rows, step_rows
+    from owlt.orchestrator.commands.channel.text import link_rows, step_rows
 
     if channel.bypass:
         printer.text("bypass: a transparent bridge")
@@ -346,8 +346,8 @@ def _print_channel(printer: Printer, channel: ChannelSpec) -> None:
 
 
 def _print_certificate(printer: Printer, certificate: dict[str, Any]) -> None:
-    from emulator.certification.power import POWER
-    from orchestrator.commands.channel.text import certificate_reasons, certificate_rows, power_rows
+    from owlt.emulator.certification.power import POWER
+    from owlt.orchestrator.commands.channel.text import certificate_reasons, certificate_rows, power_rows
 
     numbers = ("specified", "measured", "at least", "at most", "count")
     headers = ("direction", "quantity", *numbers, "verdict")
@@ -368,7 +368,7 @@ def _print_certificate(printer: Printer, certificate: dict[str, Any]) -> None:
 
 def _start_or_clear(client: EmulatorClient) -> None:
     """Start the timeline. If that fails, remove the channel: without its timeline it would be another channel."""
-    from emulator.faults import EmulatorError
+    from owlt.emulator.faults import EmulatorError
 
     try:
         client.timeline_start()
@@ -380,7 +380,7 @@ def _start_or_clear(client: EmulatorClient) -> None:
 @contextmanager
 def _connected(access: Access) -> Iterator[EmulatorClient]:
     """A client of the emulator; its errors become errors of the command."""
-    from emulator.faults import EmulatorError
+    from owlt.emulator.faults import EmulatorError
 
     if access.rig is not None:
         client: EmulatorClient = _lab_client(access, access.rig)
@@ -400,8 +400,8 @@ def _lab_client(access: Access, inventory: str) -> EmulatorClient:
 
     The options that say the same as the inventory are refused beside it; their environment variables are not used.
     """
-    from orchestrator.profiles.inventory import lab_rig
-    from orchestrator.rigs.lab.emulator import LabEmulator
+    from owlt.orchestrator.profiles.inventory import lab_rig
+    from owlt.orchestrator.rigs.lab.emulator import LabEmulator
 
     for option, variable, value in (
         ("--emulator", "OWLT_EMULATOR", access.url),
@@ -423,8 +423,8 @@ def _of_variable(name: str, kind: type[str] | type[Path]) -> str | Path:
 
 def emulator_client(access: Access, timeout_s: float = 10.0) -> EmulatorClient:
     """A client of the emulator, which is not asked yet. Raises OwltError if its token cannot be read."""
-    from emulator.service.access import read_token
-    from emulator.service.client import EmulatorClient
+    from owlt.emulator.service.access import read_token
+    from owlt.emulator.service.client import EmulatorClient
 
     try:
         token = read_token(access.token_file) if access.token_file is not None else None

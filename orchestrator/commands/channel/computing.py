@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agents.inputs.mistake import Mistake
-from orchestrator.commands.channel.arguments import (
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.commands.channel.arguments import (
     moments_s,
     parse_altitude_km,
     parse_date,
     parse_point,
     require_orbits,
 )
-from orchestrator.commands.channel.options import BothFields, ForwardFields, ReverseFields
-from orchestrator.commands.channel.values import fields_of, merged
-from orchestrator.errors import NoSuchFile, OwltError
-from orchestrator.terminal.options import Json
-from orchestrator.terminal.output import Printer
+from owlt.orchestrator.commands.channel.options import BothFields, ForwardFields, ReverseFields
+from owlt.orchestrator.commands.channel.values import fields_of, merged
+from owlt.orchestrator.errors import NoSuchFile, OwltError
+from owlt.orchestrator.terminal.options import Json
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from emulator.models.sky import Values
-    from orchestrator.commands.channel.computed_files import ComputedChannel
+    from owlt.emulator.models.sky import Values
+    from owlt.orchestrator.commands.channel.computed_files import ComputedChannel
 
 
 class Planet(StrEnum):
@@ -183,7 +183,7 @@ def leo(
     The satellites have links to their neighbours. A ground point keeps its satellite until that is below --elevation.
     """
     require_orbits("channel leo")
-    from orchestrator.commands.channel.constellation import (
+    from owlt.orchestrator.commands.channel.constellation import (
         RouteRequest,
         constellation_channel,
         ideal_satellites,
@@ -248,9 +248,9 @@ def satellite_pass(
 ) -> None:
     """Compute the passes of one satellite over a ground station."""
     require_orbits("channel pass")
-    from emulator.models.contacts import contact_windows
-    from emulator.models.orbits import Constellation, pass_over
-    from orchestrator.commands.channel.computed_files import seconds_text
+    from owlt.emulator.models.contacts import contact_windows
+    from owlt.emulator.models.orbits import Constellation, pass_over
+    from owlt.orchestrator.commands.channel.computed_files import seconds_text
 
     start, point = parse_date(date), parse_point("--station", station)
     if tle is not None:
@@ -332,7 +332,7 @@ def land_mobile(
     The fading is that of trees (Perez-Fontan's three-state model, S band). --base adds a channel of 'owlt channel leo'.
     With --average, attempts are drawn for each packet independently, as if fading were fast against the packet rate.
     """
-    from orchestrator.commands.channel.land_mobile import (
+    from owlt.orchestrator.commands.channel.land_mobile import (
         STEP_ATTEMPTS,
         HarqRequest,
         average_channel,
@@ -340,7 +340,7 @@ def land_mobile(
         land_mobile_channel,
         read_success_table,
     )
-    from orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.channels import find_channel
 
     again_ns = round(_seconds("--retransmission", retransmission) * 1e9)
     if not 10**6 <= again_ns <= 10**9:
@@ -364,10 +364,10 @@ def _light_time(
     uplink: bool, links: dict[str, dict[str, Any]], out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     require_orbits(f"channel {target}")
-    from emulator.models.contacts import contact_windows
-    from emulator.models.light_time import light_times
-    from emulator.models.sky import EPHEMERIS
-    from orchestrator.commands.channel.computed_files import seconds_text
+    from owlt.emulator.models.contacts import contact_windows
+    from owlt.emulator.models.light_time import light_times
+    from owlt.emulator.models.sky import EPHEMERIS
+    from owlt.orchestrator.commands.channel.computed_files import seconds_text
 
     start, point = parse_date(date), parse_point("--station", place) if place else None
     times = light_times(target, point, start, _values(hours, step))
@@ -403,7 +403,7 @@ def _with_contacts(
     title: str, source: str, links: dict[str, dict[str, Any]], columns: tuple[str, ...], rows: list[tuple[str, ...]],
     windows: list[tuple[int, int]] | None, outside: Outside, seconds: Values,
 ) -> ComputedChannel:  # fmt: skip
-    from orchestrator.commands.channel.computed_files import ComputedChannel, seconds_text
+    from owlt.orchestrator.commands.channel.computed_files import ComputedChannel, seconds_text
 
     timeline: dict[str, Any] = {}
     if windows is not None:
@@ -416,7 +416,7 @@ def _with_contacts(
 
 def write_computed(channel: ComputedChannel, path: Path, facts: dict[str, Any], as_json: bool) -> None:
     """Write the files of a channel, and print what is worth knowing about it. Raises OwltError, ProfileError."""
-    from orchestrator.commands.channel.computed_files import write_channel
+    from owlt.orchestrator.commands.channel.computed_files import write_channel
 
     printer = Printer(as_json)
     profile = write_channel(channel, path)
@@ -442,8 +442,8 @@ def _values(hours: float, step: float) -> Values:
 
 
 def _seconds(option: str, text: str) -> float:
-    from agents.inputs.mistake import Invalid
-    from emulator.channel.quantities import parse_delay_ns
+    from owlt.agents.inputs.mistake import Invalid
+    from owlt.emulator.channel.quantities import parse_delay_ns
 
     try:
         return parse_delay_ns(text) / 1e9
@@ -452,7 +452,7 @@ def _seconds(option: str, text: str) -> float:
 
 
 def _satellites_of(path: Path) -> list[Any]:
-    from emulator.models.orbits import NotATle, tle_satellites
+    from owlt.emulator.models.orbits import NotATle, tle_satellites
 
     try:
         return tle_satellites(path.read_text())

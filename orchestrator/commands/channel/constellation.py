@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from agents.inputs.mistake import Mistake
-from emulator.models.constellation_route import Network, Route, network_of, route_between
-from emulator.models.orbits import Constellation
-from emulator.models.sky import GroundPoint, Values
-from emulator.models.tle_constellation import NoConstellation, constellation_of
-from orchestrator.commands.channel.computed_files import ComputedChannel, seconds_text
-from orchestrator.errors import OwltError
+from owlt.agents.inputs.mistake import Mistake
+from owlt.emulator.models.constellation_route import Network, Route, network_of, route_between
+from owlt.emulator.models.orbits import Constellation
+from owlt.emulator.models.sky import GroundPoint, Values
+from owlt.emulator.models.tle_constellation import NoConstellation, constellation_of
+from owlt.orchestrator.commands.channel.computed_files import ComputedChannel, seconds_text
+from owlt.orchestrator.errors import OwltError
 
 
 @dataclass(frozen=True)

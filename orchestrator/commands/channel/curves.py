@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.certification.expectations import Expectations
-from emulator.channel.link import LinkSpec
-from emulator.channel.spec import DIRECTIONS, ChannelSpec
-from emulator.service.player import moments
+from owlt.emulator.certification.expectations import Expectations
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
+from owlt.emulator.service.player import moments
 
 Numbers = NDArray[np.float64]
 

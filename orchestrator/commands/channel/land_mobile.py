@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy
 
-from agents.inputs.mistake import Mistake
-from emulator.channel.channel_file import ChannelProfile
-from emulator.channel.link import LinkSpec
-from emulator.channel.quantities import format_delay
-from emulator.channel.spec import DIRECTIONS, ChannelSpec
-from emulator.channel.text import SMALLEST_ERROR_RATE
-from emulator.faults import InvalidChannel
-from emulator.models.harq import AVERAGE_TABLE_ENTRIES, SuccessTable, attempt_shares, coded_table, delay_table
-from emulator.models.land_mobile import snr_series_db
-from emulator.models.sky import Values
-from orchestrator.commands.channel.computed_files import ComputedChannel, seconds_text
-from orchestrator.errors import NoSuchFile, OwltError, ProfileError
+from owlt.agents.inputs.mistake import Mistake
+from owlt.emulator.channel.channel_file import ChannelProfile
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.quantities import format_delay
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
+from owlt.emulator.channel.text import SMALLEST_ERROR_RATE
+from owlt.emulator.faults import InvalidChannel
+from owlt.emulator.models.harq import AVERAGE_TABLE_ENTRIES, SuccessTable, attempt_shares, coded_table, delay_table
+from owlt.emulator.models.land_mobile import snr_series_db
+from owlt.emulator.models.sky import Values
+from owlt.orchestrator.commands.channel.computed_files import ComputedChannel, seconds_text
+from owlt.orchestrator.errors import NoSuchFile, OwltError, ProfileError
 
 SAMPLES_PER_ATTEMPT = 2
 """Of the SNR, between two attempts."""

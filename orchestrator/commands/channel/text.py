@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from emulator.certification.certificate import Check, number_text, power_text
-from emulator.channel.impairments import GilbertElliott
-from emulator.channel.quantities import format_delay, format_rate, format_size
-from emulator.channel.spec import DIRECTIONS, ChannelSpec, LinkSpec
+from owlt.emulator.certification.certificate import Check, number_text, power_text
+from owlt.emulator.channel.impairments import GilbertElliott
+from owlt.emulator.channel.quantities import format_delay, format_rate, format_size
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec, LinkSpec
 
 Rows = list[tuple[str, ...]]
 NOTHING = "none"

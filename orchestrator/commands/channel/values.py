@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.inputs.mistake import Invalid, Mistake
-from orchestrator.errors import OwltError
+from owlt.agents.inputs.mistake import Invalid, Mistake
+from owlt.orchestrator.errors import OwltError
 
 
 def fields_of(option: str, texts: list[str]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def parse_budget_s(text: str) -> float:
 
 
 def _parse_duration_ns(option: str, text: str) -> int:
-    from emulator.channel.quantities import parse_delay_ns
+    from owlt.emulator.channel.quantities import parse_delay_ns
 
     try:
         return parse_delay_ns(text)
@@ -65,8 +65,8 @@ def _parse_duration_ns(option: str, text: str) -> int:
 def _value(key: str, written: str) -> Any:
     from ruamel.yaml.error import YAMLError
 
-    from agents.inputs.bounded_yaml import new_yaml
-    from agents.inputs.reader import VALUE_ERRORS
+    from owlt.agents.inputs.bounded_yaml import new_yaml
+    from owlt.agents.inputs.reader import VALUE_ERRORS
 
     try:
         value = new_yaml().load(written)

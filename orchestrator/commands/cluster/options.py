@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import Missing, OwltError
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import Missing, OwltError
 
 if TYPE_CHECKING:
-    from orchestrator.sweeping.machine import Machine
+    from owlt.orchestrator.sweeping.machine import Machine
 
 Dask = Annotated[
     str | None,
@@ -54,7 +54,7 @@ def cluster_of(
         fix = "limit each machine with 'owlt worker --slots'"
         raise OwltError(Mistake.of("--guests", "got it with --dask", "one of them", fix))
     require_dask()
-    from orchestrator.cluster.remote import Cluster
-    from orchestrator.sweeping.campaign import warn
+    from owlt.orchestrator.cluster.remote import Cluster
+    from owlt.orchestrator.sweeping.campaign import warn
 
     return Cluster(address, tls, accepts_plain, warn)

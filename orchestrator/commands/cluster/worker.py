@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake
-from orchestrator.commands.cluster.options import Tls, WithoutAuthentication, require_dask
-from orchestrator.errors import OwltError
-from orchestrator.terminal.output import Printer
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.commands.cluster.options import Tls, WithoutAuthentication, require_dask
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.output import Printer
 
 
 def worker(
@@ -41,7 +41,7 @@ def worker(
     and programs are the same as those of 'owlt run'; otherwise it names what differs.
     """
     require_dask()
-    from orchestrator.cluster import security
+    from owlt.orchestrator.cluster import security
 
     printer = Printer(False)
     if make_certificates:
@@ -51,9 +51,9 @@ def worker(
     if not scheduler:
         raise OwltError(Mistake.of("--scheduler", "is missing", "the address of a Dask scheduler: tls://HOST:8786"))
     settings = security.security_for(scheduler, tls, without_authentication)
-    from orchestrator.cluster.service import Service
-    from orchestrator.cluster.worker import serve
-    from orchestrator.sweeping.machine import THIS_MACHINE
+    from owlt.orchestrator.cluster.service import Service
+    from owlt.orchestrator.cluster.worker import serve
+    from owlt.orchestrator.sweeping.machine import THIS_MACHINE
 
     cpus = sorted(os.sched_getaffinity(0))
     if slots and slots > len(cpus):

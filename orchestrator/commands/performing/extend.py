@@ -9,19 +9,19 @@ from typing import Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake
-from orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
-from orchestrator.commands.performing.perform import (
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
+from owlt.orchestrator.commands.performing.perform import (
     OnEnd,
     machine_of,
     perform_and_conclude,
     performing_options,
     plan_of,
 )
-from orchestrator.commands.performing.stopping import For, Until, stop_time
-from orchestrator.errors import OwltError
-from orchestrator.terminal.options import Guests, Json, LabRigOption
-from orchestrator.terminal.output import Printer
+from owlt.orchestrator.commands.performing.stopping import For, Until, stop_time
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.options import Guests, Json, LabRigOption
+from owlt.orchestrator.terminal.output import Printer
 
 MORE = 5
 
@@ -50,8 +50,8 @@ def extend(
     Recorded runs stay as they are; the new ones are those that the sweep file with this number of repetitions would
     have. The exit status is that of 'owlt run'.
     """
-    from orchestrator.planning.plan import with_repetitions
-    from orchestrator.results.recorded_runs import results_root
+    from owlt.orchestrator.planning.plan import with_repetitions
+    from owlt.orchestrator.results.recorded_runs import results_root
 
     if by is not None and to is not None:
         raise OwltError(Mistake.of("extend", "got both --by and --to", "one of them"))

@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agents.contract.implementation import Implementation
-from captures.files.plain_files import directories_in
-from orchestrator.planning.plan import Plan, plan_sweep
-from orchestrator.profiles.catalogue import find_implementation
-from orchestrator.sweeping.campaign import BeginObserving, Performed, perform_until, warn
-from orchestrator.sweeping.machine import Machine
+from owlt.agents.contract.implementation import Implementation
+from owlt.captures.files.plain_files import directories_in
+from owlt.orchestrator.planning.plan import Plan, plan_sweep
+from owlt.orchestrator.profiles.catalogue import find_implementation
+from owlt.orchestrator.sweeping.campaign import BeginObserving, Performed, perform_until, warn
+from owlt.orchestrator.sweeping.machine import Machine
 
 DIRECTORY_NAME = "host-baselines"
 BEFORE, AFTER = "before", "after"

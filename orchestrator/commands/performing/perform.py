@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.commands.cluster.options import cluster_of
-from orchestrator.commands.performing.concluding import conclude, exit_status
-from orchestrator.errors import OwltError
-from orchestrator.terminal.ending import INTERRUPTED_STATUS, outlasting_readers
-from orchestrator.terminal.output import Printer
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.commands.cluster.options import cluster_of
+from owlt.orchestrator.commands.performing.concluding import conclude, exit_status
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.ending import INTERRUPTED_STATUS, outlasting_readers
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from orchestrator.commands.performing.host_baselines import HostBaselines
-    from orchestrator.planning.plan import Plan
-    from orchestrator.planning.selection import Selection
-    from orchestrator.status.announcing import Ending
-    from orchestrator.sweeping.machine import Machine
-    from orchestrator.sweeping.stop_time import StopTime
-    from orchestrator.workers.events import Observe
+    from owlt.orchestrator.commands.performing.host_baselines import HostBaselines
+    from owlt.orchestrator.planning.plan import Plan
+    from owlt.orchestrator.planning.selection import Selection
+    from owlt.orchestrator.status.announcing import Ending
+    from owlt.orchestrator.sweeping.machine import Machine
+    from owlt.orchestrator.sweeping.stop_time import StopTime
+    from owlt.orchestrator.workers.events import Observe
 
 
 OnEnd = Annotated[
@@ -48,8 +48,8 @@ def machine_of(
 
     Raises OwltError for options that do not go together.
     """
-    from orchestrator.profiles.inventory import lab_rig
-    from orchestrator.sweeping.machine import THIS_MACHINE, LabMachine
+    from owlt.orchestrator.profiles.inventory import lab_rig
+    from owlt.orchestrator.sweeping.machine import THIS_MACHINE, LabMachine
 
     if cluster := cluster_of(dask, tls, without_authentication, guests, rig):
         return cluster
@@ -58,7 +58,7 @@ def machine_of(
 
 def plan_of(results: Path) -> Plan:
     """The plan of a results directory. Raises OwltError if it is none."""
-    from orchestrator.planning.plan import read_plan
+    from owlt.orchestrator.planning.plan import read_plan
 
     try:
         return read_plan(results)
@@ -87,10 +87,10 @@ def perform_and_conclude(
     Host baselines are performed before and after, if a run is missing. `note` is printed when the sweep has
     passed all checks.
     """
-    from orchestrator.status.announcing import Ending, counts_of
-    from orchestrator.status.metrics import MetricsFile
-    from orchestrator.sweeping.campaign import is_finished, perform_until, require_ready
-    from orchestrator.terminal.progress import SweepProgress
+    from owlt.orchestrator.status.announcing import Ending, counts_of
+    from owlt.orchestrator.status.metrics import MetricsFile
+    from owlt.orchestrator.sweeping.campaign import is_finished, perform_until, require_ready
+    from owlt.orchestrator.terminal.progress import SweepProgress
 
     metrics = MetricsFile(directory)
 
@@ -139,7 +139,7 @@ def perform_and_conclude(
 
 def announce(ending: Ending, on_end: str) -> None:
     """Run the user's command for the end of a sweep, if there is one; its failure is a warning."""
-    from orchestrator.status.announcing import HOOK_VARIABLE, run_hook
+    from owlt.orchestrator.status.announcing import HOOK_VARIABLE, run_hook
 
     command = on_end or os.environ.get(HOOK_VARIABLE, "")
     if command and (problem := run_hook(command, ending)):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.commands.performing.perform import machine_of
-from orchestrator.commands.performing.selecting import Only, ShardOption, results_of, selection_of
-from orchestrator.terminal.options import Guests, Json, LabRigOption, Results, Sweep
-from orchestrator.terminal.output import Printer
+from owlt.orchestrator.commands.performing.perform import machine_of
+from owlt.orchestrator.commands.performing.selecting import Only, ShardOption, results_of, selection_of
+from owlt.orchestrator.terminal.options import Guests, Json, LabRigOption, Results, Sweep
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from orchestrator.forecast.forecast import Forecast
-    from orchestrator.planning.plan import Plan, PlanChange
+    from owlt.orchestrator.forecast.forecast import Forecast
+    from owlt.orchestrator.planning.plan import Plan, PlanChange
 
 
 def plan(
@@ -30,10 +30,10 @@ def plan(
     is the reason. If 'owlt run' would refuse the sweep, the same message follows the plan, and the exit status is 2.
     With --only or --shard, the plan covers the selected runs. With --rig, it is for a lab rig, and checks its hosts.
     """
-    from orchestrator.forecast.forecast import forecast, texts
-    from orchestrator.profiles.catalogue import sweep_path
-    from orchestrator.sweeping.campaign import planned_change, require_ready, standing_runs
-    from orchestrator.sweeping.resolving import resolve
+    from owlt.orchestrator.forecast.forecast import forecast, texts
+    from owlt.orchestrator.profiles.catalogue import sweep_path
+    from owlt.orchestrator.sweeping.campaign import planned_change, require_ready, standing_runs
+    from owlt.orchestrator.sweeping.resolving import resolve
 
     printer = Printer(as_json)
     machine = machine_of(rig)

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake
-from orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
-from orchestrator.commands.performing.perform import (
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
+from owlt.orchestrator.commands.performing.perform import (
     OnEnd,
     machine_of,
     perform_and_conclude,
     performing_options,
     plan_of,
 )
-from orchestrator.commands.performing.stopping import For, Until, stop_time
-from orchestrator.errors import OwltError
-from orchestrator.terminal.options import Guests, Json, LabRigOption
-from orchestrator.terminal.output import Printer
+from owlt.orchestrator.commands.performing.stopping import For, Until, stop_time
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.options import Guests, Json, LabRigOption
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from orchestrator.planning.plan import Plan, Run
-    from orchestrator.results.record import Outcome, RunRecord
+    from owlt.orchestrator.planning.plan import Plan, Run
+    from owlt.orchestrator.results.record import Outcome, RunRecord
 
 DEFAULT_OUTCOMES = "failed,timed_out,quarantined,aborted"
 
@@ -60,9 +60,9 @@ def retry(
     Their records and logs are kept in attempts/ of the results directory. The exit status is that of 'owlt run', for
     the selected runs.
     """
-    from orchestrator.planning.selection import Selection, new_seeds
-    from orchestrator.results.recorded_runs import read_recorded, results_root
-    from orchestrator.sweeping.attempts import reasons
+    from owlt.orchestrator.planning.selection import Selection, new_seeds
+    from owlt.orchestrator.results.recorded_runs import read_recorded, results_root
+    from owlt.orchestrator.sweeping.attempts import reasons
 
     printer = Printer(as_json)
     stop = stop_time(until, duration)
@@ -112,7 +112,7 @@ def select(
 
     `left` are runs without a record that an interrupted retry has set aside: they have any outcome.
     """
-    from orchestrator.planning.selection import runs_in_cells, runs_named
+    from owlt.orchestrator.planning.selection import runs_in_cells, runs_named
 
     outcomes = _outcomes(outcome or ("" if names else DEFAULT_OUTCOMES))
     named = runs_named(plan, names, "--run") if names else plan.runs
@@ -129,7 +129,7 @@ def select(
 
 
 def _outcomes(text: str) -> set[Outcome]:
-    from orchestrator.results.record import Outcome
+    from owlt.orchestrator.results.record import Outcome
 
     outcomes = set()
     for word in filter(None, text.split(",")):
@@ -143,7 +143,7 @@ def _outcomes(text: str) -> set[Outcome]:
 
 def warnings(plan: Plan, runs: Sequence[Run], records: dict[str, RunRecord]) -> list[str]:
     """A sentence if some runs will fail again as they did: on the exact clock, their seed decides their packets."""
-    from orchestrator.results.record import NOT_DELIVERED
+    from owlt.orchestrator.results.record import NOT_DELIVERED
 
     if plan.sweep.clock != "exact":
         return []

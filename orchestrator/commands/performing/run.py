@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake
-from orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
-from orchestrator.commands.performing.perform import OnEnd, as_typed, machine_of, perform_and_conclude
-from orchestrator.commands.performing.selecting import Only, ShardOption, results_of, selection_of
-from orchestrator.commands.performing.stopping import For, Until, stop_time
-from orchestrator.errors import OwltError
-from orchestrator.terminal.options import Guests, Json, LabRigOption, Results, Sweep
-from orchestrator.terminal.output import Printer
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
+from owlt.orchestrator.commands.performing.perform import OnEnd, as_typed, machine_of, perform_and_conclude
+from owlt.orchestrator.commands.performing.selecting import Only, ShardOption, results_of, selection_of
+from owlt.orchestrator.commands.performing.stopping import For, Until, stop_time
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.options import Guests, Json, LabRigOption, Results, Sweep
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from orchestrator.commands.performing.host_baselines import HostBaselines
-    from orchestrator.planning.plan import Plan
-    from orchestrator.sweeping.machine import Machine
+    from owlt.orchestrator.commands.performing.host_baselines import HostBaselines
+    from owlt.orchestrator.planning.plan import Plan
+    from owlt.orchestrator.sweeping.machine import Machine
 
 
 def run(
@@ -59,8 +59,8 @@ def run(
     some did not complete; 4 if every run is recorded and an assertion of the sweep is not met; 1 if runs are aborted,
     missing or not analysed; 2 for a mistake or a missing program; 130 after an interrupt.
     """
-    from orchestrator.profiles.catalogue import sweep_path
-    from orchestrator.sweeping.resolving import resolve
+    from owlt.orchestrator.profiles.catalogue import sweep_path
+    from owlt.orchestrator.sweeping.resolving import resolve
 
     if host_captures and rig is None:
         raise OwltError(Mistake.of("--host-captures", "got no lab rig", "--rig INVENTORY", "add it"))
@@ -92,9 +92,9 @@ def _host_baselines(
     plan: Plan, results: Path, machine: Machine, size: str | None, rig: str | None
 ) -> HostBaselines | None:
     """The host baselines of --host-baseline; None without the option."""
-    from agents.inputs.mistake import Invalid, keys_below
-    from emulator.channel.quantities import parse_size_bytes
-    from orchestrator.commands.performing.host_baselines import HostBaselines
+    from owlt.agents.inputs.mistake import Invalid, keys_below
+    from owlt.emulator.channel.quantities import parse_size_bytes
+    from owlt.orchestrator.commands.performing.host_baselines import HostBaselines
 
     if size is None:
         return None

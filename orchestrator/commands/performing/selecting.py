@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from orchestrator.planning.plan import Plan
-    from orchestrator.planning.selection import Selection
+    from owlt.orchestrator.planning.plan import Plan
+    from owlt.orchestrator.planning.selection import Selection
 
 Only = Annotated[
     list[str] | None,
@@ -24,8 +24,8 @@ ShardOption = Annotated[
 
 def selection_of(plan: Plan, only: Sequence[str], shard: str | None) -> Selection | None:
     """The runs that both options select; None without an option. Raises OwltError."""
-    from orchestrator.planning.selection import Selection, runs_named
-    from orchestrator.shards.shard import parse_shard
+    from owlt.orchestrator.planning.selection import Selection, runs_named
+    from owlt.orchestrator.shards.shard import parse_shard
 
     if not only and not shard:
         return None
@@ -37,8 +37,8 @@ def selection_of(plan: Plan, only: Sequence[str], shard: str | None) -> Selectio
 
 def results_of(plan: Plan, shard: str | None, results: Path | None) -> Path:
     """The results directory: the given one, or the default one of the sweep or of its shard. Raises OwltError."""
-    from orchestrator.results.recorded_runs import results_root
-    from orchestrator.shards.shard import parse_shard
+    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.orchestrator.shards.shard import parse_shard
 
     name = f"{plan.sweep.name}-{parse_shard(shard).text}" if shard else plan.sweep.name
     return results_root(results or Path("results", name))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import OwltError
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from orchestrator.sweeping.stop_time import StopTime
+    from owlt.orchestrator.sweeping.stop_time import StopTime
 
 Until = Annotated[
     str | None,
@@ -29,10 +29,10 @@ def stop_time(until: str | None, duration: str | None) -> StopTime | None:
     """The time of --until, by the machine's clock, or of --for, by one that is never set; None if neither is given."""
     from datetime import datetime
 
-    from agents.inputs.mistake import Invalid, keys_below
-    from emulator.channel.quantities import parse_delay_ns
-    from orchestrator.steady_clock import steady_s
-    from orchestrator.sweeping.stop_time import StopTime, parse_until
+    from owlt.agents.inputs.mistake import Invalid, keys_below
+    from owlt.emulator.channel.quantities import parse_delay_ns
+    from owlt.orchestrator.steady_clock import steady_s
+    from owlt.orchestrator.sweeping.stop_time import StopTime, parse_until
 
     if until and duration:
         raise OwltError(Mistake.of("--for", "got both --until and --for", "one of them"))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.errors import OwltError
-from orchestrator.terminal.options import Json
-from orchestrator.terminal.output import Printer
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.options import Json
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from reports.answer.answer import Answer, CriterionAnswer
-    from reports.answer.verdicts import Verdict
+    from owlt.reports.answer.answer import Answer, CriterionAnswer
+    from owlt.reports.answer.verdicts import Verdict
 
 ANSWER_VERSION = 1
 """Raised if a field of the JSON output is renamed or removed, or changes its meaning."""
@@ -55,13 +55,13 @@ def answer(
 
 
 def _answer_of(results: Path) -> Answer:
-    from orchestrator.profiles.kinds import refuse_missing
-    from orchestrator.results.recorded_runs import results_root
-    from reports.answer.answer import answer_of
-    from reports.comparison.cells import cells_of
-    from reports.comparison.stopping import load_due_results
-    from reports.results.records import ReportError
-    from reports.table.rows import run_rows
+    from owlt.orchestrator.profiles.kinds import refuse_missing
+    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.reports.answer.answer import answer_of
+    from owlt.reports.comparison.cells import cells_of
+    from owlt.reports.comparison.stopping import load_due_results
+    from owlt.reports.results.records import ReportError
+    from owlt.reports.table.rows import run_rows
 
     results = results_root(results)
     refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
@@ -83,7 +83,7 @@ def _chosen(result: Answer, criterion: str) -> CriterionAnswer:
 
 
 def _summary_cells(chosen: CriterionAnswer, place: int) -> tuple[str, ...]:
-    from reports.answer.sentences import percent_text
+    from owlt.reports.answer.sentences import percent_text
 
     summary = chosen.summaries[place]
     sign = "-" if chosen.criterion.higher_is_better else "+"

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.errors import OwltError
-from orchestrator.terminal.options import Json
-from orchestrator.terminal.output import Printer
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.options import Json
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from reports.changes.outcome import NightsCompared, TwoCompared
-    from reports.changes.sources import Source
-    from reports.comparison.criteria import Criterion
+    from owlt.reports.changes.outcome import NightsCompared, TwoCompared
+    from owlt.reports.changes.sources import Source
+    from owlt.reports.comparison.criteria import Criterion
 
 COMPARE_VERSION = 1
 """Raised if a field of the JSON output is renamed or removed, or changes its meaning."""
@@ -58,7 +58,7 @@ def compare(
     Exit status: 1 if a regression is shown (of many: if the last change of a permutation is for the worse); 5 if none
     is shown, and some permutations cannot be judged: missing, without a result, or with too few runs; otherwise 0.
     """
-    from reports.changes.outcome import compare_nights, compare_two
+    from owlt.reports.changes.outcome import compare_nights, compare_two
 
     share = _share(tolerance)
     sources = _sources(results)
@@ -91,10 +91,10 @@ def _share(text: str) -> float:
 
 
 def _sources(results: Sequence[Path]) -> list[Source]:
-    from orchestrator.profiles.kinds import refuse_missing
-    from orchestrator.results.recorded_runs import results_root
-    from reports.changes.sources import load_sources
-    from reports.results.records import ReportError
+    from owlt.orchestrator.profiles.kinds import refuse_missing
+    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.reports.changes.sources import load_sources
+    from owlt.reports.results.records import ReportError
 
     if len(results) < 2:
         raise OwltError(Mistake.of("RESULTS", "got one results directory", "two or more, the earlier first"))
@@ -107,7 +107,7 @@ def _sources(results: Sequence[Path]) -> list[Source]:
 
 
 def _chosen(sources: Sequence[Source], criterion: str) -> Criterion:
-    from reports.comparison.criteria import criteria_of
+    from owlt.reports.comparison.criteria import criteria_of
 
     by_slug = {each.slug: each for each in criteria_of([cell for source in sources for cell in source.cells])}
     if criterion and criterion not in by_slug:
@@ -127,7 +127,7 @@ def _refuse_nothing_common(compared: TwoCompared) -> None:
 
 
 def _print_two(compared: TwoCompared, printer: Printer) -> None:
-    from reports.changes import words
+    from owlt.reports.changes import words
 
     place = words.places_of([change.point for change in compared.changes])
     printer.text(" ".join(words.headline(compared.overall, compared.changes)))
@@ -165,7 +165,7 @@ def _print_two(compared: TwoCompared, printer: Printer) -> None:
 
 
 def _print_nights(compared: NightsCompared, printer: Printer) -> None:
-    from reports.changes import words
+    from owlt.reports.changes import words
 
     labels = [source.label for source in compared.sources]
     place = words.places_of([each.point for each in compared.series])
@@ -184,8 +184,8 @@ def _print_nights(compared: NightsCompared, printer: Printer) -> None:
 
 
 def _write_page(compared: TwoCompared | NightsCompared, page: Path) -> None:
-    from captures.files.plain_files import real_root, write_whole
-    from reports.changes.page import changes_page
+    from owlt.captures.files.plain_files import real_root, write_whole
+    from owlt.reports.changes.page import changes_page
 
     try:
         write_whole(real_root(page), changes_page(compared))
@@ -194,7 +194,7 @@ def _write_page(compared: TwoCompared | NightsCompared, page: Path) -> None:
 
 
 def _two_value(compared: TwoCompared) -> dict[str, Any]:
-    from reports.changes import words
+    from owlt.reports.changes import words
 
     return {
         **_common_value((compared.before, compared.after), compared),
@@ -206,7 +206,7 @@ def _two_value(compared: TwoCompared) -> dict[str, Any]:
 
 
 def _nights_value(compared: NightsCompared) -> dict[str, Any]:
-    from reports.changes import words
+    from owlt.reports.changes import words
 
     return {
         **_common_value(compared.sources, compared),

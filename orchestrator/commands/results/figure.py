@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.errors import OwltError
-from orchestrator.terminal.options import Json
-from orchestrator.terminal.output import Printer
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.options import Json
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from reports.publication.quantities import Quantity
-    from reports.publication.selection import Filter
-    from reports.publication.specification import Specification
+    from owlt.reports.publication.quantities import Quantity
+    from owlt.reports.publication.selection import Filter
+    from owlt.reports.publication.specification import Specification
 
 KINDS = ("box", "bar", "cdf", "heatmap", "line", "map")
 FORMATS = ("pdf", "svg", "png")
@@ -106,8 +106,8 @@ def figure(
     marker, a hatch and a line of its own. Below the figure: the number of runs, undelivered files, and settings that
     differ between the runs of one mark.
     """
-    from reports.publication.figure import draw_figure, save_figure
-    from reports.publication.selection import NothingSelected
+    from owlt.reports.publication.figure import draw_figure, save_figure
+    from owlt.reports.publication.selection import NothingSelected
 
     path = _path(x, y, file_format, out)
     specification = _specification(x, y, kind, group, facet or [], only or [], theory or [], width, height, font)
@@ -142,8 +142,8 @@ def _specification(
     height: str,
     font: str,
 ) -> Specification:
-    from reports.publication.curves import COLUMNS, THEORIES
-    from reports.publication.specification import WIDTHS_MM, Specification
+    from owlt.reports.publication.curves import COLUMNS, THEORIES
+    from owlt.reports.publication.specification import WIDTHS_MM, Specification
 
     if kind not in KINDS:
         raise OwltError(Mistake.of("--kind", f"got {kind!r}", _one_of(KINDS)))
@@ -171,7 +171,7 @@ def _specification(
 
 
 def _require_x(x: str, kind: str, y: Quantity) -> None:
-    from reports.publication.answer_map import criterion_of
+    from owlt.reports.publication.answer_map import criterion_of
 
     if kind != "map" and not x:
         raise OwltError(Mistake.of("--x", "is missing", "a setting, such as packet_error_rate"))
@@ -183,7 +183,7 @@ def _require_x(x: str, kind: str, y: Quantity) -> None:
 
 
 def _quantity(option: str, name: str) -> Quantity:
-    from reports.publication.quantities import UnknownName, quantity
+    from owlt.reports.publication.quantities import UnknownName, quantity
 
     try:
         return quantity(name)
@@ -193,7 +193,7 @@ def _quantity(option: str, name: str) -> Quantity:
 
 
 def _filter(text: str) -> Filter:
-    from reports.publication.selection import Filter
+    from owlt.reports.publication.selection import Filter
 
     name, equals, values = text.partition("=")
     if not equals or not values:
@@ -240,11 +240,11 @@ def _all_rows(directories: list[Path]) -> tuple[list[dict[str, Any]], tuple[str,
 
 def _rows(results: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """The table of runs, and the implementations in the order of the sweep, which decides their looks."""
-    from orchestrator.profiles.kinds import refuse_missing
-    from orchestrator.results.recorded_runs import results_root
-    from reports.comparison.stopping import load_due_results
-    from reports.results.records import ReportError
-    from reports.table.rows import run_rows
+    from owlt.orchestrator.profiles.kinds import refuse_missing
+    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.reports.comparison.stopping import load_due_results
+    from owlt.reports.results.records import ReportError
+    from owlt.reports.table.rows import run_rows
 
     results = results_root(results)
     refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")

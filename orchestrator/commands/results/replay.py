@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.errors import OwltError
-from orchestrator.terminal.options import Json
-from orchestrator.terminal.output import Printer
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.options import Json
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from orchestrator.commands.results.replaying import Replay
+    from owlt.orchestrator.commands.results.replaying import Replay
 
 
 def replay(
@@ -25,11 +25,11 @@ def replay(
     On the exact clock, the same seed gives the same packets. The results are not changed. The exit status is 1 if the
     outcome, or a frame of a kept capture, differs.
     """
-    from captures.files.plain_files import real_root
-    from orchestrator.commands.results.replaying import replay as perform_again
-    from orchestrator.planning.plan import read_plan
-    from orchestrator.results.record import read_record
-    from orchestrator.results.recorded_runs import results_root
+    from owlt.captures.files.plain_files import real_root
+    from owlt.orchestrator.commands.results.replaying import replay as perform_again
+    from owlt.orchestrator.planning.plan import read_plan
+    from owlt.orchestrator.results.record import read_record
+    from owlt.orchestrator.results.recorded_runs import results_root
 
     run = real_root(run.absolute())
     results = results_root(run.parent.parent)

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.blocks import NotACapture
-from captures.files.plain_files import is_plain, is_plain_directory
-from captures.frames.comparing import first_difference
-from orchestrator.errors import OwltError
-from orchestrator.planning.plan import Plan, Run
-from orchestrator.planning.selection import Selection
-from orchestrator.planning.variants import base_name
-from orchestrator.results.certificates import DIRECTORY_NAME
-from orchestrator.results.record import Outcome, RunRecord
-from orchestrator.results.recorded_runs import read_recorded, run_directory
-from orchestrator.shards.copying import copy_directory
-from orchestrator.sweeping.campaign import Performed, perform_plan
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.blocks import NotACapture
+from owlt.captures.files.plain_files import is_plain, is_plain_directory
+from owlt.captures.frames.comparing import first_difference
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import Plan, Run
+from owlt.orchestrator.planning.selection import Selection
+from owlt.orchestrator.planning.variants import base_name
+from owlt.orchestrator.results.certificates import DIRECTORY_NAME
+from owlt.orchestrator.results.record import Outcome, RunRecord
+from owlt.orchestrator.results.recorded_runs import read_recorded, run_directory
+from owlt.orchestrator.shards.copying import copy_directory
+from owlt.orchestrator.sweeping.campaign import Performed, perform_plan
 
 CAPTURES = ("sender.pcap", "receiver.pcap")
 SAME_IN_ITS_CLONE = ("quic-aioquic",)

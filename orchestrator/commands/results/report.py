@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.inputs.mistake import Mistake, Place
-from orchestrator.commands.performing.concluding import ASSERTION_STATUS, print_assertions
-from orchestrator.errors import OwltError
-from orchestrator.terminal.options import Json
-from orchestrator.terminal.output import Printer
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.orchestrator.commands.performing.concluding import ASSERTION_STATUS, print_assertions
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.options import Json
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from orchestrator.shards.combining import Source
+    from owlt.orchestrator.shards.combining import Source
 
 
 def report(
@@ -40,8 +40,8 @@ def report(
 
     Exit status: 4 if an assertion of the sweep is not met.
     """
-    from orchestrator.results.recorded_runs import results_root
-    from orchestrator.sweeping.report import make_checked_report
+    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.orchestrator.sweeping.report import make_checked_report
 
     printer = Printer(as_json)
     sources: list[Source] = []
@@ -68,9 +68,9 @@ def _require_writable(directory: Path) -> None:
 
 def _combined(results: list[Path], out: Path | None) -> tuple[Path, list[Source]]:
     """The combined directory, and what became of each."""
-    from orchestrator.profiles.kinds import refuse_missing
-    from orchestrator.results.recorded_runs import results_root
-    from orchestrator.shards.combining import combine
+    from owlt.orchestrator.profiles.kinds import refuse_missing
+    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.orchestrator.shards.combining import combine
 
     for path in results:
         refuse_missing(path, "directory", "a results directory that 'owlt run' made, such as results/demo")

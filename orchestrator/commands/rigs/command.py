@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from orchestrator.commands.rigs.installing import collect, provision, remove, update
-from orchestrator.commands.rigs.leases import clear_rig, lease_rig, release_rig, rig_status
-from orchestrator.commands.rigs.verifying import verify
-from orchestrator.terminal.usage import add_command, new_app
+from owlt.orchestrator.commands.rigs.installing import collect, provision, remove, update
+from owlt.orchestrator.commands.rigs.leases import clear_rig, lease_rig, release_rig, rig_status
+from owlt.orchestrator.commands.rigs.verifying import verify
+from owlt.orchestrator.terminal.usage import add_command, new_app
 
 rig_app = new_app("Install, verify, lease and clear a lab rig.")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import OwltError
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from orchestrator.profiles.inventory import LabHostEntry
+    from owlt.orchestrator.profiles.inventory import LabHostEntry
 
 
 def require_no_session(
@@ -22,8 +22,8 @@ def require_no_session(
     A host that owlt cannot log in to is passed over: it is not provisioned yet, or no longer.
     `only_keys`: sessions may be open.
     """
-    from orchestrator.hosts.host import HostError
-    from orchestrator.rigs.lab.reconnecting import OtherHostKey
+    from owlt.orchestrator.hosts.host import HostError
+    from owlt.orchestrator.rigs.lab.reconnecting import OtherHostKey
 
     for entry in hosts:
         try:
@@ -38,8 +38,8 @@ def require_no_session(
 
 def session_of(entry: LabHostEntry) -> int | None:
     """How long the lease of a host's session lasts; None if none is open. Raises HostError."""
-    from orchestrator.rigs.lab.management import ManagementHost
-    from orchestrator.rigs.lab.session import session_seconds_left
+    from owlt.orchestrator.rigs.lab.management import ManagementHost
+    from owlt.orchestrator.rigs.lab.session import session_seconds_left
 
     with closing(ManagementHost(entry)) as host:
         return session_seconds_left(host)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.commands.rigs.in_use import require_no_session, session_of
-from orchestrator.commands.rigs.leases import emulator_of
-from orchestrator.commands.rigs.options import Admin, AdminKey, Check
-from orchestrator.terminal.options import Inventory
-from orchestrator.terminal.output import Printer, verbosity
+from owlt.orchestrator.commands.rigs.in_use import require_no_session, session_of
+from owlt.orchestrator.commands.rigs.leases import emulator_of
+from owlt.orchestrator.commands.rigs.options import Admin, AdminKey, Check
+from owlt.orchestrator.terminal.options import Inventory
+from owlt.orchestrator.terminal.output import Printer, verbosity
 
 if TYPE_CHECKING:
-    from orchestrator.commands.rigs.leased import Change
+    from owlt.orchestrator.commands.rigs.leased import Change
 
 
 def provision(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = None, check: Check = False) -> None:
@@ -25,7 +25,7 @@ def provision(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey =
     Uses Ansible (the extra 'lab' of owlt). A second run changes nothing. Leases the rig meanwhile: refused while
     somebody else has the lease, or a sweep runs. Exit status: that of ansible-playbook.
     """
-    from orchestrator.commands.rigs.leased import Change
+    from owlt.orchestrator.commands.rigs.leased import Change
 
     _play_leased("provision", inventory, admin, admin_key, check, Change("owlt rig provision", "provisioned"))
     if not check:
@@ -38,7 +38,7 @@ def update(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = No
     Leases the rig meanwhile: refused while somebody else has the lease, or a sweep runs. The emulator's service is
     restarted if its owlt has changed; your lease is kept. Exit status: that of ansible-playbook.
     """
-    from orchestrator.commands.rigs.leased import Change
+    from owlt.orchestrator.commands.rigs.leased import Change
 
     change = Change("owlt rig update", "updated", needs_service=True)
     _play_leased("update", inventory, admin, admin_key, check, change)
@@ -50,7 +50,7 @@ def remove(inventory: Inventory, admin: Admin = "root", admin_key: AdminKey = No
     Leases the rig meanwhile: refused while somebody else has the lease, or a sweep runs. A service that does not
     answer has no lease. Exit status: that of ansible-playbook.
     """
-    from orchestrator.commands.rigs.leased import Change
+    from owlt.orchestrator.commands.rigs.leased import Change
 
     change = Change("owlt rig remove", "removed", removes_service=True)
     _play_leased("remove", inventory, admin, admin_key, check, change)
@@ -74,8 +74,8 @@ def _play_leased(name: str, inventory: str, admin: str, admin_key: Path | None, 
 
     Raises OwltError, or typer.Exit with the exit status of ansible-playbook.
     """
-    from orchestrator.commands.rigs.leased import leased
-    from orchestrator.profiles.inventory import lab_rig
+    from owlt.orchestrator.commands.rigs.leased import leased
+    from owlt.orchestrator.profiles.inventory import lab_rig
 
     _, rig = lab_rig(inventory)
     with nullcontext() if check else leased(rig, change, emulator_of):
@@ -92,8 +92,8 @@ def _play(
     collected: Path | None = None,
 ) -> None:
     """Run a playbook. Raises typer.Exit with its exit status if that is not 0."""
-    from orchestrator.profiles.inventory import lab_rig
-    from orchestrator.rigs.lab.playbooks import Administrator, run_playbook
+    from owlt.orchestrator.profiles.inventory import lab_rig
+    from owlt.orchestrator.rigs.lab.playbooks import Administrator, run_playbook
 
     path, rig = lab_rig(inventory)
     administrator = Administrator(admin, admin_key)

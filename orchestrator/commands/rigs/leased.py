@@ -13,12 +13,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import Missing, OwltError
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import Missing, OwltError
 
 if TYPE_CHECKING:
-    from orchestrator.profiles.inventory import LabRig
-    from orchestrator.rigs.lab.emulator import LabEmulator
+    from owlt.orchestrator.profiles.inventory import LabRig
+    from owlt.orchestrator.rigs.lab.emulator import LabEmulator
 
 RENEWALS = 3
 """In the length of a lease."""
@@ -78,7 +78,7 @@ class _Lease:
 
         Raises OwltError if somebody else has it.
         """
-        from emulator.faults import EmulatorError, EmulatorUnreachable, NotAllowed
+        from owlt.emulator.faults import EmulatorError, EmulatorUnreachable, NotAllowed
 
         try:
             self._take_anew()
@@ -97,7 +97,7 @@ class _Lease:
     @contextmanager
     def renewed(self) -> Iterator[None]:
         """Renew it meanwhile in another thread; take it again if the service was restarted."""
-        from emulator.faults import EmulatorError
+        from owlt.emulator.faults import EmulatorError
 
         over = threading.Event()
 
@@ -116,8 +116,8 @@ class _Lease:
 
     def return_within(self, within_s: float) -> None:
         """End it, or keep it for as long as the user has reserved the rig. Raises OwltError if that fails."""
-        from emulator.faults import EmulatorError, LeaseHeld, LeaseLost
-        from orchestrator.rigs.lab.reservations import read_reservation
+        from owlt.emulator.faults import EmulatorError, LeaseHeld, LeaseLost
+        from owlt.orchestrator.rigs.lab.reservations import read_reservation
 
         try:
             self._emulator.wait_until_ready(within_s)
@@ -137,7 +137,7 @@ class _Lease:
 
     def forget(self) -> None:
         """Forget the user's reservation: its service is removed."""
-        from orchestrator.rigs.lab.reservations import forget_reservation
+        from owlt.orchestrator.rigs.lab.reservations import forget_reservation
 
         forget_reservation(self._rig.emulator.service)
 
@@ -148,7 +148,7 @@ class _Lease:
 
     def _take_again(self) -> None:
         """Renew it, or take it if it was lost. Raises EmulatorError, or Missing while the certificate is replaced."""
-        from emulator.faults import EmulatorUnreachable, LeaseLost
+        from owlt.emulator.faults import EmulatorUnreachable, LeaseLost
 
         try:
             self._emulator.lease(self._change.purpose, self._rig.emulator.lease_s)
@@ -157,7 +157,7 @@ class _Lease:
 
     def _holder(self) -> str:
         """Who has the lease, as the rest of a sentence; "" if nobody has it or the service does not answer."""
-        from emulator.faults import EmulatorError
+        from owlt.emulator.faults import EmulatorError
 
         with suppress(EmulatorError):
             status = self._emulator.lease_status()

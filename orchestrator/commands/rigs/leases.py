@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agents.inputs.mistake import Invalid, Mistake, keys_below
-from orchestrator.errors import OwltError
-from orchestrator.terminal.options import Inventory, Json
-from orchestrator.terminal.output import Printer, yes_or_no
+from owlt.agents.inputs.mistake import Invalid, Mistake, keys_below
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.options import Inventory, Json
+from owlt.orchestrator.terminal.output import Printer, yes_or_no
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.service.client import EmulatorClient
-    from orchestrator.profiles.inventory import LabRig
-    from orchestrator.rigs.lab.emulator import LabEmulator
+    from owlt.emulator.service.client import EmulatorClient
+    from owlt.orchestrator.profiles.inventory import LabRig
+    from owlt.orchestrator.rigs.lab.emulator import LabEmulator
 
 
 def rig_status(inventory: Inventory, as_json: Json = False) -> None:
@@ -26,9 +26,9 @@ def rig_status(inventory: Inventory, as_json: Json = False) -> None:
 
     The channel is shown if it is not clear.
     """
-    from emulator.faults import EmulatorError
-    from orchestrator.commands.channel.text import channel_line
-    from orchestrator.rigs.lab.reservations import read_reservation
+    from owlt.emulator.faults import EmulatorError
+    from owlt.orchestrator.commands.channel.text import channel_line
+    from owlt.orchestrator.rigs.lab.reservations import read_reservation
 
     printer = Printer(as_json)
     rig = rig_of(inventory)
@@ -71,7 +71,7 @@ def lease_rig(
     Until then, 'owlt run --rig' of this user on this machine uses the lease, and all others are refused. At its end,
     the channel is cleared.
     """
-    from emulator.faults import EmulatorError
+    from owlt.emulator.faults import EmulatorError
 
     printer = Printer(as_json)
     rig = rig_of(inventory)
@@ -95,7 +95,7 @@ def release_rig(inventory: Inventory) -> None:
 
 def without_lease(rig: LabRig, client_of: Callable[[LabRig], EmulatorClient]) -> str:
     """Why there was nothing to release, with who has the lease."""
-    from emulator.faults import EmulatorError
+    from owlt.emulator.faults import EmulatorError
 
     try:
         status = client_of(rig).lease_status()
@@ -113,8 +113,8 @@ def release(rig: LabRig, client_of: Callable[[LabRig], EmulatorClient]) -> bool:
     """End the user's lease of a lab rig, if there is one: whether there was. Raises OwltError."""
     from contextlib import suppress
 
-    from emulator.faults import EmulatorError, LeaseLost
-    from orchestrator.rigs.lab.reservations import forget_reservation, read_reservation
+    from owlt.emulator.faults import EmulatorError, LeaseLost
+    from owlt.orchestrator.rigs.lab.reservations import forget_reservation, read_reservation
 
     reserved = read_reservation(rig.emulator.service)
     if reserved is not None:
@@ -135,10 +135,10 @@ def clear_rig(inventory: Inventory) -> None:
     Ends all programs of its sessions, gives the test interfaces back and clears the channel. Refused while somebody
     else has the lease, or a sweep runs. The lease of a sweep that was killed ends by itself.
     """
-    from emulator.faults import EmulatorError
-    from orchestrator.hosts.host import HostError
-    from orchestrator.rigs.lab.management import ManagementHost
-    from orchestrator.rigs.lab.session import close_session
+    from owlt.emulator.faults import EmulatorError
+    from owlt.orchestrator.hosts.host import HostError
+    from owlt.orchestrator.rigs.lab.management import ManagementHost
+    from owlt.orchestrator.rigs.lab.session import close_session
 
     rig, printer = rig_of(inventory), Printer()
     emulator = emulator_of(rig)
@@ -165,22 +165,22 @@ CLEARING_S = 120.0
 
 def rig_of(inventory: str) -> LabRig:
     """The rig of INVENTORY or INVENTORY:RIG. Raises ProfileError or OwltError."""
-    from orchestrator.profiles.inventory import lab_rig
+    from owlt.orchestrator.profiles.inventory import lab_rig
 
     return lab_rig(inventory)[1]
 
 
 def emulator_of(rig: LabRig) -> LabEmulator:
     """The emulator, with the lease that the user has reserved. Raises Missing."""
-    from orchestrator.rigs.lab.emulator import LabEmulator
+    from owlt.orchestrator.rigs.lab.emulator import LabEmulator
 
     return LabEmulator(rig.emulator)
 
 
 def _host_state(entry: Any) -> dict[str, object]:
-    from orchestrator.hosts.host import HostError
-    from orchestrator.rigs.lab.management import ManagementHost
-    from orchestrator.rigs.lab.session import session_seconds_left
+    from owlt.orchestrator.hosts.host import HostError
+    from owlt.orchestrator.rigs.lab.management import ManagementHost
+    from owlt.orchestrator.rigs.lab.session import session_seconds_left
 
     state: dict[str, object] = {"name": entry.name, "role": entry.role, "session": "none", "problem": ""}
     try:
@@ -207,7 +207,7 @@ def _lease_text(lease: dict[str, Any]) -> str:
 
 
 def _seconds(duration: str) -> float:
-    from emulator.channel.quantities import parse_delay_ns
+    from owlt.emulator.channel.quantities import parse_delay_ns
 
     try:
         with keys_below("--for"):

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import OwltError
-from orchestrator.terminal.completion import complete_channel
-from orchestrator.terminal.ending import INTERRUPTED_STATUS, ended_by_signals
-from orchestrator.terminal.output import Printer
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.terminal.completion import complete_channel
+from owlt.orchestrator.terminal.ending import INTERRUPTED_STATUS, ended_by_signals
+from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from emulator.channel.spec import ChannelSpec
-    from orchestrator.rigs.rig import Rig
+    from owlt.emulator.channel.spec import ChannelSpec
+    from owlt.orchestrator.rigs.rig import Rig
 
 WITHOUT_CAPABILITY = (
     "use a kernel that has what is missing ('owlt rigs check local'), or set the rig up without a channel: "
@@ -51,11 +51,11 @@ def raise_local_rig(
 
     Exit status: that of --command, otherwise 0.
     """
-    from emulator.faults import EmulatorError
-    from orchestrator.hosts.host import HostError
-    from orchestrator.profiles.channels import find_channel
-    from orchestrator.rigs import namespaces
-    from orchestrator.third_party.places import third_party_directory
+    from owlt.emulator.faults import EmulatorError
+    from owlt.orchestrator.hosts.host import HostError
+    from owlt.orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.rigs import namespaces
+    from owlt.orchestrator.third_party.places import third_party_directory
 
     spec = find_channel(channel).channel if channel else None
     if start and (spec is None or spec.timeline is None):
@@ -84,7 +84,7 @@ def raise_local_rig(
 
 def configure_rig(rig: Rig, spec: ChannelSpec | None, start: bool) -> None:
     """Apply the channel. Raises OwltError with the way out if the kernel cannot make it, EmulatorError."""
-    from emulator.faults import NotCapable
+    from owlt.emulator.faults import NotCapable
 
     if spec is not None:
         try:
@@ -96,7 +96,7 @@ def configure_rig(rig: Rig, spec: ChannelSpec | None, start: bool) -> None:
 
 
 def _print_use(rig: Rig, channel: str | None, environment: dict[str, str]) -> None:
-    from orchestrator.rigs.network import namespace
+    from owlt.orchestrator.rigs.network import namespace
 
     printer = Printer()
     printer.table(

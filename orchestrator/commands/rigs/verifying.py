@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.commands.rigs.options import Admin, AdminKey
-from orchestrator.terminal.options import Inventory, Json
-from orchestrator.terminal.output import Printer
-from orchestrator.terminal.requirements import print_requirements
+from owlt.orchestrator.commands.rigs.options import Admin, AdminKey
+from owlt.orchestrator.terminal.options import Inventory, Json
+from owlt.orchestrator.terminal.output import Printer
+from owlt.orchestrator.terminal.requirements import print_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from emulator.channel.spec import ChannelSpec
-    from orchestrator.checks.doctor import Requirement
-    from orchestrator.profiles.inventory import LabRig
-    from orchestrator.rigs.rig import Rig
+    from owlt.emulator.channel.spec import ChannelSpec
+    from owlt.orchestrator.checks.doctor import Requirement
+    from owlt.orchestrator.profiles.inventory import LabRig
+    from owlt.orchestrator.rigs.rig import Rig
 
 CLEAN = "clean link"
 CERTIFYING_S = 3600.0
@@ -45,9 +45,9 @@ def verify(
 
     Exit status: 0 if nothing is missing or limited, 1 otherwise.
     """
-    from orchestrator.checks.lab_doctor import examine_lab
-    from orchestrator.profiles.channels import find_channel
-    from orchestrator.profiles.inventory import lab_rig
+    from owlt.orchestrator.checks.lab_doctor import examine_lab
+    from owlt.orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.inventory import lab_rig
 
     path, lab = lab_rig(inventory)
     impaired = find_channel(channel)
@@ -65,24 +65,24 @@ def verify(
 
 
 def _bypass() -> ChannelSpec:
-    from emulator.channel.spec import ChannelSpec
+    from owlt.emulator.channel.spec import ChannelSpec
 
     return ChannelSpec(bypass=True)
 
 
 def _settings(inventory: Path, lab: LabRig, admin: str, admin_key: Path | None) -> Iterator[Requirement]:
-    from orchestrator.checks.lab_settings import check_settings
-    from orchestrator.rigs.lab.playbooks import Administrator, check_playbook
+    from owlt.orchestrator.checks.lab_settings import check_settings
+    from owlt.orchestrator.rigs.lab.playbooks import Administrator, check_playbook
 
     yield from check_settings(lab, check_playbook("provision", inventory, lab, Administrator(admin, admin_key)))
 
 
 def _running(lab: LabRig, is_fit: bool) -> Iterator[Requirement]:
     """What the kernels of the hosts have now, if the doctor has reached them."""
-    from orchestrator.checks.doctor import Requirement
-    from orchestrator.checks.lab_path import check_sysctls
-    from orchestrator.hosts.host import HostError
-    from orchestrator.rigs.lab.management import ManagementHost
+    from owlt.orchestrator.checks.doctor import Requirement
+    from owlt.orchestrator.checks.lab_path import check_sysctls
+    from owlt.orchestrator.hosts.host import HostError
+    from owlt.orchestrator.rigs.lab.management import ManagementHost
 
     if is_fit:
         try:
@@ -95,12 +95,12 @@ def _measured(lab: LabRig, channels: dict[str, ChannelSpec], directory: Path, is
     """The test path in a session, if nothing is missing for one."""
     import tempfile
 
-    from emulator.faults import EmulatorError
-    from orchestrator.checks.doctor import Requirement
-    from orchestrator.checks.lab_path import check_path
-    from orchestrator.hosts.host import HostError
-    from orchestrator.rigs.lab.raising import raising
-    from orchestrator.third_party.places import third_party_directory
+    from owlt.emulator.faults import EmulatorError
+    from owlt.orchestrator.checks.doctor import Requirement
+    from owlt.orchestrator.checks.lab_path import check_path
+    from owlt.orchestrator.hosts.host import HostError
+    from owlt.orchestrator.rigs.lab.raising import raising
+    from owlt.orchestrator.third_party.places import third_party_directory
 
     if not is_fit:
         yield Requirement("test path", False, "not measured", "every run", "fix what is missing above first")
@@ -118,11 +118,11 @@ def _measured(lab: LabRig, channels: dict[str, ChannelSpec], directory: Path, is
 
 def _certified(rig: Rig, name: str, channel: ChannelSpec, directory: Path) -> Requirement:
     """Whether the emulator carries out a channel as specified, as it measures it on the test path."""
-    from emulator.kernel.capabilities import missing_capabilities, missing_reasons
-    from orchestrator.checks.channel_support import kernel_fix
-    from orchestrator.checks.doctor import Requirement
-    from orchestrator.results.certificates import DIRECTORY_NAME, read_certificate
-    from orchestrator.workers.certification import certify
+    from owlt.emulator.kernel.capabilities import missing_capabilities, missing_reasons
+    from owlt.orchestrator.checks.channel_support import kernel_fix
+    from owlt.orchestrator.checks.doctor import Requirement
+    from owlt.orchestrator.results.certificates import DIRECTORY_NAME, read_certificate
+    from owlt.orchestrator.workers.certification import certify
 
     what, needed_by = f"certificate: {name}", "every run" if name == CLEAN else "channels with impairments"
     capabilities = rig.channel.capabilities()

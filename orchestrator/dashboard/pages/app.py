@@ -9,23 +9,23 @@ from flask import Flask, Response, render_template, send_file
 from jinja2 import StrictUndefined
 from werkzeug.exceptions import HTTPException
 
-from orchestrator.dashboard.pages.emulator_page import add_emulator_page
-from orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
-from orchestrator.dashboard.pages.file_pages import add_file_pages
-from orchestrator.dashboard.pages.packet_views import AnalysisProcesses, PacketViews, list_missing, lists_in
-from orchestrator.dashboard.pages.protection import Token, protect
-from orchestrator.dashboard.pages.retry_pages import add_retry_pages
-from orchestrator.dashboard.pages.retrying import Retries
-from orchestrator.dashboard.pages.run_pages import add_run_pages
-from orchestrator.dashboard.pages.snapshots import Tags
-from orchestrator.dashboard.pages.sweep_pages import add_sweep_pages
-from orchestrator.dashboard.sweeps.cells import LEVELS
-from orchestrator.dashboard.sweeps.directories import Directories
-from reports.comparison.metrics import METRICS
-from reports.rendering import TEMPLATES
-from reports.results.channels import channel_head
-from reports.style.looks import SERIES, Looks
-from reports.style.units import measured_text, number_text
+from owlt.orchestrator.dashboard.pages.emulator_page import add_emulator_page
+from owlt.orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
+from owlt.orchestrator.dashboard.pages.file_pages import add_file_pages
+from owlt.orchestrator.dashboard.pages.packet_views import AnalysisProcesses, PacketViews, list_missing, lists_in
+from owlt.orchestrator.dashboard.pages.protection import Token, protect
+from owlt.orchestrator.dashboard.pages.retry_pages import add_retry_pages
+from owlt.orchestrator.dashboard.pages.retrying import Retries
+from owlt.orchestrator.dashboard.pages.run_pages import add_run_pages
+from owlt.orchestrator.dashboard.pages.snapshots import Tags
+from owlt.orchestrator.dashboard.pages.sweep_pages import add_sweep_pages
+from owlt.orchestrator.dashboard.sweeps.cells import LEVELS
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.reports.comparison.metrics import METRICS
+from owlt.reports.rendering import TEMPLATES
+from owlt.reports.results.channels import channel_head
+from owlt.reports.style.looks import SERIES, Looks
+from owlt.reports.style.units import measured_text, number_text
 
 POLL_S = 3
 
@@ -44,7 +44,7 @@ def new_app(
     `emulator` has a panel. Those who have the `token` change its channel and perform runs again; None: nobody does.
     `lists` are the packets that did not arrive, of runs whose pages were opened.
     """
-    app = Flask("orchestrator.dashboard.pages")
+    app = Flask("owlt.orchestrator.dashboard.pages")
     app.jinja_env.undefined = StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters |= {

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from flask import Flask, abort, jsonify, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from emulator.channel.spec import DIRECTIONS
-from emulator.faults import EmulatorError
-from orchestrator.dashboard.pages.emulator_watch import EmulatorState, EmulatorWatch, Statistics
-from orchestrator.dashboard.pages.protection import Token, require_same_origin
-from orchestrator.dashboard.pages.snapshots import Tags, is_part
-from reports.results.channels import link_words
-from reports.style.units import number_text
+from owlt.emulator.channel.spec import DIRECTIONS
+from owlt.emulator.faults import EmulatorError
+from owlt.orchestrator.dashboard.pages.emulator_watch import EmulatorState, EmulatorWatch, Statistics
+from owlt.orchestrator.dashboard.pages.protection import Token, require_same_origin
+from owlt.orchestrator.dashboard.pages.snapshots import Tags, is_part
+from owlt.reports.results.channels import link_words
+from owlt.reports.style.units import number_text
 
 FIELDS = {"delay": "300 ms", "rate": "2 Mbit/s", "packet_error_rate": "0.01"}
 """The keys of a link that the form can change, each with an example."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from emulator.channel.spec import DIRECTIONS, ChannelSpec
-from emulator.faults import EmulatorError
-from emulator.service.client import EmulatorClient
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
+from owlt.emulator.faults import EmulatorError
+from owlt.emulator.service.client import EmulatorClient
 
 ASK_EVERY_S = 1.0
 MOST_SAMPLES = 300

@@ -13,12 +13,12 @@ from flask import Flask, abort, make_response, request, send_file
 from werkzeug.wrappers import Response
 from werkzeug.wsgi import wrap_file
 
-from captures.files.plain_files import NotPlain, as_file_name, open_plain
-from orchestrator.dashboard.pages.protection import FILE_POLICY, report_policy
-from orchestrator.dashboard.pages.snapshots import directory_of, sweep_of
-from orchestrator.dashboard.sweeps.directories import Directories
-from orchestrator.results.certificates import DIRECTORY_NAME as CERTIFICATES
-from reports.page.parts import SCRIPT, is_script, page_script
+from owlt.captures.files.plain_files import NotPlain, as_file_name, open_plain
+from owlt.orchestrator.dashboard.pages.protection import FILE_POLICY, report_policy
+from owlt.orchestrator.dashboard.pages.snapshots import directory_of, sweep_of
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.results.certificates import DIRECTORY_NAME as CERTIFICATES
+from owlt.reports.page.parts import SCRIPT, is_script, page_script
 
 SHOWN_TYPES = {
     ".html": "text/html; charset=utf-8",

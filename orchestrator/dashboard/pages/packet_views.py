@@ -21,9 +21,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from captures.files.plain_files import is_plain
-from captures.summary.derived_files import CAPTURES
-from orchestrator.results.record import RECORD_NAME
+from owlt.captures.files.plain_files import is_plain
+from owlt.captures.summary.derived_files import CAPTURES
+from owlt.orchestrator.results.record import RECORD_NAME
 
 ANALYSIS, ANALYSIS_PAGE = "analysis", "index.html"
 """Where `owlt analyse RUN` leaves its result in the directory of a run."""
@@ -49,7 +49,7 @@ def list_missing(run: Path, out: Path) -> list[str]:
     return ["nice", "-n", "10", sys.executable, "-m", MISSING_PACKETS, str(run), str(out)]
 
 
-MISSING_PACKETS = "orchestrator.dashboard.sweeps.missing_packets"
+MISSING_PACKETS = "owlt.orchestrator.dashboard.sweeps.missing_packets"
 
 
 class AnalysisProcesses:

@@ -7,11 +7,11 @@ from pathlib import Path
 from flask import Flask, abort, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from orchestrator.dashboard.pages.protection import Token, require_same_origin
-from orchestrator.dashboard.pages.retrying import LAB_RIG, MORE_REPETITIONS, IsRetrying, Retries, lab_command
-from orchestrator.dashboard.pages.snapshots import directory_of, sweep_of
-from orchestrator.dashboard.sweeps.directories import Directories
-from orchestrator.dashboard.sweeps.index import Snapshot
+from owlt.orchestrator.dashboard.pages.protection import Token, require_same_origin
+from owlt.orchestrator.dashboard.pages.retrying import LAB_RIG, MORE_REPETITIONS, IsRetrying, Retries, lab_command
+from owlt.orchestrator.dashboard.pages.snapshots import directory_of, sweep_of
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.dashboard.sweeps.index import Snapshot
 
 
 def add_retry_pages(app: Flask, directories: Directories, retries: Retries, token: Token) -> None:

@@ -8,22 +8,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from captures.files.plain_files import files_in, open_plain
-from captures.protocols.view import load_view
-from captures.summary.cache import load_summary
-from captures.summary.summary import CaptureSummary
-from orchestrator.dashboard.sweeps.rig_phases import RigPhase, rig_phases
-from orchestrator.results.certificates import DIRECTORY_NAME, of_machine
-from orchestrator.results.record import RECORD_NAME
-from orchestrator.results.recorded_runs import run_directory
-from reports.comparison.metrics import MEASURES, METRICS
-from reports.page.certificates import CheckWords, check_words
-from reports.results.channels import channel_head
-from reports.results.load import Run
-from reports.results.records import Certificate, Plan, Record, ReportError, WrittenChannel
-from reports.sessions.protocols import ShownRun
-from reports.sessions.run_numbers import ledger_rows
-from reports.style.units import moment_text, size_text
+from owlt.captures.files.plain_files import files_in, open_plain
+from owlt.captures.protocols.view import load_view
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.orchestrator.dashboard.sweeps.rig_phases import RigPhase, rig_phases
+from owlt.orchestrator.results.certificates import DIRECTORY_NAME, of_machine
+from owlt.orchestrator.results.record import RECORD_NAME
+from owlt.orchestrator.results.recorded_runs import run_directory
+from owlt.reports.comparison.metrics import MEASURES, METRICS
+from owlt.reports.page.certificates import CheckWords, check_words
+from owlt.reports.results.channels import channel_head
+from owlt.reports.results.load import Run
+from owlt.reports.results.records import Certificate, Plan, Record, ReportError, WrittenChannel
+from owlt.reports.sessions.protocols import ShownRun
+from owlt.reports.sessions.run_numbers import ledger_rows
+from owlt.reports.style.units import moment_text, size_text
 
 PROGRAM_LOGS = ("sender.out", "sender.err", "receiver.out", "receiver.err")
 """What the programs wrote: the first logs of a page."""

@@ -7,17 +7,17 @@ from pathlib import Path
 from flask import Flask, abort, make_response, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
-from captures.files.plain_files import is_plain
-from captures.summary.cache import load_summary
-from captures.summary.derived_files import CAPTURES
-from captures.summary.summary import CaptureSummary
-from orchestrator.dashboard.pages.file_pages import file_answer
-from orchestrator.dashboard.pages.packet_views import PacketView, PacketViews, TooMany, may_list
-from orchestrator.dashboard.pages.run_details import run_details
-from orchestrator.dashboard.pages.snapshots import directory_of, is_part, sweep_of
-from orchestrator.dashboard.sweeps.directories import Directories
-from orchestrator.dashboard.sweeps.missing_packets import read_missing
-from reports.results.records import ReportError
+from owlt.captures.files.plain_files import is_plain
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.derived_files import CAPTURES
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.orchestrator.dashboard.pages.file_pages import file_answer
+from owlt.orchestrator.dashboard.pages.packet_views import PacketView, PacketViews, TooMany, may_list
+from owlt.orchestrator.dashboard.pages.run_details import run_details
+from owlt.orchestrator.dashboard.pages.snapshots import directory_of, is_part, sweep_of
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.dashboard.sweeps.missing_packets import read_missing
+from owlt.reports.results.records import ReportError
 
 FIGURES = ("traces", "ladder")
 TABLE = "packets.csv"

@@ -10,9 +10,9 @@ from zlib import crc32
 from flask import abort, make_response, request
 from werkzeug.wrappers import Response
 
-from orchestrator.dashboard.sweeps.directories import Directories
-from orchestrator.dashboard.sweeps.index import Snapshot, SweepIndex
-from orchestrator.results.recorded_runs import run_directory
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.dashboard.sweeps.index import Snapshot, SweepIndex
+from owlt.orchestrator.results.recorded_runs import run_directory
 
 TAG = "HX-PTag"
 """The header with the state that a page shows: it comes with an answer, and goes with the next request."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from flask import Flask, abort, make_response, render_template, request
 from werkzeug.wrappers import Response
 
-from captures.files.plain_files import is_plain
-from orchestrator.dashboard.pages.snapshots import TAG, Tags, is_part, sweep_of
-from orchestrator.dashboard.sweeps.boxes import box_plot
-from orchestrator.dashboard.sweeps.directories import Directories
-from orchestrator.dashboard.sweeps.filters import Filter, choices, condition_title
-from orchestrator.dashboard.sweeps.index import Snapshot
-from orchestrator.dashboard.sweeps.matrix import changed_cells, matrix_of
-from orchestrator.dashboard.sweeps.wording import activity_text, headline_of, machines_of
-from reports.comparison.metrics import METRICS
+from owlt.captures.files.plain_files import is_plain
+from owlt.orchestrator.dashboard.pages.snapshots import TAG, Tags, is_part, sweep_of
+from owlt.orchestrator.dashboard.sweeps.boxes import box_plot
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.dashboard.sweeps.filters import Filter, choices, condition_title
+from owlt.orchestrator.dashboard.sweeps.index import Snapshot
+from owlt.orchestrator.dashboard.sweeps.matrix import changed_cells, matrix_of
+from owlt.orchestrator.dashboard.sweeps.wording import activity_text, headline_of, machines_of
+from owlt.reports.comparison.metrics import METRICS
 
 
 def add_sweep_pages(app: Flask, directories: Directories, tags: Tags) -> None:

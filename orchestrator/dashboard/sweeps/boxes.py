@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from matplotlib.ticker import MaxNLocator
 
-from orchestrator.dashboard.sweeps.cells import RunRow
-from reports.comparison.metrics import METRICS
-from reports.comparison.statistics import BoxNumbers, box_numbers
-from reports.style.units import tick_text
+from owlt.orchestrator.dashboard.sweeps.cells import RunRow
+from owlt.reports.comparison.metrics import METRICS
+from owlt.reports.comparison.statistics import BoxNumbers, box_numbers
+from owlt.reports.style.units import tick_text
 
 WIDTH, LEFT, RIGHT, ROW, BOTTOM = 720, 150, 70, 40, 46
 """Lengths of the drawing: its width, the margins for names and counts, the height of a row, the axis below."""

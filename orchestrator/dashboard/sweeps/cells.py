@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from orchestrator.dashboard.sweeps.measures import NO_MEASURES, Measures
-from orchestrator.results.record import NOT_DELIVERED, Outcome
-from orchestrator.status.state import RunState
-from reports.comparison.metrics import METRICS
-from reports.results.records import Permutation, Plan
+from owlt.orchestrator.dashboard.sweeps.measures import NO_MEASURES, Measures
+from owlt.orchestrator.results.record import NOT_DELIVERED, Outcome
+from owlt.orchestrator.status.state import RunState
+from owlt.reports.comparison.metrics import METRICS
+from owlt.reports.results.records import Permutation, Plan
 
 LEVELS = (0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9)
 """The limits between the colours of goodput, as shares of the highest possible goodput."""

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agents.inputs.mistake import Mistake, Place
-from captures.files.plain_files import directories_in, is_plain
-from orchestrator.dashboard.sweeps.index import SweepIndex
-from orchestrator.errors import OwltError
-from orchestrator.planning.plan import PLAN_NAME
+from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.captures.files.plain_files import directories_in, is_plain
+from owlt.orchestrator.dashboard.sweeps.index import SweepIndex
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import PLAN_NAME
 
 DEFAULT = Path("results")
 

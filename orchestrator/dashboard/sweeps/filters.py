@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from orchestrator.dashboard.sweeps.cells import STATES, Cell, Condition, PlannedCell
-from reports.results.records import Permutation
-from reports.style.units import delay_text, duration_text, probability_text, rate_text, size_text
+from owlt.orchestrator.dashboard.sweeps.cells import STATES, Cell, Condition, PlannedCell
+from owlt.reports.results.records import Permutation
+from owlt.reports.style.units import delay_text, duration_text, probability_text, rate_text, size_text
 
 
 @dataclass(frozen=True)

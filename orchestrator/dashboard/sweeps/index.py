@@ -12,15 +12,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from captures.files.plain_files import listed
-from orchestrator.dashboard.sweeps.cells import Cell, PlannedCell, RunRow, cell_of, planned_cells
-from orchestrator.dashboard.sweeps.measures import Measures, read_measures
-from orchestrator.errors import OwltError
-from orchestrator.results.recorded_runs import RUNS, run_directory
-from orchestrator.status.reading import StateReader
-from orchestrator.status.state import SweepState
-from reports.results.load import PLAN_NAME
-from reports.results.records import Plan, ReportError
+from owlt.captures.files.plain_files import listed
+from owlt.orchestrator.dashboard.sweeps.cells import Cell, PlannedCell, RunRow, cell_of, planned_cells
+from owlt.orchestrator.dashboard.sweeps.measures import Measures, read_measures
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.results.recorded_runs import RUNS, run_directory
+from owlt.orchestrator.status.reading import StateReader
+from owlt.orchestrator.status.state import SweepState
+from owlt.reports.results.load import PLAN_NAME
+from owlt.reports.results.records import Plan, ReportError
 
 LOOK_EVERY_S = 1.0
 SHARE_OF_TIME = 0.02

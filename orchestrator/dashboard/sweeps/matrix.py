@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from orchestrator.dashboard.sweeps.cells import Cell, Condition, PlannedCell
-from orchestrator.dashboard.sweeps.filters import Filter, varying
-from orchestrator.dashboard.sweeps.index import Snapshot
+from owlt.orchestrator.dashboard.sweeps.cells import Cell, Condition, PlannedCell
+from owlt.orchestrator.dashboard.sweeps.filters import Filter, varying
+from owlt.orchestrator.dashboard.sweeps.index import Snapshot
 
 
 @dataclass(frozen=True)

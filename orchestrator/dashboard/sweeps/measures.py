@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from captures.files.plain_files import read_plain_text
-from captures.summary.cache import load_summary
-from orchestrator.results.analysis import FAILURE_NAME
-from reports.comparison.metrics import METRICS
+from owlt.captures.files.plain_files import read_plain_text
+from owlt.captures.summary.cache import load_summary
+from owlt.orchestrator.results.analysis import FAILURE_NAME
+from owlt.reports.comparison.metrics import METRICS
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,21 +14,21 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from captures.accounting.packets import joined, packet_rows
-from captures.files.blocks import NotACapture
-from captures.files.plain_files import read_plain, write_whole
-from captures.frames.columns import Columns
-from captures.inspection.inspection import Case
-from captures.matches.matching import match_captures
-from captures.protocols.messages import messages
-from captures.protocols.tshark import NoDissection
-from captures.session.session import Host
-from captures.summary.derived_files import CAPTURES
-from captures.summary.pairs import load_pairs
-from captures.summary.summary import account_both, read_both
-from orchestrator.errors import OwltError
-from orchestrator.hosts.printable import printable_lines
-from orchestrator.results.cases import case_of_run
+from owlt.captures.accounting.packets import joined, packet_rows
+from owlt.captures.files.blocks import NotACapture
+from owlt.captures.files.plain_files import read_plain, write_whole
+from owlt.captures.frames.columns import Columns
+from owlt.captures.inspection.inspection import Case
+from owlt.captures.matches.matching import match_captures
+from owlt.captures.protocols.messages import messages
+from owlt.captures.protocols.tshark import NoDissection
+from owlt.captures.session.session import Host
+from owlt.captures.summary.derived_files import CAPTURES
+from owlt.captures.summary.pairs import load_pairs
+from owlt.captures.summary.summary import account_both, read_both
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.hosts.printable import printable_lines
+from owlt.orchestrator.results.cases import case_of_run
 
 FILE = "missing.json"
 MOST_ROWS = 200

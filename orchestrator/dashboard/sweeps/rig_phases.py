@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from captures.files.plain_files import open_plain
-from orchestrator.status.journal import JOURNAL_NAME, entries_in
-from orchestrator.workers.events import Entry, PhaseStarted, RunEnded, RunPublished, RunRepeated, RunStarted
+from owlt.captures.files.plain_files import open_plain
+from owlt.orchestrator.status.journal import JOURNAL_NAME, entries_in
+from owlt.orchestrator.workers.events import Entry, PhaseStarted, RunEnded, RunPublished, RunRepeated, RunStarted
 
 LONGEST_LINE_BYTES = 1_000_000
 LONGEST_JOURNAL_BYTES = 64_000_000

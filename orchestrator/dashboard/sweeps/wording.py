@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from orchestrator.dashboard.sweeps.index import Snapshot
-from orchestrator.planning.estimate import duration_text
-from orchestrator.results.record import Outcome
-from orchestrator.status.activity import Activity
-from orchestrator.status.state import SweepState
-from orchestrator.status.text import repetitions_text
-from reports.style.units import number_text
+from owlt.orchestrator.dashboard.sweeps.index import Snapshot
+from owlt.orchestrator.planning.estimate import duration_text
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.status.activity import Activity
+from owlt.orchestrator.status.state import SweepState
+from owlt.orchestrator.status.text import repetitions_text
+from owlt.reports.style.units import number_text
 
 ANNOUNCED_PERCENT = 10
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from agents.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
-from agents.inputs.validation import unknown_key
-from emulator.channel.quantities import format_rate, format_size, parse_rate_bps, parse_size_bytes
-from orchestrator.planning.language.ranges import Quantity
-from orchestrator.planning.language.rules import AXES, INTERVAL_SCHEMAS, listed_or_interval
+from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
+from owlt.agents.inputs.validation import unknown_key
+from owlt.emulator.channel.quantities import format_rate, format_size, parse_rate_bps, parse_size_bytes
+from owlt.orchestrator.planning.language.ranges import Quantity
+from owlt.orchestrator.planning.language.rules import AXES, INTERVAL_SCHEMAS, listed_or_interval
 
 STATISTICS = ("median", "mean", "minimum", "maximum")
 BOUNDS = ("at_least", "at_most")

@@ -17,9 +17,9 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from agents.contract.implementation import require_parameter
-from agents.inputs.mistake import unexpected
-from emulator.channel.quantities import (
+from owlt.agents.contract.implementation import require_parameter
+from owlt.agents.inputs.mistake import unexpected
+from owlt.emulator.channel.quantities import (
     format_delay,
     format_rate,
     format_size,
@@ -27,7 +27,7 @@ from emulator.channel.quantities import (
     parse_rate_bps,
     parse_size_bytes,
 )
-from orchestrator.planning.language.ranges import NUMBER, PROBABILITY, Quantity, range_schema, with_ranges_expanded
+from owlt.orchestrator.planning.language.ranges import NUMBER, PROBABILITY, Quantity, range_schema, with_ranges_expanded
 
 UNLIMITED = "unlimited"
 LARGEST_BYTES = 10**15

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, TypeAdapter, WithJsonSchema
 
-from agents.inputs.mistake import Invalid, Mistake, Place, got, keys_below
-from agents.inputs.validation import unknown_key
-from orchestrator.planning.language.quantities import (
+from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got, keys_below
+from owlt.agents.inputs.validation import unknown_key
+from owlt.orchestrator.planning.language.quantities import (
     DELAY,
     DURATION,
     RATE,
@@ -25,7 +25,7 @@ from orchestrator.planning.language.quantities import (
     SizeAxis,
     one_or_many,
 )
-from orchestrator.planning.language.ranges import PROBABILITY, Quantity, is_range, same, with_ranges_expanded
+from owlt.orchestrator.planning.language.ranges import PROBABILITY, Quantity, is_range, same, with_ranges_expanded
 
 AxisValues = dict[str, list[Any]]
 """For each axis, values as they are written; in rules that exclude, also {from: ..., to: ...}."""

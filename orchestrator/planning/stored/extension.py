@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from emulator.channel.spec import ChannelSpec
-from orchestrator.planning.advertised import advertised_values
-from orchestrator.planning.plan import Plan, Run
-from orchestrator.planning.stored.differences import differences
-from orchestrator.planning.stored.presentation import without_presentation
-from orchestrator.planning.sweep import Sweep
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.planning.advertised import advertised_values
+from owlt.orchestrator.planning.plan import Plan, Run
+from owlt.orchestrator.planning.stored.differences import differences
+from owlt.orchestrator.planning.stored.presentation import without_presentation
+from owlt.orchestrator.planning.sweep import Sweep
 
 OF_ALL_RUNS = ("name", "seed", "rig", "clock", "certify")
 """Keys of a sweep that are the same for all of its runs."""

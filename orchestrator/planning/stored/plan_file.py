@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agents.inputs.mistake import Mistake
-from captures.files.plain_files import make_directory, write_whole
-from orchestrator.errors import ResultsConflict
-from orchestrator.own_version import own_version
-from orchestrator.planning.plan import HOW_TO_WRITE_PLAN, PLAN_NAME, Plan, PlanChange, read_plan_values
-from orchestrator.planning.stored.differences import differences
-from orchestrator.planning.stored.extension import obstacles, stored_runs
-from orchestrator.planning.stored.presentation import without_presentation
+from owlt.agents.inputs.mistake import Mistake
+from owlt.captures.files.plain_files import make_directory, write_whole
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.own_version import own_version
+from owlt.orchestrator.planning.plan import HOW_TO_WRITE_PLAN, PLAN_NAME, Plan, PlanChange, read_plan_values
+from owlt.orchestrator.planning.stored.differences import differences
+from owlt.orchestrator.planning.stored.extension import obstacles, stored_runs
+from owlt.orchestrator.planning.stored.presentation import without_presentation
 
 CHOICES = (
     "choose another directory with --results, give this sweep another name, or restore these values "

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from orchestrator.hosts.host import Host
-from orchestrator.hosts.host_clock import ClockReading, HostClock, clock_of
-from orchestrator.rigs.rig import HostClocks
+from owlt.orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.host_clock import ClockReading, HostClock, clock_of
+from owlt.orchestrator.rigs.rig import HostClocks
 
 ROUND_TRIPS = 5
 

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from orchestrator.hosts.host import Host, HostError
-from orchestrator.rigs.lab.reconnecting import ReconnectingHost
-from orchestrator.rigs.rig import HostConditions
+from owlt.orchestrator.hosts.host import Host, HostError
+from owlt.orchestrator.rigs.lab.reconnecting import ReconnectingHost
+from owlt.orchestrator.rigs.rig import HostConditions
 
 CPU_BOUND = "CPU-bound"
 """How the sentence about busy processors begins."""

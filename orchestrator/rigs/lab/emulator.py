@@ -8,13 +8,13 @@ import socket
 import time
 from contextlib import suppress
 
-from agents.inputs.mistake import Mistake
-from emulator.faults import EmulatorError, LeaseLost
-from emulator.service.access import read_token
-from emulator.service.client import EmulatorClient, Transport
-from orchestrator.errors import Missing
-from orchestrator.profiles.inventory import EmulatorEntry
-from orchestrator.rigs.lab.reservations import Reservation, read_reservation, write_reservation
+from owlt.agents.inputs.mistake import Mistake
+from owlt.emulator.faults import EmulatorError, LeaseLost
+from owlt.emulator.service.access import read_token
+from owlt.emulator.service.client import EmulatorClient, Transport
+from owlt.orchestrator.errors import Missing
+from owlt.orchestrator.profiles.inventory import EmulatorEntry
+from owlt.orchestrator.rigs.lab.reservations import Reservation, read_reservation, write_reservation
 
 
 class LabEmulator(EmulatorClient):

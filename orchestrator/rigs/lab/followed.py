@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import paramiko
 
-from orchestrator.hosts.host import HostError
-from orchestrator.hosts.program import GROUP_COMMAND, OUTPUT_LIMIT_BYTES
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.hosts.program import GROUP_COMMAND, OUTPUT_LIMIT_BYTES
 
 LOGS_BYTES = 4 * OUTPUT_LIMIT_BYTES
 """The space for output on a host; a program that fills it gets an error."""

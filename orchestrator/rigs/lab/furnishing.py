@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.hosts.host import HostError
-from orchestrator.rigs.enclosure import accounts_alone, base_of, enclosure
-from orchestrator.rigs.lab.followed import LOGS_BYTES
-from orchestrator.rigs.namespaces import SSHD_CONFIG
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.rigs.enclosure import accounts_alone, base_of, enclosure
+from owlt.orchestrator.rigs.lab.followed import LOGS_BYTES
+from owlt.orchestrator.rigs.namespaces import SSHD_CONFIG
 
 FILES = Path("/var/lib/owlt/rig")
 """Where `owlt-host` keeps a session's files, and removes them at its end."""

@@ -7,8 +7,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.hosts.host import Host, HostError
-from orchestrator.rigs import rig
+from owlt.orchestrator.hosts.host import Host, HostError
+from owlt.orchestrator.rigs import rig
 
 LINK_S = 15
 """How long a link may take to come up: a card that negotiates takes a few seconds."""

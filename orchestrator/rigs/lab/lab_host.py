@@ -10,13 +10,13 @@ from pathlib import Path
 
 import paramiko
 
-from orchestrator.hosts.host import COMMAND_LIMIT_S, HostError
-from orchestrator.hosts.program import Program
-from orchestrator.hosts.ssh_host import Login
-from orchestrator.rigs.lab.followed import FollowedSession
-from orchestrator.rigs.lab.management import ManagementHost
-from orchestrator.rigs.lab.reconnecting import ReconnectingHost
-from orchestrator.rigs.lab.session import CLOSED_STATUS, ON_HOST
+from owlt.orchestrator.hosts.host import COMMAND_LIMIT_S, HostError
+from owlt.orchestrator.hosts.program import Program
+from owlt.orchestrator.hosts.ssh_host import Login
+from owlt.orchestrator.rigs.lab.followed import FollowedSession
+from owlt.orchestrator.rigs.lab.management import ManagementHost
+from owlt.orchestrator.rigs.lab.reconnecting import ReconnectingHost
+from owlt.orchestrator.rigs.lab.session import CLOSED_STATUS, ON_HOST
 
 SSHD = "/usr/sbin/sshd"
 

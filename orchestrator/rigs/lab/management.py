@@ -13,10 +13,10 @@ from pathlib import Path
 
 import paramiko
 
-from orchestrator.hosts.host import COMMAND_LIMIT_S, Completed, HostError
-from orchestrator.hosts.ssh_host import Login, hang_up
-from orchestrator.profiles.inventory import LabHostEntry, login_parts
-from orchestrator.rigs.lab.reconnecting import OtherHostKey, ReconnectingHost
+from owlt.orchestrator.hosts.host import COMMAND_LIMIT_S, Completed, HostError
+from owlt.orchestrator.hosts.ssh_host import Login, hang_up
+from owlt.orchestrator.profiles.inventory import LabHostEntry, login_parts
+from owlt.orchestrator.rigs.lab.reconnecting import OtherHostKey, ReconnectingHost
 
 KEEPALIVE_S = 5
 """A silent peer is asked so often, and given up after three times without an answer (tcp(7))."""

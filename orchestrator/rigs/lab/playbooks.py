@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.inputs.mistake import Mistake
-from orchestrator.errors import Missing
-from orchestrator.profiles.inventory import LabHostEntry, LabRig, login_parts
-from orchestrator.rigs.lab.session import SOURCE
+from owlt import PACKAGE
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.errors import Missing
+from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, login_parts
+from owlt.orchestrator.rigs.lab.session import SOURCE
 
-PROJECT = Path(__file__).parents[3]
-PLAYBOOKS = PROJECT / "playbooks"
+PLAYBOOKS = (PACKAGE / "playbooks").resolve()
 SYSCTLS = {"net.core.rmem_max": 16_777_216, "net.core.wmem_max": 16_777_216, "net.core.netdev_max_backlog": 100_000}
 """What provisioning sets on each host: the largest socket buffers in bytes; packets that wait for a processor."""
 
@@ -186,7 +186,16 @@ def _public_key(entry: LabHostEntry) -> str:
 def _archive(place: Path) -> Path:
     """This clone's last commit as a tar file: the same for the same commit."""
     archive = place / "owlt.tar"
-    git = ["git", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT), "archive", "--format=tar", "HEAD"]
+    git = [
+        "git",
+        "-c",
+        f"safe.directory={PACKAGE.parent}",
+        "-C",
+        str(PACKAGE.parent),
+        "archive",
+        "--format=tar",
+        "HEAD",
+    ]
     done = subprocess.run([*git, "-o", str(archive)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         fix = "run this command from a clone of owlt"

@@ -11,24 +11,24 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from functools import partial
 from pathlib import Path
 
-from emulator.faults import EmulatorError
-from orchestrator.hosts.host import Host, HostError
-from orchestrator.profiles.inventory import LabHostEntry, LabRig, LabRole, TestHostEntry
-from orchestrator.rigs.killed_programs import KilledPrograms, for_memory
-from orchestrator.rigs.lab.clocks import LabClocks, clock_offset
-from orchestrator.rigs.lab.conditions import LabConditions
-from orchestrator.rigs.lab.emulator import LabEmulator
-from orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, furnishing, make_keys
-from orchestrator.rigs.lab.interfaces import Interface, find_interface, forget, set_up
-from orchestrator.rigs.lab.lab_host import LabHost
-from orchestrator.rigs.lab.management import ManagementHost
-from orchestrator.rigs.lab.session import close_session, open_session, renew_session
-from orchestrator.rigs.rig import Rig, TestHost
+from owlt.emulator.faults import EmulatorError
+from owlt.orchestrator.hosts.host import Host, HostError
+from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, LabRole, TestHostEntry
+from owlt.orchestrator.rigs.killed_programs import KilledPrograms, for_memory
+from owlt.orchestrator.rigs.lab.clocks import LabClocks, clock_offset
+from owlt.orchestrator.rigs.lab.conditions import LabConditions
+from owlt.orchestrator.rigs.lab.emulator import LabEmulator
+from owlt.orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, furnishing, make_keys
+from owlt.orchestrator.rigs.lab.interfaces import Interface, find_interface, forget, set_up
+from owlt.orchestrator.rigs.lab.lab_host import LabHost
+from owlt.orchestrator.rigs.lab.management import ManagementHost
+from owlt.orchestrator.rigs.lab.session import close_session, open_session, renew_session
+from owlt.orchestrator.rigs.rig import Rig, TestHost
 
 RENEWALS = 6
 """In the time of a lease."""
 READY_DEADLINE_S = 30.0
-_NEEDED = r"from orchestrator.rigs.guest import needed_paths; print(*needed_paths(), sep='\n')"
+_NEEDED = r"from owlt.orchestrator.rigs.guest import needed_paths; print(*needed_paths(), sep='\n')"
 
 
 def raising(lab: LabRig) -> Callable[[Path, Path, Path], AbstractContextManager[Rig]]:
@@ -170,7 +170,7 @@ def _test_host(host: LabHost, entry: TestHostEntry, interface: Interface, clock_
 
 def _watch(host: Host, python: str) -> str:
     """The path of the probe on the host, which its owlt comes with."""
-    command = [python, "-c", "import agents.probes.watch as watch; print(watch.__file__)"]
+    command = [python, "-c", "import owlt.agents.probes.watch as watch; print(watch.__file__)"]
     return host.check(command).decode().strip()
 
 

@@ -8,8 +8,8 @@ import time
 
 import paramiko
 
-from orchestrator.hosts.host import HostError
-from orchestrator.hosts.ssh_host import SshHost
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.hosts.ssh_host import SshHost
 
 # paramiko logs a traceback for each lost connection; what the user needs of it is in a HostError
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)

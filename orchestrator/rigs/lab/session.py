@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from orchestrator.hosts.exit_status import how_ended
-from orchestrator.hosts.host import Completed, HostError
-from orchestrator.rigs.lab.management import ManagementHost
+from owlt.orchestrator.hosts.exit_status import how_ended
+from owlt.orchestrator.hosts.host import Completed, HostError
+from owlt.orchestrator.rigs.lab.management import ManagementHost
 
 OWLT_HOST = "/usr/local/sbin/owlt-host"
 """The program on the host, as sudo's rule names it."""

@@ -5,7 +5,7 @@ import sys
 import time
 from typing import Any
 
-from emulator.channel.spec import ChannelSpec
+from owlt.emulator.channel.spec import ChannelSpec
 from tests.system.guest_scripts import three_hosts
 
 

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from emulator.channel.spec import ChannelSpec
-from emulator.service.client import EmulatorClient
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.service.client import EmulatorClient
 from tests.system.guest_scripts import three_hosts
 
 SETTLING_S = 1.0

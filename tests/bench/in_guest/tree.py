@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from emulator.channel.spec import ChannelSpec
+from owlt.emulator.channel.spec import ChannelSpec
 from tests.system.guest_scripts import three_hosts
 
 PORT = 47001

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tests.programs.agents.conftest import Start
 from tests.programs.agents.relay import Relay, Rule
 
-LIBRECUBE, CFDP_PY = "agents.librecube", "agents.cfdp"
+LIBRECUBE, CFDP_PY = "owlt.agents.librecube", "owlt.agents.cfdp"
 
 
 class Ending(NamedTuple):

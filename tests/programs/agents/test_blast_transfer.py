@@ -9,8 +9,8 @@ from subprocess import Popen
 
 import pytest
 
-from agents.endpoint.pacing import frame_bytes
-from agents.endpoint.udp import RECEIVE_BUFFER_BYTES
+from owlt.agents.endpoint.pacing import frame_bytes
+from owlt.agents.endpoint.udp import RECEIVE_BUFFER_BYTES
 from tests.programs.agents.conftest import Start
 
 Launch = Callable[..., "Popen[str]"]
@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> Path:
 def listen(start: Start, places: dict[str, list[str]], file: Path) -> Launch:
     def listening(*options: object) -> "Popen[str]":
         given = ["--output", file.parent / "output", "--file-bytes", 300_300, "--one-way-delay-s", 0, *options]
-        program = start("agents.blast", "receive", *given, *places["receive"], "--rate-bps", 0)
+        program = start("owlt.agents.blast", "receive", *given, *places["receive"], "--rate-bps", 0)
         assert program.stdout is not None
         assert program.stdout.readline().startswith("listening on 127.0.0.1:")
         return program
@@ -49,7 +49,7 @@ def listen(start: Start, places: dict[str, list[str]], file: Path) -> Launch:
 
 @pytest.fixture
 def send(start: Start, places: dict[str, list[str]], file: Path) -> Launch:
-    return lambda *options: start("agents.blast", "send", "--file", file, *places["send"], *options)
+    return lambda *options: start("owlt.agents.blast", "send", "--file", file, *places["send"], *options)
 
 
 @pytest.mark.parametrize("rate_bps", [100e6, 1e9], ids=["few-together", "many-together"])
@@ -121,10 +121,10 @@ def test_what_cannot_be_done_ends_with_one_line(send: Launch, options: list[obje
 
 def test_data_for_a_time_is_counted(start: Start, places: dict[str, list[str]]) -> None:
     options = ["--duration-s", 0.3, "--rate-bps", 10e6]
-    receiver = start("agents.blast", "receive", *options, "--one-way-delay-s", 0, *places["receive"])
+    receiver = start("owlt.agents.blast", "receive", *options, "--one-way-delay-s", 0, *places["receive"])
     assert receiver.stdout is not None
     receiver.stdout.readline()
-    sender = start("agents.blast", "send", *options, *places["send"])
+    sender = start("owlt.agents.blast", "send", *options, *places["send"])
     (of_sender, _), (of_receiver, _) = sender.communicate(timeout=120), receiver.communicate(timeout=120)
 
     sent = re.search(r"sent=([0-9]+)", of_sender)

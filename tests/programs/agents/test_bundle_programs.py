@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.bundle.settings import Custody
+from owlt.agents.bundle.settings import Custody
 from tests.programs.agents.conftest import Start
 
 BOTH = pytest.mark.parametrize("custody", [Custody.SINGLE, Custody.AGGREGATE])
@@ -42,10 +42,10 @@ def test_the_two_programs_carry_a_file(tmp_path: Path, start: Start, custody: Cu
         custody,
     ]
 
-    receiver = start("agents.bundle", "receive", "--output", output, "--local", far, "--peer", near, *common)
+    receiver = start("owlt.agents.bundle", "receive", "--output", output, "--local", far, "--peer", near, *common)
     assert receiver.stdout is not None
     assert receiver.stdout.readline() == f"listening on {far}\n"
-    sender = start("agents.bundle", "send", "--file", file, "--local", near, "--peer", far, *common)
+    sender = start("owlt.agents.bundle", "send", "--file", file, "--local", near, "--peer", far, *common)
     said = [side.communicate(timeout=120) for side in (sender, receiver)]
 
     assert (sender.returncode, receiver.returncode) == (0, 0), said
@@ -67,7 +67,7 @@ def test_the_two_programs_carry_a_file(tmp_path: Path, start: Start, custody: Cu
 def test_what_cannot_be_done_ends_with_one_line(start: Start, arguments: list[object], status: int, said: str) -> None:
     usual = ["--file", "/dev/null", "--local", "127.0.0.1:25070", "--peer", "127.0.0.1:9"]
 
-    program = start("agents.bundle", "send", *usual, "--rate-bps", 0, "--rtt-s", 0, *arguments)
+    program = start("owlt.agents.bundle", "send", *usual, "--rate-bps", 0, "--rtt-s", 0, *arguments)
     _, error = program.communicate(timeout=120)
 
     assert program.returncode == status

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.bundle.convergence import Convergence
-from agents.bundle.eid import Eid
-from agents.bundle.settings import Custody
+from owlt.agents.bundle.convergence import Convergence
+from owlt.agents.bundle.eid import Eid
+from owlt.agents.bundle.settings import Custody
 from tests.conftest import require_command
 from tests.unit.agents.bundle_channel import (
     BOTH,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.cfdp.pdus import lengths_of, with_lengths
+from owlt.agents.cfdp.pdus import lengths_of, with_lengths
 from tests.programs.agents.cfdp_transfer import CFDP_PY, Transfer, assert_complete, everything, transfers
 from tests.programs.agents.conftest import Start
 from tests.programs.agents.relay import lose
@@ -388,7 +388,7 @@ def test_the_receiver_writes_to_its_output_whatever_the_sender_names(transfer: T
 def test_what_cannot_be_done_ends_with_one_line(start: Start, arguments: list[object], status: int, said: str) -> None:
     usual = ["--file", "/dev/null", "--local", "127.0.0.1:25010", "--peer", "127.0.0.1:9"]
 
-    program = start("agents.cfdp", "send", *usual, "--rate-bps", 0, "--rtt-s", 0, *arguments)
+    program = start("owlt.agents.cfdp", "send", *usual, "--rate-bps", 0, "--rtt-s", 0, *arguments)
     _, error = program.communicate(timeout=120)
 
     assert program.returncode == status
@@ -400,7 +400,7 @@ def test_a_file_beyond_32_bit_offsets_is_not_supported(start: Start, tmp_path: P
         huge.truncate(2**32)
 
     usual = ["--local", "127.0.0.1:25011", "--peer", "127.0.0.1:9", "--rate-bps", 0, "--rtt-s", 0]
-    program = start("agents.cfdp", "send", "--file", tmp_path / "huge", *usual)
+    program = start("owlt.agents.cfdp", "send", "--file", tmp_path / "huge", *usual)
     _, error = program.communicate(timeout=120)
 
     assert program.returncode == 127

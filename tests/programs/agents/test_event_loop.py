@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.endpoint.event_loop import converse
-from agents.endpoint.exit import Failed
-from agents.endpoint.pacing import Pacer, frame_bytes
-from agents.endpoint.udp import Address, Endpoint
+from owlt.agents.endpoint.event_loop import converse
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.pacing import Pacer, frame_bytes
+from owlt.agents.endpoint.udp import Address, Endpoint
 
 HERE, THERE = Address("127.0.0.1", 25020), Address("127.0.0.1", 25021)
 

@@ -20,14 +20,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.bundle.blocks import Timestamp
-from agents.contract.load import ContractError, load_implementation
-from agents.ltp.green import Reassembly, segments_of
-from agents.ltp.inbound import InboundBlock
-from agents.ltp.segments import Checkpoint, DataSegment, SessionId
-from agents.saratoga import version0, version1
-from agents.saratoga.packets import Data, Metadata, Status
-from agents.saratoga.settings import Settings as SaratogaSettings
+from owlt.agents.bundle.blocks import Timestamp
+from owlt.agents.contract.load import ContractError, load_implementation
+from owlt.agents.ltp.green import Reassembly, segments_of
+from owlt.agents.ltp.inbound import InboundBlock
+from owlt.agents.ltp.segments import Checkpoint, DataSegment, SessionId
+from owlt.agents.saratoga import version0, version1
+from owlt.agents.saratoga.packets import Data, Metadata, Status
+from owlt.agents.saratoga.settings import Settings as SaratogaSettings
 from tests.fuzz.changes import EXTREMES, Change, Kind, changed, changed_at_random
 from tests.fuzz.decoders import DECODERS
 from tests.fuzz.engines import ENGINES, Channel, NoEnd, Script
@@ -192,7 +192,7 @@ PACKET: dict[str, Any] = {"session": 1, "asks": True, "ends": False, "timestamp"
     ids=["a shorter descriptor later", "an end beyond 16 bits", "an end beyond 32 bits"],
 )
 def test_a_saratoga_status_has_room_for_its_numbers(tmp_path: Path, version: int, heard: list[Data]) -> None:
-    from agents.saratoga.receiving import Receiving
+    from owlt.agents.saratoga.receiving import Receiving
 
     codec = {0: version0, 1: version1}[version]
     choices = {"version": version, "transfer": "get"}
@@ -223,8 +223,8 @@ def test_saratoga_sides_that_mean_files_of_different_sizes_give_up(tmp_path: Pat
 
 @pytest.fixture
 def cfdp_receiving(tmp_path: Path) -> Iterator[Any]:
-    from agents.cfdp.receiving import Receiving
-    from agents.cfdp.settings import Settings
+    from owlt.agents.cfdp.receiving import Receiving
+    from owlt.agents.cfdp.settings import Settings
 
     party = Receiving(tmp_path / "output", Settings(rate_bps=1e6, rtt_s=1, nak="immediate"), 0.0)
     with party:
@@ -285,8 +285,8 @@ def test_a_cfdp_party_with_something_to_send_wants_nothing_but_its_turn(cfdp_rec
 
 
 def test_what_a_cfdp_receiver_keeps_before_the_metadata_is_bounded(tmp_path: Path) -> None:
-    from agents.cfdp.receiving import Receiving
-    from agents.cfdp.settings import Settings
+    from owlt.agents.cfdp.receiving import Receiving
+    from owlt.agents.cfdp.settings import Settings
 
     settings = Settings(rate_bps=1e6, rtt_s=1, nak="immediate")
     receiving = Receiving(tmp_path / "output", settings, 0.0, most_early_pdus=5)
@@ -301,11 +301,11 @@ def test_what_a_cfdp_receiver_keeps_before_the_metadata_is_bounded(tmp_path: Pat
 
 def test_an_aggregate_that_is_due_after_another_is_not_forgotten(tmp_path: Path) -> None:
     """It was sent when the next bundle came, or never."""
-    from agents.bundle.convergence import Convergence
-    from agents.bundle.nodes import Division, DtnClock, data_bundle
-    from agents.bundle.receiving import Receiving
-    from agents.bundle.settings import Settings
-    from agents.endpoint.incoming_file import IncomingFile
+    from owlt.agents.bundle.convergence import Convergence
+    from owlt.agents.bundle.nodes import Division, DtnClock, data_bundle
+    from owlt.agents.bundle.receiving import Receiving
+    from owlt.agents.bundle.settings import Settings
+    from owlt.agents.endpoint.incoming_file import IncomingFile
 
     choices = Settings(rate_bps=0, rtt_s=1, convergence=Convergence.UDP, bundle_bytes=100, acs_window_s=0.1)
     file = Division(1000, 100)
@@ -326,10 +326,10 @@ def test_an_aggregate_that_is_due_after_another_is_not_forgotten(tmp_path: Path)
 
 def test_a_custody_timer_that_starts_with_the_last_bundle_is_not_forgotten() -> None:
     """A bundle alone in its datagram was sent once, and the receiver then called silent."""
-    from agents.bundle.convergence import Convergence
-    from agents.bundle.nodes import DtnClock
-    from agents.bundle.sending import Sending
-    from agents.bundle.settings import Settings
+    from owlt.agents.bundle.convergence import Convergence
+    from owlt.agents.bundle.nodes import DtnClock
+    from owlt.agents.bundle.sending import Sending
+    from owlt.agents.bundle.settings import Settings
 
     choices = Settings(rate_bps=0, rtt_s=1, convergence=Convergence.UDP, bundle_bytes=100)
     party = Sending(bytes(50), choices, DtnClock(820_000_000.0), 0.0)

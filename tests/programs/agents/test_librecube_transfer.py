@@ -9,7 +9,7 @@ from cfdp import CfdpEntity  # type: ignore[import-untyped]
 from cfdp.filestore import NativeFileStore  # type: ignore[import-untyped]
 from cfdp.transport.udp import UdpTransport  # type: ignore[import-untyped]
 
-from agents.librecube.settings import LARGEST_FILE_BYTES
+from owlt.agents.librecube.settings import LARGEST_FILE_BYTES
 from tests.programs.agents.cfdp_transfer import (
     CFDP_PY,
     LIBRECUBE,

@@ -31,11 +31,23 @@ def test_a_file_goes_from_program_to_program(
     near, far = free_ports()
     common = [*COMMON, *told_to_both]
     receiver = start(
-        "agents.ltp", "receive", "--output", output, "--local", far, "--peer", near, "--file-bytes", 100_000, *common
+        "owlt.agents.ltp",
+        "receive",
+        "--output",
+        output,
+        "--local",
+        far,
+        "--peer",
+        near,
+        "--file-bytes",
+        100_000,
+        *common,
     )
     assert receiver.stdout is not None
     assert receiver.stdout.readline() == f"listening on {far}\n"
-    sender = start("agents.ltp", "send", "--file", file, "--local", near, "--peer", far, *common, *told_to_the_sender)
+    sender = start(
+        "owlt.agents.ltp", "send", "--file", file, "--local", near, "--peer", far, *common, *told_to_the_sender
+    )
     for side in (sender, receiver):
         said, complained = side.communicate(timeout=120)
         assert side.returncode == 0, complained
@@ -56,7 +68,9 @@ def test_what_cannot_be_is_answered_at_once(
 ) -> None:
     (tmp_path / "file").write_bytes(b"content")
     near, far = free_ports()
-    sender = start("agents.ltp", "send", "--file", tmp_path / "file", "--local", near, "--peer", far, *COMMON, *told)
+    sender = start(
+        "owlt.agents.ltp", "send", "--file", tmp_path / "file", "--local", near, "--peer", far, *COMMON, *told
+    )
     _, complained = sender.communicate(timeout=120)
 
     assert (sender.returncode, said in complained) == (status, True), complained
@@ -65,7 +79,7 @@ def test_what_cannot_be_is_answered_at_once(
 def test_a_receiver_of_several_blocks_must_be_given_the_size(start: Start, tmp_path: Path) -> None:
     near, far = free_ports()
     told = ["--output", tmp_path / "output", "--local", far, "--peer", near, *COMMON, "--block-bytes", 1000]
-    receiver = start("agents.ltp", "receive", *told)
+    receiver = start("owlt.agents.ltp", "receive", *told)
     _, complained = receiver.communicate(timeout=120)
 
     assert (receiver.returncode, "give --file-bytes too" in complained) == (2, True), complained

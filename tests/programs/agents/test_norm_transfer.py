@@ -10,8 +10,8 @@ from subprocess import Popen
 
 import pytest
 
-from agents.endpoint.pacing import frame_bytes
-from agents.norm.settings import Settings
+from owlt.agents.endpoint.pacing import frame_bytes
+from owlt.agents.norm.settings import Settings
 from tests.programs.agents.conftest import Start
 
 GROUP = "224.1.2.3"
@@ -46,7 +46,7 @@ def file(tmp_path: Path) -> Path:
 def receiver(start: Start, common: list[object], tmp_path: Path) -> Callable[..., "Popen[str]"]:
     def listening(*options: object) -> "Popen[str]":
         output = ["--output", tmp_path / "output", "--file-bytes", 100_000, "--tx-port", 0]
-        program = start("agents.norm", "receive", *output, *common, *options)
+        program = start("owlt.agents.norm", "receive", *output, *common, *options)
         assert program.stdout is not None
         assert program.stdout.readline().startswith("listening on ")
         return program
@@ -87,7 +87,7 @@ def test_a_file_arrives_and_both_sides_end(
     start: Start, receiver: Callable[..., "Popen[str]"], common: list[object], file: Path, options: list[object]
 ) -> None:
     listener = receiver(*options)
-    sender = start("agents.norm", "send", "--file", file, "--tx-port", 0, *common, *options)
+    sender = start("owlt.agents.norm", "send", "--file", file, "--tx-port", 0, *common, *options)
     said = [program.communicate(timeout=120) for program in (sender, listener)]
 
     assert (sender.returncode, listener.returncode) == (0, 0), said
@@ -99,7 +99,7 @@ def test_a_sender_keeps_to_its_rate(
     start: Start, receiver: Callable[..., "Popen[str]"], common: list[object], file: Path
 ) -> None:
     receiver("--rate-bps", 2e6)
-    sender = start("agents.norm", "send", "--file", file, "--tx-port", 0, *common, "--rate-bps", 2e6)
+    sender = start("owlt.agents.norm", "send", "--file", file, "--tx-port", 0, *common, "--rate-bps", 2e6)
     output, error = sender.communicate(timeout=120)
 
     duration = re.search(r"duration_s=([0-9.]+)", output)
@@ -113,7 +113,7 @@ def test_congestion_control_keeps_to_its_greatest_rate(
 ) -> None:
     options = ["--congestion-control", "cc", "--least-rate-bps", 2e6, "--greatest-rate-bps", 2e6]
     receiver(*options)
-    sender = start("agents.norm", "send", "--file", file, "--tx-port", 0, *common, *options)
+    sender = start("owlt.agents.norm", "send", "--file", file, "--tx-port", 0, *common, *options)
     output, error = sender.communicate(timeout=120)
 
     said = re.search(r"message_rate_bps=([0-9]+) duration_s=([0-9.]+)", output)
@@ -127,7 +127,7 @@ def test_a_receiver_of_its_own_port_shares_it_with_nobody(
 ) -> None:
     receiver(*UNICAST)
     output = ["--output", tmp_path / "other", "--file-bytes", 100_000, "--tx-port", 0]
-    second = start("agents.norm", "receive", *output, *common, *UNICAST)
+    second = start("owlt.agents.norm", "receive", *output, *common, *UNICAST)
     _, error = second.communicate(timeout=120)
 
     assert second.returncode == 1
@@ -136,7 +136,7 @@ def test_a_receiver_of_its_own_port_shares_it_with_nobody(
 
 def test_a_sender_without_a_receiver_fails_and_says_so(start: Start, common: list[object], file: Path) -> None:
     options = ["--tx-port", 0, "--robust-factor", 3]
-    sender = start("agents.norm", "send", "--file", file, *common, *options)
+    sender = start("owlt.agents.norm", "send", "--file", file, *common, *options)
     _, error = sender.communicate(timeout=120)
 
     assert sender.returncode == 1
@@ -147,7 +147,7 @@ def test_a_sender_without_a_receiver_ends_well_when_it_only_flushes(
     start: Start, common: list[object], file: Path
 ) -> None:
     options = ["--tx-port", 0, "--robust-factor", 3, "--end", "flushed"]
-    sender = start("agents.norm", "send", "--file", file, *common, *options)
+    sender = start("owlt.agents.norm", "send", "--file", file, *common, *options)
     sender.communicate(timeout=120)
 
     assert sender.returncode == 0
@@ -184,7 +184,7 @@ def test_a_receiver_without_a_sender_ends_with_a_reason(receiver: Callable[..., 
 def test_what_cannot_be_done_ends_with_one_line(
     start: Start, common: list[object], file: Path, arguments: list[object], status: int, said: str
 ) -> None:
-    program = start("agents.norm", "send", "--file", file, "--tx-port", 0, *common, *arguments)
+    program = start("owlt.agents.norm", "send", "--file", file, "--tx-port", 0, *common, *arguments)
     _, error = program.communicate(timeout=120)
 
     assert program.returncode == status

@@ -30,10 +30,12 @@ def test_a_file_arrives_complete_and_both_programs_say_so(
     file, output = tmp_path / "file", tmp_path / "output"
     file.write_bytes(random.Random(1).randbytes(3_000_000))
     logs = ["--secrets-log", tmp_path / "secrets", "--qlog-dir", tmp_path / "qlog"]
-    receiver = start("agents.quic", "receive", "--output", output, *usual["receive"], "--qlog-dir", tmp_path / "qlog")
+    receiver = start(
+        "owlt.agents.quic", "receive", "--output", output, *usual["receive"], "--qlog-dir", tmp_path / "qlog"
+    )
     assert receiver.stdout is not None
     assert receiver.stdout.readline().startswith("listening on 127.0.0.1:")
-    sender = start("agents.quic", "send", "--file", file, *usual["send"], *logs)
+    sender = start("owlt.agents.quic", "send", "--file", file, *usual["send"], *logs)
     (sender_said, _), (receiver_said, _) = (side.communicate(timeout=120) for side in (sender, receiver))
 
     assert (sender.returncode, receiver.returncode) == (0, 0)
@@ -50,10 +52,10 @@ def test_the_secrets_may_go_to_standard_output_before_the_last_line(
     start: Start, usual: dict[str, list[object]], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_bytes(bytes(1000))
-    receiver = start("agents.quic", "receive", "--output", tmp_path / "output", *usual["receive"])
+    receiver = start("owlt.agents.quic", "receive", "--output", tmp_path / "output", *usual["receive"])
     assert receiver.stdout is not None
     receiver.stdout.readline()
-    sender = start("agents.quic", "send", "--file", tmp_path / "file", *usual["send"], "--secrets-log", "-")
+    sender = start("owlt.agents.quic", "send", "--file", tmp_path / "file", *usual["send"], "--secrets-log", "-")
     lines = sender.communicate(timeout=120)[0].splitlines()
 
     assert [line.partition(" ")[0] for line in lines[-2:]] == ["CLIENT_TRAFFIC_SECRET_0", "complete"]
@@ -72,7 +74,7 @@ def test_what_goes_wrong_is_said_in_one_line(
     start: Start, usual: dict[str, list[object]], tmp_path: Path, arguments: list[object], status: int, said: str
 ) -> None:
     (tmp_path / "file").write_bytes(b"x")
-    program = start("agents.quic", "send", "--file", tmp_path / "file", *usual["send"], *arguments)
+    program = start("owlt.agents.quic", "send", "--file", tmp_path / "file", *usual["send"], *arguments)
     _, error = program.communicate(timeout=120)
 
     assert program.returncode == status

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.contract.load import load_implementation
+from owlt.agents.contract.load import load_implementation
 from tests.programs.agents.conftest import REPOSITORY, Start
 
 COMMON = ["--rate-bps", 50e6, "--rtt-s", 0.001, "--timer-margin-s", 0.02]
@@ -43,7 +43,7 @@ def test_two_programs_carry_a_file(start: Start, tmp_path: Path, way: list[objec
     said = {}
     running = []
     for side in ("send", "receive") if wanted else ("receive", "send"):
-        running.append((side, start("agents.saratoga", side, *programs[side], *way, *COMMON)))
+        running.append((side, start("owlt.agents.saratoga", side, *programs[side], *way, *COMMON)))
         assert running[-1][1].stdout is not None
         assert running[-1][1].stdout.readline().startswith("listening on 127.0.0.1:")
     for side, program in running:
@@ -86,7 +86,7 @@ def test_what_cannot_be_done_ends_with_one_line(start: Start, arguments: list[ob
     one, other = free_addresses()
     usual = ["--local", one, "--peer", other, "--transfer", "put", *COMMON]
 
-    program = start("agents.saratoga", arguments[0], *usual, *arguments[1:])
+    program = start("owlt.agents.saratoga", arguments[0], *usual, *arguments[1:])
     _, error = program.communicate(timeout=120)
 
     assert program.returncode == status
@@ -99,7 +99,7 @@ def test_a_file_beyond_the_offsets_of_version_0_is_not_supported(start: Start, t
     one, other = free_addresses()
 
     usual = ["--local", one, "--peer", other, "--transfer", "get", "--version", 0, *COMMON]
-    program = start("agents.saratoga", "send", "--file", tmp_path / "huge", *usual)
+    program = start("owlt.agents.saratoga", "send", "--file", tmp_path / "huge", *usual)
     _, error = program.communicate(timeout=120)
 
     assert program.returncode == 127

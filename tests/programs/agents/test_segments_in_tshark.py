@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.ltp.segments import (
+from owlt.agents.ltp.segments import (
     CancelAck,
     encode,
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.endpoint.system_calls import ReceiveWaiting, Wait
+from owlt.agents.endpoint.system_calls import ReceiveWaiting, Wait
 
 ADDRESS = ("127.0.0.1", 25030)
 

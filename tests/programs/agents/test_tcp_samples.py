@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.probes import tcp_samples
-from agents.probes.sock_diag import INFO, Diagnostics, SocketState, read_info
-from agents.probes.tcp_samples import MOST_ROWS, SAMPLE_COLUMNS, TOTALS, Ours, Samples, read_counters, read_ports
+from owlt.agents.probes import tcp_samples
+from owlt.agents.probes.sock_diag import INFO, Diagnostics, SocketState, read_info
+from owlt.agents.probes.tcp_samples import MOST_ROWS, SAMPLE_COLUMNS, TOTALS, Ours, Samples, read_counters, read_ports
 from tests.programs.agents.conftest import Start
 
 LOOPBACK = "127.0.0.1"
@@ -43,7 +43,7 @@ class Sampler:
 
     def __init__(self, start: Start, listener: socket.socket, period_s: float = 0.01, peer: str = LOOPBACK) -> None:
         port = listener.getsockname()[1]
-        self.process = start("agents.probes.tcp_samples", LOOPBACK, peer, port, period_s)
+        self.process = start("owlt.agents.probes.tcp_samples", LOOPBACK, peer, port, period_s)
         assert self.process.stderr is not None
         assert self.process.stderr.readline() == "sampling\n"
 

@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 def listen(start: Start, place: str, tmp_path: Path) -> Listen:
     def listening(*options: object, file_bytes: int = 1_000_000) -> "Popen[str]":
         given = ["--output", tmp_path / "output", "--file-bytes", file_bytes, "--local", place, *CHANNEL, *options]
-        program = start("agents.tcp", "receive", *given)
+        program = start("owlt.agents.tcp", "receive", *given)
         assert program.stdout is not None
         assert program.stdout.readline() == f"listening on {place}\n"
         return program
@@ -46,7 +46,7 @@ def listen(start: Start, place: str, tmp_path: Path) -> Listen:
 
 @pytest.fixture
 def send(start: Start, place: str, file: Path) -> Callable[..., "Popen[str]"]:
-    return lambda *options: start("agents.tcp", "send", "--file", file, "--peer", place, *CHANNEL, *options)
+    return lambda *options: start("owlt.agents.tcp", "send", "--file", file, "--peer", place, *CHANNEL, *options)
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 1_000_000])
@@ -197,7 +197,7 @@ def test_a_wrong_option_is_refused_with_what_was_wanted(send: Listen, options: l
 
 def test_an_address_of_another_host_is_refused(start: Start, tmp_path: Path) -> None:
     given = ["--output", tmp_path / "output", "--file-bytes", 1, "--local", "192.0.2.1:5001", *CHANNEL]
-    receiver = start("agents.tcp", "receive", *given)
+    receiver = start("owlt.agents.tcp", "receive", *given)
     _, error = receiver.communicate(timeout=120)
 
     assert receiver.returncode == 1
@@ -205,10 +205,10 @@ def test_an_address_of_another_host_is_refused(start: Start, tmp_path: Path) -> 
 
 
 def test_data_for_a_time_is_counted_and_not_stored(start: Start, place: str, tmp_path: Path) -> None:
-    receiver = start("agents.tcp", "receive", "--duration-s", 0.5, "--local", place, *CHANNEL)
+    receiver = start("owlt.agents.tcp", "receive", "--duration-s", 0.5, "--local", place, *CHANNEL)
     assert receiver.stdout is not None
     receiver.stdout.readline()
-    sender = start("agents.tcp", "send", "--duration-s", 0.5, "--peer", place, *CHANNEL)
+    sender = start("owlt.agents.tcp", "send", "--duration-s", 0.5, "--peer", place, *CHANNEL)
     (of_sender, _), (of_receiver, _) = sender.communicate(timeout=120), receiver.communicate(timeout=120)
 
     assert (sender.returncode, receiver.returncode) == (0, 0)
@@ -221,7 +221,7 @@ def test_data_for_a_time_is_counted_and_not_stored(start: Start, place: str, tmp
 
 
 def test_a_receiver_of_a_file_needs_its_size(start: Start, place: str, tmp_path: Path) -> None:
-    receiver = start("agents.tcp", "receive", "--output", tmp_path / "output", "--local", place, *CHANNEL)
+    receiver = start("owlt.agents.tcp", "receive", "--output", tmp_path / "output", "--local", place, *CHANNEL)
     _, complaint = receiver.communicate(timeout=120)
 
     assert receiver.returncode == 2

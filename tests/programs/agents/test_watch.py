@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.probes import watch
+from owlt.agents.probes import watch
 
 CONTENT = bytes(range(256)) * 40
 

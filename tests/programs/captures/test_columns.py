@@ -13,7 +13,7 @@ from scapy.layers.inet6 import (
 )
 from scapy.packet import Raw
 
-from captures.frames.columns import read_columns
+from owlt.captures.frames.columns import read_columns
 from tests.tshark_frames import differences, frames_of, read_with_tshark
 from tests.unit.captures.any_headers import DATAGRAMS, HEADERS_6, LAYERS, SEGMENTS, addresses, headers
 from tests.unit.captures.making import timed, write_pcap

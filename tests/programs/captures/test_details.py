@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from captures.frames.columns import read_columns
-from captures.protocols.details import _details, packet_details
-from captures.protocols.dissector import parse_dissector
-from captures.protocols.tshark import NoDissection
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.protocols.details import _details, packet_details
+from owlt.captures.protocols.dissector import parse_dissector
+from owlt.captures.protocols.tshark import NoDissection
 from tests.conftest import require_command
 from tests.unit.captures.golden import pcapng
 from tests.unit.captures.golden.made import blocks as blocks_of

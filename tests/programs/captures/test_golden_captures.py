@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from captures.frames.columns import Columns, read_columns
+from owlt.captures.frames.columns import Columns, read_columns
 from tests.conftest import require_command
 from tests.tshark_frames import NUMBERS, Frame, differences, frames_of, read_with_tshark
 from tests.unit.captures.golden.made import DAMAGED

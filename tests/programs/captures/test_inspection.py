@@ -11,12 +11,12 @@ import duckdb
 import numpy as np
 import pytest
 
-from captures.accounting.packets import write_table
-from captures.accounting.stages import direction_counters
-from captures.accounting.suspect_captures import Expected
-from captures.inspection.inspection import Case, Inspection, inspect
-from captures.matches.bottleneck import Link
-from captures.summary.summary import read_both
+from owlt.captures.accounting.packets import write_table
+from owlt.captures.accounting.stages import direction_counters
+from owlt.captures.accounting.suspect_captures import Expected
+from owlt.captures.inspection.inspection import Case, Inspection, inspect
+from owlt.captures.matches.bottleneck import Link
+from owlt.captures.summary.summary import read_both
 from tests.unit.captures.making import (
     RECEIVER,
     SENDER,

@@ -14,11 +14,11 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, frag
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
-from agents.ltp.segments import Cancel, CancelAck, Checkpoint, Claim, DataSegment, Report, ReportAck
-from agents.ltp.segments import encode as ltp
-from agents.saratoga import version0, version1
-from agents.saratoga.packets import Data, Metadata, Request, Status
-from captures.protocols.messages import (
+from owlt.agents.ltp.segments import Cancel, CancelAck, Checkpoint, Claim, DataSegment, Report, ReportAck
+from owlt.agents.ltp.segments import encode as ltp
+from owlt.agents.saratoga import version0, version1
+from owlt.agents.saratoga.packets import Data, Metadata, Request, Status
+from owlt.captures.protocols.messages import (
     Message,
     carried_file_bytes,
     message_bytes,
@@ -26,7 +26,7 @@ from captures.protocols.messages import (
     messages,
     repeated_file_bytes,
 )
-from captures.session.session import Session
+from owlt.captures.session.session import Session
 from tests.unit.captures.making import (
     RECEIVER,
     SENDER,

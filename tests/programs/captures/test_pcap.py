@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.frames.columns import read_columns
+from owlt.captures.frames.columns import read_columns
 from tests.unit.captures.making import DATA, capinfos
 
 

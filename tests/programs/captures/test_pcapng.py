@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from captures.files.pcap import read_frames
+from owlt.captures.files.pcap import read_frames
 from tests.unit.captures.golden.pcapng import (
     packet,
     section,

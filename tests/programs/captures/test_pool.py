@@ -8,11 +8,11 @@ import sys
 import time
 from pathlib import Path
 
-from captures.pool import processes
+from owlt.captures.pool import processes
 
 PARENT = """\
 import os, time
-from captures.pool import processes
+from owlt.captures.pool import processes
 if __name__ == "__main__":
     with processes(1) as pool:
         print(pool.submit(os.getpid).result(), flush=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from captures.frames.columns import read_columns
-from captures.session.session import Host, summary_filter
-from captures.summary.summary import summarise
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.session.session import Host, summary_filter
+from owlt.captures.summary.summary import summarise
 from tests.conftest import require_command
 from tests.unit.captures.making import (
     DATA,

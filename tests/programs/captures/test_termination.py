@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from captures.frames.columns import read_columns
-from captures.protocols.messages import messages
-from captures.protocols.termination import termination_lines
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.protocols.messages import messages
+from owlt.captures.protocols.termination import termination_lines
 from tests.unit.captures.making import SESSION, timed, write_pcap
 from tests.unit.captures.octets import CFDP, CFDP_RUN
 

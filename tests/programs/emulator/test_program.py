@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from emulator.__main__ import main
-from emulator.service.server import parse_listen_address
+from owlt.emulator.__main__ import main
+from owlt.emulator.service.server import parse_listen_address
 
 NO_PORTS = ("--sender-port", "no-such0", "--receiver-port", "no-such1")
 """Whatever else is wrong is found before these are."""
 
 
 def emulator(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "emulator", *arguments]
+    command = [sys.executable, "-m", "owlt.emulator", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -165,11 +165,13 @@ def test_the_help_names_every_option() -> None:
 
 
 def test_a_client_loads_no_netlink() -> None:
-    assert python("import emulator.service.client, sys; print([m for m in sys.modules if 'pyroute2' in m])") == "[]"
+    assert (
+        python("import owlt.emulator.service.client, sys; print([m for m in sys.modules if 'pyroute2' in m])") == "[]"
+    )
 
 
 def test_the_service_loads_the_routing_part_of_pyroute2_only() -> None:
-    loaded = python("import emulator.__main__, sys; print(*sys.modules)").split()
+    loaded = python("import owlt.emulator.__main__, sys; print(*sys.modules)").split()
 
     assert "pyroute2.iproute.linux" in loaded
     assert not {"pyroute2.ndb", "pyroute2.netlink.nl80211", "pyroute2.netlink.nfnetlink"} & set(loaded)
@@ -178,10 +180,11 @@ def test_the_service_loads_the_routing_part_of_pyroute2_only() -> None:
 def test_pyroute2_is_complete_for_who_imports_it_afterwards() -> None:
     text = "print(pyroute2.IPRoute is ours.IPRoute, pyroute2.NDB.__name__)"
 
-    assert python(f"import emulator.kernel.rtnetlink as ours, pyroute2; {text}") == "True NDB"
+    assert python(f"import owlt.emulator.kernel.rtnetlink as ours, pyroute2; {text}") == "True NDB"
 
 
 def test_pyroute2_imported_before_is_used_as_it_is() -> None:
     assert (
-        python("import pyroute2, emulator.kernel.rtnetlink as ours; print(pyroute2.IPRoute is ours.IPRoute)") == "True"
+        python("import pyroute2, owlt.emulator.kernel.rtnetlink as ours; print(pyroute2.IPRoute is ours.IPRoute)")
+        == "True"
     )

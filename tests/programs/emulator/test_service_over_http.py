@@ -16,8 +16,8 @@ from xmlrpc.client import Fault, ServerProxy, dumps
 
 import pytest
 
-from emulator.channel.spec import ChannelSpec, LinkSpec
-from emulator.faults import (
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.faults import (
     INTERNAL_ERROR,
     INVALID_PARAMETERS,
     NOT_WELL_FORMED,
@@ -28,10 +28,10 @@ from emulator.faults import (
     InvalidChannel,
     PortRefused,
 )
-from emulator.service.client import EmulatorClient
-from emulator.service.limits import Limits
-from emulator.service.memory_emulator import MemoryEmulator
-from emulator.service.methods import CHANGING, LEASING, MOST_CALLS, READING
+from owlt.emulator.service.client import EmulatorClient
+from owlt.emulator.service.limits import Limits
+from owlt.emulator.service.memory_emulator import MemoryEmulator
+from owlt.emulator.service.methods import CHANGING, LEASING, MOST_CALLS, READING
 from tests.unit.emulator.served import CHANGES, CHANNEL, RememberingEmulator, post, served
 
 TOKEN = "correct-horse-battery"

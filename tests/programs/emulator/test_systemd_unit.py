@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from emulator.__main__ import _parser
+from owlt.emulator.__main__ import _parser
 from tests.conftest import require_command
 
 UNIT = Path(__file__).parents[3] / "emulator" / "service" / "owlt-emulator.service"
@@ -17,7 +17,7 @@ def command(name: str) -> list[str]:
     """The options of a command line, but for those that are anybody's choice."""
     (line,) = re.findall(f"^{name}=(.*)$", UNIT.read_text(), re.MULTILINE)
     words = shlex.split(line)
-    assert words[:4] == ["/usr/bin/env", "${OWLT_PYTHON}", "-m", "emulator"]
+    assert words[:4] == ["/usr/bin/env", "${OWLT_PYTHON}", "-m", "owlt.emulator"]
     return [word for word in words[4:] if word != "$OWLT_OPTIONS"]
 
 

@@ -6,9 +6,9 @@ import os
 import threading
 from pathlib import Path
 
-from captures.pool import processes
-from orchestrator.results.analyses import Analyses
-from orchestrator.results.analysis import is_marked
+from owlt.captures.pool import processes
+from owlt.orchestrator.results.analyses import Analyses
+from owlt.orchestrator.results.analysis import is_marked
 
 
 def fail_on_a(directory: Path) -> str:

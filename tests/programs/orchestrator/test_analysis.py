@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from captures.files.tcpdump_command import CaptureCounters
-from captures.frames.columns import read_columns
-from captures.protocols.view import VIEW, load_view
-from captures.summary.cache import load_summary
-from captures.summary.cutting import is_cut
-from captures.summary.derived_files import SUMMARY
-from captures.summary.pairs import PAIRS
-from orchestrator.commands.cli import app
-from orchestrator.errors import ResultsConflict
-from orchestrator.planning.plan import PLAN_NAME
-from orchestrator.results.analysis import (
+from owlt.captures.files.tcpdump_command import CaptureCounters
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.protocols.view import VIEW, load_view
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.cutting import is_cut
+from owlt.captures.summary.derived_files import SUMMARY
+from owlt.captures.summary.pairs import PAIRS
+from owlt.orchestrator.commands.cli import app
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.planning.plan import PLAN_NAME
+from owlt.orchestrator.results.analysis import (
     FAILURE_NAME,
     analyse_or_mark,
     analyse_run,
@@ -31,9 +31,9 @@ from orchestrator.results.analysis import (
     is_to_analyse,
     note_machine_delay,
 )
-from orchestrator.results.disturbance import disturbance
-from orchestrator.results.record import Outcome, read_record, write_record
-from orchestrator.rigs.waits import Waited
+from owlt.orchestrator.results.disturbance import disturbance
+from owlt.orchestrator.results.record import Outcome, read_record, write_record
+from owlt.orchestrator.rigs.waits import Waited
 from tests.conftest import require_command
 from tests.unit.captures.making import DATA, SESSION, write_headers
 from tests.unit.captures.octets import CFDP, CFDP_RUN
@@ -303,7 +303,7 @@ def test_a_damaged_summary_whose_captures_are_gone_is_a_failed_analysis(make_run
 def test_two_processes_that_analyse_one_run_at_once_leave_one_good_summary(make_run: Make, tmp_path: Path) -> None:
     run = make_run()
     write_plan(tmp_path, "headers")
-    program = "import sys; from pathlib import Path; from orchestrator.results.analysis import analyse_runs; "
+    program = "import sys; from pathlib import Path; from owlt.orchestrator.results.analysis import analyse_runs; "
     program += "sys.exit('; '.join(analyse_runs(Path(sys.argv[1]))) or 0)"
     both = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) for _ in range(2)]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.commands.performing.perform import announce
-from orchestrator.planning.stored.plan_file import write_plan
-from orchestrator.status.announcing import Ending, counts_of, run_hook
+from owlt.orchestrator.commands.performing.perform import announce
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.status.announcing import Ending, counts_of, run_hook
 from tests.unit.orchestrator.small_sweep import go, small_plan, small_workers
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from orchestrator.status.results_lock import locked
+from owlt.orchestrator.status.results_lock import locked
 from tests.unit.orchestrator.small_sweep import small_plan
 
 
@@ -20,7 +20,7 @@ def sweep_file(directory: Path, **changes: object) -> Path:
 
 
 def owlt(*arguments: object, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from orchestrator.commands.cli import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from owlt.orchestrator.commands.cli import main; main()", *map(str, arguments)]
     return subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False)
 
 

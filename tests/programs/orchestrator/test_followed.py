@@ -14,7 +14,7 @@ from typing import cast
 import paramiko
 import pytest
 
-from orchestrator.rigs.lab.followed import FollowedSession
+from owlt.orchestrator.rigs.lab.followed import FollowedSession
 
 LIMIT_S = 20
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.rigs.guest import MEMORY_DIRECTORY, in_huge_pages
+from owlt.orchestrator.rigs.guest import MEMORY_DIRECTORY, in_huge_pages
 from tests.conftest import require
 
 MOUNTING = "mount -t tmpfs -o huge=always owlt-test /dev/shm"

@@ -10,7 +10,7 @@ import pytest
 
 HEAVY = ("numpy", "scipy", "matplotlib", "paramiko", "scapy", "pydantic", "rich", "duckdb", "ruamel", "pyroute2")
 
-OWLT = [sys.executable, "-c", "from orchestrator.commands.cli import main; main()"]
+OWLT = [sys.executable, "-c", "from owlt.orchestrator.commands.cli import main; main()"]
 
 
 def test_help_imports_no_heavy_module() -> None:
@@ -27,7 +27,7 @@ def test_the_help_page_of_a_command_imports_no_heavy_module_but_what_typer_check
 def imported_by(*arguments: str) -> set[str]:
     """The packages that a program has imported after it printed a help page."""
     program = (
-        "import sys; from orchestrator.commands.cli import app\n"
+        "import sys; from owlt.orchestrator.commands.cli import app\n"
         f"app({list(arguments)!r}, standalone_mode=False)\n"
         "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
     )
@@ -60,7 +60,7 @@ def test_a_usage_error_ends_the_program_with_status_2() -> None:
 def test_names_are_completed_in_a_shell(words: str, name: str) -> None:
     line = f"owlt {words}"
     settings = {"_OWLT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-    program = "from orchestrator.commands.cli import app; app(prog_name='owlt')"
+    program = "from owlt.orchestrator.commands.cli import app; app(prog_name='owlt')"
     done = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, check=True
     )

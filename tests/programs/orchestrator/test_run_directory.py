@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.hosts import run_directory
-from orchestrator.hosts.mount_namespace import MountNamespace, mount, unmount
+from owlt.orchestrator.hosts import run_directory
+from owlt.orchestrator.hosts.mount_namespace import MountNamespace, mount, unmount
 from tests.conftest import require
 
 SIZE_BYTES = 1 << 20

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from captures.files.tcpdump_command import CaptureCounters
-from captures.protocols.view import load_view
-from captures.summary.cutting import is_cut
-from captures.summary.derived_files import CAPTURES
-from orchestrator.planning.stored.plan_file import write_plan
-from orchestrator.results.analysis import analyse_runs
-from orchestrator.results.record import write_record
-from orchestrator.results.unavailable import unavailable
+from owlt.captures.files.tcpdump_command import CaptureCounters
+from owlt.captures.protocols.view import load_view
+from owlt.captures.summary.cutting import is_cut
+from owlt.captures.summary.derived_files import CAPTURES
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.results.analysis import analyse_runs
+from owlt.orchestrator.results.record import write_record
+from owlt.orchestrator.results.unavailable import unavailable
 from tests.conftest import require_command
 from tests.unit.captures.making import SESSION
 from tests.unit.captures.octets import CFDP

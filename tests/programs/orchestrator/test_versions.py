@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from orchestrator.hosts.binaries import LIBRARIES
-from orchestrator.workers.versions import LOADED
+from owlt.orchestrator.hosts.binaries import LIBRARIES
+from owlt.orchestrator.workers.versions import LOADED
 
 
 def printed(*command: str) -> list[str]:

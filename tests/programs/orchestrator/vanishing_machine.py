@@ -8,10 +8,10 @@ import sys
 
 from distributed import Worker
 
-from orchestrator.cluster import calls
-from orchestrator.cluster.service import Service
-from orchestrator.provenance.machine import own_files
-from orchestrator.provenance.provenance import Provenance
+from owlt.orchestrator.cluster import calls
+from owlt.orchestrator.cluster.service import Service
+from owlt.orchestrator.provenance.machine import own_files
+from owlt.orchestrator.provenance.provenance import Provenance
 from tests.unit.orchestrator.small_sweep import small_plan, small_workers
 
 

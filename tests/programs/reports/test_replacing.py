@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reports.replacing import replaced_files
+from owlt.reports.replacing import replaced_files
 from tests.unit.reports.test_replacing import build, earlier
 
 KILLED = """\
 import os, signal, sys
 from pathlib import Path
-from reports.replacing import replaced_directory, replaced_files
+from owlt.reports.replacing import replaced_directory, replaced_files
 with {name}(Path(sys.argv[1]){more}) as draft:
     (draft / "index.html").write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -22,7 +22,7 @@ with {name}(Path(sys.argv[1]){more}) as draft:
 WRITER = """\
 import sys, time
 from pathlib import Path
-from reports.replacing import replaced_directory
+from owlt.reports.replacing import replaced_directory
 with replaced_directory(Path(sys.argv[1]), ("one", "two")) as draft:
     (draft / "one").write_text(sys.argv[2])
     time.sleep(0.3)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from reports.changes.outcome import compare_nights, compare_two
-from reports.changes.page import changes_page
-from reports.changes.sources import load_sources
-from reports.comparison.criteria import GOODPUT
-from reports.page import drawings, page, parts
-from reports.page.build import build_report
-from reports.table.rows import Row
+from owlt.reports.changes.outcome import compare_nights, compare_two
+from owlt.reports.changes.page import changes_page
+from owlt.reports.changes.sources import load_sources
+from owlt.reports.comparison.criteria import GOODPUT
+from owlt.reports.page import drawings, page, parts
+from owlt.reports.page.build import build_report
+from owlt.reports.table.rows import Row
 from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, Page, browser
 from tests.unit.reports.conftest import few, sweep, write_results
 

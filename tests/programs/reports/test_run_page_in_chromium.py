@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from captures.inspection.inspection import Case, inspect
-from captures.summary.summary import read_both
-from reports.sessions.run_page import build_run_page
+from owlt.captures.inspection.inspection import Case, inspect
+from owlt.captures.summary.summary import read_both
+from owlt.reports.sessions.run_page import build_run_page
 from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, browser
 from tests.conftest import require_command
 from tests.unit.captures.making import SESSION, later, timed, udp_frame, write_pcap

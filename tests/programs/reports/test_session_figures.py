@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reports.figures.kept import KeptFigures
-from reports.results.load import load_results
-from reports.sessions.protocols import shown_runs
-from reports.sessions.session_figures import draw_sessions
+from owlt.reports.figures.kept import KeptFigures
+from owlt.reports.results.load import load_results
+from owlt.reports.sessions.protocols import shown_runs
+from owlt.reports.sessions.session_figures import draw_sessions
 from tests.conftest import require_command
 from tests.unit.captures.making import write_headers
 from tests.unit.reports.conftest import (

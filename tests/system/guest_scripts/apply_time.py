@@ -3,7 +3,7 @@
 import json
 import time
 
-from emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from tests.system.guest_scripts import three_hosts
 
 LINK = LinkSpec(delay_ns=25_000_000, rate_bps=10e6, packet_error_rate=0.01)

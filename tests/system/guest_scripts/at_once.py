@@ -3,9 +3,9 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from emulator.channel.spec import ChannelSpec, LinkSpec
-from emulator.faults import EmulatorError
-from emulator.service.client import EmulatorClient
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.faults import EmulatorError
+from owlt.emulator.service.client import EmulatorClient
 from tests.system.guest_scripts import three_hosts
 
 

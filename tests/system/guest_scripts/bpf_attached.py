@@ -9,11 +9,11 @@ import subprocess
 import time
 from contextlib import closing
 
-from emulator.kernel.admission import Admission
-from emulator.kernel.bpf.probe import bpf_reason
-from emulator.kernel.bpf_stages import ErrorStage, GateStage
-from emulator.kernel.error_process import ErrorProcess
-from emulator.kernel.rtnetlink import open_rtnetlink
+from owlt.emulator.kernel.admission import Admission
+from owlt.emulator.kernel.bpf.probe import bpf_reason
+from owlt.emulator.kernel.bpf_stages import ErrorStage, GateStage
+from owlt.emulator.kernel.error_process import ErrorProcess
+from owlt.emulator.kernel.rtnetlink import open_rtnetlink
 from tests.system.guest_scripts.bpf_run import flipped
 
 FRAME = bytes(6) + bytes(range(6)) + b"\x88\xb5" + bytes(n % 251 for n in range(9000))

@@ -8,8 +8,8 @@ import json
 import sys
 from typing import Any
 
-from emulator.kernel.bpf_stages import ErrorStage
-from emulator.kernel.error_process import ErrorProcess
+from owlt.emulator.kernel.bpf_stages import ErrorStage
+from owlt.emulator.kernel.error_process import ErrorProcess
 from tests.system.guest_scripts.bpf_run import flipped, run
 
 

@@ -3,7 +3,7 @@
 import json
 import time
 
-from emulator.channel.spec import ChannelSpec
+from owlt.emulator.channel.spec import ChannelSpec
 from tests.system.guest_scripts import three_hosts
 
 CHANNEL = {

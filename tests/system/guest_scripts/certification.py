@@ -24,10 +24,10 @@ def state() -> str:
 
 def main(asked: dict[str, Any]) -> None:
     """Certify, and print."""
-    from emulator.certification.certify import VIRTUAL_TOLERANCE_NS, certify
-    from emulator.certification.probing import Prober, ProbeResult, Probes
-    from emulator.channel.spec import ChannelSpec
-    from emulator.service.emulator import Emulator
+    from owlt.emulator.certification.certify import VIRTUAL_TOLERANCE_NS, certify
+    from owlt.emulator.certification.probing import Prober, ProbeResult, Probes
+    from owlt.emulator.channel.spec import ChannelSpec
+    from owlt.emulator.service.emulator import Emulator
 
     counted = {"sent": 0, "delivered": 0, "measurements": 0}
     send = Prober.send

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
-from emulator.channel.spec import ChannelSpec
+from owlt.emulator.channel.spec import ChannelSpec
 from tests.system.guest_scripts import three_hosts
 
 COUNT, SIZE_BYTES, PAUSE_S = 400, 100, 0.01

@@ -3,8 +3,8 @@
 import json
 import signal
 
-from emulator.channel.spec import ChannelSpec, LinkSpec
-from emulator.service.client import EmulatorClient
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.service.client import EmulatorClient
 from tests.system.guest_scripts import three_hosts
 
 LINK = LinkSpec(delay_ns=10**9, rate_bps=1e6)

@@ -18,8 +18,8 @@ from signal import SIGTERM
 from typing import Any
 from xmlrpc.client import dumps
 
-from emulator.channel.spec import ChannelSpec
-from emulator.service.client import EmulatorClient
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.service.client import EmulatorClient
 from tests.system.guest_scripts import three_hosts
 
 TOKEN = "a-token-of-this-test"

@@ -8,9 +8,9 @@ from signal import SIGTERM
 from typing import Any
 from xmlrpc.client import Fault, ServerProxy
 
-from emulator.channel.spec import ChannelSpec
-from emulator.service.client import EmulatorClient
-from emulator.service.methods import CHANGING
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.service.client import EmulatorClient
+from owlt.emulator.service.methods import CHANGING
 from tests.system.guest_scripts import three_hosts
 
 TOKEN = "a-token-of-this-test"

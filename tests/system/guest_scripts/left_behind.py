@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
-from emulator.channel.spec import ChannelSpec
-from emulator.service.client import EmulatorClient
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.service.client import EmulatorClient
 from tests.system.guest_scripts import three_hosts
 
 CHANNEL = ChannelSpec.from_wire(
@@ -24,7 +24,7 @@ CHANNEL = ChannelSpec.from_wire(
     }
 )
 COMMAND = three_hosts.on("emulator", [*three_hosts.SERVICE, *three_hosts.PORTS])
-CLEAR = three_hosts.on("emulator", [sys.executable, "-m", "emulator", "--clear", *three_hosts.PORTS])
+CLEAR = three_hosts.on("emulator", [sys.executable, "-m", "owlt.emulator", "--clear", *three_hosts.PORTS])
 UNIT = Path(__file__).parents[3] / "emulator" / "service" / "owlt-emulator.service"
 
 

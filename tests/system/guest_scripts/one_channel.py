@@ -6,7 +6,7 @@ one_channel.py JSON, with `link` (the fields of LinkSpec, the same both ways), `
 import json
 import sys
 
-from emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from tests.system.guest_scripts import three_hosts
 
 asked = json.loads(sys.argv[1])

@@ -2,7 +2,7 @@
 
 import json
 
-from emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from tests.system.guest_scripts import three_hosts
 
 HARSH = LinkSpec(delay_ns=10**9, rate_bps=1e6, packet_error_rate=1, queue_packets=7, seed=3)

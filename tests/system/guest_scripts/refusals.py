@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from emulator.channel.spec import ChannelSpec, LinkSpec
-from emulator.faults import EmulatorError
-from emulator.service.emulator import Emulator
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.faults import EmulatorError
+from owlt.emulator.service.emulator import Emulator
 from tests.system.guest_scripts import three_hosts
 from tests.system.guest_scripts.three_hosts import run
 
@@ -32,7 +32,7 @@ LINK_LOCAL = (
     "sysctl -qw net.ipv6.conf.to-sender.disable_ipv6=1",
 )
 LACKING_RIGHTS = """
-from emulator.service.emulator import Emulator
+from owlt.emulator.service.emulator import Emulator
 import sys, json
 try:
     Emulator("to-sender", "to-receiver").configure(json.loads(sys.argv[1]))

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from emulator.channel.spec import ChannelSpec
-from emulator.faults import EmulatorError
-from emulator.service.client import EmulatorClient
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import EmulatorError
+from owlt.emulator.service.client import EmulatorClient
 from tests.system.guest_scripts import three_hosts
 
 OTHER = {"both": {"delay": "5 ms", "packet_error_rate": 0.1, "error_effect": "drop"}}

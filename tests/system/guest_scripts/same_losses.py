@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from emulator.channel.spec import ChannelSpec
+from owlt.emulator.channel.spec import ChannelSpec
 from tests.system.guest_scripts import three_hosts
 
 COUNT, SIZE_BYTES = 2000, 400

@@ -1,6 +1,6 @@
 """Sends the same packets over the same errors three times, with the seeds 1, 1 and 2, captured in a, b and c."""
 
-from emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from tests.system.guest_scripts import three_hosts
 
 three_hosts.make()

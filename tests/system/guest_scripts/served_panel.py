@@ -10,7 +10,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from emulator.channel.spec import ChannelSpec
+from owlt.emulator.channel.spec import ChannelSpec
 from tests.system.guest_scripts import three_hosts
 
 OUT = Path(os.environ["OUT_DIR"])

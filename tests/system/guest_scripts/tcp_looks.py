@@ -29,7 +29,7 @@ def main() -> None:
     run("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "10ms", "loss", "2%")
     run("ethtool", "-K", "lo", "tso", "off", "gso", "off", "gro", "off")
     before = counters()
-    command = [sys.executable, "-m", "agents.probes.tcp_samples", "127.0.0.1", "127.0.0.1", str(PORT), "0.01"]
+    command = [sys.executable, "-m", "owlt.agents.probes.tcp_samples", "127.0.0.1", "127.0.0.1", str(PORT), "0.01"]
     sampler = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert sampler.stderr.readline() == "sampling\n"
     with socket.create_server(("127.0.0.1", PORT)) as listener:

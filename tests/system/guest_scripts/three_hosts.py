@@ -15,11 +15,11 @@ from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 
-from emulator.service.client import EmulatorClient
+from owlt.emulator.service.client import EmulatorClient
 
 URL = "http://10.78.0.3:8765"
 ADDRESSES = {"sender": "10.77.0.1", "receiver": "10.77.0.2"}
-SERVICE = [sys.executable, "-m", "emulator", "--listen", "10.78.0.3:8765", "--no-token"]
+SERVICE = [sys.executable, "-m", "owlt.emulator", "--listen", "10.78.0.3:8765", "--no-token"]
 PORTS = ["--sender-port", "to-sender", "--receiver-port", "to-receiver"]
 
 

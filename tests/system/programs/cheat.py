@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.run.staging import file_content
+from owlt.orchestrator.run.staging import file_content
 
 SHARED = "/usr/bin/env"
 SHM_KEY, SHM_BYTES = 0x0717, 4096

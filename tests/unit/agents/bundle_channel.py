@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from agents.bundle.blocks import Bundle, Timestamp, decode
-from agents.bundle.convergence import Convergence
-from agents.bundle.eid import Eid
-from agents.bundle.nodes import DtnClock
-from agents.bundle.receiving import Receiving
-from agents.bundle.sending import Sending
-from agents.bundle.settings import Custody, Settings
-from agents.endpoint.exit import Failed
-from agents.endpoint.incoming_file import IncomingFile
-from agents.endpoint.outgoing_file import map_file
-from agents.endpoint.pacing import Pacer, frame_bytes
+from owlt.agents.bundle.blocks import Bundle, Timestamp, decode
+from owlt.agents.bundle.convergence import Convergence
+from owlt.agents.bundle.eid import Eid
+from owlt.agents.bundle.nodes import DtnClock
+from owlt.agents.bundle.receiving import Receiving
+from owlt.agents.bundle.sending import Sending
+from owlt.agents.bundle.settings import Custody, Settings
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.endpoint.outgoing_file import map_file
+from owlt.agents.endpoint.pacing import Pacer, frame_bytes
 
 Rule = Callable[[str, int, bytes], list[bytes]]
 """From "sender" or "receiver", how many datagrams it has sent, and this one: what arrives at the other."""

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from agents.contract.placeholders import RunValues
+from owlt.agents.contract.placeholders import RunValues
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from agents.endpoint.event_loop import Party
-from agents.endpoint.exit import Failed
-from agents.endpoint.pacing import Pacer, frame_bytes
-from agents.saratoga.receiving import Receiving
-from agents.saratoga.sending import Sending
-from agents.saratoga.settings import Settings
+from owlt.agents.endpoint.event_loop import Party
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.pacing import Pacer, frame_bytes
+from owlt.agents.saratoga.receiving import Receiving
+from owlt.agents.saratoga.sending import Sending
+from owlt.agents.saratoga.settings import Settings
 
 Rule = Callable[[str, int, bytes], list[bytes]]
 """From a packet's kind, how many of that kind have come, and its bytes: what is passed on."""

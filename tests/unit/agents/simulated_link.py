@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agents.endpoint.event_loop import Party
+from owlt.agents.endpoint.event_loop import Party
 
 Loses = Callable[[str, bytes], bool]
 """Whether a datagram of "sender" or "receiver" is lost."""

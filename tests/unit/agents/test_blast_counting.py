@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agents.blast.counting import Counting
-from agents.blast.datagrams import Stream, encode
-from agents.blast.receiving import Patience
-from agents.endpoint.exit import Failed
+from owlt.agents.blast.counting import Counting
+from owlt.agents.blast.datagrams import Stream, encode
+from owlt.agents.blast.receiving import Patience
+from owlt.agents.endpoint.exit import Failed
 
 PATIENCE = Patience(first_s=60, silence_s=30, after_end_s=0.5)
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.blast.datagrams import Pieces, Unreadable, encode
-from agents.blast.sending import Settings
-from agents.endpoint.exit import Unsupported
+from owlt.agents.blast.datagrams import Pieces, Unreadable, encode
+from owlt.agents.blast.sending import Settings
+from owlt.agents.endpoint.exit import Unsupported
 
 
 @given(file_bytes=st.integers(0, 5000), segment_bytes=st.integers(1, 1200))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.blast.datagrams import Pieces, encode
-from agents.blast.receiving import Patience, Receiving
-from agents.endpoint.exit import Failed
+from owlt.agents.blast.datagrams import Pieces, encode
+from owlt.agents.blast.receiving import Patience, Receiving
+from owlt.agents.endpoint.exit import Failed
 
 CONTENT = random.Random(1).randbytes(10_500)
 END_MARKER = encode(len(CONTENT), b"")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.bundle.blocks import BlockFlag, Bundle, CustodyId, Fragment, Timestamp, decode
-from agents.bundle.custody import (
+from owlt.agents.bundle.blocks import BlockFlag, Bundle, CustodyId, Fragment, Timestamp, decode
+from owlt.agents.bundle.custody import (
     LARGEST_CUSTODY_ID,
     AggregateCustodySignal,
     CustodySignal,
@@ -22,8 +22,8 @@ from agents.bundle.custody import (
     decode_record,
     first_fills,
 )
-from agents.bundle.eid import NONE, Eid
-from agents.bundle.fields import Malformed
+from owlt.agents.bundle.eid import NONE, Eid
+from owlt.agents.bundle.fields import Malformed
 
 NUMBERS = st.integers(0, 2**63)
 EIDS = st.builds(Eid, NUMBERS, NUMBERS)

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from agents.bundle.blocks import CustodyId, Timestamp
-from agents.bundle.convergence import Convergence
-from agents.bundle.custody import AggregateCustodySignal, Fill, Status
-from agents.bundle.eid import Eid
-from agents.bundle.receiving import Receiving
-from agents.bundle.sending import Sending
-from agents.bundle.settings import BundleCheck, Custody, Settings
-from agents.endpoint.incoming_file import IncomingFile
-from agents.endpoint.pacing import frame_bytes
+from owlt.agents.bundle.blocks import CustodyId, Timestamp
+from owlt.agents.bundle.convergence import Convergence
+from owlt.agents.bundle.custody import AggregateCustodySignal, Fill, Status
+from owlt.agents.bundle.eid import Eid
+from owlt.agents.bundle.receiving import Receiving
+from owlt.agents.bundle.sending import Sending
+from owlt.agents.bundle.settings import BundleCheck, Custody, Settings
+from owlt.agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.endpoint.pacing import frame_bytes
 from tests.unit.agents.bundle_channel import (
     BOTH,
     CLOCK,

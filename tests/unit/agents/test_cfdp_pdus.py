@@ -10,8 +10,8 @@ from spacepackets.cfdp.pdu.file_data import FileDataParams
 from spacepackets.cfdp.pdu.finished import FinishedParams
 from spacepackets.util import ByteFieldU8, ByteFieldU16, ByteFieldU32, UnsignedByteField
 
-from agents.cfdp.outbox import Outbox
-from agents.cfdp.pdus import (
+from owlt.agents.cfdp.outbox import Outbox
+from owlt.agents.cfdp.pdus import (
     Lengths,
     kind_of,
     lengths_of,
@@ -21,7 +21,7 @@ from agents.cfdp.pdus import (
     transaction_of,
     with_lengths,
 )
-from agents.cfdp.tally import PduTally
+from owlt.agents.cfdp.tally import PduTally
 from tests.unit.captures.valid_units import cfdp_pdu
 
 ZERO = ByteFieldU16(0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.cfdp.settings import Settings
+from owlt.agents.cfdp.settings import Settings
 
 
 def test_a_timer_covers_the_light_the_channel_and_the_margin() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agents.contract.duration import Duration
-from agents.contract.placeholders import RunValues
+from owlt.agents.contract.duration import Duration
+from owlt.agents.contract.placeholders import RunValues
 from tests.unit.agents.test_side import implementation, refusal
 
 TIMED = {"sender": ["send", "{duration_s}"], "receiver": ["count"], "received_bytes": "^got ([0-9]+)$"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.endpoint.incoming_file import IncomingFile
 
 
 @pytest.fixture

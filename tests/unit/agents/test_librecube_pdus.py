@@ -11,12 +11,12 @@ from cfdp.pdu import AckPdu, EofPdu, FiledataPdu, FinishedPdu, MetadataPdu, NakP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.cfdp.pdus import with_lengths
-from agents.endpoint.exit import Failed, Unsupported
-from agents.librecube.pdus import TOWARDS_RECEIVER, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
-from agents.librecube.receiving import Receiving
-from agents.librecube.sending import Sending
-from agents.librecube.settings import LARGEST_FILE_BYTES, Settings
+from owlt.agents.cfdp.pdus import with_lengths
+from owlt.agents.endpoint.exit import Failed, Unsupported
+from owlt.agents.librecube.pdus import TOWARDS_RECEIVER, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
+from owlt.agents.librecube.receiving import Receiving
+from owlt.agents.librecube.sending import Sending
+from owlt.agents.librecube.settings import LARGEST_FILE_BYTES, Settings
 
 OURS = {"transmission_mode": 0, "source_entity_id": 101, "destination_entity_id": 102, "transaction_seq_number": 1}
 NAMES = {"source_filename": "a", "destination_filename": "b"}

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from agents.contract.load import load_implementation
-from agents.contract.placeholders import RunValues
-from agents.librecube.__main__ import _parser
-from agents.librecube.entity import Entity
-from agents.librecube.settings import LARGEST_FILE_BYTES, Settings
-from agents.librecube.store import OneFile
+from owlt.agents.contract.load import load_implementation
+from owlt.agents.contract.placeholders import RunValues
+from owlt.agents.librecube.__main__ import _parser
+from owlt.agents.librecube.entity import Entity
+from owlt.agents.librecube.settings import LARGEST_FILE_BYTES, Settings
+from owlt.agents.librecube.store import OneFile
 
 REPOSITORY = Path(__file__).parents[3]
 

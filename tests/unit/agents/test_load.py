@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.contract.load import ContractError, load_implementation
+from owlt.agents.contract.load import ContractError, load_implementation
 
 GOOD = """
 name: example

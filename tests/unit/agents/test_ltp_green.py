@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.ltp.green import Reassembly, segments_of
-from agents.ltp.segments import DataSegment, SessionId
+from owlt.agents.ltp.green import Reassembly, segments_of
+from owlt.agents.ltp.segments import DataSegment, SessionId
 
 BLOCK = random.Random(3).randbytes(2_500)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.ltp import sdnv
+from owlt.agents.ltp import sdnv
 
 
 @pytest.mark.parametrize(

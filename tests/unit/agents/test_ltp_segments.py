@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.ltp import sdnv
-from agents.ltp.segments import (
+from owlt.agents.ltp import sdnv
+from owlt.agents.ltp.segments import (
     Cancel,
     CancelAck,
     Checkpoint,

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.endpoint.exit import Failed, Unsupported
-from agents.ltp.receiving import Receiving
-from agents.ltp.segments import (
+from owlt.agents.endpoint.exit import Failed, Unsupported
+from owlt.agents.ltp.receiving import Receiving
+from owlt.agents.ltp.segments import (
     Cancel,
     CancelAck,
     Checkpoint,
@@ -32,9 +32,9 @@ from agents.ltp.segments import (
     encode,
     segment_type,
 )
-from agents.ltp.sending import Sending
-from agents.ltp.settings import Settings
-from agents.ltp.side import Side
+from owlt.agents.ltp.sending import Sending
+from owlt.agents.ltp.settings import Settings
+from owlt.agents.ltp.side import Side
 from tests.unit.agents.simulated_link import Link, Loses, at_random, nothing
 
 CONTENT = random.Random(1).randbytes(30_000)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.contract.placeholders import RUN_PLACEHOLDERS, RunValues, as_text, mistake_in, names_in, render
+from owlt.agents.contract.placeholders import RUN_PLACEHOLDERS, RunValues, as_text, mistake_in, names_in, render
 
 
 @pytest.mark.parametrize(

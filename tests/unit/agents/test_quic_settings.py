@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents.endpoint.exit import Unsupported
-from agents.quic.identity import identity
-from agents.quic.settings import Settings
+from owlt.agents.endpoint.exit import Unsupported
+from owlt.agents.quic.identity import identity
+from owlt.agents.quic.settings import Settings
 
 
 def test_the_first_round_trip_covers_the_light_the_channel_and_the_margin() -> None:

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings, strategies
 
-from agents.endpoint.exit import Failed
-from agents.quic.configuration import Logs, receiver_configuration, sender_configuration
-from agents.quic.receiving import Receiving
-from agents.quic.sending import Sending
-from agents.quic.settings import Settings
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.quic.configuration import Logs, receiver_configuration, sender_configuration
+from owlt.agents.quic.receiving import Receiving
+from owlt.agents.quic.sending import Sending
+from owlt.agents.quic.settings import Settings
 from tests.unit.agents.simulated_link import Link, Loses, at_random, nothing
 
 CHOSEN = Settings(rate_bps=10e6, rtt_s=0.05)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.endpoint.intervals import Intervals
+from owlt.agents.endpoint.intervals import Intervals
 
 PLACES = st.integers(0, 40)
 STRETCHES = st.tuples(PLACES, PLACES)

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from agents.bundle.blocks import decode as decode_bundle
-from agents.bundle.convergence import Convergence
-from agents.bundle.custody import CustodySignal, Status, decode_record
-from agents.bundle.nodes import DtnClock
-from agents.bundle.receiving import Receiving as BundleReceiving
-from agents.bundle.sending import Sending as BundleSending
-from agents.bundle.settings import Custody
-from agents.bundle.settings import Settings as BundleSettings
-from agents.endpoint.event_loop import Party
-from agents.endpoint.incoming_file import IncomingFile
-from agents.ltp.receiving import Receiving
-from agents.ltp.segments import DataSegment, Report, decode, encode
-from agents.ltp.sending import Sending
-from agents.ltp.settings import Settings
+from owlt.agents.bundle.blocks import decode as decode_bundle
+from owlt.agents.bundle.convergence import Convergence
+from owlt.agents.bundle.custody import CustodySignal, Status, decode_record
+from owlt.agents.bundle.nodes import DtnClock
+from owlt.agents.bundle.receiving import Receiving as BundleReceiving
+from owlt.agents.bundle.sending import Sending as BundleSending
+from owlt.agents.bundle.settings import Custody
+from owlt.agents.bundle.settings import Settings as BundleSettings
+from owlt.agents.endpoint.event_loop import Party
+from owlt.agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.ltp.receiving import Receiving
+from owlt.agents.ltp.segments import DataSegment, Report, decode, encode
+from owlt.agents.ltp.sending import Sending
+from owlt.agents.ltp.settings import Settings
 
 FILE = bytes.fromhex(
     "27e53f4d936fa1804e0aa1a9ac99f1c7dd719b1b384e07b4449bb523aef75534468f44a723aa9b43"

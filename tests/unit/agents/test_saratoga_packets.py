@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.saratoga import version0, version1
-from agents.saratoga.packets import Beacon, Code, Data, Metadata, Packet, Request, Status, Unreadable, session_id
+from owlt.agents.saratoga import version0, version1
+from owlt.agents.saratoga.packets import Beacon, Code, Data, Metadata, Packet, Request, Status, Unreadable, session_id
 from tests.unit.agents.saratoga_examples import version_0_packets, version_1_packets
 
 modest = settings(max_examples=150, deadline=None)

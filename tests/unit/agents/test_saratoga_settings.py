@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.endpoint.exit import Unsupported
-from agents.saratoga.settings import LARGEST_HEADER_BYTES, Settings
+from owlt.agents.endpoint.exit import Unsupported
+from owlt.agents.saratoga.settings import LARGEST_HEADER_BYTES, Settings
 
 
 def test_a_timer_covers_the_light_the_channel_and_the_margin() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agents.saratoga import version1
-from agents.saratoga.packets import Beacon, Code, Data, Metadata, Packet, Request, Status, session_id
-from agents.saratoga.receiving import Receiving
-from agents.saratoga.sending import Sending
-from agents.saratoga.settings import Settings
+from owlt.agents.saratoga import version1
+from owlt.agents.saratoga.packets import Beacon, Code, Data, Metadata, Packet, Request, Status, session_id
+from owlt.agents.saratoga.receiving import Receiving
+from owlt.agents.saratoga.sending import Sending
+from owlt.agents.saratoga.settings import Settings
 from tests.unit.agents.saratoga_channel import (
     Ending,
     Rule,

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agents.contract.implementation import Implementation
-from agents.contract.limits import Limits, Space
-from agents.contract.placeholders import RunValues, as_text
-from agents.contract.side import Ready, Side, Stop
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.limits import Limits, Space
+from owlt.agents.contract.placeholders import RunValues, as_text
+from owlt.agents.contract.side import Ready, Side, Stop
 
 
 def implementation(**changes: Any) -> Implementation:

@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
-from agents.endpoint.exit import Unsupported
-from agents.tcp.kernel import INFO_BYTES, Info
-from agents.tcp.settings import LARGEST_BUFFER_BYTES, SMALLEST_BUFFER_BYTES, Settings
+from owlt.agents.endpoint.exit import Unsupported
+from owlt.agents.tcp.kernel import INFO_BYTES, Info
+from owlt.agents.tcp.settings import LARGEST_BUFFER_BYTES, SMALLEST_BUFFER_BYTES, Settings
 
 
 def settings(**changes: object) -> Settings:

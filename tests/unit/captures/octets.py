@@ -8,14 +8,14 @@ from binascii import crc_hqx
 from scapy.layers.inet import IP, TCP, UDP, fragment
 from scapy.packet import Raw
 
-from agents.bundle import custody
-from agents.bundle.blocks import Bundle, CustodyId, Timestamp
-from agents.bundle.blocks import Fragment as BundleFragment
-from agents.bundle.eid import Eid
-from agents.ltp.segments import DataSegment, SessionId
-from agents.ltp.segments import encode as ltp
-from agents.saratoga import version1
-from agents.saratoga.packets import Data
+from owlt.agents.bundle import custody
+from owlt.agents.bundle.blocks import Bundle, CustodyId, Timestamp
+from owlt.agents.bundle.blocks import Fragment as BundleFragment
+from owlt.agents.bundle.eid import Eid
+from owlt.agents.ltp.segments import DataSegment, SessionId
+from owlt.agents.ltp.segments import encode as ltp
+from owlt.agents.saratoga import version1
+from owlt.agents.saratoga.packets import Data
 from tests.unit.captures.making import (
     RECEIVER,
     SENDER,

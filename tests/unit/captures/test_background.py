@@ -22,9 +22,9 @@ from scapy.layers.inet6 import (
 from scapy.layers.l2 import ARP, GRE, LLC, SNAP, STP, Dot1Q, Dot3, Ether
 from scapy.packet import Packet, Raw
 
-from captures.frames.background import count_background, name_background
-from captures.frames.columns import read_columns
-from captures.frames.decoding import Kind
+from owlt.captures.frames.background import count_background, name_background
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.frames.decoding import Kind
 from tests.unit.captures.making import DATA, ethernet, timed, write_pcap
 
 ROUTER_ALERT = IPv6ExtHdrHopByHop(options=[RouterAlert()])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.packet import Packet
 
-from captures.protocols.readers.bundle_blocks import (
+from owlt.captures.protocols.readers.bundle_blocks import (
     ADMINISTRATIVE,
     VERSION,
     AggregateCustodySignal,
@@ -17,7 +17,7 @@ from captures.protocols.readers.bundle_blocks import (
     read_bundle,
     read_record,
 )
-from captures.scapy_layers import bundle as layer
+from owlt.captures.scapy_layers import bundle as layer
 from tests.unit.captures.test_custody_layer import built
 
 modest = settings(max_examples=150, deadline=None)

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from captures.accounting.suspect_captures import Expected
-from captures.files.tcpdump_command import CaptureCounters
-from captures.frames.columns import read_columns
-from captures.matches.delivery import Delivery
-from captures.matches.matching import match_captures
-from captures.summary.cache import SCHEMA_VERSION, load_or_summarise, load_summary
-from captures.summary.cutting import HEADER_BYTES, is_cut, write_cut
-from captures.summary.derived_files import SUMMARY
-from captures.summary.kept_headers import keep_only_headers
-from captures.summary.pairs import PAIRS, load_or_match, load_pairs
-from captures.summary.summary import summarise
+from owlt.captures.accounting.suspect_captures import Expected
+from owlt.captures.files.tcpdump_command import CaptureCounters
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.matches.delivery import Delivery
+from owlt.captures.matches.matching import match_captures
+from owlt.captures.summary.cache import SCHEMA_VERSION, load_or_summarise, load_summary
+from owlt.captures.summary.cutting import HEADER_BYTES, is_cut, write_cut
+from owlt.captures.summary.derived_files import SUMMARY
+from owlt.captures.summary.kept_headers import keep_only_headers
+from owlt.captures.summary.pairs import PAIRS, load_or_match, load_pairs
+from owlt.captures.summary.summary import summarise
 from tests.unit.captures.making import (
     DATA,
     GROUP,

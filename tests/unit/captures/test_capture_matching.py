@@ -15,9 +15,9 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from captures.frames.columns import read_columns
-from captures.matches.delivery import INTACT, Delivery
-from captures.matches.matching import match_captures
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.matches.matching import match_captures
 from tests.unit.captures.making import (
     DATA,
     RECEIVER,

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.matches.pairing import assign_in_order, pair_by_key
+from owlt.captures.matches.pairing import assign_in_order, pair_by_key
 
 DELAY = 25
 

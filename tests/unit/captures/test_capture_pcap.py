@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captures.files.pcap import NotACapture, read_frames
-from captures.frames.columns import Columns, read_columns
+from owlt.captures.files.pcap import NotACapture, read_frames
+from owlt.captures.frames.columns import Columns, read_columns
 from tests.unit.captures.making import DATA, START_NS, timed, udp_frame, write_pcap
 
 FRAMES = timed([udp_frame(bytes([n]) * (n + 1)) for n in range(50)], step_ns=1_234_567)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from captures.frames.columns import read_columns
-from captures.session.session import Host, Session, sent_by
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.session.session import Host, Session, sent_by
 from tests.unit.captures.making import (
     GROUP,
     GROUP_6,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from captures.files.tcpdump_command import (
+from owlt.captures.files.tcpdump_command import (
     IN_BLOCKS,
     READY_LINE,
     CaptureCounters,

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from captures.frames.columns import read_columns
-from captures.matches.bottleneck import Link
-from captures.matches.clocks import ClockRelation, relate, relate_clocks
-from captures.matches.matching import match_captures
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.matches.bottleneck import Link
+from owlt.captures.matches.clocks import ClockRelation, relate, relate_clocks
+from owlt.captures.matches.matching import match_captures
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, later, timed, udp_frame, write_pcap
 
 DELAY_NS = 40_000_000

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.frames.columns import Columns, read_columns
-from captures.session.conversations import (
+from owlt.captures.frames.columns import Columns, read_columns
+from owlt.captures.session.conversations import (
     MOST_PORTS,
     Known,
     NoTransfer,

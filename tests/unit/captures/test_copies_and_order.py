@@ -13,11 +13,11 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 
-from captures.accounting.suspect_captures import suspect_copies
-from captures.frames.columns import Columns, read_columns
-from captures.inspection.one_side import one_side
-from captures.session.session import Session, sent_by
-from captures.summary.summary import CaptureSummary, summarise
+from owlt.captures.accounting.suspect_captures import suspect_copies
+from owlt.captures.frames.columns import Columns, read_columns
+from owlt.captures.inspection.one_side import one_side
+from owlt.captures.session.session import Session, sent_by
+from owlt.captures.summary.summary import CaptureSummary, summarise
 from tests.unit.captures.golden import made
 from tests.unit.captures.making import (
     RECEIVER,

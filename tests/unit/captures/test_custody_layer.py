@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.packet import Packet, Raw
 
-from agents.bundle import custody
-from agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp
-from agents.bundle.eid import Eid
-from captures.scapy_layers import bundle as layer
+from owlt.agents.bundle import custody
+from owlt.agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp
+from owlt.agents.bundle.eid import Eid
+from owlt.captures.scapy_layers import bundle as layer
 
 modest = settings(max_examples=150, deadline=None)
 

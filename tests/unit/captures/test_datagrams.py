@@ -9,9 +9,9 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Raw
 
-from captures.frames.columns import read_columns
-from captures.protocols.datagrams import Datagram, plain_datagrams
-from captures.protocols.messages import messages
+from owlt.captures.frames.columns import read_columns
+from owlt.captures.protocols.datagrams import Datagram, plain_datagrams
+from owlt.captures.protocols.messages import messages
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, ethernet, flip, timed, udp_frame, write_pcap
 from tests.unit.captures.octets import (
     BUNDLES,

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from captures.protocols.dissector import parse_dissector
-from captures.protocols.messages import messages
-from captures.protocols.tshark import NoDissection
+from owlt.captures.protocols.dissector import parse_dissector
+from owlt.captures.protocols.messages import messages
+from owlt.captures.protocols.tshark import NoDissection
 from tests.unit.captures.making import SESSION, timed, udp_frame, write_pcap
 from tests.unit.captures.octets import BUNDLES_OVER_LTP
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agents.ltp.segments import Cancel, Checkpoint, Claim, DataSegment, Report
-from agents.ltp.segments import encode as ltp
-from agents.saratoga import version1
-from agents.saratoga.packets import Metadata, Status
-from captures.inspection.inspection import Case, Inspection, inspect
-from captures.inspection.one_side import one_side
-from captures.protocols.messages import messages, stated_failure
-from captures.summary.summary import read_both
+from owlt.agents.ltp.segments import Cancel, Checkpoint, Claim, DataSegment, Report
+from owlt.agents.ltp.segments import encode as ltp
+from owlt.agents.saratoga import version1
+from owlt.agents.saratoga.packets import Metadata, Status
+from owlt.captures.inspection.inspection import Case, Inspection, inspect
+from owlt.captures.inspection.one_side import one_side
+from owlt.captures.protocols.messages import messages, stated_failure
+from owlt.captures.summary.summary import read_both
 from tests.unit.captures.making import SESSION, flip, later, timed, write_pcap
 from tests.unit.captures.octets import (
     ACK_OF_EOF,

@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
-from captures.files.pcap import read_frames
-from captures.frames.columns import Columns, read_columns
+from owlt.captures.files.pcap import read_frames
+from owlt.captures.frames.columns import Columns, read_columns
 from tests.unit.captures.golden.made import DAMAGED, MADE
 from tests.unit.captures.making import GOLDEN, GOLDEN_NAMES
 

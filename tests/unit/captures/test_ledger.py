@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scapy.layers.l2 import ARP
 
-from captures.accounting.crossing import Crossing
-from captures.accounting.ledger import Account, Ledger, account
-from captures.accounting.stages import DirectionCounters, direction_counters
-from captures.accounting.suspect_captures import suspect_counts
-from captures.frames.columns import Columns, read_columns
-from captures.matches.matching import match_captures
+from owlt.captures.accounting.crossing import Crossing
+from owlt.captures.accounting.ledger import Account, Ledger, account
+from owlt.captures.accounting.stages import DirectionCounters, direction_counters
+from owlt.captures.accounting.suspect_captures import suspect_counts
+from owlt.captures.frames.columns import Columns, read_columns
+from owlt.captures.matches.matching import match_captures
 from tests.unit.captures.making import (
     RECEIVER,
     SESSION,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from captures.accounting.overdue import TOLERANCE_NS
-from captures.matches.bottleneck import Link
-from captures.summary.summary import NO_LINKS, CaptureSummary, Links, summarise
+from owlt.captures.accounting.overdue import TOLERANCE_NS
+from owlt.captures.matches.bottleneck import Link
+from owlt.captures.summary.summary import NO_LINKS, CaptureSummary, Links, summarise
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, udp_frame, write_pcap
 
 MS = 10**6

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scapy.utils import RawPcapNgReader
 
-from captures.files.blocks import BLOCK_BYTES
-from captures.files.pcap import NotACapture, read_frames, read_header
-from captures.files.pcapng import COMMENTS_BYTES, MOST_INTERFACES
-from captures.frames.columns import Columns, read_columns
+from owlt.captures.files.blocks import BLOCK_BYTES
+from owlt.captures.files.pcap import NotACapture, read_frames, read_header
+from owlt.captures.files.pcapng import COMMENTS_BYTES, MOST_INTERFACES
+from owlt.captures.frames.columns import Columns, read_columns
 from tests.unit.captures.golden.pcapng import (
     COMMENT,
     NAMES,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.files import plain_files
-from captures.files.plain_files import (
+from owlt.captures.files import plain_files
+from owlt.captures.files.plain_files import (
     NotPlain,
     as_file_name,
     create,

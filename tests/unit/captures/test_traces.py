@@ -11,14 +11,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from captures.frames.columns import Columns
-from captures.matches.bottleneck import Link, Queue
-from captures.matches.delivery import INTACT, Delivery
-from captures.protocols.messages import Message
-from captures.session.session import Host
-from captures.traces.tables import trace_rows
-from captures.traces.throughput import choose_interval_ns, throughput
-from captures.traces.tracing import Traces, trace_run
+from owlt.captures.frames.columns import Columns
+from owlt.captures.matches.bottleneck import Link, Queue
+from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.protocols.messages import Message
+from owlt.captures.session.session import Host
+from owlt.captures.traces.tables import trace_rows
+from owlt.captures.traces.throughput import choose_interval_ns, throughput
+from owlt.captures.traces.tracing import Traces, trace_run
 from tests.unit.captures.making import START_NS
 
 MS, S = 10**6, 10**9

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.bundle.blocks import Bundle, Timestamp
-from agents.bundle.eid import Eid
-from captures.protocols.readers.bundles import Bundles
-from captures.protocols.readers.cfdp import Cfdp
-from captures.protocols.readers.ltp import Ltp
-from captures.protocols.readers.norm import Norm
-from captures.protocols.readers.reader import NO_FIELDS, Packet, PacketContent, Reader, Unreadable
-from captures.protocols.readers.saratoga import Saratoga
+from owlt.agents.bundle.blocks import Bundle, Timestamp
+from owlt.agents.bundle.eid import Eid
+from owlt.captures.protocols.readers.bundles import Bundles
+from owlt.captures.protocols.readers.cfdp import Cfdp
+from owlt.captures.protocols.readers.ltp import Ltp
+from owlt.captures.protocols.readers.norm import Norm
+from owlt.captures.protocols.readers.reader import NO_FIELDS, Packet, PacketContent, Reader, Unreadable
+from owlt.captures.protocols.readers.saratoga import Saratoga
 from tests.unit.captures.valid_units import (
     Unit,
     bundle_7_units,

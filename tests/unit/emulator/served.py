@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
 
-from emulator.channel.spec import ChannelSpec
-from emulator.faults import ChannelRefused, PortRefused
-from emulator.service.emulator import Emulator
-from emulator.service.server import EmulatorServer
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import ChannelRefused, PortRefused
+from owlt.emulator.service.emulator import Emulator
+from owlt.emulator.service.server import EmulatorServer
 
 CHANNEL = ChannelSpec.from_wire({"forward": {"delay": "1342 s", "rate": "10 Mbit/s", "packet_error_rate": 0.01}})
 OTHER_CHANNEL = ChannelSpec.from_wire({"forward": {"delay": "25 ms"}})

@@ -11,10 +11,10 @@ from xmlrpc.client import Fault, ServerProxy
 
 import pytest
 
-from emulator.faults import LeaseHeld, LeaseLost, NotAllowed
-from emulator.service.access import Credentials, credentials_of, read_token
-from emulator.service.client import EmulatorClient
-from emulator.service.methods import CHANGING, READING
+from owlt.emulator.faults import LeaseHeld, LeaseLost, NotAllowed
+from owlt.emulator.service.access import Credentials, credentials_of, read_token
+from owlt.emulator.service.client import EmulatorClient
+from owlt.emulator.service.methods import CHANGING, READING
 from tests.unit.emulator.served import CHANGES, CHANNEL, OTHER_CHANNEL, RememberingEmulator, served
 
 TOKEN = "correct-horse-battery"

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.certification.certificate import Certificate, Check, CheckVerdict, power_text
-from emulator.certification.expectations import Expectations
-from emulator.certification.judging import RATE_ERROR, RATE_TOLERANCE, Judges
-from emulator.certification.power import wrong_share
-from emulator.certification.probe_statistics import Count
-from emulator.channel.impairments import GilbertElliott, Jitter
-from emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.certification.certificate import Certificate, Check, CheckVerdict, power_text
+from owlt.emulator.certification.expectations import Expectations
+from owlt.emulator.certification.judging import RATE_ERROR, RATE_TOLERANCE, Judges
+from owlt.emulator.certification.power import wrong_share
+from owlt.emulator.certification.probe_statistics import Count
+from owlt.emulator.channel.impairments import GilbertElliott, Jitter
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 
 ALPHA = 0.001
 OK = Check("forward", "rate, bit/s", "ok", 10e6, 10_000_010.0, 9_990_000.0, 10_010_000.0, 50, "", 9.99e6, 10.01e6, 0.99)

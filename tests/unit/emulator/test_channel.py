@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from emulator.channel.impairments import FourState, GilbertElliott, Jitter, Pattern, Reordering
-from emulator.channel.spec import ChannelSpec, LinkSpec, Step, Timeline
-from emulator.channel.text import LARGEST_BIT_ERROR_RATE, LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
-from emulator.faults import InvalidChannel
+from owlt.emulator.channel.impairments import FourState, GilbertElliott, Jitter, Pattern, Reordering
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec, Step, Timeline
+from owlt.emulator.channel.text import LARGEST_BIT_ERROR_RATE, LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
+from owlt.emulator.faults import InvalidChannel
 
 
 def made(kind: Any, **fields: Any) -> Any:

@@ -7,14 +7,14 @@ from math import ceil, comb
 import numpy
 import pytest
 
-from emulator.certification.expectations import Expectations
-from emulator.certification.intervals import share_interval
-from emulator.channel.link import LinkSpec
-from emulator.channel.spec import ChannelSpec
-from emulator.faults import InvalidChannel
-from emulator.kernel.error_process import ErrorProcess
-from emulator.kernel.link_to_stages import link_of, stages_of
-from emulator.models.coded_link import (
+from owlt.emulator.certification.expectations import Expectations
+from owlt.emulator.certification.intervals import share_interval
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import InvalidChannel
+from owlt.emulator.kernel.error_process import ErrorProcess
+from owlt.emulator.kernel.link_to_stages import link_of, stages_of
+from owlt.emulator.models.coded_link import (
     FRAME_OVERHEAD_BYTES,
     CodedFrame,
     CommandFrame,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator.kernel.bpf import compile
-from emulator.kernel.bpf.digests import is_stale
-from emulator.kernel.bpf.loading import BpfError, BpfObject
+from owlt.emulator.kernel.bpf import compile
+from owlt.emulator.kernel.bpf.digests import is_stale
+from owlt.emulator.kernel.bpf.loading import BpfError, BpfObject
 from tests.conftest import require_command
 
 SOURCE = 'int one(void) { return 1; }\nchar _license[] __attribute__((section("license"))) = "GPL";\n'

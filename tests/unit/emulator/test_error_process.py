@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.certification.intervals import share_interval
-from emulator.kernel.error_process import (
+from owlt.emulator.certification.intervals import share_interval
+from owlt.emulator.kernel.error_process import (
     MOST_POSITIONS,
     ErrorProcess,
     factor_of,

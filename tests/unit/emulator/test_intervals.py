@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.certification.intervals import at_most, beta_share, mean_run_interval, quantile_ranks, share_interval
+from owlt.emulator.certification.intervals import at_most, beta_share, mean_run_interval, quantile_ranks, share_interval
 
 
 def summed(hits: int, trials: int, probability: float) -> float:

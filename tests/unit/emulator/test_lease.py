@@ -9,8 +9,8 @@ from threading import Condition, Event, Thread
 
 import pytest
 
-from emulator.faults import ChannelRefused, InvalidLease, LeaseHeld, LeaseLost
-from emulator.service.lease import LeaseBook, LeaseKeeper
+from owlt.emulator.faults import ChannelRefused, InvalidLease, LeaseHeld, LeaseLost
+from owlt.emulator.service.lease import LeaseBook, LeaseKeeper
 
 
 class Clock:

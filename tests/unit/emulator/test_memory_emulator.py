@@ -7,13 +7,20 @@ from typing import Any
 
 import pytest
 
-from emulator.certification.certificate import Check
-from emulator.channel.spec import ChannelSpec
-from emulator.faults import ChannelRefused, EmulatorUnreachable, InvalidChannel, NotAllowed, NotCapable, PortRefused
-from emulator.service.client import EmulatorClient
-from emulator.service.emulator import Emulator
-from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport, memory_client
-from emulator.service.methods import CHANGING, READING
+from owlt.emulator.certification.certificate import Check
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import (
+    ChannelRefused,
+    EmulatorUnreachable,
+    InvalidChannel,
+    NotAllowed,
+    NotCapable,
+    PortRefused,
+)
+from owlt.emulator.service.client import EmulatorClient
+from owlt.emulator.service.emulator import Emulator
+from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport, memory_client
+from owlt.emulator.service.methods import CHANGING, READING
 from tests.emulator_facts import CHANNEL, FACTS, STEPS
 from tests.unit.emulator.served import served
 

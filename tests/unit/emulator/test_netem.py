@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.kernel.netem import (
+from owlt.emulator.kernel.netem import (
     FourStateThresholds,
     GilbertElliottThresholds,
     Netem,
@@ -17,8 +17,8 @@ from emulator.kernel.netem import (
     threshold_of,
     transition_of,
 )
-from emulator.kernel.netem_messages import counters_of, netem_of, options
-from emulator.kernel.rtnetlink import tcmsg
+from owlt.emulator.kernel.netem_messages import counters_of, netem_of, options
+from owlt.emulator.kernel.rtnetlink import tcmsg
 
 # tc qdisc add ... handle 7: netem limit 77 delay 300ms 5ms 25% loss 1% duplicate 2% corrupt 3% rate 80gbit 4 53 -3
 HARSH = (

@@ -8,8 +8,8 @@ from math import acos, cos, pi, radians, sqrt
 import numpy
 import pytest
 
-from emulator.models.constellation_route import Route, isl_pairs, network_of, route_between
-from emulator.models.orbits import (
+from owlt.emulator.models.constellation_route import Route, isl_pairs, network_of, route_between
+from owlt.emulator.models.orbits import (
     EARTH_RADIUS_KM,
     GRAVITATION_KM3_PER_S2,
     Constellation,
@@ -18,7 +18,7 @@ from emulator.models.orbits import (
     pass_over,
     tle_satellites,
 )
-from emulator.models.sky import LIGHT_KM_PER_S, GroundPoint, position, times
+from owlt.emulator.models.sky import LIGHT_KM_PER_S, GroundPoint, position, times
 
 START = datetime(2026, 11, 22, tzinfo=UTC)
 IRIDIUM_LIKE = Constellation(800, 86.4, 6, 11)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from emulator.channel.spec import ChannelSpec
-from emulator.service.player import Links, Moment, Player, moments
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.service.player import Links, Moment, Player, moments
 
 S = 10**9
 

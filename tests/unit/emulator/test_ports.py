@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from emulator.faults import PortRefused
-from emulator.kernel.ports import checked_port, find_port, residents
-from emulator.kernel.rtnetlink import open_rtnetlink
-from emulator.kernel.survey import survey
-from emulator.service.emulator import Emulator
+from owlt.emulator.faults import PortRefused
+from owlt.emulator.kernel.ports import checked_port, find_port, residents
+from owlt.emulator.kernel.rtnetlink import open_rtnetlink
+from owlt.emulator.kernel.survey import survey
+from owlt.emulator.service.emulator import Emulator
 
 
 def refusal(name: str) -> str:

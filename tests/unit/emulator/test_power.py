@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from emulator.certification.bursts import BurstLoss, accepted_counts, caught_counts, scaled
-from emulator.certification.expectations import Expectations
-from emulator.certification.intervals import mean_run_interval, share_interval
-from emulator.certification.power import (
+from owlt.emulator.certification.bursts import BurstLoss, accepted_counts, caught_counts, scaled
+from owlt.emulator.certification.expectations import Expectations
+from owlt.emulator.certification.intervals import mean_run_interval, share_interval
+from owlt.emulator.certification.power import (
     FACTOR,
     POWER,
     accepted_hits,
@@ -28,8 +28,8 @@ from emulator.certification.power import (
     trials_for_share,
     wrong_share,
 )
-from emulator.channel.impairments import FourState, GilbertElliott, Jitter
-from emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.channel.impairments import FourState, GilbertElliott, Jitter
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from tests.accuracy.simulated import certified
 
 ALPHA = 0.001 / 40
@@ -120,7 +120,7 @@ def test_a_shift_of_jittered_delays_that_is_detectable_is_caught_as_often_as_sta
     quantile: float, later: bool
 ) -> None:
     """By what is drawn: 150 samples, of which at most 8 may miss it (binomial, 0.01, once in 30,000)."""
-    from emulator.certification.judging import Judges
+    from owlt.emulator.certification.judging import Judges
 
     expected = Expectations(LinkSpec(delay_ns=50_000_000, jitter=Jitter(amount_ns=5_000_000)), 0)
     off = detectable_quantile(1000, quantile, expected.offsets_ns, ALPHA, 1000)

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.certification import probe_statistics
-from emulator.certification.bursts import BurstLoss
-from emulator.certification.expectations import Expectations
-from emulator.certification.probe_statistics import Count
-from emulator.certification.probing import ProbeResult
-from emulator.channel.impairments import FourState, GilbertElliott, Jitter
-from emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.certification import probe_statistics
+from owlt.emulator.certification.bursts import BurstLoss
+from owlt.emulator.certification.expectations import Expectations
+from owlt.emulator.certification.probe_statistics import Count
+from owlt.emulator.certification.probing import ProbeResult
+from owlt.emulator.channel.impairments import FourState, GilbertElliott, Jitter
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 
 LENGTH_BYTES = 1000
 

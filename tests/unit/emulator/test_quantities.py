@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.channel.quantities import (
+from owlt.emulator.channel.quantities import (
     format_delay,
     format_rate,
     format_size,

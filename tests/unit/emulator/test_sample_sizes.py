@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.certification.expectations import Expectations
-from emulator.certification.power import trials_for_share, wrong_share
-from emulator.certification.sample_sizes import MOST_PACKETS, Means, SampleSizes
-from emulator.channel.spec import LinkSpec
+from owlt.emulator.certification.expectations import Expectations
+from owlt.emulator.certification.power import trials_for_share, wrong_share
+from owlt.emulator.certification.sample_sizes import MOST_PACKETS, Means, SampleSizes
+from owlt.emulator.channel.spec import LinkSpec
 
 ALPHA = 0.001
 LONGEST_BYTES = 1514

@@ -10,10 +10,10 @@ from math import radians
 import numpy
 import pytest
 
-from emulator.models.constellation_route import Route, isl_pairs, network_of, route_between
-from emulator.models.orbits import EARTH_RADIUS_KM, Constellation, tle_satellites
-from emulator.models.sky import LIGHT_KM_PER_S, GroundPoint
-from emulator.models.tle_constellation import NoConstellation, constellation_of, links_of, planes_of
+from owlt.emulator.models.constellation_route import Route, isl_pairs, network_of, route_between
+from owlt.emulator.models.orbits import EARTH_RADIUS_KM, Constellation, tle_satellites
+from owlt.emulator.models.sky import LIGHT_KM_PER_S, GroundPoint
+from owlt.emulator.models.tle_constellation import NoConstellation, constellation_of, links_of, planes_of
 from tests.unit.emulator.tle_files import tle_text
 
 START = datetime(2026, 11, 22, tzinfo=UTC)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import Missing
-from orchestrator.kernel import cache, recipe
-from orchestrator.kernel.build import find_kernel
-from orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.errors import Missing
+from owlt.orchestrator.kernel import cache, recipe
+from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.kernel.kernel import Kernel
 
 
 def a_kernel(directory: Path, **changes: object) -> tuple[Path, Kernel]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import Missing, OwltError
-from orchestrator.kernel import make
-from orchestrator.kernel.source import Source
+from owlt.orchestrator.errors import Missing, OwltError
+from owlt.orchestrator.kernel import make
+from owlt.orchestrator.kernel.source import Source
 
 
 def nobody(_phase: str, _fraction: float | None, _message: str) -> None:

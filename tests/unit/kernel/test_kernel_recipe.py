@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orchestrator.kernel import recipe
+from owlt.orchestrator.kernel import recipe
 
 FRAGMENT = f"""\
 # a comment

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import Missing
-from orchestrator.kernel import source
-from orchestrator.kernel.archive import Archive
-from orchestrator.kernel.source import choose, fetch_source, local_source, places
+from owlt.orchestrator.errors import Missing
+from owlt.orchestrator.kernel import source
+from owlt.orchestrator.kernel.archive import Archive
+from owlt.orchestrator.kernel.source import choose, fetch_source, local_source, places
 
 DEBIAN = Archive("http://mirror.example/debian", ("bookworm", "bookworm-updates"), ("main",), "/k.gpg")
 SECURITY = Archive("http://mirror.example/debian-security", ("bookworm-security",), ("main",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrator.results.record import Outcome, RunRecord
+from owlt.orchestrator.results.record import Outcome, RunRecord
 
 
 def record(**changes: Any) -> RunRecord:

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agents.contract.implementation import Implementation
-from emulator.channel.spec import ChannelSpec
-from orchestrator.memory.process import Process, Script
-from orchestrator.memory.rig import MemoryRig
-from orchestrator.planning.plan import Plan, plan_sweep
-from orchestrator.planning.sweep import Sweep
-from orchestrator.results.certificates import Certified
-from orchestrator.results.record import RunRecord
-from orchestrator.rigs.rig import RECEIVER_ADDRESS
-from orchestrator.run.perform import perform
-from orchestrator.run.setting import Setting
+from owlt.agents.contract.implementation import Implementation
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.memory.process import Process, Script
+from owlt.orchestrator.memory.rig import MemoryRig
+from owlt.orchestrator.planning.plan import Plan, plan_sweep
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.results.record import RunRecord
+from owlt.orchestrator.rigs.rig import RECEIVER_ADDRESS
+from owlt.orchestrator.run.perform import perform
+from owlt.orchestrator.run.setting import Setting
 
 PORT = 5000
 SWEEP = {

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 
-from emulator.certification.certificate import Certificate, Check
-from emulator.channel.spec import ChannelSpec
-from orchestrator.allocation.places import SlotsHere
-from orchestrator.planning.plan import Plan, Run, plan_sweep
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.catalogue import implementations_of
-from orchestrator.results.certificates import write_certificate
-from orchestrator.rigs.quiet import Patience
-from orchestrator.sweeping.supervisor import supervise
-from orchestrator.workers.events import ChannelCertified, Entry
-from orchestrator.workers.in_memory import InMemoryWorkers, PerformRun, Reported, WorkerGone, complete
-from orchestrator.workers.task import Task
+from owlt.emulator.certification.certificate import Certificate, Check
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.allocation.places import SlotsHere
+from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.catalogue import implementations_of
+from owlt.orchestrator.results.certificates import write_certificate
+from owlt.orchestrator.rigs.quiet import Patience
+from owlt.orchestrator.sweeping.supervisor import supervise
+from owlt.orchestrator.workers.events import ChannelCertified, Entry
+from owlt.orchestrator.workers.in_memory import InMemoryWorkers, PerformRun, Reported, WorkerGone, complete
+from owlt.orchestrator.workers.task import Task
 
 
 def small_plan(clock: str = "skip", certify: bool = False, **changes: object) -> Plan:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from orchestrator.allocation.allocation import Allocation
-from orchestrator.allocation.places import SlotsHere
-from orchestrator.allocation.repetitions import blocks_of_repetitions
-from orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.allocation.allocation import Allocation
+from owlt.orchestrator.allocation.places import SlotsHere
+from owlt.orchestrator.allocation.repetitions import blocks_of_repetitions
+from owlt.orchestrator.planning.plan import Batch, Plan
 from tests.unit.orchestrator.small_sweep import small_plan
 
 

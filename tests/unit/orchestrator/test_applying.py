@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.run.applying import counted_since
+from owlt.orchestrator.run.applying import counted_since
 
 
 def test_counters_have_grown_by_what_came_since() -> None:

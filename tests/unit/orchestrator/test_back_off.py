@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.results.record import Outcome
-from orchestrator.rigs.quiet import Patience
-from orchestrator.sweeping.monitoring import WorkerFailed
-from orchestrator.sweeping.scheduling import Scheduler
-from orchestrator.workers.events import RigFailed, RunPublished, RunRepeated, WorkerLost
-from orchestrator.workers.in_memory import InMemoryWorkers, Reported, WorkerGone
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.rigs.quiet import Patience
+from owlt.orchestrator.sweeping.monitoring import WorkerFailed
+from owlt.orchestrator.sweeping.scheduling import Scheduler
+from owlt.orchestrator.workers.events import RigFailed, RunPublished, RunRepeated, WorkerLost
+from owlt.orchestrator.workers.in_memory import InMemoryWorkers, Reported, WorkerGone
 from tests.unit.orchestrator.making import record
 from tests.unit.orchestrator.small_sweep import abort, except_in, go, runs_done, small_plan, small_workers
 

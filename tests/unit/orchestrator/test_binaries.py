@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.contract.requirements import Binary
-from orchestrator.hosts.binaries import find_here, why_not_here
+from owlt.agents.contract.requirements import Binary
+from owlt.orchestrator.hosts.binaries import find_here, why_not_here
 
 
 def test_the_first_place_that_has_the_program_is_taken(tmp_path: Path) -> None:

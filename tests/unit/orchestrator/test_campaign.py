@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from agents.inputs.mistake import Mistake
-from captures.summary.derived_files import CAPTURES
-from orchestrator.errors import Missing, OwltError
-from orchestrator.planning.plan import Plan, Run
-from orchestrator.sweeping.campaign import Performed, perform_plan, require_ready
-from orchestrator.sweeping.report import make_report
-from orchestrator.sweeping.resolving import resolve
-from orchestrator.sweeping.supervisor import supervise
-from orchestrator.workers.events import Observe
-from orchestrator.workers.in_memory import InMemoryWorkers, Reported, complete
-from orchestrator.workers.task import Task
+from owlt.agents.inputs.mistake import Mistake
+from owlt.captures.summary.derived_files import CAPTURES
+from owlt.orchestrator.errors import Missing, OwltError
+from owlt.orchestrator.planning.plan import Plan, Run
+from owlt.orchestrator.sweeping.campaign import Performed, perform_plan, require_ready
+from owlt.orchestrator.sweeping.report import make_report
+from owlt.orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.sweeping.supervisor import supervise
+from owlt.orchestrator.workers.events import Observe
+from owlt.orchestrator.workers.in_memory import InMemoryWorkers, Reported, complete
+from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.small_sweep import abort, except_in, small_plan, small_workers
 
 LOCAL = """\

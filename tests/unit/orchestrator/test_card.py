@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.rigs.rig import card_command
+from owlt.orchestrator.rigs.rig import card_command
 
 
 @pytest.mark.parametrize(("rate_bps", "burst"), [(1e6, "15140"), (1e9, "15140"), (1e11, "1514000")])

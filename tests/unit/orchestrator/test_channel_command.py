@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from emulator.channel.impairments import Jitter
-from emulator.channel.spec import ChannelSpec
-from emulator.faults import TimelineError
-from emulator.service.emulator import Emulator
-from emulator.service.server import EmulatorServer
-from orchestrator.commands import cli
-from orchestrator.commands.channel.curves import curves_of
-from orchestrator.commands.channel.text import link_rows, step_rows
-from orchestrator.commands.channel.values import fields_of, merged
-from orchestrator.errors import OwltError
-from orchestrator.profiles.channels import channel_files, find_channel
-from reports.figures.channel_figure import draw_channel
+from owlt.emulator.channel.impairments import Jitter
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import TimelineError
+from owlt.emulator.service.emulator import Emulator
+from owlt.emulator.service.server import EmulatorServer
+from owlt.orchestrator.commands import cli
+from owlt.orchestrator.commands.channel.curves import curves_of
+from owlt.orchestrator.commands.channel.text import link_rows, step_rows
+from owlt.orchestrator.commands.channel.values import fields_of, merged
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.profiles.channels import channel_files, find_channel
+from owlt.reports.figures.channel_figure import draw_channel
 from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, changed, with_host
 
 CHECKS = [

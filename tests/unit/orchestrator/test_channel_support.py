@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from emulator.service.memory_emulator import CAPABILITIES, MemoryEmulator
-from orchestrator.checks.channel_support import unsupported_channels
-from orchestrator.planning.selection import Selection
-from orchestrator.sweeping.resolving import resolve
+from owlt.emulator.service.memory_emulator import CAPABILITIES, MemoryEmulator
+from owlt.orchestrator.checks.channel_support import unsupported_channels
+from owlt.orchestrator.planning.selection import Selection
+from owlt.orchestrator.sweeping.resolving import resolve
 from tests.unit.orchestrator.small_sweep import small_plan
 from tests.unit.orchestrator.test_lab import DEMO
 

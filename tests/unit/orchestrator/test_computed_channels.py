@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from emulator.channel.channel_file import load_channel
-from emulator.channel.spec import ChannelSpec
-from emulator.models.orbits import Constellation
-from orchestrator.commands import cli
-from orchestrator.errors import Missing, OwltError
-from orchestrator.profiles.catalogue import PROFILES
+from owlt.emulator.channel.channel_file import load_channel
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.models.orbits import Constellation
+from owlt.orchestrator.commands import cli
+from owlt.orchestrator.errors import Missing, OwltError
+from owlt.orchestrator.profiles.catalogue import PROFILES
 from tests.unit.emulator.tle_files import tle_text
 
 CHANNELS = PROFILES / "channels"

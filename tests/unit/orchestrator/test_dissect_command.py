@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.commands.cli import app
-from orchestrator.errors import OwltError
+from owlt.orchestrator.commands.cli import app
+from owlt.orchestrator.errors import OwltError
 from tests.unit.captures.making import DATA
 
 CAPTURE = DATA.parent / "golden" / "run-cfdp.pcap"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.results.disturbance import DISPATCH_NS, MOST_OVERDUE, MOST_WAITED, described, disturbance
-from orchestrator.results.record import MachineDelay
+from owlt.orchestrator.results.disturbance import DISPATCH_NS, MOST_OVERDUE, MOST_WAITED, described, disturbance
+from owlt.orchestrator.results.record import MachineDelay
 
 SESSION_NS = 100_000_000
 

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from orchestrator.errors import ProfileError, SweepMistake
-from orchestrator.forecast.forecast import forecast
-from orchestrator.memory.process import Process, Script
-from orchestrator.planning.feasibility import infeasible
-from orchestrator.planning.plan import Plan, plan_sweep
-from orchestrator.planning.selection import runs_named
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.catalogue import find_implementation
-from orchestrator.profiles.load import load_sweep
-from orchestrator.results.analysis import delivered_bytes
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome, RunRecord
-from orchestrator.rigs.rig import RECEIVER_ADDRESS
+from owlt.orchestrator.errors import ProfileError, SweepMistake
+from owlt.orchestrator.forecast.forecast import forecast
+from owlt.orchestrator.memory.process import Process, Script
+from owlt.orchestrator.planning.feasibility import infeasible
+from owlt.orchestrator.planning.plan import Plan, plan_sweep
+from owlt.orchestrator.planning.selection import runs_named
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.catalogue import find_implementation
+from owlt.orchestrator.profiles.load import load_sweep
+from owlt.orchestrator.results.analysis import delivered_bytes
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome, RunRecord
+from owlt.orchestrator.rigs.rig import RECEIVER_ADDRESS
 from tests.unit.orchestrator.performing import PORT, Stage
 
 TIMED = """\

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.channel.impairments import FourState, GilbertElliott
-from emulator.channel.link import LinkSpec
-from orchestrator.planning.error_rates import equivalent_bit_error_rate
+from owlt.emulator.channel.impairments import FourState, GilbertElliott
+from owlt.emulator.channel.link import LinkSpec
+from owlt.orchestrator.planning.error_rates import equivalent_bit_error_rate
 
 FRAME_BYTES = 1514
 

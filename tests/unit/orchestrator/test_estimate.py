@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.planning.estimate import CERTIFICATE_WALL_S, Estimate, disk_bytes, estimate
-from orchestrator.planning.plan import Plan, Run
-from orchestrator.planning.selection import Selection
-from orchestrator.profiles.catalogue import PROFILES
-from orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.planning.estimate import CERTIFICATE_WALL_S, Estimate, disk_bytes, estimate
+from owlt.orchestrator.planning.plan import Plan, Run
+from owlt.orchestrator.planning.selection import Selection
+from owlt.orchestrator.profiles.catalogue import PROFILES
+from owlt.orchestrator.sweeping.resolving import resolve
 from tests.unit.orchestrator.performing import Stage
 from tests.unit.orchestrator.small_sweep import small_plan
 

@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from orchestrator.results.record import Outcome
-from orchestrator.workers.events import (
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.workers.events import (
     ChannelCertified,
     Event,
     PhaseStarted,

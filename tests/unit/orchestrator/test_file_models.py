@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-import orchestrator.planning.plan as planned
-import orchestrator.planning.sweep as planned_sweep
-import orchestrator.results.record as recorded
-from agents.contract import implementation as contract
-from emulator.certification import certificate as certified
-from orchestrator.results import analysis, certificates
-from orchestrator.status import journal
-from reports.results import load, records, suspicion
+import owlt.orchestrator.planning.plan as planned
+import owlt.orchestrator.planning.sweep as planned_sweep
+import owlt.orchestrator.results.record as recorded
+from owlt.agents.contract import implementation as contract
+from owlt.emulator.certification import certificate as certified
+from owlt.orchestrator.results import analysis, certificates
+from owlt.orchestrator.status import journal
+from owlt.reports.results import load, records, suspicion
 
 PAIRS: list[tuple[type[BaseModel], type[BaseModel]]] = [
     (records.Permutation, planned_sweep.Permutation),

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.hosts.file_status import FORMAT, from_line, statuses_here
+from owlt.orchestrator.hosts.file_status import FORMAT, from_line, statuses_here
 
 
 def stat_here(paths: Sequence[str]) -> list[str]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.contract.limits import TimeLimit
-from orchestrator.forecast.forecast import Forecast, forecast, texts
-from orchestrator.planning.feasibility import infeasible
-from orchestrator.planning.plan import Plan
-from orchestrator.sweeping.machine import missing_memory
+from owlt.agents.contract.limits import TimeLimit
+from owlt.orchestrator.forecast.forecast import Forecast, forecast, texts
+from owlt.orchestrator.planning.feasibility import infeasible
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.sweeping.machine import missing_memory
 from tests.unit.orchestrator.test_plan import planned, planned_over, with_profile
 
 

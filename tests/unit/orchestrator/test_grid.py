@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import ProfileError
-from orchestrator.planning.plan import Plan
-from orchestrator.planning.sweep import Permutation, Sweep
-from orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.errors import ProfileError
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.planning.sweep import Permutation, Sweep
+from owlt.orchestrator.sweeping.resolving import resolve
 
 BASE = """\
 name: x

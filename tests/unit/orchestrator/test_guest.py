@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from orchestrator.rigs.guest import (
+from owlt.orchestrator.rigs.guest import (
     MEMORY_DIRECTORY,
     OWN_DIRECTORY,
     PACKAGES,

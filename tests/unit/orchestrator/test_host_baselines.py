@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.commands.performing.host_baselines import file_baseline, iperf3_baseline
-from orchestrator.planning.plan import Plan
-from orchestrator.profiles.catalogue import find_implementation
-from orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.commands.performing.host_baselines import file_baseline, iperf3_baseline
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.profiles.catalogue import find_implementation
+from owlt.orchestrator.sweeping.resolving import resolve
 from tests.unit.orchestrator.test_lab import DEMO
 
 

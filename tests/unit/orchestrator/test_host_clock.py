@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.hosts.host_clock import ClockReading, clock_of
+from owlt.orchestrator.hosts.host_clock import ClockReading, clock_of
 
 S = 10**9
 

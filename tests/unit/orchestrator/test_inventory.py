@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from orchestrator.errors import OwltError
-from orchestrator.profiles.inventory import LabRig, lab_rig, login_parts, read_inventory
-from orchestrator.profiles.inventory_schema import inventory_schema
-from orchestrator.profiles.load import read_document
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.profiles.inventory import LabRig, lab_rig, login_parts, read_inventory
+from owlt.orchestrator.profiles.inventory_schema import inventory_schema
+from owlt.orchestrator.profiles.load import read_document
 
 EXAMPLE = Path(__file__).parents[3] / "profiles" / "rigs" / "example.yaml"
 DOCUMENT = read_document(EXAMPLE).value

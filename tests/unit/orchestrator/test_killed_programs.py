@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from orchestrator.hosts.host import Completed
-from orchestrator.rigs import warden
-from orchestrator.rigs.killed_programs import KilledPrograms, for_memory
-from orchestrator.rigs.lab.lab_host import LabHost
-from orchestrator.rigs.lab.raising import LabKilledPrograms
+from owlt.orchestrator.hosts.host import Completed
+from owlt.orchestrator.rigs import warden
+from owlt.orchestrator.rigs.killed_programs import KilledPrograms, for_memory
+from owlt.orchestrator.rigs.lab.lab_host import LabHost
+from owlt.orchestrator.rigs.lab.raising import LabKilledPrograms
 
 KILLED = (
     "3,512,88000000,-;Out of memory: Killed process 71 (python3) total-vm:412344kB, anon-rss:389120kB, file-rss:0kB, "

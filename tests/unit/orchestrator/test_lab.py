@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from emulator.faults import EmulatorUnreachable, LeaseHeld
-from emulator.service.client import EmulatorClient
-from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
-from orchestrator.checks.lab_doctor import examine_lab
-from orchestrator.checks.preconditions import missing_for_plan
-from orchestrator.commands.performing.perform import as_typed
-from orchestrator.commands.rigs.leases import release
-from orchestrator.errors import Missing, OwltError, ProfileError
-from orchestrator.hosts.host import HostError
-from orchestrator.profiles.inventory import LabHostEntry, LabRig, lab_rig
-from orchestrator.rigs.lab.clocks import Offset
-from orchestrator.rigs.lab.emulator import LabEmulator
-from orchestrator.rigs.lab.management import ManagementHost
-from orchestrator.rigs.lab.reservations import Reservation, forget_reservation, read_reservation, write_reservation
-from orchestrator.sweeping.resolving import resolve
+from owlt.emulator.faults import EmulatorUnreachable, LeaseHeld
+from owlt.emulator.service.client import EmulatorClient
+from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
+from owlt.orchestrator.checks.lab_doctor import examine_lab
+from owlt.orchestrator.checks.preconditions import missing_for_plan
+from owlt.orchestrator.commands.performing.perform import as_typed
+from owlt.orchestrator.commands.rigs.leases import release
+from owlt.orchestrator.errors import Missing, OwltError, ProfileError
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, lab_rig
+from owlt.orchestrator.rigs.lab.clocks import Offset
+from owlt.orchestrator.rigs.lab.emulator import LabEmulator
+from owlt.orchestrator.rigs.lab.management import ManagementHost
+from owlt.orchestrator.rigs.lab.reservations import Reservation, forget_reservation, read_reservation, write_reservation
+from owlt.orchestrator.sweeping.resolving import resolve
 from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, rack1, with_host
 
 SERVICE = "https://192.0.2.12:8765"

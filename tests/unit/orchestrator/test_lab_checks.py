@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.checks.doctor import Requirement
-from orchestrator.checks.lab_path import (
+from owlt.orchestrator.checks.doctor import Requirement
+from owlt.orchestrator.checks.lab_path import (
     OFFLOADS,
     Addressed,
     Card,
@@ -20,11 +20,11 @@ from orchestrator.checks.lab_path import (
     parse_address,
     parse_card,
 )
-from orchestrator.checks.lab_settings import check_settings, read_differences
-from orchestrator.profiles.inventory import lab_rig
-from orchestrator.rigs.lab.clocks import Offset
-from orchestrator.rigs.lab.interfaces import set_up
-from orchestrator.rigs.lab.playbooks import PLAYBOOKS
+from owlt.orchestrator.checks.lab_settings import check_settings, read_differences
+from owlt.orchestrator.profiles.inventory import lab_rig
+from owlt.orchestrator.rigs.lab.clocks import Offset
+from owlt.orchestrator.rigs.lab.interfaces import set_up
+from owlt.orchestrator.rigs.lab.playbooks import PLAYBOOKS
 from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, rack1, with_host
 
 ETHTOOL = """Settings for enp3s0:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from emulator.service.client import EmulatorClient
-from emulator.service.memory_emulator import MemoryEmulator, memory_client
-from orchestrator.checks.doctor import Requirement
-from orchestrator.checks.lab_doctor import (
+from owlt.emulator.service.client import EmulatorClient
+from owlt.emulator.service.memory_emulator import MemoryEmulator, memory_client
+from owlt.orchestrator.checks.doctor import Requirement
+from owlt.orchestrator.checks.lab_doctor import (
     BUFFER_SETTINGS,
     conclusion,
     examine_test_interface,
@@ -18,11 +18,11 @@ from orchestrator.checks.lab_doctor import (
     other_session,
     socket_buffers,
 )
-from orchestrator.checks.lab_service import capability_requirements, emulator_capabilities, lease_requirement
-from orchestrator.profiles.inventory import LabRig, lab_rig
-from orchestrator.rigs.lab.interfaces import Interface
-from orchestrator.terminal.output import Printer
-from orchestrator.terminal.requirements import print_requirements
+from owlt.orchestrator.checks.lab_service import capability_requirements, emulator_capabilities, lease_requirement
+from owlt.orchestrator.profiles.inventory import LabRig, lab_rig
+from owlt.orchestrator.rigs.lab.interfaces import Interface
+from owlt.orchestrator.terminal.output import Printer
+from owlt.orchestrator.terminal.requirements import print_requirements
 from tests.unit.orchestrator.test_inventory import EXAMPLE
 
 FILE = "".join(f"{name} = 16777216\n" for name in BUFFER_SETTINGS)

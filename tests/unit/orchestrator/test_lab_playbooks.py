@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.profiles.inventory import LabRig
-from orchestrator.rigs.lab.playbooks import (
+from owlt.orchestrator.profiles.inventory import LabRig
+from owlt.orchestrator.rigs.lab.playbooks import (
     Administrator,
     check_options,
     clock_variables,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.hosts.confinement import NO_SUCH_PROGRAM, Room
-from orchestrator.hosts.host import ANSWER_BYTES, FLOODED, LATE, HostError
-from orchestrator.memory.host import MemoryHost
-from orchestrator.memory.process import Process, Script, printing
+from owlt.orchestrator.hosts.confinement import NO_SUCH_PROGRAM, Room
+from owlt.orchestrator.hosts.host import ANSWER_BYTES, FLOODED, LATE, HostError
+from owlt.orchestrator.memory.host import MemoryHost
+from owlt.orchestrator.memory.process import Process, Script, printing
 from tests.host_facts import DEADLINE_S, FACTS, PROGRAMS, Place
 
 DIRECTORY = "/owlt/place"

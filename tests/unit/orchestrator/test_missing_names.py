@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.commands import cli
-from orchestrator.errors import OwltError, ProfileError, did_you_mean
-from orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.commands import cli
+from owlt.orchestrator.errors import OwltError, ProfileError, did_you_mean
+from owlt.orchestrator.sweeping.resolving import resolve
 
 SWEEP = """\
 name: small

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.errors import SweepMistake
-from orchestrator.planning.plan import Plan, with_repetitions
+from owlt.orchestrator.errors import SweepMistake
+from owlt.orchestrator.planning.plan import Plan, with_repetitions
 from tests.unit.orchestrator.small_sweep import small_plan
 
 

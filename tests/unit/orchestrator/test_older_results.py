@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from captures.summary.cache import load_summary
-from captures.summary.summary import SUMMARY_STEPS
-from captures.summary.versions import NewerVersion, Steps, current_version, upgraded
-from emulator.channel.spec import ChannelSpec
-from orchestrator.errors import ResultsConflict
-from orchestrator.planning.plan import Plan, read_plan, read_plan_values
-from orchestrator.planning.stored.plan_file import require_extension
-from orchestrator.results.certificates import read_certificate
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import RunRecord, read_record
-from orchestrator.results.recorded_runs import read_recorded, standing
-from orchestrator.status.channel_labels import channel_label
-from orchestrator.status.reading import read_state
-from reports.results.load import load_results
-from reports.results.records import ReportError
-from reports.results.upgrades import CERTIFICATE_STEPS, PLAN_STEPS, RECORD_STEPS
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.summary import SUMMARY_STEPS
+from owlt.captures.summary.versions import NewerVersion, Steps, current_version, upgraded
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.planning.plan import Plan, read_plan, read_plan_values
+from owlt.orchestrator.planning.stored.plan_file import require_extension
+from owlt.orchestrator.results.certificates import read_certificate
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import RunRecord, read_record
+from owlt.orchestrator.results.recorded_runs import read_recorded, standing
+from owlt.orchestrator.status.channel_labels import channel_label
+from owlt.orchestrator.status.reading import read_state
+from owlt.reports.results.load import load_results
+from owlt.reports.results.records import ReportError
+from owlt.reports.results.upgrades import CERTIFICATE_STEPS, PLAN_STEPS, RECORD_STEPS
 
 KEPT = Path(__file__).parents[1] / "older_results"
 VERSION_1, VERSION_2 = KEPT / "version-1", KEPT / "version-2"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.contract.implementation import ROLES, Implementation, Parameter, Role
-from agents.contract.placeholders import RunValues
-from agents.contract.requirements import Binary
-from orchestrator.checks.doctor import missing_for
-from orchestrator.profiles.catalogue import find_implementation
+from owlt.agents.contract.implementation import ROLES, Implementation, Parameter, Role
+from owlt.agents.contract.placeholders import RunValues
+from owlt.agents.contract.requirements import Binary
+from owlt.orchestrator.checks.doctor import missing_for
+from owlt.orchestrator.profiles.catalogue import find_implementation
 
 ORIGINALS = ("gsfc-cfdp", "ltplib", "nrl-norm", "saratoga-perl", "ion-ltp", "ion-acs", "hdtn-ltp")
 CHANNEL = RunValues(

@@ -10,25 +10,25 @@ from typing import Any
 
 import pytest
 
-from captures.files.tcpdump_command import IN_BLOCKS_RING_BYTES, LEAST_RING_BYTES, MOST_RING_BYTES, ring_bytes_of
-from emulator.channel.link import LinkSpec
-from emulator.channel.spec import ChannelSpec
-from emulator.faults import ChannelRefused
-from emulator.service.memory_emulator import MemoryEmulator
-from orchestrator.hosts.confinement import CANNOT_CONFINE, LEFT, NOT_CONFINED
-from orchestrator.hosts.host_clock import ClockReading, HostClock, clock_of
-from orchestrator.memory.commands import failed
-from orchestrator.memory.files import Entry
-from orchestrator.memory.host import MemoryHost
-from orchestrator.memory.process import Process, printing
-from orchestrator.memory.rig import MemoryRig
-from orchestrator.results.analysis import expected_of
-from orchestrator.results.certificates import Certified
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome, read_record
-from orchestrator.rigs.rig import CARD_RATE_BPS, RECEIVER_ADDRESS, TEST_INTERFACE, HostClocks, HostConditions
-from orchestrator.run.capturing import ring_bytes_for
-from orchestrator.run.staging import file_content
+from owlt.captures.files.tcpdump_command import IN_BLOCKS_RING_BYTES, LEAST_RING_BYTES, MOST_RING_BYTES, ring_bytes_of
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import ChannelRefused
+from owlt.emulator.service.memory_emulator import MemoryEmulator
+from owlt.orchestrator.hosts.confinement import CANNOT_CONFINE, LEFT, NOT_CONFINED
+from owlt.orchestrator.hosts.host_clock import ClockReading, HostClock, clock_of
+from owlt.orchestrator.memory.commands import failed
+from owlt.orchestrator.memory.files import Entry
+from owlt.orchestrator.memory.host import MemoryHost
+from owlt.orchestrator.memory.process import Process, printing
+from owlt.orchestrator.memory.rig import MemoryRig
+from owlt.orchestrator.results.analysis import expected_of
+from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome, read_record
+from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, RECEIVER_ADDRESS, TEST_INTERFACE, HostClocks, HostConditions
+from owlt.orchestrator.run.capturing import ring_bytes_for
+from owlt.orchestrator.run.staging import file_content
 from tests.unit.orchestrator.performing import COPY, PORT, Stage, send, take
 
 SIZE_BYTES = 100_000
@@ -875,7 +875,7 @@ def test_a_sampler_that_cannot_look_is_a_problem_of_its_own(stage: Stage) -> Non
         return 1
 
     stage.implementation = {"session": {"tcp_ports": [PORT]}}
-    stage.rig.modules["agents.probes.tcp_samples"] = refuse
+    stage.rig.modules["owlt.agents.probes.tcp_samples"] = refuse
     record = stage.perform().record
 
     assert record.outcome is Outcome.COMPLETED

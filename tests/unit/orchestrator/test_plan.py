@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agents.contract.requirements import Need
-from emulator.channel.spec import ChannelSpec
-from orchestrator.errors import ProfileError, ResultsConflict
-from orchestrator.planning.plan import Plan, channel_of, plan_sweep, read_plan_values
-from orchestrator.planning.stored.plan_file import write_plan
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.catalogue import implementations_of
-from orchestrator.profiles.channels import channels_of
+from owlt.agents.contract.requirements import Need
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.errors import ProfileError, ResultsConflict
+from owlt.orchestrator.planning.plan import Plan, channel_of, plan_sweep, read_plan_values
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.catalogue import implementations_of
+from owlt.orchestrator.profiles.channels import channels_of
 
 
 def sweep(**changes: object) -> Sweep:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from captures.summary.versions import current_version
-from orchestrator.planning.plan import Plan
-from orchestrator.results.record import RunRecord
-from reports.results.upgrades import PLAN_STEPS, RECORD_STEPS
+from owlt.captures.summary.versions import current_version
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.results.record import RunRecord
+from owlt.reports.results.upgrades import PLAN_STEPS, RECORD_STEPS
 
 KEPT = Path(__file__).parents[1] / "older_results" / "keys.json"
 """The keys of each file and their version. If they change: raise the version, add an upgrade step, and renew the file

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.planning.plan import plan_sweep
-from orchestrator.profiles.catalogue import PROFILES, find_implementation, implementation_files, implementations_of
-from orchestrator.profiles.load import load_sweep
-from orchestrator.profiles.schemas import SCHEMAS
+from owlt.orchestrator.planning.plan import plan_sweep
+from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation, implementation_files, implementations_of
+from owlt.orchestrator.profiles.load import load_sweep
+from owlt.orchestrator.profiles.schemas import SCHEMAS
 
 SWEEPS = sorted((PROFILES / "sweeps").glob("*.yaml"))
 

@@ -8,8 +8,8 @@ import threading
 import time
 from pathlib import Path
 
-from orchestrator.hosts.confinement import LEFT
-from orchestrator.hosts.program import Output
+from owlt.orchestrator.hosts.confinement import LEFT
+from owlt.orchestrator.hosts.program import Output
 
 
 def drained(directory: Path, written: bytes) -> Output:

@@ -9,11 +9,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from orchestrator.results.record import Outcome
-from orchestrator.terminal.output import Verbosity
-from orchestrator.terminal.progress import SweepProgress
-from orchestrator.terminal.progress_log import ProgressLog
-from orchestrator.workers.events import Entry, PhaseStarted, RunPublished, RunStarted
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.terminal.output import Verbosity
+from owlt.orchestrator.terminal.progress import SweepProgress
+from owlt.orchestrator.terminal.progress_log import ProgressLog
+from owlt.orchestrator.workers.events import Entry, PhaseStarted, RunPublished, RunStarted
 from tests.unit.orchestrator.small_sweep import small_plan
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import Missing
-from orchestrator.provenance.files import file_digest, programs_and_libraries, tree
-from orchestrator.provenance.machine import NOT_INSTALLED, packages_of, provenance_of
-from orchestrator.provenance.provenance import Provenance, differences, read_provenances, write_provenance
+from owlt.orchestrator.errors import Missing
+from owlt.orchestrator.provenance.files import file_digest, programs_and_libraries, tree
+from owlt.orchestrator.provenance.machine import NOT_INSTALLED, packages_of, provenance_of
+from owlt.orchestrator.provenance.provenance import Provenance, differences, read_provenances, write_provenance
 
 HERE = Provenance(
     groups={"kernel": {"guest": "1"}, "owlt": {f"{number}.py": "1" for number in range(9)}},

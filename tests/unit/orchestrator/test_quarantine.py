@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from orchestrator.planning.plan import Plan, Run, plan_sweep
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.catalogue import implementations_of
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome, RunRecord, read_record
-from orchestrator.results.recorded_runs import recorded_runs
-from orchestrator.sweeping.quarantine import Quarantine
-from orchestrator.workers.events import ImplementationQuarantined, PhaseStarted
-from orchestrator.workers.in_memory import InMemoryWorkers, Reported, Silence, complete
-from orchestrator.workers.task import Task
+from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.catalogue import implementations_of
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome, RunRecord, read_record
+from owlt.orchestrator.results.recorded_runs import recorded_runs
+from owlt.orchestrator.sweeping.quarantine import Quarantine
+from owlt.orchestrator.workers.events import ImplementationQuarantined, PhaseStarted
+from owlt.orchestrator.workers.in_memory import InMemoryWorkers, Reported, Silence, complete
+from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.making import record
 from tests.unit.orchestrator.small_sweep import go, launched
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import ProfileError
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.load import load_sweep
+from owlt.orchestrator.errors import ProfileError
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.load import load_sweep
 
 HEAD = "name: x\nseed: 7\nimplementations: cfdp\n"
 AXES = {"file_size": "1 MB", "rate": "1 Mbit/s", "delay": "25 ms", "packet_error_rate": "0"}

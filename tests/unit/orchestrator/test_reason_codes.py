@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.reason_codes import ReasonCode
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "implementations.md"
 

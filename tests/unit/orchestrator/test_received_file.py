@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.artifacts.received_file import ReceivedFile, inspect_received
-from orchestrator.hosts.host import Completed, Host
+from owlt.orchestrator.artifacts.received_file import ReceivedFile, inspect_received
+from owlt.orchestrator.hosts.host import Completed, Host
 
 SPACE_BYTES = 64_000_000
 

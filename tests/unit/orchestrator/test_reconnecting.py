@@ -8,10 +8,10 @@ from typing import cast
 import paramiko
 import pytest
 
-from orchestrator.hosts.host import HostError
-from orchestrator.hosts.ssh_host import Login
-from orchestrator.rigs.lab.management import ManagementHost
-from orchestrator.rigs.lab.reconnecting import OtherHostKey, ReconnectingHost
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.hosts.ssh_host import Login
+from owlt.orchestrator.rigs.lab.management import ManagementHost
+from owlt.orchestrator.rigs.lab.reconnecting import OtherHostKey, ReconnectingHost
 from tests.unit.orchestrator.test_inventory import SENDER, rack1, with_host
 
 

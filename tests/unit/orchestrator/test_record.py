@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import ResultsConflict
-from orchestrator.results.record import SCHEMA_VERSION, Outcome, read_record, write_record
+from owlt.orchestrator.errors import ResultsConflict
+from owlt.orchestrator.results.record import SCHEMA_VERSION, Outcome, read_record, write_record
 from tests.unit.orchestrator.making import record
 
 RECORD = record(outcome=Outcome.FAILED, reason="the sender exited with status 1", rate_bps=1e7, packet_error_rate=0.01)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import MachineDelay, Outcome
-from orchestrator.results.repeat_rules import RULES, is_repeated_later, is_repeated_now, needs_quiet, rule_for
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import MachineDelay, Outcome
+from owlt.orchestrator.results.repeat_rules import RULES, is_repeated_later, is_repeated_now, needs_quiet, rule_for
 from tests.unit.orchestrator.making import record
 
 

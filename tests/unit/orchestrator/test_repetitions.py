@@ -13,30 +13,30 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from captures.accounting.goodput import Amounts, measure
-from captures.accounting.ledger import Ledger
-from captures.summary.cache import SUMMARY
-from captures.summary.derived_files import keep
-from captures.summary.summary import CaptureSummary
-from orchestrator.allocation.places import SlotsHere
-from orchestrator.errors import OwltError, ProfileError
-from orchestrator.forecast.forecast import forecast, texts
-from orchestrator.planning.plan import Plan
-from orchestrator.planning.selection import Selection
-from orchestrator.planning.stored.plan_file import write_plan
-from orchestrator.profiles.load import load_sweep
-from orchestrator.repetitions.due import Repeating, due_runs
-from orchestrator.results.record import read_record
-from orchestrator.results.recorded_runs import read_recorded
-from orchestrator.shards.merging import merge
-from orchestrator.shards.shard import parse_shard
-from orchestrator.status.reading import read_state
-from orchestrator.status.text import repetitions_text
-from orchestrator.sweeping.supervisor import supervise
-from orchestrator.terminal.progress import SweepProgress
-from orchestrator.workers.in_memory import InMemoryWorkers, PerformRun, complete
-from reports.comparison.stopping import Stop, stops_of
-from reports.results.load import load_results
+from owlt.captures.accounting.goodput import Amounts, measure
+from owlt.captures.accounting.ledger import Ledger
+from owlt.captures.summary.cache import SUMMARY
+from owlt.captures.summary.derived_files import keep
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.orchestrator.allocation.places import SlotsHere
+from owlt.orchestrator.errors import OwltError, ProfileError
+from owlt.orchestrator.forecast.forecast import forecast, texts
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.planning.selection import Selection
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.profiles.load import load_sweep
+from owlt.orchestrator.repetitions.due import Repeating, due_runs
+from owlt.orchestrator.results.record import read_record
+from owlt.orchestrator.results.recorded_runs import read_recorded
+from owlt.orchestrator.shards.merging import merge
+from owlt.orchestrator.shards.shard import parse_shard
+from owlt.orchestrator.status.reading import read_state
+from owlt.orchestrator.status.text import repetitions_text
+from owlt.orchestrator.sweeping.supervisor import supervise
+from owlt.orchestrator.terminal.progress import SweepProgress
+from owlt.orchestrator.workers.in_memory import InMemoryWorkers, PerformRun, complete
+from owlt.reports.comparison.stopping import Stop, stops_of
+from owlt.reports.results.load import load_results
 from tests.unit.orchestrator.small_sweep import abort, except_in, in_a_thread, runs_done, small_plan, small_workers
 
 RULE = {"at_least": 3, "at_most": 9, "until_interval_percent": 10}

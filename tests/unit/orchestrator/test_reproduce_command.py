@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.commands import cli
-from orchestrator.commands.reproduce import (
+from owlt.orchestrator.commands import cli
+from owlt.orchestrator.commands.reproduce import (
     missing_for_sweep,
     optional_sweep_files,
     perform_all,
@@ -17,9 +17,9 @@ from orchestrator.commands.reproduce import (
     reproductions,
     sweep_files,
 )
-from orchestrator.errors import NotFound, OwltError
-from orchestrator.sweeping.resolving import resolve
-from orchestrator.terminal.output import Printer
+from owlt.orchestrator.errors import NotFound, OwltError
+from owlt.orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.terminal.output import Printer
 from tests.missing_implementation import MISSING
 from tests.unit.reports.conftest import few, write_results
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import OwltError
-from orchestrator.status.results_lock import LOCK_NAME, ResultsInUse, locked, require_free
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.status.results_lock import LOCK_NAME, ResultsInUse, locked, require_free
 
 
 def test_a_lock_that_cannot_be_opened_is_named_with_what_to_do(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.hosts.host import HostError
-from orchestrator.memory.rig import MemoryRig
-from orchestrator.rigs.rig import Rig
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.memory.rig import MemoryRig
+from owlt.orchestrator.rigs.rig import Rig
 
 ONE_PROCESSOR = MemoryRig().rig
 MACHINES = replace(ONE_PROCESSOR, has_machines=True)

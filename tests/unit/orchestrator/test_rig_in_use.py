@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from orchestrator.commands.rigs.in_use import require_no_session
-from orchestrator.commands.rigs.installing import provision
-from orchestrator.errors import OwltError
-from orchestrator.hosts.host import HostError
-from orchestrator.profiles.inventory import LabHostEntry, LabRig, read_inventory
-from orchestrator.rigs.lab.reconnecting import OtherHostKey
+from owlt.orchestrator.commands.rigs.in_use import require_no_session
+from owlt.orchestrator.commands.rigs.installing import provision
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, read_inventory
+from owlt.orchestrator.rigs.lab.reconnecting import OtherHostKey
 from tests.unit.orchestrator.test_inventory import RECEIVER, changed
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from emulator.faults import LeaseHeld
-from emulator.service.client import EmulatorClient
-from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
-from orchestrator.commands.rigs.leased import Change, leased
-from orchestrator.errors import OwltError
-from orchestrator.profiles.inventory import LabRig
-from orchestrator.rigs.lab.emulator import LabEmulator
-from orchestrator.rigs.lab.reservations import read_reservation
+from owlt.emulator.faults import LeaseHeld
+from owlt.emulator.service.client import EmulatorClient
+from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
+from owlt.orchestrator.commands.rigs.leased import Change, leased
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.profiles.inventory import LabRig
+from owlt.orchestrator.rigs.lab.emulator import LabEmulator
+from owlt.orchestrator.rigs.lab.reservations import read_reservation
 from tests.unit.orchestrator.test_inventory import EMULATOR, rack1, with_host
 
 UPDATING = Change("owlt rig update", "updated", needs_service=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.channel.spec import ChannelSpec
-from emulator.faults import EmulatorUnreachable
-from emulator.service.client import EmulatorClient
-from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport, memory_client
-from orchestrator.commands.channel.text import channel_line
-from orchestrator.commands.rigs.leases import left_behind, without_lease
-from orchestrator.profiles.inventory import lab_rig
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import EmulatorUnreachable
+from owlt.emulator.service.client import EmulatorClient
+from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport, memory_client
+from owlt.orchestrator.commands.channel.text import channel_line
+from owlt.orchestrator.commands.rigs.leases import left_behind, without_lease
+from owlt.orchestrator.profiles.inventory import lab_rig
 from tests.unit.orchestrator.test_inventory import EXAMPLE
 
 RIG = lab_rig(f"{EXAMPLE}:rack1")[1]

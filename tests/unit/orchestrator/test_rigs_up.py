@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from emulator.channel.spec import ChannelSpec
-from emulator.faults import NotCapable
-from orchestrator.commands.rigs.up import configure_rig, suggested_change
-from orchestrator.errors import OwltError
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import NotCapable
+from owlt.orchestrator.commands.rigs.up import configure_rig, suggested_change
+from owlt.orchestrator.errors import OwltError
 
 
 @pytest.mark.parametrize(("available", "change"), [(True, "delay=500ms"), (False, "bit_error_rate=1e-6")])

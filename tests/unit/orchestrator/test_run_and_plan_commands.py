@@ -16,27 +16,27 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from agents.contract.requirements import Need
-from agents.inputs.mistake import Mistake
-from orchestrator.checks.doctor import Requirement, examine
-from orchestrator.checks.preconditions import missing_for_plan
-from orchestrator.commands import cli
-from orchestrator.commands.machine import print_requirements
-from orchestrator.commands.performing.concluding import conclude, exit_status, report_of
-from orchestrator.commands.performing.perform import as_typed
-from orchestrator.errors import Missing, OwltError, ResultsConflict
-from orchestrator.planning.plan import Plan, Run, plan_sweep
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.catalogue import PROFILES, find_implementation, implementations_of, sweep_path
-from orchestrator.profiles.schemas import SCHEMAS
-from orchestrator.results.record import Outcome, RunRecord, write_record
-from orchestrator.sweeping.campaign import Performed, perform_plan
-from orchestrator.sweeping.monitoring import WorkerFailed
-from orchestrator.terminal.ending import outlasting_readers
-from orchestrator.terminal.output import Printer, Verbosity
-from orchestrator.terminal.progress import SweepProgress
-from orchestrator.workers.events import Entry, Observe, RunPublished
-from orchestrator.workers.in_memory import InMemoryWorkers
+from owlt.agents.contract.requirements import Need
+from owlt.agents.inputs.mistake import Mistake
+from owlt.orchestrator.checks.doctor import Requirement, examine
+from owlt.orchestrator.checks.preconditions import missing_for_plan
+from owlt.orchestrator.commands import cli
+from owlt.orchestrator.commands.machine import print_requirements
+from owlt.orchestrator.commands.performing.concluding import conclude, exit_status, report_of
+from owlt.orchestrator.commands.performing.perform import as_typed
+from owlt.orchestrator.errors import Missing, OwltError, ResultsConflict
+from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation, implementations_of, sweep_path
+from owlt.orchestrator.profiles.schemas import SCHEMAS
+from owlt.orchestrator.results.record import Outcome, RunRecord, write_record
+from owlt.orchestrator.sweeping.campaign import Performed, perform_plan
+from owlt.orchestrator.sweeping.monitoring import WorkerFailed
+from owlt.orchestrator.terminal.ending import outlasting_readers
+from owlt.orchestrator.terminal.output import Printer, Verbosity
+from owlt.orchestrator.terminal.progress import SweepProgress
+from owlt.orchestrator.workers.events import Entry, Observe, RunPublished
+from owlt.orchestrator.workers.in_memory import InMemoryWorkers
 
 AGAIN = "owlt run small.yaml --guests 1"
 

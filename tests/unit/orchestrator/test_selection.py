@@ -12,20 +12,20 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from orchestrator.commands import cli
-from orchestrator.commands.performing import extend, retry
-from orchestrator.commands.performing.perform import performing_options
-from orchestrator.commands.performing.retry import select, warnings
-from orchestrator.errors import OwltError
-from orchestrator.planning.plan import Plan, Run
-from orchestrator.planning.selection import Selection, new_seeds, runs_in_cells, runs_named
-from orchestrator.planning.stored.plan_file import write_plan
-from orchestrator.results.record import Outcome, RunRecord, read_record
-from orchestrator.results.recorded_runs import read_recorded
-from orchestrator.sweeping.campaign import Performed, perform_plan
-from orchestrator.terminal.progress import SweepProgress
-from orchestrator.workers.in_memory import InMemoryWorkers, Reported, complete
-from orchestrator.workers.task import Task
+from owlt.orchestrator.commands import cli
+from owlt.orchestrator.commands.performing import extend, retry
+from owlt.orchestrator.commands.performing.perform import performing_options
+from owlt.orchestrator.commands.performing.retry import select, warnings
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import Plan, Run
+from owlt.orchestrator.planning.selection import Selection, new_seeds, runs_in_cells, runs_named
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.results.record import Outcome, RunRecord, read_record
+from owlt.orchestrator.results.recorded_runs import read_recorded
+from owlt.orchestrator.sweeping.campaign import Performed, perform_plan
+from owlt.orchestrator.terminal.progress import SweepProgress
+from owlt.orchestrator.workers.in_memory import InMemoryWorkers, Reported, complete
+from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.small_sweep import launched, runs_done, small_plan, small_workers
 
 

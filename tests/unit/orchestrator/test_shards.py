@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import OwltError, ResultsConflict
-from orchestrator.planning.plan import Plan
-from orchestrator.planning.stored.plan_file import write_plan
-from orchestrator.provenance.provenance import Provenance, read_provenances, write_provenance
-from orchestrator.results.record import RECORD_NAME, read_record
-from orchestrator.shards.merging import Merged, merge
-from orchestrator.shards.shard import Shard, parse_shard
+from owlt.orchestrator.errors import OwltError, ResultsConflict
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.provenance.provenance import Provenance, read_provenances, write_provenance
+from owlt.orchestrator.results.record import RECORD_NAME, read_record
+from owlt.orchestrator.shards.merging import Merged, merge
+from owlt.orchestrator.shards.shard import Shard, parse_shard
 from tests.unit.orchestrator.small_sweep import go, runs_done, small_plan, small_workers
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.hosts.host import HostError
-from orchestrator.hosts.ssh_host import Login, SshHost
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.hosts.ssh_host import Login, SshHost
 
 
 class EndsAtOnce(SshHost):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from orchestrator.steady_clock import ClockStep, step_doubts
+from owlt.orchestrator.steady_clock import ClockStep, step_doubts
 
 
 def test_a_clock_that_goes_on_evenly_gives_no_doubt() -> None:

@@ -7,10 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from agents.contract.side import Side
-from captures.frames.decoding import Kind
-from orchestrator.checks.stray_ports import EPHEMERAL, EPHEMERAL_SYSCTL, Pairs, advise, ephemeral_ports, stray_pairs
-from orchestrator.profiles.catalogue import find_implementation
+from owlt.agents.contract.side import Side
+from owlt.captures.frames.decoding import Kind
+from owlt.orchestrator.checks.stray_ports import (
+    EPHEMERAL,
+    EPHEMERAL_SYSCTL,
+    Pairs,
+    advise,
+    ephemeral_ports,
+    stray_pairs,
+)
+from owlt.orchestrator.profiles.catalogue import find_implementation
 from tests.unit.captures.making import SESSION, timed, udp_frame, write_pcap
 
 

@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from orchestrator.allocation.allocation import Allocation
-from orchestrator.allocation.places import SlotsHere
-from orchestrator.hosts.host import HostError
-from orchestrator.planning.plan import Plan, Run
-from orchestrator.results.analyses import Analyses
-from orchestrator.results.record import Outcome, read_record
-from orchestrator.rigs.quiet import Patience
-from orchestrator.rigs.waits import Waited
-from orchestrator.status.journal import open_journal
-from orchestrator.sweeping.monitoring import SweepContext, WorkerFailed, hang_limit_s
-from orchestrator.sweeping.publishing import Publisher
-from orchestrator.sweeping.quarantine import Quarantine
-from orchestrator.sweeping.scheduling import Scheduler
-from orchestrator.sweeping.stop_time import Deadline
-from orchestrator.sweeping.supervisor import Supervisor
-from orchestrator.workers.events import (
+from owlt.orchestrator.allocation.allocation import Allocation
+from owlt.orchestrator.allocation.places import SlotsHere
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.planning.plan import Plan, Run
+from owlt.orchestrator.results.analyses import Analyses
+from owlt.orchestrator.results.record import Outcome, read_record
+from owlt.orchestrator.rigs.quiet import Patience
+from owlt.orchestrator.rigs.waits import Waited
+from owlt.orchestrator.status.journal import open_journal
+from owlt.orchestrator.sweeping.monitoring import SweepContext, WorkerFailed, hang_limit_s
+from owlt.orchestrator.sweeping.publishing import Publisher
+from owlt.orchestrator.sweeping.quarantine import Quarantine
+from owlt.orchestrator.sweeping.scheduling import Scheduler
+from owlt.orchestrator.sweeping.stop_time import Deadline
+from owlt.orchestrator.sweeping.supervisor import Supervisor
+from owlt.orchestrator.workers.events import (
     ChannelCertified,
     ChannelDisturbed,
     Entry,
@@ -35,9 +35,9 @@ from orchestrator.workers.events import (
     RunRepeated,
     WorkerStarted,
 )
-from orchestrator.workers.in_memory import InMemoryWorkers, PerformRun, Reported, Silence, WorkerGone, complete
-from orchestrator.workers.process import Worker
-from orchestrator.workers.task import Task
+from owlt.orchestrator.workers.in_memory import InMemoryWorkers, PerformRun, Reported, Silence, WorkerGone, complete
+from owlt.orchestrator.workers.process import Worker
+from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.small_sweep import (
     abort,
     except_in,

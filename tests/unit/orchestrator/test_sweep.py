@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import ProfileError
-from orchestrator.planning.grid import permutations
-from orchestrator.profiles.catalogue import find_implementation
-from orchestrator.profiles.channels import find_channel
-from orchestrator.profiles.load import load_sweep
+from owlt.orchestrator.errors import ProfileError
+from owlt.orchestrator.planning.grid import permutations
+from owlt.orchestrator.profiles.catalogue import find_implementation
+from owlt.orchestrator.profiles.channels import find_channel
+from owlt.orchestrator.profiles.load import load_sweep
 
 SMALL = """\
 name: small

@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from captures.summary.derived_files import SUMMARY
-from orchestrator.errors import OwltError, ResultsConflict
-from orchestrator.planning.plan import PLAN_NAME, Plan, Run
-from orchestrator.planning.stored.plan_file import write_plan
-from orchestrator.results.record import RECORD_NAME, Outcome
-from orchestrator.status.activity import Activity
-from orchestrator.status.channel_labels import channel_labels
-from orchestrator.status.journal import JOURNAL_NAME
-from orchestrator.status.reading import StateReader, read_state
-from orchestrator.status.results_lock import LOCK_NAME, locked
-from orchestrator.status.state import SweepState
-from orchestrator.status.text import activity_text
-from orchestrator.workers.events import PhaseStarted
-from orchestrator.workers.in_memory import InMemoryWorkers, Reported, complete
-from orchestrator.workers.task import Task
+from owlt.captures.summary.derived_files import SUMMARY
+from owlt.orchestrator.errors import OwltError, ResultsConflict
+from owlt.orchestrator.planning.plan import PLAN_NAME, Plan, Run
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.results.record import RECORD_NAME, Outcome
+from owlt.orchestrator.status.activity import Activity
+from owlt.orchestrator.status.channel_labels import channel_labels
+from owlt.orchestrator.status.journal import JOURNAL_NAME
+from owlt.orchestrator.status.reading import StateReader, read_state
+from owlt.orchestrator.status.results_lock import LOCK_NAME, locked
+from owlt.orchestrator.status.state import SweepState
+from owlt.orchestrator.status.text import activity_text
+from owlt.orchestrator.workers.events import PhaseStarted
+from owlt.orchestrator.workers.in_memory import InMemoryWorkers, Reported, complete
+from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.small_sweep import go, small_plan
 
 

@@ -12,10 +12,10 @@ from typing import IO, Any
 
 import pytest
 
-from orchestrator.hosts.host import HostError
-from orchestrator.rigs import template
-from orchestrator.rigs.guest import Boot
-from orchestrator.rigs.template import Template
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.rigs import template
+from owlt.orchestrator.rigs.guest import Boot
+from owlt.orchestrator.rigs.template import Template
 
 BOOT = Boot(Path("linux"), "exact", 0, 768, 1, seccomp=True)
 WITHOUT_MEMORY = r"printf '\1\0\0\0' >&0; dd bs=16 count=1 >/dev/null; printf '\364\377\377\377' >&0; cat >/dev/null"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.commands.third_party import install_and_report, print_list
-from orchestrator.terminal.output import Printer
-from orchestrator.third_party import (
+from owlt.orchestrator.commands.third_party import install_and_report, print_list
+from owlt.orchestrator.terminal.output import Printer
+from owlt.orchestrator.third_party import (
     Installable,
     Installation,
     home,
@@ -22,7 +22,7 @@ from orchestrator.third_party import (
     third_party_directory,
     toolchains,
 )
-from orchestrator.third_party.installing import Machine
+from owlt.orchestrator.third_party.installing import Machine
 
 CARGO = """\
 #!/bin/sh

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import ProfileError
-from orchestrator.third_party import all_installables, find_installables, load_installable
-from orchestrator.third_party.installable import Script
-from orchestrator.third_party.places import PROJECT
+from owlt.orchestrator.errors import ProfileError
+from owlt.orchestrator.third_party import all_installables, find_installables, load_installable
+from owlt.orchestrator.third_party.installable import Script
+from owlt.orchestrator.third_party.places import PROJECT
 
 WHOLE = """\
 name: mine

@@ -10,22 +10,22 @@ from typing import Any, get_args
 import pytest
 from typer.testing import CliRunner
 
-from agents.contract.implementation import Implementation
-from agents.contract.limits import Failure, KnownLimit
-from agents.contract.side import Stop
-from captures.accounting.delays import DelaySummary
-from captures.summary.summary import CaptureSummary
-from orchestrator.checks import implementations_table
-from orchestrator.checks.implementations_table import Row
-from orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock, check_plan, table_plans
-from orchestrator.checks.verdict import Finding, findings, is_fit, log_tail
-from orchestrator.commands.cli import app
-from orchestrator.commands.implementations import ADVICE, with_parameters
-from orchestrator.errors import OwltError
-from orchestrator.planning.plan import Run
-from orchestrator.profiles.catalogue import PROFILES, find_implementation
-from orchestrator.results.reason_codes import ReasonCode
-from orchestrator.results.record import Outcome, RunRecord, Side, write_record
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.limits import Failure, KnownLimit
+from owlt.agents.contract.side import Stop
+from owlt.captures.accounting.delays import DelaySummary
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.orchestrator.checks import implementations_table
+from owlt.orchestrator.checks.implementations_table import Row
+from owlt.orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock, check_plan, table_plans
+from owlt.orchestrator.checks.verdict import Finding, findings, is_fit, log_tail
+from owlt.orchestrator.commands.cli import app
+from owlt.orchestrator.commands.implementations import ADVICE, with_parameters
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome, RunRecord, Side, write_record
 from tests.unit.captures.making import SESSION
 
 NO_DELAYS = DelaySummary.model_construct()

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from orchestrator.errors import ProfileError, SweepMistake
-from orchestrator.planning.advertised import AdvertisedValues, advertised_values
-from orchestrator.planning.plan import Run, plan_sweep
-from orchestrator.planning.sweep import Sweep
-from orchestrator.planning.variants import base_name
-from orchestrator.profiles.catalogue import implementations_of
-from orchestrator.profiles.channels import channels_of
-from orchestrator.profiles.load import load_sweep
+from owlt.orchestrator.errors import ProfileError, SweepMistake
+from owlt.orchestrator.planning.advertised import AdvertisedValues, advertised_values
+from owlt.orchestrator.planning.plan import Run, plan_sweep
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.planning.variants import base_name
+from owlt.orchestrator.profiles.catalogue import implementations_of
+from owlt.orchestrator.profiles.channels import channels_of
+from owlt.orchestrator.profiles.load import load_sweep
 
 SMALL: dict[str, Any] = {
     "name": "small",

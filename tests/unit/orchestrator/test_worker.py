@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from emulator.faults import LeaseHeld
-from orchestrator.memory.process import Process, printing
-from orchestrator.results.record import Outcome, read_record
-from orchestrator.rigs.rig import Rig
-from orchestrator.workers.events import Heartbeat, event_in, worker_line
-from orchestrator.workers.task import read_task, write_task
-from orchestrator.workers.worker import lease_s, work
+from owlt.emulator.faults import LeaseHeld
+from owlt.orchestrator.memory.process import Process, printing
+from owlt.orchestrator.results.record import Outcome, read_record
+from owlt.orchestrator.rigs.rig import Rig
+from owlt.orchestrator.workers.events import Heartbeat, event_in, worker_line
+from owlt.orchestrator.workers.task import read_task, write_task
+from owlt.orchestrator.workers.worker import lease_s, work
 from tests.unit.orchestrator.performing import Stage, send
 
 

@@ -16,32 +16,32 @@ from typing import Any
 import pytest
 import yaml
 
-from captures.accounting.goodput import Amounts, measure
-from captures.accounting.ledger import Ledger
-from captures.protocols.view import VIEW, ProtocolView, load_or_view
-from captures.summary.cache import load_summary
-from captures.summary.derived_files import CAPTURES, SUMMARY, keep
-from captures.summary.summary import CaptureSummary
-from emulator.certification.certificate import Certificate, Check
-from emulator.channel.spec import ChannelSpec
-from orchestrator.planning.plan import Plan, Run, plan_sweep
-from orchestrator.planning.stored.plan_file import write_plan
-from orchestrator.planning.sweep import Sweep
-from orchestrator.profiles.catalogue import implementations_of
-from orchestrator.results.certificates import write_certificate
-from orchestrator.results.record import Outcome, RunRecord, Side, write_record
-from reports.comparison.cells import cells_of
-from reports.comparison.panels import Figure
-from reports.figures.drawing import draw, save
-from reports.figures.kept import KeptFigures
-from reports.page.build import build_report
-from reports.page.contents import Contents
-from reports.page.page import render_page
-from reports.page.parts import Parts
-from reports.results.load import load_results
-from reports.sessions.protocols import shown_runs
-from reports.sessions.session_figures import draw_sessions
-from reports.table.rows import run_rows
+from owlt.captures.accounting.goodput import Amounts, measure
+from owlt.captures.accounting.ledger import Ledger
+from owlt.captures.protocols.view import VIEW, ProtocolView, load_or_view
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.derived_files import CAPTURES, SUMMARY, keep
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.emulator.certification.certificate import Certificate, Check
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.profiles.catalogue import implementations_of
+from owlt.orchestrator.results.certificates import write_certificate
+from owlt.orchestrator.results.record import Outcome, RunRecord, Side, write_record
+from owlt.reports.comparison.cells import cells_of
+from owlt.reports.comparison.panels import Figure
+from owlt.reports.figures.drawing import draw, save
+from owlt.reports.figures.kept import KeptFigures
+from owlt.reports.page.build import build_report
+from owlt.reports.page.contents import Contents
+from owlt.reports.page.page import render_page
+from owlt.reports.page.parts import Parts
+from owlt.reports.results.load import load_results
+from owlt.reports.sessions.protocols import shown_runs
+from owlt.reports.sessions.session_figures import draw_sessions
+from owlt.reports.table.rows import run_rows
 from tests.unit.captures.making import RECEIVER_MAC, SESSION, timed, write_pcap
 from tests.unit.captures.octets import CFDP, CFDP_RUN
 

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.commands.cli import app
-from orchestrator.errors import OwltError
-from reports.answer.answer import Answer, CriterionAnswer, answer_of
-from reports.answer.lines import Line
-from reports.answer.map import map_of
-from reports.answer.regions import regions_of
-from reports.answer.sentences import next_text, value_text
-from reports.answer.verdicts import Verdict, verdicts
-from reports.comparison.cells import Cell, Point, Sample
-from reports.comparison.criteria import CRITERIA, GOODPUT
-from reports.comparison.estimates import TwoGroups
-from reports.table.columns import NOT_RUN
+from owlt.orchestrator.commands.cli import app
+from owlt.orchestrator.errors import OwltError
+from owlt.reports.answer.answer import Answer, CriterionAnswer, answer_of
+from owlt.reports.answer.lines import Line
+from owlt.reports.answer.map import map_of
+from owlt.reports.answer.regions import regions_of
+from owlt.reports.answer.sentences import next_text, value_text
+from owlt.reports.answer.verdicts import Verdict, verdicts
+from owlt.reports.comparison.cells import Cell, Point, Sample
+from owlt.reports.comparison.criteria import CRITERIA, GOODPUT
+from owlt.reports.comparison.estimates import TwoGroups
+from owlt.reports.table.columns import NOT_RUN
 from tests.unit.reports.conftest import few, page_text, write_results
 from tests.unit.test_documented_commands import JSON_FIELDS
 

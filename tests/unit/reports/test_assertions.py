@@ -11,15 +11,15 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from orchestrator.commands.cli import app
-from orchestrator.errors import ProfileError, SweepMistake
-from orchestrator.planning.stored.plan_file import write_plan
-from orchestrator.profiles.load import load_sweep, sweep_of
-from orchestrator.sweeping.report import check_assertions
-from reports.assertions.assertion import assertion_of
-from reports.assertions.checking import Finding, findings_of
-from reports.comparison.cells import Cell, Point, Sample
-from reports.results.load import load_results
+from owlt.orchestrator.commands.cli import app
+from owlt.orchestrator.errors import ProfileError, SweepMistake
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.profiles.load import load_sweep, sweep_of
+from owlt.orchestrator.sweeping.report import check_assertions
+from owlt.reports.assertions.assertion import assertion_of
+from owlt.reports.assertions.checking import Finding, findings_of
+from owlt.reports.comparison.cells import Cell, Point, Sample
+from owlt.reports.results.load import load_results
 from tests.unit.reports.conftest import few, page_text, plan_of, write_results
 from tests.unit.test_documented_commands import JSON_FIELDS
 

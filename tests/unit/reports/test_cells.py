@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from reports.comparison.cells import Cell, Point, Sample, cells_of, implementations_in
-from reports.comparison.criteria import CRITERIA, GOODPUT, TO_DELIVERY, criteria_of, misleading_goodput
-from reports.comparison.metrics import METRICS
-from reports.comparison.tables import COMPARISONS_COLUMNS, STATISTICS_COLUMNS, comparisons_csv, statistics_csv
-from reports.results.load import load_results
-from reports.table.columns import NOT_RUN, Column
-from reports.table.files import names_of
-from reports.table.rows import run_rows
+from owlt.reports.comparison.cells import Cell, Point, Sample, cells_of, implementations_in
+from owlt.reports.comparison.criteria import CRITERIA, GOODPUT, TO_DELIVERY, criteria_of, misleading_goodput
+from owlt.reports.comparison.metrics import METRICS
+from owlt.reports.comparison.tables import COMPARISONS_COLUMNS, STATISTICS_COLUMNS, comparisons_csv, statistics_csv
+from owlt.reports.results.load import load_results
+from owlt.reports.table.columns import NOT_RUN, Column
+from owlt.reports.table.files import names_of
+from owlt.reports.table.rows import run_rows
 from tests.unit.reports.conftest import FAILED, SUSPECT
 
 

@@ -13,18 +13,18 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner, Result
 
-from orchestrator.commands.cli import app
-from orchestrator.errors import OwltError
-from reports.changes.conditions import conditions_of
-from reports.changes.nights import Series, series_of
-from reports.changes.overall import Overall, overall_of
-from reports.changes.pairs import pairs_of
-from reports.changes.permutations import Change, changes_of
-from reports.changes.sources import labels_of
-from reports.changes.words import change_text, headline
-from reports.comparison.cells import Cell, Point, Sample
-from reports.comparison.criteria import CRITERIA, GOODPUT, Criterion
-from reports.comparison.differences import Ratio
+from owlt.orchestrator.commands.cli import app
+from owlt.orchestrator.errors import OwltError
+from owlt.reports.changes.conditions import conditions_of
+from owlt.reports.changes.nights import Series, series_of
+from owlt.reports.changes.overall import Overall, overall_of
+from owlt.reports.changes.pairs import pairs_of
+from owlt.reports.changes.permutations import Change, changes_of
+from owlt.reports.changes.sources import labels_of
+from owlt.reports.changes.words import change_text, headline
+from owlt.reports.comparison.cells import Cell, Point, Sample
+from owlt.reports.comparison.criteria import CRITERIA, GOODPUT, Criterion
+from owlt.reports.comparison.differences import Ratio
 from tests.unit.reports.conftest import change_record, few, write_results
 from tests.unit.test_documented_commands import JSON_FIELDS
 

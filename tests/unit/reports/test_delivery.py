@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from captures.summary.cache import load_summary
-from captures.summary.derived_files import SUMMARY, keep
-from reports.comparison.cells import cells_of
-from reports.comparison.metrics import METRICS
-from reports.comparison.statistics import boxes_of
-from reports.comparison.tables import statistics_csv
-from reports.figures.boxes import n_colour
-from reports.page.tcp_table import HEADS, TEXT_HEADS, tcp_cells
-from reports.results.load import Results, load_results
-from reports.style.looks import ALARM, MUTED
-from reports.table.rows import run_rows
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.derived_files import SUMMARY, keep
+from owlt.reports.comparison.cells import cells_of
+from owlt.reports.comparison.metrics import METRICS
+from owlt.reports.comparison.statistics import boxes_of
+from owlt.reports.comparison.tables import statistics_csv
+from owlt.reports.figures.boxes import n_colour
+from owlt.reports.page.tcp_table import HEADS, TEXT_HEADS, tcp_cells
+from owlt.reports.results.load import Results, load_results
+from owlt.reports.style.looks import ALARM, MUTED
+from owlt.reports.table.rows import run_rows
 from tests.unit.reports.conftest import change_record, few, page_text, write_results
 
 GOODPUT = METRICS[0]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from reports.comparison.differences import (
+from owlt.reports.comparison.differences import (
     MOST_REPETITIONS,
     Pair,
     compare,

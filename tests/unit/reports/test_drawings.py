@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reports.page.contents import Contents
-from reports.page.drawings import MOST_INLINE_BYTES, drawings
-from reports.results.load import load_results
+from owlt.reports.page.contents import Contents
+from owlt.reports.page.drawings import MOST_INLINE_BYTES, drawings
+from owlt.reports.results.load import load_results
 
 
 @pytest.mark.parametrize(("more_bytes", "begin"), [(0, "<svg"), (1, "<img")])

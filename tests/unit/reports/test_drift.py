@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reports.comparison.drift import Drift, drift_of
-from reports.results.load import Results, load_results
+from owlt.reports.comparison.drift import Drift, drift_of
+from owlt.reports.results.load import Results, load_results
 from tests.unit.reports.conftest import sweep, write_results
 
 BASELINE = {"implementations": "cfdp", "file_size": "1 MB", "delay": "25 ms", "packet_error_rate": 0}

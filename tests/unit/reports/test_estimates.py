@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from reports.comparison.estimates import (
+from owlt.reports.comparison.estimates import (
     CONFIDENCE,
     LEAST_BOOTSTRAP,
     LEAST_EXACT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from orchestrator.planning.stored.plan_file import write_plan
-from reports.results.load import load_results
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.reports.results.load import load_results
 from tests.unit.reports.conftest import few, plan_of, write_results
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from markupsafe import Markup
 
-from reports.figures.kept import KEYS_NAME, KeptFigures
-from reports.page.build import build_report
-from reports.page.parts import LATER_LETTERS, Parts
+from owlt.reports.figures.kept import KEYS_NAME, KeptFigures
+from owlt.reports.page.build import build_report
+from owlt.reports.page.parts import LATER_LETTERS, Parts
 from tests.unit.reports.conftest import change_record, few, write_results
 
 RUN = "cfdp_1MB_10Mbps_25ms_per0_r1"

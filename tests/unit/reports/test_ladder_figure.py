@@ -12,11 +12,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from captures.protocols.ladder import Kind, Rung, Step, thin
-from captures.protocols.messages import Message
-from captures.session.session import Host
-from reports.figures.drawing import save
-from reports.sessions.ladder import draw_ladder
+from owlt.captures.protocols.ladder import Kind, Rung, Step, thin
+from owlt.captures.protocols.messages import Message
+from owlt.captures.session.session import Host
+from owlt.reports.figures.drawing import save
+from owlt.reports.sessions.ladder import draw_ladder
 
 SECOND_NS = 1_000_000_000
 NAMES: dict[Kind, str] = {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reports.answer.versions import MixedVersions, mixed_versions
-from reports.results.load import load_results
+from owlt.reports.answer.versions import MixedVersions, mixed_versions
+from owlt.reports.results.load import load_results
 from tests.unit.reports.conftest import change_record, few, page_text, write_results
 
 ASKED = few(repetitions=10, implementations="cfdp")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import get_args
 
-from orchestrator.results import record as written
-from reports.page.outcomes import OUTCOMES
-from reports.results import records as read
+from owlt.orchestrator.results import record as written
+from owlt.reports.page.outcomes import OUTCOMES
+from owlt.reports.results import records as read
 
 
 def test_reports_know_the_outcomes_that_records_have_in_their_order() -> None:

@@ -16,17 +16,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
-from orchestrator.commands.cli import app
-from orchestrator.errors import OwltError
-from reports.publication.curves import THEORIES, curve
-from reports.publication.figure import SUFFIXES, draw_figure, save_figure
-from reports.publication.looks import HATCHES, LINES, STYLE_NAME
-from reports.publication.quantities import NAMES, UnknownName, quantity
-from reports.publication.selection import Filter, NothingSelected, selected, values_of
-from reports.publication.specification import KINDS, Specification
-from reports.results.load import load_results
-from reports.style.looks import MARKERS, SERIES
-from reports.table.rows import Row, run_rows
+from owlt.orchestrator.commands.cli import app
+from owlt.orchestrator.errors import OwltError
+from owlt.reports.publication.curves import THEORIES, curve
+from owlt.reports.publication.figure import SUFFIXES, draw_figure, save_figure
+from owlt.reports.publication.looks import HATCHES, LINES, STYLE_NAME
+from owlt.reports.publication.quantities import NAMES, UnknownName, quantity
+from owlt.reports.publication.selection import Filter, NothingSelected, selected, values_of
+from owlt.reports.publication.specification import KINDS, Specification
+from owlt.reports.results.load import load_results
+from owlt.reports.style.looks import MARKERS, SERIES
+from owlt.reports.table.rows import Row, run_rows
 from tests.unit.reports.conftest import SUSPECT
 
 BASE = Specification(y=quantity("goodput"), x=quantity("packet_error_rate"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.replacing import replaced_directory, replaced_files
+from owlt.reports.replacing import replaced_directory, replaced_files
 
 OURS = ("index.html", "figures")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from captures.accounting.goodput import Amounts, measure
-from reports.comparison.grid import DURATION, Grid
-from reports.comparison.panels import comparisons
-from reports.results.load import Results, load_results
-from reports.table.rows import run_rows
+from owlt.captures.accounting.goodput import Amounts, measure
+from owlt.reports.comparison.grid import DURATION, Grid
+from owlt.reports.comparison.panels import comparisons
+from owlt.reports.results.load import Results, load_results
+from owlt.reports.table.rows import run_rows
 from tests.unit.reports.conftest import few, page_text, write_results
 
 AMOUNTS = Amounts(2_000_000, 1_900_000, 1000, 900)

@@ -11,11 +11,11 @@ from typing import get_args
 
 import pytest
 
-from emulator.certification.certificate import Check
-from orchestrator.results.record import SCHEMA_VERSION, Outcome
-from reports.results import records
-from reports.results.load import load_results
-from reports.results.records import ReportError
+from owlt.emulator.certification.certificate import Check
+from owlt.orchestrator.results.record import SCHEMA_VERSION, Outcome
+from owlt.reports.results import records
+from owlt.reports.results.load import load_results
+from owlt.reports.results.records import ReportError
 from tests.unit.reports.conftest import (
     SUSPECT,
     SUSPICION,

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from captures.matches.bottleneck import Link
-from captures.protocols.tcp_counts import TcpCounts
-from captures.summary.cache import load_summary
-from captures.summary.derived_files import SUMMARY, keep
-from reports.comparison.metrics import FURTHER, MEASURES
-from reports.comparison.statistics import box_of
-from reports.page.build import build_report
-from reports.page.ledgers import ledger_rows, shown_columns, unexplained
-from reports.results.links import link_of
-from reports.results.load import Results, load_results
-from reports.results.records import WrittenChannel
-from reports.sessions.protocols import shown_runs
-from reports.table.rows import run_rows
+from owlt.captures.matches.bottleneck import Link
+from owlt.captures.protocols.tcp_counts import TcpCounts
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.derived_files import SUMMARY, keep
+from owlt.reports.comparison.metrics import FURTHER, MEASURES
+from owlt.reports.comparison.statistics import box_of
+from owlt.reports.page.build import build_report
+from owlt.reports.page.ledgers import ledger_rows, shown_columns, unexplained
+from owlt.reports.results.links import link_of
+from owlt.reports.results.load import Results, load_results
+from owlt.reports.results.records import WrittenChannel
+from owlt.reports.sessions.protocols import shown_runs
+from owlt.reports.table.rows import run_rows
 from tests.unit.reports.conftest import (
     FAILED,
     change_record,

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from emulator.certification.certificate import Check
-from reports.page.parts import page_script
-from reports.results.load import load_results
+from owlt.emulator.certification.certificate import Check
+from owlt.reports.page.parts import page_script
+from owlt.reports.results.load import load_results
 from tests.unit.reports.conftest import (
     FAILED,
     FAILURE,

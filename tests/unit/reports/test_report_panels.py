@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 
-from reports.comparison.cells import cells_of
-from reports.comparison.metrics import MetricKind
-from reports.comparison.panels import BOXES_ACROSS, Figure, comparisons, portraits
-from reports.figures.drawing import draw
-from reports.figures.scales import Kind, scale_for, scales_of
-from reports.page.figure_files import bounds_by_permutation
-from reports.results.load import Results, load_results
-from reports.results.records import Permutation
-from reports.table.rows import run_rows
-from reports.theory.expectations import comparisons_of
+from owlt.reports.comparison.cells import cells_of
+from owlt.reports.comparison.metrics import MetricKind
+from owlt.reports.comparison.panels import BOXES_ACROSS, Figure, comparisons, portraits
+from owlt.reports.figures.drawing import draw
+from owlt.reports.figures.scales import Kind, scale_for, scales_of
+from owlt.reports.page.figure_files import bounds_by_permutation
+from owlt.reports.results.load import Results, load_results
+from owlt.reports.results.records import Permutation
+from owlt.reports.table.rows import run_rows
+from owlt.reports.theory.expectations import comparisons_of
 from tests.unit.reports.conftest import few, named, sweep, write_results
 
 

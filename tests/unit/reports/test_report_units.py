@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.channel.quantities import format_delay, format_rate
-from reports.style.units import (
+from owlt.emulator.channel.quantities import format_delay, format_rate
+from owlt.reports.style.units import (
     delay_text,
     listed,
     measured_text,

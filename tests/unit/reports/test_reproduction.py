@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from orchestrator.commands.reproduce import reproductions
-from reports.reproduction.claims import Accept, Claim, ClaimsError, FigureOf, Reproduction, TableOf, load_claims
-from reports.reproduction.figures import NO_POINTS, draw
-from reports.reproduction.judging import NO_RUNS, BadQuery, database, judged, points, table, verdict_of
-from reports.reproduction.page import PLACES, TEMPLATE, accepted_text, make_page, number_text
-from reports.results.load import load_results
-from reports.results.records import ReportError
-from reports.style.looks import Looks
+from owlt.orchestrator.commands.reproduce import reproductions
+from owlt.reports.reproduction.claims import Accept, Claim, ClaimsError, FigureOf, Reproduction, TableOf, load_claims
+from owlt.reports.reproduction.figures import NO_POINTS, draw
+from owlt.reports.reproduction.judging import NO_RUNS, BadQuery, database, judged, points, table, verdict_of
+from owlt.reports.reproduction.page import PLACES, TEMPLATE, accepted_text, make_page, number_text
+from owlt.reports.results.load import load_results
+from owlt.reports.results.records import ReportError
+from owlt.reports.style.looks import Looks
 from tests.import_graph import PROJECT
 from tests.unit.captures.making import SESSION
 from tests.unit.captures.octets import CFDP_RUN

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.commands.reproduce import reproduction_directory
-from reports.reproduction.claims import Claim, load_claims
-from reports.reproduction.judging import database
-from reports.results.load import load_results
+from owlt.orchestrator.commands.reproduce import reproduction_directory
+from owlt.reports.reproduction.claims import Claim, load_claims
+from owlt.reports.reproduction.judging import database
+from owlt.reports.results.load import load_results
 
 Bounds = tuple[float | None, float | None]
 

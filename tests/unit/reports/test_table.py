@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from captures.accounting.delays import DelaySummary
-from captures.accounting.ledger import Ledger
-from captures.summary.summary import CaptureSummary
-from reports.results.load import load_results
-from reports.table.columns import COLUMNS, DIRECTIONS, NAMES, NOT_RUN, TABLE_VERSION
-from reports.table.files import COLUMNS_NAME, CSV_NAME, FILES, PARQUET_NAME, VERSION_KEY, write_table
-from reports.table.rows import Row, run_rows
+from owlt.captures.accounting.delays import DelaySummary
+from owlt.captures.accounting.ledger import Ledger
+from owlt.captures.summary.summary import CaptureSummary
+from owlt.reports.results.load import load_results
+from owlt.reports.table.columns import COLUMNS, DIRECTIONS, NAMES, NOT_RUN, TABLE_VERSION
+from owlt.reports.table.files import COLUMNS_NAME, CSV_NAME, FILES, PARQUET_NAME, VERSION_KEY, write_table
+from owlt.reports.table.rows import Row, run_rows
 from tests.import_graph import PROJECT
 from tests.unit.reports.conftest import FAILED, FAILURE, SUSPECT, SUSPICION, change_record, few, named, write_results
 

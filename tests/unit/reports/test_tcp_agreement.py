@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from captures.protocols.tcp_counts import TcpCounts
-from reports.results.records import HostTcp
-from reports.results.tcp_agreement import tcp_disagreement
+from owlt.captures.protocols.tcp_counts import TcpCounts
+from owlt.reports.results.records import HostTcp
+from owlt.reports.results.tcp_agreement import tcp_disagreement
 
 
 def host(*total_retrans: int, is_final: bool = True) -> HostTcp:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.probes.tcp_samples import SAMPLE_COLUMNS
-from reports.figures.drawing import save
-from reports.results.records import ReportError
-from reports.sessions.tcp_figure import draw_connection, read_connection
+from owlt.agents.probes.tcp_samples import SAMPLE_COLUMNS
+from owlt.reports.figures.drawing import save
+from owlt.reports.results.records import ReportError
+from owlt.reports.sessions.tcp_figure import draw_connection, read_connection
 
 BEGIN_NS = 1_767_225_600_000_000_000
 

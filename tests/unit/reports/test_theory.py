@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.comparison.cells import Cell, Point, Sample
-from reports.publication.curves import THEORIES, curve
-from reports.theory import capacity, custody, rounds, tcp
-from reports.theory.expectations import NOT_IN_THEORY, Comparison, agreements, comparisons_of
+from owlt.reports.comparison.cells import Cell, Point, Sample
+from owlt.reports.publication.curves import THEORIES, curve
+from owlt.reports.theory import capacity, custody, rounds, tcp
+from owlt.reports.theory.expectations import NOT_IN_THEORY, Comparison, agreements, comparisons_of
 from tests.unit.reports.conftest import page_text
 
 PACKETS, BITS, RATE, DELAY_S = 1000, 8480, 10e6, 1.25

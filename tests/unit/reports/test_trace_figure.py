@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from captures.matches.bottleneck import Link, Queue
-from captures.traces.offsets import Acknowledgements, FileData
-from captures.traces.tracing import Delays, Traces, Way
-from reports.figures.drawing import save
-from reports.page.inline import inlined
-from reports.sessions.trace_axis import Period, drawn_periods
-from reports.sessions.trace_figure import draw_traces
-from reports.sessions.trace_thinning import stepped, thinned_dots
+from owlt.captures.matches.bottleneck import Link, Queue
+from owlt.captures.traces.offsets import Acknowledgements, FileData
+from owlt.captures.traces.tracing import Delays, Traces, Way
+from owlt.reports.figures.drawing import save
+from owlt.reports.page.inline import inlined
+from owlt.reports.sessions.trace_axis import Period, drawn_periods
+from owlt.reports.sessions.trace_figure import draw_traces
+from owlt.reports.sessions.trace_thinning import stepped, thinned_dots
 
 MS, S = 10**6, 10**9
 LINK = Link(25 * MS, 10e6)

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from reports.table.columns import NAMES
-from reports.table.rows import Row
-from reports.theory.rounds import (
+from owlt.reports.table.columns import NAMES
+from owlt.reports.table.rows import Row
+from owlt.reports.theory.rounds import (
     announced_distribution,
     expected_rounds,
     mean_rounds,
     polled_distribution,
     rounds_distribution,
 )
-from reports.validation.clocks import REFERENCE, SETTINGS, clock_cells, clock_statements
-from reports.validation.equivalence import (
+from owlt.reports.validation.clocks import REFERENCE, SETTINGS, clock_cells, clock_statements
+from owlt.reports.validation.equivalence import (
     Equivalence,
     equivalence,
     equivalence_of_mean,
@@ -29,9 +29,9 @@ from reports.validation.equivalence import (
     verdict_of,
     verdict_of_all,
 )
-from reports.validation.page import make_page
-from reports.validation.rates import custody_cells, custody_statements, tcp_cells
-from reports.validation.rounds import rounds_cells, rounds_of, rounds_statements
+from owlt.reports.validation.page import make_page
+from owlt.reports.validation.rates import custody_cells, custody_statements, tcp_cells
+from owlt.reports.validation.rounds import rounds_cells, rounds_of, rounds_statements
 from tests.import_graph import PROJECT
 from tests.unit.reports.conftest import sweep, write_results
 from tests.validation.__main__ import PROFILES, SWEEPS

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agents.inputs.mistake import Key, Mistake, Place
-from agents.inputs.positions import Positions
+from owlt.agents.inputs.mistake import Key, Mistake, Place
+from owlt.agents.inputs.positions import Positions
 
 TEXT = """# a comment
 name: a

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.cluster import calls
-from orchestrator.cluster.pool import Member
-from orchestrator.cluster.remote import RemoteWorker
+from owlt.orchestrator.cluster import calls
+from owlt.orchestrator.cluster.pool import Member
+from owlt.orchestrator.cluster.remote import RemoteWorker
 from tests.unit.orchestrator.small_sweep import small_plan
 
 MEMBER = Member("lab2", "tls://lab2:1", range(2))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cluster.security import make_certificates, require_loopback_only, security_for
-from orchestrator.errors import OwltError
+from owlt.orchestrator.cluster.security import make_certificates, require_loopback_only, security_for
+from owlt.orchestrator.errors import OwltError
 
 
 def test_the_certificates_that_are_made_can_be_used(tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cluster.jobs import Report
-from orchestrator.cluster.service import Service
-from orchestrator.planning.plan import Batch, Plan, Run
-from orchestrator.provenance.machine import own_files
-from orchestrator.provenance.provenance import Provenance
-from orchestrator.results.certificates import Certified
-from orchestrator.workers.events import RunEnded, event_in
-from orchestrator.workers.in_memory import InMemoryWorkers, Reported, Silence
-from orchestrator.workers.task import Task
+from owlt.orchestrator.cluster.jobs import Report
+from owlt.orchestrator.cluster.service import Service
+from owlt.orchestrator.planning.plan import Batch, Plan, Run
+from owlt.orchestrator.provenance.machine import own_files
+from owlt.orchestrator.provenance.provenance import Provenance
+from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.workers.events import RunEnded, event_in
+from owlt.orchestrator.workers.in_memory import InMemoryWorkers, Reported, Silence
+from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.small_sweep import lose_worker, small_plan, small_workers
 
 HERE = Provenance(groups={"kernel": {"guest": "1"}, "owlt": own_files()})

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from orchestrator.dashboard.pages.app import new_app
-from orchestrator.dashboard.pages.packet_views import PacketViews, lists_in
-from orchestrator.dashboard.pages.protection import Token
-from orchestrator.dashboard.sweeps.directories import Directories
-from orchestrator.dashboard.sweeps.index import SweepIndex
-from orchestrator.dashboard.sweeps.missing_packets import main
+from owlt.orchestrator.dashboard.pages.app import new_app
+from owlt.orchestrator.dashboard.pages.packet_views import PacketViews, lists_in
+from owlt.orchestrator.dashboard.pages.protection import Token
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.dashboard.sweeps.index import SweepIndex
+from owlt.orchestrator.dashboard.sweeps.missing_packets import main
 from tests.unit.reports.conftest import sweep, write_results
 
 SMALL = sweep(file_size="1 MB", delay="25 ms", packet_error_rate=[0, 0.01], repetitions=3)

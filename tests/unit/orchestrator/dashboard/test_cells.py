@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.dashboard.sweeps.boxes import box_plot
-from orchestrator.dashboard.sweeps.cells import LEVELS, Cell, Condition, RunRow, cell_of, planned_cells
-from orchestrator.dashboard.sweeps.filters import Filter, choices, condition_title, varying
-from orchestrator.dashboard.sweeps.index import SweepIndex
-from orchestrator.dashboard.sweeps.matrix import changed_cells, matrix_of
-from orchestrator.dashboard.sweeps.measures import Measures
-from orchestrator.planning.stored.plan_file import write_plan
-from orchestrator.results.record import Outcome
-from orchestrator.status.state import RunState
-from reports.comparison.metrics import METRICS
-from reports.results.records import Permutation, Plan
+from owlt.orchestrator.dashboard.sweeps.boxes import box_plot
+from owlt.orchestrator.dashboard.sweeps.cells import LEVELS, Cell, Condition, RunRow, cell_of, planned_cells
+from owlt.orchestrator.dashboard.sweeps.filters import Filter, choices, condition_title, varying
+from owlt.orchestrator.dashboard.sweeps.index import SweepIndex
+from owlt.orchestrator.dashboard.sweeps.matrix import changed_cells, matrix_of
+from owlt.orchestrator.dashboard.sweeps.measures import Measures
+from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.status.state import RunState
+from owlt.reports.comparison.metrics import METRICS
+from owlt.reports.results.records import Permutation, Plan
 from tests.unit.reports.conftest import plan_of, sweep
 
 POINT = Permutation(

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.dashboard.sweeps.directories import Directories
-from orchestrator.dashboard.sweeps.index import SweepIndex
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.dashboard.sweeps.index import SweepIndex
 
 THREADS = 2
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from emulator.channel.spec import ChannelSpec
-from emulator.service.client import EmulatorClient
-from emulator.service.memory_emulator import MemoryEmulator, MemoryTransport, memory_client
-from orchestrator.dashboard.pages.app import new_app
-from orchestrator.dashboard.pages.emulator_watch import ASK_EVERY_S, EmulatorWatch
-from orchestrator.dashboard.pages.packet_views import PacketViews
-from orchestrator.dashboard.pages.protection import Token
-from orchestrator.dashboard.sweeps.directories import Directories
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.service.client import EmulatorClient
+from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport, memory_client
+from owlt.orchestrator.dashboard.pages.app import new_app
+from owlt.orchestrator.dashboard.pages.emulator_watch import ASK_EVERY_S, EmulatorWatch
+from owlt.orchestrator.dashboard.pages.packet_views import PacketViews
+from owlt.orchestrator.dashboard.pages.protection import Token
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
 from tests.unit.orchestrator.dashboard.conftest import Client, Clock
 
 CHANNEL = ChannelSpec.from_wire({"both": {"delay": "25 ms", "rate": "10 Mbit/s", "packet_error_rate": 0.01}})

@@ -10,13 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.dashboard.sweeps.index import LOOK_AT_ALL_EVERY_S, LOOK_EVERY_S, SHARE_OF_TIME, SLICE_S, SweepIndex
-from orchestrator.dashboard.sweeps.measures import Measures, read_measures
-from orchestrator.results.record import Outcome
-from orchestrator.status.journal import JOURNAL_NAME
-from orchestrator.status.reading import StateReader
-from orchestrator.status.results_lock import locked
-from orchestrator.status.state import SweepState
+from owlt.orchestrator.dashboard.sweeps.index import (
+    LOOK_AT_ALL_EVERY_S,
+    LOOK_EVERY_S,
+    SHARE_OF_TIME,
+    SLICE_S,
+    SweepIndex,
+)
+from owlt.orchestrator.dashboard.sweeps.measures import Measures, read_measures
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.status.journal import JOURNAL_NAME
+from owlt.orchestrator.status.reading import StateReader
+from owlt.orchestrator.status.results_lock import locked
+from owlt.orchestrator.status.state import SweepState
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL, Clock
 from tests.unit.reports.conftest import plan_of, sweep, write_results, write_run
 

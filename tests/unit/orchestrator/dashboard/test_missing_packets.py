@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from captures.summary.cache import load_summary
-from captures.summary.derived_files import CAPTURES, SUMMARY, keep
-from orchestrator.dashboard.sweeps.missing_packets import MissingPacket, main, missing_packets, read_missing
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.derived_files import CAPTURES, SUMMARY, keep
+from owlt.orchestrator.dashboard.sweeps.missing_packets import MissingPacket, main, missing_packets, read_missing
 from tests.unit.captures.making import RECEIVER_MAC, SESSION, flip, timed, write_pcap
 from tests.unit.captures.octets import CFDP_RUN
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL

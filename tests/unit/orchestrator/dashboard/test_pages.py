@@ -15,20 +15,20 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from captures.summary.cache import load_summary
-from captures.summary.derived_files import SUMMARY, keep
-from emulator.certification.certificate import Check
-from orchestrator.dashboard.pages import app
-from orchestrator.dashboard.pages.app import new_app
-from orchestrator.dashboard.pages.packet_views import PacketViews
-from orchestrator.dashboard.sweeps.directories import Directories
-from orchestrator.dashboard.sweeps.index import LOOK_EVERY_S
-from orchestrator.dashboard.sweeps.wording import THIS_MACHINE
-from orchestrator.errors import OwltError
-from orchestrator.status.journal import JOURNAL_NAME
-from orchestrator.status.results_lock import locked
-from reports.page.parts import page_script, script
-from reports.rendering import TEMPLATES
+from owlt.captures.summary.cache import load_summary
+from owlt.captures.summary.derived_files import SUMMARY, keep
+from owlt.emulator.certification.certificate import Check
+from owlt.orchestrator.dashboard.pages import app
+from owlt.orchestrator.dashboard.pages.app import new_app
+from owlt.orchestrator.dashboard.pages.packet_views import PacketViews
+from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.dashboard.sweeps.index import LOOK_EVERY_S
+from owlt.orchestrator.dashboard.sweeps.wording import THIS_MACHINE
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.status.journal import JOURNAL_NAME
+from owlt.orchestrator.status.results_lock import locked
+from owlt.reports.page.parts import page_script, script
+from owlt.reports.rendering import TEMPLATES
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL, TOKEN, Clock, Shown
 from tests.unit.orchestrator.dashboard.test_missing_packets import DATA, lossy_run
 from tests.unit.reports.conftest import (

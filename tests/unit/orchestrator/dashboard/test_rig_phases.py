@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from orchestrator.dashboard.sweeps.rig_phases import RigPhase, rig_phases
-from orchestrator.status.journal import JOURNAL_NAME
+from owlt.orchestrator.dashboard.sweeps.rig_phases import RigPhase, rig_phases
+from owlt.orchestrator.status.journal import JOURNAL_NAME
 
 RUN = "cfdp_1MB_r1"
 

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.dashboard.sweeps.index import Snapshot
-from orchestrator.dashboard.sweeps.wording import THIS_MACHINE, MachineRuns, activity_text, headline_of, machines_of
-from orchestrator.results.record import Outcome
-from orchestrator.status.activity import Activity
-from orchestrator.status.state import RunState, SweepProcess, SweepState
+from owlt.orchestrator.dashboard.sweeps.index import Snapshot
+from owlt.orchestrator.dashboard.sweeps.wording import (
+    THIS_MACHINE,
+    MachineRuns,
+    activity_text,
+    headline_of,
+    machines_of,
+)
+from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.status.activity import Activity
+from owlt.orchestrator.status.state import RunState, SweepProcess, SweepState
 
 
 def ended(*outcomes: Outcome | None) -> Snapshot:
