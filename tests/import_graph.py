@@ -13,14 +13,20 @@ PACKAGES = ("orchestrator", "reports", "captures", "emulator", "agents")
 
 @cache
 def imported(path: Path) -> frozenset[str]:
-    """The full names of the modules that a file imports; a name imported from a module is appended to it."""
+    """The names of the modules that a file imports; a name imported from a module is appended to it."""
+    return frozenset(name.removeprefix("owlt.") for name in full_names(path))
+
+
+@cache
+def full_names(path: Path) -> frozenset[str]:
+    """The names as the file has them."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return frozenset(name.removeprefix("owlt.") for name in names)
+    return frozenset(names)
 
 
 def folder_of(name: str, package: str, root: Path = PROJECT) -> str:

@@ -141,7 +141,7 @@ def _size_and_time(path: Path) -> tuple[int, int]:
 
 def digest_of_code() -> str:
     """The SHA-256 of this package's modules, in hex: with other code, all is made again."""
-    return digest_of_modules(Path(__file__).parents[1])
+    return digest_of_modules(Path(__file__).resolve().parents[1])
 
 
 @cache

@@ -76,7 +76,7 @@ class KeptFigures:
 
 def digest_of_drawing(values: object) -> str:
     """The digest of the values (of JSON) that a figure is drawn from, and of the code that draws it, in hex."""
-    code = [digest_of_code(), digest_of_modules(Path(__file__).parents[1]), matplotlib.__version__]
+    code = [digest_of_code(), digest_of_modules(Path(__file__).resolve().parents[1]), matplotlib.__version__]
     return digest_of_values([values, code])
 
 

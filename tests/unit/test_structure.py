@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.import_graph import PROJECT, folder_of, imported
+from tests.import_graph import PROJECT, folder_of, full_names, imported
 
 MAY_IMPORT = {
     "emulator": {"agents.inputs"},
@@ -62,6 +62,14 @@ def test_a_package_imports_only_the_packages_that_it_may(package: str) -> None:
     foreign = {name for name in names if name.partition(".")[0] in set(MAY_IMPORT) - {package}}
 
     assert {name for name in foreign if not name.startswith(tuple(f"{each}." for each in MAY_IMPORT[package]))} == set()
+
+
+def test_modules_are_imported_as_parts_of_owlt() -> None:
+    """In a clone another name works too, and makes a second module of the same file."""
+    files = [path for folder in (*MAY_IMPORT, "tests") for path in (PROJECT / folder).rglob("*.py")]
+    wrong = {name for path in files for name in full_names(path) if name.partition(".")[0] in MAY_IMPORT}
+
+    assert wrong == set()
 
 
 @pytest.mark.parametrize("package", ORDER)

@@ -180,9 +180,9 @@ def test_only_an_absent_need_is_unmet(present: Need, absent: Need) -> None:
 
 @pytest.mark.parametrize("name", ["cfdp", "norm"])
 def test_our_own_endpoints_understand_their_rendered_commands(name: str, run_values: RunValues) -> None:
-    parser = import_module(f"agents.{name}.__main__")._parser()
+    parser = import_module(f"owlt.agents.{name}.__main__")._parser()
     filled = load_implementation(PROFILES / f"{name}.yaml").rendered(run_values.as_text(), {})
 
     for side in (filled.sender, filled.receiver):
-        assert side.command[:3] == [run_values.python, "-m", f"agents.{name}"]
+        assert side.command[:3] == [run_values.python, "-m", f"owlt.agents.{name}"]
         parser.parse_args(side.command[3:])
