@@ -18,7 +18,7 @@ The codes below -32000 are those of "Specification for Fault Code Interoperabili
 
 from typing import ClassVar
 
-from owlt.agents.inputs.mistake import Invalid, MistakeError
+from owlt.inputs.mistake import Invalid, MistakeError
 
 NOT_WELL_FORMED = -32700
 UNKNOWN_METHOD = -32601

@@ -14,7 +14,7 @@ A run that ends badly is not an error but a record: see `orchestrator.results.re
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from owlt.agents.inputs.mistake import MistakeError
+from owlt.inputs.mistake import MistakeError
 
 LEAST_LIKENESS = 0.65
 """Of a suggestion, by difflib: "lpt" and "ltp" have 0.67; "completion" and "implementations" 0.64."""

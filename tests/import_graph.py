@@ -7,8 +7,15 @@ from functools import cache
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[1]
-PACKAGES = ("orchestrator", "reports", "captures", "emulator", "agents")
+PACKAGES = ("orchestrator", "reports", "captures", "emulator", "agents", "inputs")
 """Every package that ships, importers before the packages that they import."""
+LINKED = frozenset(path.name for path in (PROJECT / "owlt").iterdir() if path.is_symlink())
+"""Parts of `owlt` that are links to the top of the project."""
+
+
+def place(package: str, root: Path = PROJECT) -> Path:
+    """The directory of a package: at the top of the project, or a part of `owlt` alone."""
+    return root / "owlt" / package if package not in LINKED and root == PROJECT else root / package
 
 
 @cache
@@ -32,15 +39,15 @@ def full_names(path: Path) -> frozenset[str]:
 def folder_of(name: str, package: str, root: Path = PROJECT) -> str:
     """The folder of a module within its package, "kernel.bpf" for "emulator.kernel.bpf.loading.X"."""
     parts = name.split(".")[1:]
-    while parts and not (root / package / Path(*parts)).is_dir():
+    while parts and not (place(package, root) / Path(*parts)).is_dir():
         parts = parts[:-1]
     return ".".join(parts)
 
 
 def module_files(package: str, root: Path = PROJECT) -> list[Path]:
     """The source files of a package, without the `__main__` that nothing imports."""
-    files = sorted((root / package).rglob("*.py"))
-    return [path for path in files if path != root / package / "__main__.py"]
+    files = sorted(place(package, root).rglob("*.py"))
+    return [path for path in files if path != place(package, root) / "__main__.py"]
 
 
 @cache
@@ -49,7 +56,7 @@ def folder_imports(root: Path = PROJECT) -> dict[tuple[str, str], set[tuple[str,
     graph: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for package in PACKAGES:
         for path in module_files(package, root):
-            folder = (package, ".".join(path.relative_to(root / package).parts[:-1]))
+            folder = (package, ".".join(path.relative_to(place(package, root)).parts[:-1]))
             owners = {name: name.partition(".")[0] for name in imported(path)}
             targets = {(owner, folder_of(name, owner, root)) for name, owner in owners.items() if owner in PACKAGES}
             graph.setdefault(folder, set()).update(targets - {folder})

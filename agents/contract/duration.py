@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from owlt.agents.contract.side import Command, Pattern, Value
-from owlt.agents.inputs.mistake import unexpected
+from owlt.inputs.mistake import unexpected
 
 OF_A_FILE = frozenset({"file", "file_name", "file_dir", "received_file", "received_dir", "file_size_bytes"})
 """The placeholders that have no value if no file is sent."""

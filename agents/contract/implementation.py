@@ -27,7 +27,7 @@ from owlt.agents.contract.placeholders import (
 from owlt.agents.contract.requirements import Binary, Need
 from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import RunPath, Side, Text, Value, refuse_boolean, unknown_names
-from owlt.agents.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
+from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
 
 Clock = Literal["exact", "skip", "real"]
 Role = Literal["sender", "receiver"]

@@ -5,9 +5,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from owlt.agents.contract.implementation import Implementation
-from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got
-from owlt.agents.inputs.reader import NotYaml, read_yaml
-from owlt.agents.inputs.validation import mistakes_in
+from owlt.inputs.mistake import Invalid, Mistake, Place, got
+from owlt.inputs.reader import NotYaml, read_yaml
+from owlt.inputs.validation import mistakes_in
 
 
 class ContractError(Invalid):

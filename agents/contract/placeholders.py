@@ -8,7 +8,7 @@ from pathlib import PurePath
 from string import Formatter
 
 from owlt.agents.contract.number import Figure
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 
 RUN_PLACEHOLDERS = {
     "python": "the Python interpreter in whose environment owlt is installed",

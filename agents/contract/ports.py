@@ -5,7 +5,7 @@
 
 import re
 
-from owlt.agents.inputs.mistake import unexpected
+from owlt.inputs.mistake import unexpected
 
 LOWEST, HIGHEST = 1, 65535
 

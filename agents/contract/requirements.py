@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from owlt.agents.contract.side import Text, Value, one_of
-from owlt.agents.inputs.mistake import Invalid, Mistake, unexpected
+from owlt.inputs.mistake import Invalid, Mistake, unexpected
 
 
 class Binary(Value):

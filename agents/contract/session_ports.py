@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from owlt.agents.contract.side import PortsText, Text, Value
-from owlt.agents.inputs.mistake import unexpected
+from owlt.inputs.mistake import unexpected
 
 EVERY_PORT = "1-65535"
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from owlt.agents.contract.placeholders import render
 from owlt.agents.contract.ports import parse_ports
-from owlt.agents.inputs.mistake import Invalid, Key, Mistake, Place, unexpected
+from owlt.inputs.mistake import Invalid, Key, Mistake, Place, unexpected
 
 SIGNALS = ("TERM", "INT", "KILL", "HUP", "QUIT", "USR1", "USR2")
 """Signals that end a program, and those that programs define themselves; without SIG, as in kill(1)."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import platform
 import time
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.certification.certificate import Certificate
 from owlt.emulator.certification.expectations import Expectations
 from owlt.emulator.certification.injection import LONGEST_FRAME_BYTES
@@ -22,6 +21,7 @@ from owlt.emulator.faults import PortRefused
 from owlt.emulator.kernel.admission import ETHERNET_HEADER_BYTES
 from owlt.emulator.kernel.rtnetlink import open_rtnetlink
 from owlt.emulator.kernel.survey import KernelState, survey
+from owlt.inputs.mistake import Mistake
 
 VIRTUAL_TOLERANCE_NS = 1_000
 """On a clock that stands still while the machine computes."""

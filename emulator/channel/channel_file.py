@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.inputs.mistake import Invalid, Key, Mistake, Place, got, keys_below
-from owlt.agents.inputs.positions import Positions
-from owlt.agents.inputs.reader import Document, NotYaml, parse_yaml, read_text
-from owlt.agents.inputs.validation import unknown_key
 from owlt.emulator.channel.contacts import contact_steps, parse_windows
 from owlt.emulator.channel.quantities import parse_delay_ns
 from owlt.emulator.channel.spec import CHANNEL_KEYS, DIRECTIONS, MOST_STEPS, ChannelSpec
 from owlt.emulator.channel.trace import parse_trace
 from owlt.emulator.faults import InvalidChannel
+from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, keys_below
+from owlt.inputs.positions import Positions
+from owlt.inputs.reader import Document, NotYaml, parse_yaml, read_text
+from owlt.inputs.validation import unknown_key
 
 Changes = Mapping[str, Mapping[str, Any]]
 """What replaces a profile's own values: for each direction, keys of a link and their values as written."""

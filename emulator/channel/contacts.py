@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got, keys_below
 from owlt.emulator.channel.quantities import format_delay, parse_delay_ns
+from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below
 
 Window = tuple[int, int]
 """Start and end of a contact, in ns from the timeline's start."""

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from owlt.agents.inputs.mistake import unexpected
 from owlt.emulator.channel.text import (
     LARGEST_TABLE,
     WIDEST_TABLE_VALUE,
@@ -15,6 +14,7 @@ from owlt.emulator.channel.text import (
     as_written,
     parse_list,
 )
+from owlt.inputs.mistake import unexpected
 
 SMALLEST_SHARE = 1 / LARGEST_TABLE
 

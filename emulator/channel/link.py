@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, keys_below, unexpected
 from owlt.emulator.channel.impairments import Coding, Jitter, Loss, Pattern, Reordering
 from owlt.emulator.channel.quantities import format_delay, format_size, parse_queue
 from owlt.emulator.channel.text import (
@@ -20,6 +19,7 @@ from owlt.emulator.channel.text import (
     Whole,
     as_written,
 )
+from owlt.inputs.mistake import Invalid, Mistake, keys_below, unexpected
 
 
 class LinkSpec(Value):

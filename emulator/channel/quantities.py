@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, got
+from owlt.inputs.mistake import Invalid, Mistake, got
 
 _DELAY_UNITS_NS = {
     "ns": Decimal(1),

@@ -21,7 +21,6 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from owlt.agents.inputs.mistake import unexpected
 from owlt.emulator.channel.quantities import (
     format_delay,
     format_rate,
@@ -30,6 +29,7 @@ from owlt.emulator.channel.quantities import (
     parse_rate_bps,
     parse_size_bytes,
 )
+from owlt.inputs.mistake import unexpected
 
 LONGEST_DELAY_NS = 24 * 3600 * 10**9
 LONGEST_TIMELINE_NS = 366 * 24 * 3600 * 10**9

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got, unexpected
 from owlt.emulator.channel.quantities import format_delay
+from owlt.inputs.mistake import Invalid, Mistake, Place, got, unexpected
 
 _WAYS = ("forward", "reverse", "both")
 _TIMES = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.faults import PortRefused
 from owlt.emulator.kernel.rtnetlink import IPRoute
 from owlt.emulator.kernel.survey import HANDLE, KernelState
+from owlt.inputs.mistake import Mistake
 
 IFB_PREFIX = "owlt-ifb"
 _LOOPBACK = 0x8  # IFF_LOOPBACK

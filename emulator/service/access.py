@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.faults import NotAllowed
+from owlt.inputs.mistake import Mistake
 
 LEASE_HEADER = "X-Owlt-Lease"
 SHORTEST_TOKEN = 16

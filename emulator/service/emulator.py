@@ -13,7 +13,6 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.certification.injection import clear_injection
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
@@ -35,6 +34,7 @@ from owlt.emulator.service.requests import (
     require_capabilities,
 )
 from owlt.emulator.service.timeline_step import holds_packets, outage_ends, seeded_links
+from owlt.inputs.mistake import Mistake
 
 API = 2
 """Counts up with each change of a method that breaks older clients."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from threading import Condition, Thread
 from typing import Any
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.faults import EmulatorError, InvalidLease, LeaseHeld, LeaseLost
+from owlt.inputs.mistake import Mistake
 
 SHORTEST_LEASE_S = 0.1
 LONGEST_LEASE_S = 60 * 24 * 3600.0

@@ -14,12 +14,12 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 from xmlrpc.client import Fault
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.faults import INTERNAL_ERROR, INVALID_PARAMETERS, UNKNOWN_METHOD, EmulatorError, NotAllowed
 from owlt.emulator.service.access import Credentials, check_token
 from owlt.emulator.service.emulator import Emulator
 from owlt.emulator.service.lease import LeaseKeeper
 from owlt.emulator.service.messages import read_call, written_answer
+from owlt.inputs.mistake import Mistake
 
 READING = ("describe", "statistics", "capabilities", "version", "timeline_status", "lease_status")
 CHANGING = ("configure", "change", "bypass", "clear", "timeline_start", "timeline_stop", "certify")

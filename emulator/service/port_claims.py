@@ -7,9 +7,9 @@ import errno
 import socket
 from collections.abc import Sequence
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.faults import PortRefused
 from owlt.emulator.kernel.ports import Port
+from owlt.inputs.mistake import Mistake
 
 
 def take(ports: Sequence[Port]) -> list[socket.socket]:

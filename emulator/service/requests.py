@@ -6,11 +6,11 @@ Carrying the request out belongs to `emulator`.
 from collections.abc import Mapping
 from typing import Any
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.emulator.faults import InvalidChannel, NotCapable
 from owlt.emulator.kernel.capabilities import missing_capabilities
+from owlt.inputs.mistake import Mistake
 
 
 def check_change(direction: object, changes: object) -> None:

@@ -10,8 +10,8 @@ import subprocess
 import sys
 from typing import Any
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.kernel.capabilities import NEEDED_FOR, missing_reasons
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.planning.feasibility import infeasible
 from owlt.orchestrator.planning.plan import Plan
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 
 from owlt.agents.contract.implementation import Implementation, Role
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.checks.channel_support import unsupported_channels
 from owlt.orchestrator.checks.doctor import Requirement
 from owlt.orchestrator.checks.lab_service import LEASE, emulator_capabilities, examine_service, requirement_of

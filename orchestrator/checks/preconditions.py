@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.checks.doctor import missing_for, missing_for_rig
 from owlt.orchestrator.kernel.build import find_kernel
 from owlt.orchestrator.planning.plan import Plan

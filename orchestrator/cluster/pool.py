@@ -14,7 +14,7 @@ from typing import Any
 
 from distributed import CancelledError, Client, Future
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.allocation.repetitions import blocks_of_repetitions
 from owlt.orchestrator.cluster import calls
 from owlt.orchestrator.cluster.service import Opened

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from distributed import Client
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.captures.files.plain_files import as_file_name, create, make_directory
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.allocation.places import Places
 from owlt.orchestrator.cluster import calls
 from owlt.orchestrator.cluster.jobs import Report

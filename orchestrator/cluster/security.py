@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import psutil
 from distributed import Security
 
-from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 
 CA, CERTIFICATE, KEY = "ca.pem", "cert.pem", "key.pem"

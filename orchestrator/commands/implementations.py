@@ -177,7 +177,7 @@ def try_implementations(
 
 def with_parameters(implementation: contract.Implementation, assignments: list[str]) -> contract.Implementation:
     """The implementation with some parameters set by NAME=VALUE. A number stays a number. Raises OwltError."""
-    from owlt.agents.inputs.mistake import Mistake, got
+    from owlt.inputs.mistake import Mistake, got
     from owlt.orchestrator.errors import OwltError, did_you_mean
 
     changes: dict[str, contract.Parameter] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError, did_you_mean
 from owlt.orchestrator.terminal.options import Json, LabRigOption, Rig
 from owlt.orchestrator.terminal.output import Printer, yes_or_no

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.agents.inputs.mistake import Invalid, Mistake
+from owlt.inputs.mistake import Invalid, Mistake
 from owlt.orchestrator.errors import NotFound, OwltError, ProfileError, did_you_mean
 from owlt.orchestrator.terminal.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.terminal.options import Guests, Json

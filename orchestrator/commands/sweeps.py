@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.terminal.completion import complete_kind
 from owlt.orchestrator.terminal.options import Json, Sweep

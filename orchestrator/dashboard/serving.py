@@ -15,8 +15,8 @@ from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.service.client import EmulatorClient
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.dashboard.pages.app import new_app
 from owlt.orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
 from owlt.orchestrator.dashboard.pages.packet_views import (

@@ -8,7 +8,7 @@ from pathlib import Path
 from owlt.agents.contract.implementation import Implementation, Role
 from owlt.agents.contract.placeholders import render
 from owlt.agents.contract.requirements import Binary
-from owlt.agents.inputs.mistake import Mistake, MistakeError
+from owlt.inputs.mistake import Mistake, MistakeError
 from owlt.orchestrator.hosts.host import Host
 from owlt.orchestrator.hosts.visible_files import SHOW
 

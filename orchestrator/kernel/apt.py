@@ -11,7 +11,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing
 
 LENT = re.compile(r"Acquire::(https?|ftp|Retries|Proxy|Check-Valid-Until|Check-Date)\b", re.IGNORECASE)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.kernel.kernel import Kernel, Observe
 

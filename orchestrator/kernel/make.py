@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.kernel import recipe
 from owlt.orchestrator.kernel.kernel import Observe

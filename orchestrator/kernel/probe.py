@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.clock import Clock

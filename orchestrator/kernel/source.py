@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.kernel.apt import IsolatedApt
 from owlt.orchestrator.kernel.archive import Archive, code_name, machine_archives, main_archive, release_archives

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from owlt.agents.inputs.mistake import Mistake, Place, got
 from owlt.emulator.channel.quantities import format_delay, format_size
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.mistake import Mistake, Place, got
 from owlt.orchestrator.errors import SweepMistake, did_you_mean
 from owlt.orchestrator.planning.language.assertions import REFERENCES
 from owlt.orchestrator.planning.language.quantities import format_rate_or_unlimited

@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from owlt.agents.inputs.mistake import Mistake
-from owlt.agents.inputs.validation import mistakes_in
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec, LinkSpec, Step
+from owlt.inputs.mistake import Mistake
+from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.planning.sweep import Permutation, Sweep
 

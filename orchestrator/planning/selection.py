@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from owlt.agents.inputs.mistake import Mistake, MistakeError, got
 from owlt.emulator.channel.quantities import parse_delay_ns, parse_size_bytes
+from owlt.inputs.mistake import Mistake, MistakeError, got
 from owlt.orchestrator.errors import OwltError, did_you_mean
 from owlt.orchestrator.planning.grid import values_text
 from owlt.orchestrator.planning.language.quantities import parse_rate_or_unlimited

@@ -11,8 +11,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got
 from owlt.emulator.channel.quantities import format_delay, format_size, parse_delay_ns
+from owlt.inputs.mistake import Invalid, Mistake, Place, got
 from owlt.orchestrator.planning.clock import Clock
 from owlt.orchestrator.planning.language.assertions import Assertion
 from owlt.orchestrator.planning.language.quantities import (

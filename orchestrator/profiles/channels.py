@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from owlt.agents.inputs.mistake import Mistake, Place
 from owlt.emulator.channel.channel_file import Changes, ChannelProfile, load_channel
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import InvalidChannel
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import ProfileError, SweepMistake
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import PROFILES, mistake_in_name, profile_path

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from owlt.agents.inputs.mistake import Key, Mistake, Place, got, unexpected
-from owlt.agents.inputs.positions import Positions
-from owlt.agents.inputs.validation import mistakes_in
+from owlt.inputs.mistake import Key, Mistake, Place, got, unexpected
+from owlt.inputs.positions import Positions
+from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.errors import OwltError, ProfileError, did_you_mean
 from owlt.orchestrator.profiles.load import read_document
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from owlt.agents.inputs.mistake import Mistake, Place, got
-from owlt.agents.inputs.reader import Document, NotYaml, read_yaml
-from owlt.agents.inputs.validation import mistakes_in
+from owlt.inputs.mistake import Mistake, Place, got
+from owlt.inputs.reader import Document, NotYaml, read_yaml
+from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.errors import ProfileError, SweepMistake
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.kinds import refuse_missing, refuse_other_kind

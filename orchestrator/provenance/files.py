@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.hosts.binaries import SEARCH_PATH
 from owlt.orchestrator.provenance.provenance import Group

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from owlt.agents.inputs.mistake import Mistake, Place
 from owlt.captures.accounting.stages import direction_counters
 from owlt.captures.accounting.suspect_captures import Expected
 from owlt.captures.files.blocks import CutShort, NotACapture
@@ -32,6 +31,7 @@ from owlt.captures.summary.derived_files import CAPTURES, SUMMARY
 from owlt.captures.summary.kept_headers import keep_only_headers
 from owlt.captures.summary.summary import NO_LINKS, CaptureSummary, Links
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.planning.plan import HOW_TO_WRITE_PLAN, PLAN_NAME, read_plan_values
 from owlt.orchestrator.results.disturbance import disturbance

@@ -11,10 +11,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from owlt.agents.inputs.mistake import Mistake, Place
 from owlt.captures.files.plain_files import read_json, write_whole
 from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.summary.versions import NewerVersion, current_version, upgraded
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.hosts.host_clock import HostClock
 from owlt.orchestrator.results.reason_codes import ReasonCode

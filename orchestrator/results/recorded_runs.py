@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from owlt.agents.inputs.mistake import Mistake, Place
 from owlt.captures.files.plain_files import (
     NotPlain,
     directories_in,
@@ -16,6 +15,7 @@ from owlt.captures.files.plain_files import (
     real_root,
     require_plain_tree,
 )
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.results.record import RECORD_NAME, DamagedRecord, RunRecord, read_record
 from owlt.orchestrator.results.repeat_rules import is_repeated_later

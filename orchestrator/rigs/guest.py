@@ -24,7 +24,7 @@ from owlt.orchestrator.planning.clock import Clock
 from owlt.orchestrator.rigs import warden
 from owlt.orchestrator.third_party.places import third_party_directory
 
-PACKAGES = ("agents", "captures", "emulator", "orchestrator", "reports")
+PACKAGES = ("inputs", "agents", "captures", "emulator", "orchestrator", "reports")
 """What a worker imports modules of."""
 START_NS = 1_767_225_600 * 10**9
 """Every guest's clock starts at 2026-01-01 00:00:00 UTC, so that two runs can be compared byte for byte."""

@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 
 from owlt import PACKAGE
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.service.client import EmulatorClient
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.hosts.ssh_host import Login
 from owlt.orchestrator.rigs import ownership, rig

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from owlt.agents.contract.implementation import ROLES, Implementation, Role
 from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import Side
-from owlt.agents.inputs.validation import mistakes_in
+from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.hosts.binaries import MissingProgram, find_programs
 from owlt.orchestrator.hosts.confinement import Room
 from owlt.orchestrator.hosts.visible_files import show_files, texts_in

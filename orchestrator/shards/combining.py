@@ -17,8 +17,8 @@ from tempfile import mkdtemp
 from pydantic_core import to_json
 
 from owlt.agents.contract.implementation import Implementation
-from owlt.agents.inputs.mistake import Mistake, Place
 from owlt.captures.files.plain_files import files_in, is_plain_directory, make_directory, move, remove_tree, write_whole
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.planning.plan import Batch, Plan, Run, read_plan, read_plan_values
 from owlt.orchestrator.planning.stored.differences import differences

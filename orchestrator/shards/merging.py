@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from owlt.agents.inputs.mistake import Mistake, Place
 from owlt.captures.files.plain_files import (
     directories_in,
     files_in,
@@ -18,6 +17,7 @@ from owlt.captures.files.plain_files import (
     remove_tree,
     write_whole,
 )
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.planning.plan import PLAN_NAME, read_plan, read_plan_values
 from owlt.orchestrator.planning.stored.differences import differences

@@ -14,9 +14,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from owlt.agents.inputs.mistake import Mistake, Place
 from owlt.captures.files.plain_files import open_plain
 from owlt.captures.summary.derived_files import SUMMARY
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError, ResultsConflict
 from owlt.orchestrator.planning.plan import PLAN_NAME, Plan, Run, read_plan
 from owlt.orchestrator.planning.sweep import Sweep

@@ -23,8 +23,8 @@ from typing import IO, Literal
 
 from pydantic_core import from_json
 
-from owlt.agents.inputs.mistake import Mistake, Place
 from owlt.captures.files.plain_files import make_directory, open_in_place, open_plain
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 
 LOCK_NAME = "lock"

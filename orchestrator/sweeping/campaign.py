@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from owlt.agents.inputs.mistake import Mistake, Place
 from owlt.captures.files.plain_files import DISK_IS_FULL
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import Missing, OwltError, ResultsConflict
 from owlt.orchestrator.hosts.printable import printable_lines
 from owlt.orchestrator.kernel.cache import cache_directory

@@ -9,8 +9,8 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Protocol
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.captures.pool import processes
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.allocation.places import Places, SlotsHere
 from owlt.orchestrator.checks.channel_support import running_kernel_capabilities, unsupported_channels
 from owlt.orchestrator.checks.lab_doctor import missing_in_lab

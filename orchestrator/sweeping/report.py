@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import read_plan_values
 from owlt.orchestrator.profiles.kinds import refuse_missing

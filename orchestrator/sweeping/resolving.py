@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from owlt.agents.contract.implementation import Implementation
-from owlt.agents.inputs.mistake import Mistake, Place, got
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.mistake import Mistake, Place, got
 from owlt.orchestrator.errors import ProfileError, SweepMistake
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of, not_found

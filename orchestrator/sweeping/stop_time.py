@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, got
+from owlt.inputs.mistake import Invalid, Mistake, got
 from owlt.orchestrator.planning.clock import Clock
 from owlt.orchestrator.planning.estimate import batch_wall_s, duration_text
 from owlt.orchestrator.planning.plan import Batch

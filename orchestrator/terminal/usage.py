@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError, did_you_mean
 from owlt.orchestrator.terminal.output import verbosity
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from owlt.agents.inputs.mistake import Mistake, got
-from owlt.agents.inputs.validation import mistakes_in
+from owlt.inputs.mistake import Mistake, got
+from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.errors import NotFound, ProfileError, did_you_mean
 from owlt.orchestrator.profiles.catalogue import PROFILES
 from owlt.orchestrator.profiles.load import read_document

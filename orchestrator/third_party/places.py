@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from owlt import PACKAGE
-from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.third_party.installable import Debian, Installable, Script
 

@@ -10,9 +10,9 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.certification.certificate import Certificate
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.allocation.places import Places, SlotsHere
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.provenance.provenance import UNKNOWN_MACHINE, Provenance

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got, unexpected
-from owlt.agents.inputs.reader import read_yaml
-from owlt.agents.inputs.validation import mistakes_in
+from owlt.inputs.mistake import Invalid, Mistake, Place, got, unexpected
+from owlt.inputs.reader import read_yaml
+from owlt.inputs.validation import mistakes_in
 
 NAME = "claims.yaml"
 

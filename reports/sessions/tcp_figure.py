@@ -17,8 +17,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from owlt.agents.inputs.mistake import Mistake, Place
 from owlt.captures.files.plain_files import read_plain
+from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.results.records import ReportError
 from owlt.reports.style.looks import MUTED, RULE, SERIES, STYLE
 from owlt.reports.style.units import tick_text

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.analyse.printing import Analysis
 from owlt.orchestrator.errors import OwltError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.analyse.printing import Analysis, print_analysis
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.terminal.completion import complete_implementation

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.terminal.completion import complete_implementation
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from owlt.agents.inputs.mistake import Invalid, Mistake
-from owlt.agents.inputs.validation import mistakes_in
 from owlt.captures.frames.columns import Columns
 from owlt.captures.inspection.inspection import Case
 from owlt.captures.matches.bottleneck import Link
@@ -18,6 +16,8 @@ from owlt.captures.session.conversations import Known, NoTransfer, propose_sessi
 from owlt.captures.session.ports import bounds
 from owlt.captures.session.session import Session
 from owlt.emulator.channel.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
+from owlt.inputs.mistake import Invalid, Mistake
+from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.commands.analyse.traffic import require_session_packets
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import find_implementation

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from owlt.agents.contract.load import load_implementation
-from owlt.agents.inputs.mistake import Mistake, Place
 from owlt.captures.frames.columns import Columns
 from owlt.captures.session.conversations import (
     MOST_TALKS,
@@ -18,6 +17,7 @@ from owlt.captures.session.conversations import (
 )
 from owlt.captures.session.ports import is_among
 from owlt.captures.session.session import Host, Session, sent_by
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import implementation_files
 

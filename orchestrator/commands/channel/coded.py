@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Invalid, Mistake
+from owlt.inputs.mistake import Invalid, Mistake
 from owlt.orchestrator.commands.channel.computing import Out, compute_links, write_computed
 from owlt.orchestrator.commands.channel.options import BothFields, ForwardFields, ReverseFields
 from owlt.orchestrator.errors import NoSuchFile, OwltError

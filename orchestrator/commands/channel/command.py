@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.channel.coded import coded
 from owlt.orchestrator.commands.channel.computing import l2, land_mobile, leo, mars, moon, planet, satellite_pass
 from owlt.orchestrator.commands.channel.options import BothFields, ForwardFields, ReverseFields

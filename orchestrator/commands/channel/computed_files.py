@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.captures.files.plain_files import real_root, write_whole
 from owlt.emulator.channel.channel_file import ChannelProfile, parse_channel
 from owlt.emulator.faults import InvalidChannel
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError, ProfileError
 
 LINE_LENGTH = 115

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.channel.arguments import (
     moments_s,
     parse_altitude_km,
@@ -442,8 +442,8 @@ def _values(hours: float, step: float) -> Values:
 
 
 def _seconds(option: str, text: str) -> float:
-    from owlt.agents.inputs.mistake import Invalid
     from owlt.emulator.channel.quantities import parse_delay_ns
+    from owlt.inputs.mistake import Invalid
 
     try:
         return parse_delay_ns(text) / 1e9

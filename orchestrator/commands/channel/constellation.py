@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.models.constellation_route import Network, Route, network_of, route_between
 from owlt.emulator.models.orbits import Constellation
 from owlt.emulator.models.sky import GroundPoint, Values
 from owlt.emulator.models.tle_constellation import NoConstellation, constellation_of
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.channel.computed_files import ComputedChannel, seconds_text
 from owlt.orchestrator.errors import OwltError
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.channel.channel_file import ChannelProfile
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.quantities import format_delay
@@ -20,6 +19,7 @@ from owlt.emulator.faults import InvalidChannel
 from owlt.emulator.models.harq import AVERAGE_TABLE_ENTRIES, SuccessTable, attempt_shares, coded_table, delay_table
 from owlt.emulator.models.land_mobile import snr_series_db
 from owlt.emulator.models.sky import Values
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.channel.computed_files import ComputedChannel, seconds_text
 from owlt.orchestrator.errors import NoSuchFile, OwltError, ProfileError
 

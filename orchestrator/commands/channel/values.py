@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from owlt.agents.inputs.mistake import Invalid, Mistake
+from owlt.inputs.mistake import Invalid, Mistake
 from owlt.orchestrator.errors import OwltError
 
 
@@ -65,8 +65,8 @@ def _parse_duration_ns(option: str, text: str) -> int:
 def _value(key: str, written: str) -> Any:
     from ruamel.yaml.error import YAMLError
 
-    from owlt.agents.inputs.bounded_yaml import new_yaml
-    from owlt.agents.inputs.reader import VALUE_ERRORS
+    from owlt.inputs.bounded_yaml import new_yaml
+    from owlt.inputs.reader import VALUE_ERRORS
 
     try:
         value = new_yaml().load(written)

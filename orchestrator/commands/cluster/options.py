@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing, OwltError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.cluster.options import Tls, WithoutAuthentication, require_dask
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.terminal.output import Printer

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
 from owlt.orchestrator.commands.performing.perform import (
     OnEnd,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.cluster.options import cluster_of
 from owlt.orchestrator.commands.performing.concluding import conclude, exit_status
 from owlt.orchestrator.errors import OwltError

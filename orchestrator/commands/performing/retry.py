@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
 from owlt.orchestrator.commands.performing.perform import (
     OnEnd,

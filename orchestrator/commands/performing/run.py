@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.cluster.options import Dask, Tls, WithoutAuthentication
 from owlt.orchestrator.commands.performing.perform import OnEnd, as_typed, machine_of, perform_and_conclude
 from owlt.orchestrator.commands.performing.selecting import Only, ShardOption, results_of, selection_of
@@ -92,8 +92,8 @@ def _host_baselines(
     plan: Plan, results: Path, machine: Machine, size: str | None, rig: str | None
 ) -> HostBaselines | None:
     """The host baselines of --host-baseline; None without the option."""
-    from owlt.agents.inputs.mistake import Invalid, keys_below
     from owlt.emulator.channel.quantities import parse_size_bytes
+    from owlt.inputs.mistake import Invalid, keys_below
     from owlt.orchestrator.commands.performing.host_baselines import HostBaselines
 
     if size is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def stop_time(until: str | None, duration: str | None) -> StopTime | None:
     """The time of --until, by the machine's clock, or of --for, by one that is never set; None if neither is given."""
     from datetime import datetime
 
-    from owlt.agents.inputs.mistake import Invalid, keys_below
     from owlt.emulator.channel.quantities import parse_delay_ns
+    from owlt.inputs.mistake import Invalid, keys_below
     from owlt.orchestrator.steady_clock import steady_s
     from owlt.orchestrator.sweeping.stop_time import StopTime, parse_until
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.terminal.options import Json
 from owlt.orchestrator.terminal.output import Printer

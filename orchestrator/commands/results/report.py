@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.performing.concluding import ASSERTION_STATUS, print_assertions
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.terminal.options import Json

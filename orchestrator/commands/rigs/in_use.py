@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:

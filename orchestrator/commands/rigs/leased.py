@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing, OwltError
 
 if TYPE_CHECKING:

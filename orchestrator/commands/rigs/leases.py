@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, keys_below
+from owlt.inputs.mistake import Invalid, Mistake, keys_below
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.terminal.options import Inventory, Json
 from owlt.orchestrator.terminal.output import Printer, yes_or_no

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.terminal.completion import complete_channel
 from owlt.orchestrator.terminal.ending import INTERRUPTED_STATUS, ended_by_signals

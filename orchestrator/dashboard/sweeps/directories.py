@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from owlt.agents.inputs.mistake import Mistake, Place
 from owlt.captures.files.plain_files import directories_in, is_plain
+from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.dashboard.sweeps.index import SweepIndex
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import PLAN_NAME

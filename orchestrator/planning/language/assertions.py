@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
-from owlt.agents.inputs.validation import unknown_key
 from owlt.emulator.channel.quantities import format_rate, format_size, parse_rate_bps, parse_size_bytes
+from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
+from owlt.inputs.validation import unknown_key
 from owlt.orchestrator.planning.language.ranges import Quantity
 from owlt.orchestrator.planning.language.rules import AXES, INTERVAL_SCHEMAS, listed_or_interval
 

@@ -18,7 +18,6 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from owlt.agents.contract.implementation import require_parameter
-from owlt.agents.inputs.mistake import unexpected
 from owlt.emulator.channel.quantities import (
     format_delay,
     format_rate,
@@ -27,6 +26,7 @@ from owlt.emulator.channel.quantities import (
     parse_rate_bps,
     parse_size_bytes,
 )
+from owlt.inputs.mistake import unexpected
 from owlt.orchestrator.planning.language.ranges import NUMBER, PROBABILITY, Quantity, range_schema, with_ranges_expanded
 
 UNLIMITED = "unlimited"

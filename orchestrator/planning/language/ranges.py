@@ -11,7 +11,7 @@ from decimal import Decimal
 from math import inf, isfinite
 from typing import Any
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
+from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
 
 KEYS = ("from", "to", "step", "factor", "points", "scale")
 SPACINGS = ("step", "factor", "points")

@@ -6,8 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got, unexpected
-from owlt.agents.inputs.validation import mistakes_in
+from owlt.inputs.mistake import Invalid, Mistake, Place, got, unexpected
+from owlt.inputs.validation import mistakes_in
 
 MOST = 10_000
 

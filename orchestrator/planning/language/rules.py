@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, TypeAdapter, WithJsonSchema
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, Place, got, keys_below
-from owlt.agents.inputs.validation import unknown_key
+from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below
+from owlt.inputs.validation import unknown_key
 from owlt.orchestrator.planning.language.quantities import (
     DELAY,
     DURATION,

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.captures.files.plain_files import make_directory, write_whole
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.own_version import own_version
 from owlt.orchestrator.planning.plan import HOW_TO_WRITE_PLAN, PLAN_NAME, Plan, PlanChange, read_plan_values

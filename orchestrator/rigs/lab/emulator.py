@@ -8,10 +8,10 @@ import socket
 import time
 from contextlib import suppress
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.emulator.faults import EmulatorError, LeaseLost
 from owlt.emulator.service.access import read_token
 from owlt.emulator.service.client import EmulatorClient, Transport
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.profiles.inventory import EmulatorEntry
 from owlt.orchestrator.rigs.lab.reservations import Reservation, read_reservation, write_reservation

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from owlt import PACKAGE
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, login_parts
 from owlt.orchestrator.rigs.lab.session import SOURCE

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from owlt.agents.inputs.mistake import Mistake
 from owlt.captures.summary.derived_files import CAPTURES
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.sweeping.campaign import Performed, perform_plan, require_ready

@@ -17,7 +17,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from owlt.agents.contract.requirements import Need
-from owlt.agents.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.checks.doctor import Requirement, examine
 from owlt.orchestrator.checks.preconditions import missing_for_plan
 from owlt.orchestrator.commands import cli

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from owlt.agents.inputs.mistake import Invalid
+from owlt.inputs.mistake import Invalid
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.planning.estimate import batch_wall_s
 from owlt.orchestrator.sweeping.campaign import perform_plan

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from owlt.agents.inputs.mistake import Invalid, Key, Mistake, Place, got, key_text, keys_below, unexpected
+from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, key_text, keys_below, unexpected
 
 TITLE = Place("a.yaml", 3, ("title",))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from owlt.agents.inputs.mistake import Key, Mistake, Place
-from owlt.agents.inputs.positions import Positions
+from owlt.inputs.mistake import Key, Mistake, Place
+from owlt.inputs.positions import Positions
 
 TEXT = """# a comment
 name: a

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.agents.inputs.reader import NotYaml, parse_yaml, read_yaml
+from owlt.inputs.reader import NotYaml, parse_yaml, read_yaml
 
 
 def refusal(text: str) -> str:

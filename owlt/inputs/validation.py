@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from owlt.agents.inputs.mistake import Invalid, Key, Mistake, Place, got
+from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got
 
 Model = type[BaseModel]
 

@@ -4,8 +4,8 @@ from functools import cached_property
 
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from owlt.agents.inputs.bounded_yaml import new_yaml
-from owlt.agents.inputs.mistake import Key, Mistake, Place
+from owlt.inputs.bounded_yaml import new_yaml
+from owlt.inputs.mistake import Key, Mistake, Place
 
 
 class Positions:

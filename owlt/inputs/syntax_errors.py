@@ -7,8 +7,8 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from owlt.agents.inputs.bounded_yaml import new_yaml
-from owlt.agents.inputs.mistake import Mistake, Place
+from owlt.inputs.bounded_yaml import new_yaml
+from owlt.inputs.mistake import Mistake, Place
 
 _QUOTES = "put quotes around the whole text"
 _BRACKETS = {"mapping": ("{", "}"), "sequence": ("[", "]")}

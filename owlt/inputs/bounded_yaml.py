@@ -4,7 +4,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from owlt.agents.inputs.mistake import Invalid, Mistake, Place
+from owlt.inputs.mistake import Invalid, Mistake, Place
 
 MOST_REPEATED = 100_000
 """Values that aliases repeat in a document. A piece of text counts as one for each 16 characters."""

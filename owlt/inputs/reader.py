@@ -7,10 +7,10 @@ from typing import Any
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
-from owlt.agents.inputs.bounded_yaml import new_yaml
-from owlt.agents.inputs.mistake import Invalid, Mistake, Place
-from owlt.agents.inputs.positions import Positions
-from owlt.agents.inputs.syntax_errors import syntax_mistake
+from owlt.inputs.bounded_yaml import new_yaml
+from owlt.inputs.mistake import Invalid, Mistake, Place
+from owlt.inputs.positions import Positions
+from owlt.inputs.syntax_errors import syntax_mistake
 
 MOST_BYTES = 64 * 2**20
 _READ_BYTES = 2**20
