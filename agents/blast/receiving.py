@@ -1,13 +1,17 @@
-"""The receiver's side: puts every piece in its place, and ends when the file is whole or nothing more will come."""
+"""The receiver's side: puts each piece of a file in its place, or counts the data of a given time and stores nothing."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Self
 
-from owlt.agents.blast.datagrams import HEADER, Pieces, Unreadable
-from owlt.agents.endpoint.exit import Failed
-from owlt.agents.endpoint.incoming_file import IncomingFile
-from owlt.agents.endpoint.pacing import frame_bytes
+from owlt.agents.blast.datagrams import HEADER, Pieces, Stream, Unreadable
+from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.event_loop import frame_bytes
+from owlt.agents.endpoint.files import IncomingFile
+from owlt.agents.endpoint.intervals import Intervals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +28,7 @@ class Patience:
     """For the next, once an end marker was seen: what the path put out of order."""
 
     @classmethod
-    def of(cls, *, rate_bps: float, one_way_delay_s: float, segment_bytes: int, silence_s: float | None) -> "Patience":
+    def of(cls, *, rate_bps: float, one_way_delay_s: float, segment_bytes: int, silence_s: float | None) -> Patience:
         """As a channel needs it. A silence in the middle may be an outage: it is waited for as for the first."""
         packet_s = 8 * frame_bytes(segment_bytes + HEADER.size) / rate_bps if rate_bps else 0.0
         longest_s = 30 + 10 * one_way_delay_s + 100 * packet_s if silence_s is None else silence_s
@@ -92,4 +96,61 @@ class Receiving:
         if self._missing or not self._begun:
             raise Failed(f"file incomplete: {facts}")
         self._file.finish()
+        return facts
+
+
+class Counting:
+    """A `Party` that counts pieces, each once, until an end marker has come or nothing more comes."""
+
+    def __init__(self, stream: Stream, duration_s: float, patience: Patience, now_s: float) -> None:
+        self._stream = stream
+        self._duration_s = duration_s
+        self._patience = patience
+        self._counts_until_s = inf
+        self._late = 0
+        self._arrived = Intervals()
+        self._again = 0
+        self._unreadable = 0
+        self._end_markers = 0
+        self.ended = False
+        self.wakes_at_s = now_s + patience.first_s
+
+    def has_datagram(self) -> bool:
+        return False
+
+    def next_datagram(self, now_s: float) -> bytes:
+        raise AssertionError("a receiver of a blast has nothing to say")
+
+    def advance(self, now_s: float) -> None:
+        self.ended = now_s >= self.wakes_at_s
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        try:
+            number = self._stream.number_of(datagram)
+        except Unreadable:
+            self._unreadable += 1
+            return
+        if number is None:
+            self._end_markers += 1
+        else:
+            self._count(number, now_s)
+        self.wakes_at_s = now_s + (self._patience.after_end_s if self._end_markers else self._patience.silence_s)
+
+    def _count(self, number: int, now_s: float) -> None:
+        if not self._arrived:
+            self._counts_until_s = now_s + self._duration_s
+        if now_s > self._counts_until_s:
+            self._late += 1
+        elif not self._arrived.add(number, number + 1):
+            self._again += 1
+
+    def facts(self) -> str:
+        """The last line of output. Raises Failed if nothing came."""
+        count = self._arrived.total
+        facts = (
+            f"received_bytes={count * self._stream.segment_bytes} datagrams={count} late={self._late} "
+            f"again={self._again} unreadable={self._unreadable} end_markers={self._end_markers}"
+        )
+        if not count:
+            raise Failed(f"no data came: {facts}")
         return facts

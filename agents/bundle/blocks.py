@@ -9,15 +9,93 @@ CRC-32C of all bytes of the bundle, itself counted as zeros, as the blocks of ve
 4.2.1).
 """
 
+from __future__ import annotations
+
+import re
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import fastcrc
 
-from owlt.agents.bundle.eid import NONE, Eid
-from owlt.agents.bundle.fields import Damaged, Fields, Malformed
 from owlt.agents.ltp import sdnv
+
+
+class Malformed(Exception):
+    """The bytes are not a bundle, or not one that this endpoint knows how to read."""
+
+
+class Damaged(Malformed):
+    """The bytes are a bundle whose own check says that they are not those that were sent."""
+
+
+class Fields:
+    """A place in some bytes, which moves on with each field that is read. Reading raises Malformed."""
+
+    def __init__(self, octets: bytes) -> None:
+        self._octets = octets
+        self._place = 0
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing is left."""
+        return self._place == len(self._octets)
+
+    @property
+    def place(self) -> int:
+        """How many bytes have been read."""
+        return self._place
+
+    def number(self) -> int:
+        """A self-delimiting numeric value (SDNV)."""
+        try:
+            value, self._place = sdnv.decode(self._octets, self._place)
+        except sdnv.NoNumber as error:
+            raise Malformed(str(error)) from error
+        return value
+
+    def octet(self) -> int:
+        """One byte, as a number."""
+        return self.octets(1)[0]
+
+    def octets(self, count: int) -> bytes:
+        """So many bytes."""
+        end = self._place + count
+        if end > len(self._octets):
+            raise Malformed(f"{count} bytes wanted at byte {self._place} of {len(self._octets)}")
+        taken = self._octets[self._place : end]
+        self._place = end
+        return taken
+
+    def rest(self) -> bytes:
+        """All that is left."""
+        return self.octets(len(self._octets) - self._place)
+
+
+_IPN = re.compile(rb"ipn:(0|[1-9][0-9]{0,18})\.(0|[1-9][0-9]{0,18})")
+
+
+class Eid(NamedTuple):
+    """`ipn:node.service`. Service 0 is the node's administrative endpoint; 0.0 stands for dtn:none."""
+
+    node: int
+    service: int
+
+    @classmethod
+    def from_text(cls, text: bytes) -> Self:
+        """From `ipn:1.1`, as extension blocks and administrative records hold it. Raises Malformed."""
+        match = _IPN.fullmatch(text)
+        if not match:
+            raise Malformed(f"got {text[:40]!r}, expected an endpoint id such as ipn:1.1")
+        return cls(int(match[1]), int(match[2]))
+
+    def text(self) -> bytes:
+        """`ipn:1.1`"""
+        return b"ipn:%d.%d" % self
+
+
+NONE = Eid(0, 0)
+
 
 VERSION = 6
 LIFETIME_S = 30 * 24 * 3600

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Protocol
 
-from owlt.agents.bundle.fields import Malformed
-from owlt.agents.endpoint.pacing import frame_bytes
+from owlt.agents.bundle.blocks import Malformed
+from owlt.agents.endpoint.event_loop import frame_bytes
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 from owlt.agents.ltp import green, segments
 

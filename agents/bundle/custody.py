@@ -11,9 +11,7 @@ from enum import IntEnum, IntFlag
 from itertools import chain
 from typing import NamedTuple
 
-from owlt.agents.bundle.blocks import Timestamp
-from owlt.agents.bundle.eid import Eid
-from owlt.agents.bundle.fields import Fields, Malformed
+from owlt.agents.bundle.blocks import Eid, Fields, Malformed, Timestamp
 from owlt.agents.ltp import sdnv
 
 LARGEST_CUSTODY_ID = 2**31 - 1

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-from owlt.agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp
+from owlt.agents.bundle.blocks import NONE, Bundle, CustodyId, Eid, Fragment, Malformed, Timestamp
 from owlt.agents.bundle.custody import AggregateCustodySignal, CustodySignal, DtnTime, StatusReport
-from owlt.agents.bundle.eid import NONE, Eid
-from owlt.agents.bundle.fields import Malformed
 
 SENDER = Eid(1, 1)
 SENDER_NODE = Eid(1, 0)

@@ -1,6 +1,12 @@
-"""The two CFDP entities as cfdp-py wants them described: ids, timers, faults, one file each."""
+"""The two CFDP entities as cfdp-py needs them described: ids, timers, faults, one file each; PDUs on their way out.
 
-from collections.abc import Callable
+PDUs are packed when they are made: the engine reuses their headers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cfdppy.filestore import NativeFilestore
@@ -14,14 +20,16 @@ from cfdppy.mib import (
     RemoteEntityConfigTable,
 )
 from cfdppy.user import CfdpUserBase, TransactionFinishedParams
-from spacepackets.cfdp import ChecksumType, TransmissionMode
+from spacepackets.cfdp import ChecksumType, GenericPduPacket, TransmissionMode
+from spacepackets.cfdp.pdu import AckPdu
 from spacepackets.countdown import Countdown
 from spacepackets.seqcount import SeqCountProvider
 from spacepackets.util import UnsignedByteField
 
+from owlt.agents.cfdp.pdus import Lengths, kind_of, offset_of, with_lengths
 from owlt.agents.cfdp.settings import SEQUENCE_BYTES, Settings
-from owlt.agents.endpoint.incoming_file import IncomingFile
-from owlt.agents.endpoint.outgoing_file import map_file
+from owlt.agents.endpoint.event_loop import Tally
+from owlt.agents.endpoint.files import IncomingFile, map_file
 
 TRANSACTION_NUMBER = 0
 """Of the first transaction of a fresh entity."""
@@ -29,7 +37,7 @@ TRANSACTION_NUMBER = 0
 OnFinished = Callable[[TransactionFinishedParams], None]
 
 
-def source_entity(settings: Settings, store: "SentFile") -> SourceHandler:
+def source_entity(settings: Settings, store: SentFile) -> SourceHandler:
     """The entity that sends the file. Its end is seen in the receiver's Finished PDU."""
     local, remotes = _entities(settings.sender_entity, settings.receiver_entity, settings)
     return SourceHandler(local, _User(store), remotes, _NoCheckTimer(), SeqCountProvider(8 * SEQUENCE_BYTES))
@@ -40,7 +48,7 @@ def entity_id(number: int, settings: Settings) -> UnsignedByteField:
     return UnsignedByteField(number, settings.entity_bytes)
 
 
-def destination_entity(settings: Settings, store: "ReceivedFile", on_finished: OnFinished) -> DestHandler:
+def destination_entity(settings: Settings, store: ReceivedFile, on_finished: OnFinished) -> DestHandler:
     """The entity that receives the file."""
     local, remotes = _entities(settings.receiver_entity, settings.sender_entity, settings)
     return DestHandler(local, _User(store, on_finished), remotes, _NoCheckTimer())
@@ -168,3 +176,98 @@ class _NoCheckTimer(CheckTimerProvider):  # type: ignore[misc]  # cfdp-py has no
 
     def provide_check_timer(self, *_: object) -> Countdown:
         raise AssertionError("class 2 has no check timer")
+
+
+class PduTally(Tally):
+    """Counts PDUs by kind (`FileData`, `Metadata`, `Eof`, `Ack`, `Nak`, `Finished`), damaged datagrams, and file data
+    that went more than once: those of an `offset` that was seen before."""
+
+    def __init__(self) -> None:
+        super().__init__("data_again", "unreadable")
+        self._offsets: set[int] = set()
+
+    def sent(self, kind: str, now_s: float, offset: int | None = None) -> None:
+        super().sent(kind, now_s)
+        self._note(offset)
+
+    def received(self, kind: str, now_s: float, offset: int | None = None) -> None:
+        super().received(kind, now_s)
+        self._note(offset)
+
+    def _note(self, offset: int | None) -> None:
+        if offset in self._offsets:
+            self.count("data_again")
+        elif offset is not None:
+            self._offsets.add(offset)
+
+
+class Outbox:
+    """A queue between an engine, which makes many PDUs at once, and a channel, which takes one at a time.
+
+    `lengths` are the lengths of ids and sequence numbers in the peer's PDUs, for the replies; None: the engine's.
+    """
+
+    def __init__(self, tally: PduTally) -> None:
+        self._tally = tally
+        self._pdus: deque[tuple[GenericPduPacket, bytes]] = deque()
+        self._offsets: Counter[int | None] = Counter()
+        self.lengths: Lengths | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._pdus)
+
+    def add(self, pdu: GenericPduPacket) -> None:
+        packed = bytes(pdu.pack())
+        self._pdus.append((pdu, packed if self.lengths is None else with_lengths(packed, self.lengths)))
+        self._offsets[offset_of(pdu)] += 1
+
+    def has_data_of(self, offset: int) -> bool:
+        """Whether file data from this offset on wait to be sent."""
+        return self._offsets[offset] > 0
+
+    def take(self, engine: SourceHandler | DestHandler, *, acknowledgements: bool = True) -> None:
+        """Take all that an engine has made, with its ACKs or without. Until then it does not go on."""
+        while (holder := engine.get_next_packet()) is not None:
+            if acknowledgements or not isinstance(holder.pdu, AckPdu):
+                self.add(holder.pdu)
+
+    def clear(self) -> None:
+        self._pdus.clear()
+        self._offsets.clear()
+
+    def next(self, now_s: float) -> bytes:
+        pdu, packed = self._pdus.popleft()
+        self._offsets[offset_of(pdu)] -= 1
+        self._tally.sent(kind_of(pdu), now_s, offset_of(pdu))
+        return packed
+
+
+Request = tuple[int, int]
+
+
+def is_answerable(requests: Sequence[Request], file_bytes: int) -> bool:
+    """Whether a file has what is asked for, and no more is asked for than all of it: an engine would make it all."""
+    within = all(0 <= start <= end <= file_bytes for start, end in requests)
+    return within and sum(end - start for start, end in requests) <= file_bytes
+
+
+def in_segments(requests: Sequence[Request], segment_bytes: int) -> list[Request]:
+    """The same bytes, in requests none of which is longer than a segment."""
+    split: list[Request] = []
+    for begin, end in requests:
+        starts = range(begin, end, segment_bytes)
+        split += [(start, min(start + segment_bytes, end)) for start in starts] or [(begin, end)]
+    return split
+
+
+def without_waiting(requests: Sequence[Request], segment_bytes: int, waits: Callable[[int], bool]) -> list[Request]:
+    """The requests, each without the segments at its ends that wait to be sent, by their offset; no request is split,
+    and none is left where all of it waits."""
+    left: list[Request] = []
+    for begin, end in requests:
+        wanted = [start for start in range(begin, end, segment_bytes) if not waits(start)]
+        if wanted:
+            left.append((wanted[0], min(wanted[-1] + segment_bytes, end)))
+        elif begin == end:
+            left.append((begin, end))
+    return left

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 
-from owlt.agents.endpoint.arguments import add_addresses, add_sides, count, not_negative, seconds_or_auto
+from owlt.agents.endpoint.command_line import add_addresses, add_sides, count, not_negative, seconds_or_auto
 
 
 def sides(prog: str, description: str, add_own: Callable[[argparse.ArgumentParser], None]) -> argparse.ArgumentParser:

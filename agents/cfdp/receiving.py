@@ -24,8 +24,7 @@ from spacepackets.cfdp import ChecksumType, ConditionCode, DeliveryCode, Directi
 from spacepackets.cfdp.pdu import AckPdu, EofPdu, FileDataPdu, MetadataPdu
 from spacepackets.countdown import Countdown
 
-from owlt.agents.cfdp.entity import ReceivedFile, destination_entity
-from owlt.agents.cfdp.outbox import Outbox
+from owlt.agents.cfdp.entity import Outbox, PduTally, ReceivedFile, destination_entity
 from owlt.agents.cfdp.pdus import (
     acknowledge_eof,
     eof_condition,
@@ -37,9 +36,8 @@ from owlt.agents.cfdp.pdus import (
     transaction_of,
 )
 from owlt.agents.cfdp.settings import Settings
-from owlt.agents.cfdp.tally import PduTally
-from owlt.agents.endpoint.exit import Failed
-from owlt.agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.files import IncomingFile
 
 MOST_EARLY_PDUS = 1 << 17
 """File data kept from before the metadata: 300 MB of memory in segments of 1000 bytes. The rest is asked for again."""

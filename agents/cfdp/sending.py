@@ -18,8 +18,16 @@ from cfdppy.handler import SourceTransactionStep as Step
 from spacepackets.cfdp import ConditionCode, DeliveryCode, Direction, GenericPduPacket
 from spacepackets.cfdp.pdu import AckPdu, FinishedPdu, NakPdu
 
-from owlt.agents.cfdp.entity import TRANSACTION_NUMBER, SentFile, entity_id, source_entity
-from owlt.agents.cfdp.outbox import Outbox
+from owlt.agents.cfdp.entity import (
+    TRANSACTION_NUMBER,
+    Outbox,
+    PduTally,
+    SentFile,
+    entity_id,
+    is_answerable,
+    source_entity,
+    without_waiting,
+)
 from owlt.agents.cfdp.pdus import (
     acknowledge_finished,
     implied_acknowledgement,
@@ -27,10 +35,8 @@ from owlt.agents.cfdp.pdus import (
     offset_of,
     read_pdu,
 )
-from owlt.agents.cfdp.requests import is_answerable, without_waiting
 from owlt.agents.cfdp.settings import Settings, refuse_large_file
-from owlt.agents.cfdp.tally import PduTally
-from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.command_line import Failed
 
 _PRODUCING = {Step.IDLE, Step.SENDING_METADATA, Step.SENDING_FILE_DATA, Step.SENDING_EOF}
 _WAITING = {Step.WAITING_FOR_EOF_ACK, Step.WAITING_FOR_FINISHED}

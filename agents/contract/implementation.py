@@ -1,19 +1,21 @@
-"""An implementation as data: how it is launched, when it is ready, when it is done.
+"""An implementation as data: how it is launched, when it is ready, when it is done; read from YAML by `load_implementation`.
 
-Values only. limits.py, session_ports.py, requirements.py and side.py hold its parts. `load` reads them from YAML,
-`placeholders` fills their {placeholders}; starting, stopping and judging programs belongs to the orchestrator.
+limits.py, ports.py, requirements.py and side.py define its parts. `placeholders` fills their {placeholders}; starting,
+stopping and judging programs belongs to the orchestrator.
 """
+
+from __future__ import annotations
 
 import math
 import re
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import jinja2
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from owlt.agents.contract.duration import OF_A_DURATION, OF_A_FILE, Duration
 from owlt.agents.contract.limits import KnownLimit, Limits, Space, TimeLimit
 from owlt.agents.contract.placeholders import (
     LAUNCH_PLACEHOLDERS,
@@ -24,10 +26,44 @@ from owlt.agents.contract.placeholders import (
     names_in,
     render,
 )
+from owlt.agents.contract.ports import SessionPorts
 from owlt.agents.contract.requirements import Binary, Need
-from owlt.agents.contract.session_ports import SessionPorts
-from owlt.agents.contract.side import RunPath, Side, Text, Value, refuse_boolean, unknown_names
+from owlt.agents.contract.side import Command, Pattern, RunPath, Side, Text, Value, refuse_boolean, unknown_names
 from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
+from owlt.inputs.reader import NotYaml, read_yaml
+from owlt.inputs.validation import mistakes_in
+
+OF_A_FILE = frozenset({"file", "file_name", "file_dir", "received_file", "received_dir", "file_size_bytes"})
+"""The placeholders that have no value if no file is sent."""
+OF_A_DURATION = frozenset({"duration_s"})
+"""Those that have no value if a file is sent."""
+
+
+def _check_one_group(pattern: str) -> str:
+    if re.compile(pattern).groups != 1:
+        raise unexpected("a regular expression with one group, the number of bytes, such as 'received_bytes=([0-9]+)'")
+    return pattern
+
+
+class Duration(Value):
+    """The commands of both sides in a run that sends for a given time; everything else is as for a file."""
+
+    sender: Annotated[Command, Field(description="the sender's command in such a run; {duration_s} is the time")]
+    receiver: Annotated[Command, Field(description="the receiver's command in such a run; it stores no file")]
+    received_bytes: Annotated[
+        Pattern,
+        AfterValidator(_check_one_group),
+        Field(
+            description="regular expression for the output of the receiver, with one group: the number of bytes of "
+            "data that it received; the last match counts"
+        ),
+    ]
+
+    def reported_bytes(self, output: str) -> int | None:
+        """The number of bytes that a receiver with this output received; None if it does not report one."""
+        numbers = [match[1] for match in re.finditer(self.received_bytes, output, re.MULTILINE)]
+        return int(numbers[-1]) if numbers and numbers[-1].isdecimal() else None
+
 
 Clock = Literal["exact", "skip", "real"]
 Role = Literal["sender", "receiver"]
@@ -345,3 +381,33 @@ def _use(name: str, used: set[str], texts: list[str], files: list[str]) -> str:
     near = get_close_matches(name, used, n=1)
     choice = f"did you mean {near[0]}? Else " if near else ""
     return f"{choice}write {{{name}}} where it belongs, or leave it out"
+
+
+class ContractError(Invalid):
+    """An implementation file that cannot be used, with every mistake in it."""
+
+
+def load_implementation(path: Path) -> Implementation:
+    """Read one implementation file. It must be named after the implementation.
+
+    Raises:
+        ContractError: no such file, not YAML, or not what the contract specifies.
+    """
+    try:
+        document = read_yaml(path)
+    except NotYaml as error:
+        raise ContractError(*error.mistakes) from error
+    if not isinstance(document.value, dict):
+        fix = "start from another file of its folder"
+        raise ContractError(Mistake(got(document.value), "keys and values", fix, Place(str(path))))
+    try:
+        implementation = Implementation.model_validate(document.value)
+    except ValidationError as error:
+        raise ContractError(*map(document.positions.located, mistakes_in(error, Implementation))) from error
+    name, where = implementation.name, document.positions.place(("name",))
+    if "+" in name:
+        raise ContractError(Mistake(got(name), "a name without +, which separates parameters of a sweep", where=where))
+    if name != path.stem:
+        fix = "change the name or rename the file"
+        raise ContractError(Mistake(got(name), f"{path.stem!r}, the name of the file", fix, where))
+    return implementation

@@ -1,5 +1,12 @@
-"""What a host must have before a run: programs that are not part of owlt, files, modules and libraries."""
+"""What a host must have before a run (programs, files, modules, libraries), and whether this host has it."""
 
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -46,3 +53,26 @@ class Need(Value):
         if sum(thing is not None for thing in things) != 1:
             raise unexpected("exactly one of file, command, python_module, library")
         return self
+
+
+def unmet(needs: Iterable[Need]) -> list[Need]:
+    """The needs that this host does not meet, in the order given. `need.fix` is the command that installs one."""
+    return [need for need in needs if not _is_met(need)]
+
+
+def _is_met(need: Need) -> bool:
+    if need.file is not None:
+        return Path(need.file).exists()
+    if need.command is not None:
+        return shutil.which(need.command) is not None
+    if need.python_module is not None:
+        return importlib.util.find_spec(need.python_module) is not None
+    return need.library is not None and _loads(need.library)
+
+
+def _loads(soname: str) -> bool:
+    try:
+        ctypes.CDLL(soname)
+    except OSError:
+        return False
+    return True

@@ -2,15 +2,63 @@
 
 On a virtual clock computation may be free: only a sleep in the kernel advances such a clock. In a guest a system call
 takes longer than the Python around it, so the clock is read once for each turn of the loop and passed on as a value.
+`Pacer` sends no faster than a channel carries, counted in layer-2 bytes.
 """
+
+from __future__ import annotations
 
 import math
 import time
+from collections import Counter
+from collections.abc import Iterable
 from typing import Protocol
 
-from owlt.agents.endpoint.exit import Failed
-from owlt.agents.endpoint.pacing import Pacer
+from owlt.agents.endpoint.command_line import Failed
 from owlt.agents.endpoint.udp import Endpoint
+
+IP_MTU_BYTES = 1500
+IPV4_HEADER_BYTES = 20
+UDP_HEADER_BYTES = 8
+ETHERNET_HEADER_BYTES = 14
+
+CATCH_UP_S = 0.002
+"""How late a sender may be and still make up for it. Timers fire some 50 us late, those of a busy host some ms. What is
+made up for arrives at the channel as a burst: 3 packets of 1 kB at 10 Mbit/s, 240 at 1 Gbit/s."""
+
+
+def frame_bytes(payload_bytes: int) -> int:
+    """Layer-2 bytes of a UDP payload on Ethernet, IP fragments included, preamble and checksum not.
+
+    This is what netem's and tbf's rate count.
+    """
+    datagram_bytes = payload_bytes + UDP_HEADER_BYTES
+    fragment_payload_bytes = IP_MTU_BYTES - IPV4_HEADER_BYTES
+    fragments = math.ceil(datagram_bytes / fragment_payload_bytes)
+    return datagram_bytes + fragments * (IPV4_HEADER_BYTES + ETHERNET_HEADER_BYTES)
+
+
+class Pacer:
+    """A schedule on which packets leave back to back at `rate_bps`, and never faster. 0 is no limit.
+
+    A packet may leave from `opens_at_s` on (seconds of the caller's clock). Lateness is made up for, idleness
+    is not.
+    """
+
+    def __init__(self, rate_bps: float) -> None:
+        self._rate_bps = rate_bps
+        self._resting = True
+        self.opens_at_s = -math.inf
+
+    def spend(self, payload_bytes: int, now_s: float) -> None:
+        """A packet leaves now: the next one may when the channel has taken this one."""
+        if self._rate_bps > 0:
+            begins_at_s = max(self.opens_at_s, now_s if self._resting else now_s - CATCH_UP_S)
+            self.opens_at_s = begins_at_s + 8 * frame_bytes(payload_bytes) / self._rate_bps
+        self._resting = False
+
+    def rest(self) -> None:
+        """There is nothing to send: time that passes from here on is not made up for."""
+        self._resting = True
 
 
 class Party(Protocol):
@@ -98,3 +146,57 @@ def _timeout_s(unsent: bytes | None, party: Party, pacer: Pacer, now_s: float) -
     if unsent is None and party.has_datagram():
         wakes_at_s = min(wakes_at_s, pacer.opens_at_s)
     return None if wakes_at_s == math.inf else max(0.0, wakes_at_s - now_s)
+
+
+class Tally:
+    """Counts packets by kind in each direction, and other events by name."""
+
+    def __init__(self, *others: str, kinds: Iterable[str] = (), with_sums: bool = True) -> None:
+        """`others` are printed in this order, kinds in the order of `kinds` or else alphabetically; `with_sums`: the
+        total of each direction precedes its kinds."""
+        self._others: dict[str, int] = dict.fromkeys(others, 0)
+        self._measured: dict[str, float] = {}
+        self._kinds = tuple(kinds)
+        self._with_sums = with_sums
+        self._sent: Counter[str] = Counter()
+        self._received: Counter[str] = Counter()
+        self._first_s: float | None = None
+        self._last_s = 0.0
+
+    def sent(self, kind: str, now_s: float) -> None:
+        """A packet leaves."""
+        self._sent[kind] += 1
+        self.seen(now_s)
+
+    def received(self, kind: str, now_s: float) -> None:
+        """A packet has arrived."""
+        self._received[kind] += 1
+        self.seen(now_s)
+
+    def seen(self, now_s: float) -> None:
+        """A packet was sent or received: the duration is the time from the first to the last."""
+        self._first_s = now_s if self._first_s is None else self._first_s
+        self._last_s = now_s
+
+    def count(self, other: str) -> None:
+        """Count one more of an other event. Raises KeyError for an unknown name."""
+        self._others[other] += 1
+
+    def measured(self, name: str, value: float) -> None:
+        """Set a measured value; the last one is printed after the counters."""
+        self._measured[name] = value
+
+    def facts(self) -> str:
+        """One line: packets by kind in each direction, other counters, measured values, duration."""
+        numbers = [
+            *(f"{name}={count}" for name, count in self._others.items()),
+            *(f"{name}={value:.6f}" for name, value in self._measured.items()),
+        ]
+        duration_s = self._last_s - (self._first_s or 0.0)
+        ways = f"sent={self._listed(self._sent)} received={self._listed(self._received)}"
+        return " ".join([ways, *numbers, f"duration_s={duration_s:.6f}"])
+
+    def _listed(self, counter: Counter[str]) -> str:
+        kinds = [f"{kind}={counter[kind]}" for kind in self._kinds or sorted(counter) if counter[kind]]
+        listed = f"({' '.join(kinds) or 'none'})"
+        return f"{counter.total()} {listed}" if self._with_sums else listed

@@ -1,13 +1,17 @@
-"""LibreCube's entity without its threads: events are worked on when told to, and timers say when they are due.
+"""LibreCube's entity without its threads: the caller's loop performs its events and timers.
 
 The library gives each entity a thread for events and each running timer another, and lets the first send as fast as it
 can. Here the caller's loop does all three, so that PDUs are paced, nothing polls, and a failure ends the run.
-The state machines, their PDUs and their reactions to timers are the library's own.
+The state machines, their PDUs and their reactions to timers are the library's own. Its filestore is one file here,
+whatever path a Metadata PDU names, and it sees only datagrams that are PDUs.
 """
+
+from __future__ import annotations
 
 import math
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from cfdp import (  # type: ignore[import-untyped]
@@ -17,12 +21,114 @@ from cfdp import (  # type: ignore[import-untyped]
     MachineState,
     TransmissionMode,
 )
+from cfdp.filestore import VirtualFileStore  # type: ignore[import-untyped]
+from cfdp.filestore.native import NativeFileHandle, NativeTemporaryFileHandle  # type: ignore[import-untyped]
 from cfdp.machines.timer import Timer  # type: ignore[import-untyped]
 from cfdp.transport.base import Transport  # type: ignore[import-untyped]
 
-from owlt.agents.cfdp.timing import Timing
-from owlt.agents.endpoint.exit import Failed
-from owlt.agents.librecube.store import OneFile
+from owlt.agents.cfdp.settings import Timing
+from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.librecube.settings import LARGEST_FILE_BYTES
+
+TOWARDS_RECEIVER, TOWARDS_SENDER = 0, 1
+
+_DIRECTIVES = {4: "Eof", 5: "Finished", 6: "Ack", 7: "Metadata", 8: "Nak"}
+_KINDS = {TOWARDS_RECEIVER: {"FileData", "Metadata", "Eof", "Ack"}, TOWARDS_SENDER: {"Ack", "Nak", "Finished"}}
+
+
+class Damaged(ValueError):
+    """A datagram that is no PDU of this transfer: damaged, of others, or more than the engine can bear."""
+
+
+def read_pdu(
+    datagram: bytes,
+    decode: Callable[[bytes], Any],
+    *,
+    towards: int,
+    entities: tuple[int, int],
+    transaction: int | None,
+) -> Any:
+    """The PDU in a datagram, as the library's `decode` gives it. `entities` are the ids of source and destination; a
+    `transaction` of None takes any number.
+
+    The library checks little: version, length, CRC flag and class are looked at here (CCSDS 727.0-B-5, section 5.1),
+    and that a PDU does not make the engine reserve memory without end or touch other files.
+
+    Raises:
+        Damaged: anything else.
+    """
+    try:
+        kind, _ = kind_and_offset(datagram)
+        pdu = decode(datagram)
+    except Exception as error:  # the library raises whatever comes of it
+        raise Damaged(str(error)) from error
+    header = pdu.pdu_header
+    has_its_length = datagram[0] >> 5 == 1 and int.from_bytes(datagram[1:3]) == len(datagram) - len(header)
+    ids = (header.source_entity_id, header.destination_entity_id)
+    ours = ids == entities and transaction in (None, header.transaction_seq_number)
+    plain = header.transmission_mode == 0 and not header.large_file_flag and not header.segmentation_metadata_flag
+    if not (has_its_length and ours and plain and header.direction == towards and kind in _KINDS[towards]):
+        raise Damaged(f"a {kind} PDU that is not of this transfer")
+    if not _is_bearable(kind, pdu):
+        raise Damaged(f"a {kind} PDU beyond the engine's limits")
+    return pdu
+
+
+def _is_bearable(kind: str, pdu: Any) -> bool:
+    if kind == "FileData":
+        return bool(pdu.segment_offset + len(pdu.file_data) <= LARGEST_FILE_BYTES)
+    if kind == "Metadata":
+        return not pdu.filestore_requests and not pdu.messages_to_user
+    if kind == "Ack":
+        return pdu.directive_code_ack in (4, 5)
+    return True
+
+
+def kind_and_offset(pdu: bytes) -> tuple[str, int | None]:
+    """As a tally counts it (FileData, Metadata, Eof, Ack, Nak or Finished), and where file data belong.
+
+    Raises IndexError or KeyError on bytes that are no PDU.
+    """
+    header_bytes = 4 + 2 * ((pdu[3] >> 4 & 7) + 1) + (pdu[3] & 7) + 1
+    if pdu[0] & 0x10:
+        return "FileData", int.from_bytes(pdu[header_bytes : header_bytes + 4])
+    return _DIRECTIVES[pdu[header_bytes]], None
+
+
+class OneFile(VirtualFileStore):  # type: ignore[misc]  # LibreCube's cfdp has no types
+    """The file at `path`: read where it is, written beside it until `publish`.
+
+    All other requests of the standard's filestore raise NotImplementedError, as the library's base class does.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._part = path.with_name(path.name + ".part")
+        self._is_written = False
+
+    def open(self, _name: str, mode: str = "rb") -> Any:
+        if mode == "rb":
+            return NativeFileHandle(self._path, mode)
+        self._is_written = True
+        return NativeFileHandle(self._part, mode)
+
+    def open_tempfile(self) -> Any:
+        """Where segments wait until the file is whole. The engine copies them to `open(name, "wb")` then."""
+        return NativeTemporaryFileHandle()
+
+    def is_file(self, _name: str) -> bool:
+        return True
+
+    def get_size(self, _name: str) -> int:
+        return self._path.stat().st_size
+
+    def publish(self) -> bool:
+        """Give a written file its name. False when none has been written."""
+        if self._is_written:
+            self._part.replace(self._path)
+        return self._is_written
+
 
 _CONDITIONS = {code: name for name, code in vars(ConditionCode).items() if name.isupper()}
 _TIMERS = ("inactivity_timer", "ack_timer", "nak_timer")
@@ -141,7 +247,7 @@ class Entity(CfdpEntity):  # type: ignore[misc]  # LibreCube's cfdp has no types
         if self._machine is not None:
             self._machine.shutdown()
 
-    def _alarms(self) -> "list[_Alarm]":
+    def _alarms(self) -> list[_Alarm]:
         return [getattr(self._machine, name) for name in _TIMERS if hasattr(self._machine, name)]
 
     def _settle(self) -> None:

@@ -6,10 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.endpoint.arguments import add_addresses, add_sides, count, not_negative
-from owlt.agents.endpoint.event_loop import converse
-from owlt.agents.endpoint.exit import exit_status
-from owlt.agents.endpoint.pacing import Pacer
+from owlt.agents.endpoint.command_line import add_addresses, add_sides, count, exit_status, not_negative
+from owlt.agents.endpoint.event_loop import Pacer, converse
 from owlt.agents.endpoint.udp import Address, Endpoint
 
 

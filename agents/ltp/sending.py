@@ -1,16 +1,195 @@
-"""The sender's engine: a session for each block of a file, and what reports show to be lost once more."""
+"""The sender's engine: a session for each block of a file, and again what reports show to be missing (RFC 5326, 6.13).
+
+Nothing is sent again because time has passed; only unanswered checkpoints, reports and cancellations are (`unanswered`).
+"""
+
+from __future__ import annotations
 
 import math
 from collections import deque
+from mmap import mmap
 from pathlib import Path
+from typing import NamedTuple
 
-from owlt.agents.endpoint.exit import Unsupported
-from owlt.agents.endpoint.outgoing_file import map_file
-from owlt.agents.ltp.outbound import OutboundBlock, Piece
-from owlt.agents.ltp.segments import DataSegment, Reason, Report, ReportAck, Segment, SessionId
-from owlt.agents.ltp.settings import LARGEST_FILE_BYTES, Layout, Settings
+from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.files import map_file
+from owlt.agents.endpoint.intervals import Intervals
+from owlt.agents.ltp.segments import Checkpoint, DataSegment, Reason, Report, ReportAck, Segment, SessionId
+from owlt.agents.ltp.settings import LARGEST_FILE_BYTES, Layout, Settings, Stretch
 from owlt.agents.ltp.side import LINGER_TIMERS, Side
 from owlt.agents.ltp.unanswered import Unanswered
+
+REPORTS_REMEMBERED = 1 << 16
+BURSTS_REMEMBERED = 1 << 10
+
+
+class _Burst(NamedTuple):
+    """Data that are sent again because of one report. `cycle` counts the bursts that led to it, each by a report on the
+    one before, and itself."""
+
+    data: Intervals
+    cycle: int
+
+
+class Retransmission:
+    """What the reports on one block claim, and what was sent again because of each."""
+
+    def __init__(self) -> None:
+        self._claimed = Intervals()
+        self._reports_seen: dict[int, None] = {}
+        self._bursts: dict[int, _Burst] = {}
+        self.cycles = 0
+        """How many times in a row a report on data that were sent again showed that some were missing still."""
+
+    @property
+    def claimed_bytes(self) -> int:
+        """How many bytes have come, by all reports together."""
+        return self._claimed.total
+
+    def missing(self, report: Report, next_serial: int) -> Intervals:
+        """What a report shows to be missing and is not sent again already; nothing if the report came before.
+
+        `next_serial` is that of the next checkpoint: a report with this or a greater one answers no checkpoint.
+        """
+        if report.serial in self._reports_seen:
+            return Intervals()
+        self._remember(report)
+        lower = report.lower_bound
+        for offset, length in report.claims:
+            self._claimed.add(lower + offset, lower + offset + length)
+        missing = Intervals(self._claimed.gaps(lower, report.upper_bound))
+        for start, end in self._sent_again_since(report, next_serial):
+            missing.remove(start, end)
+        return missing
+
+    def begin_burst(self, checkpoint_serial: int, report: Report, data: Intervals) -> None:
+        """Data are sent again because of a report; the checkpoint at their end asks for the next report."""
+        cause = self._bursts.get(report.checkpoint_serial)
+        burst = _Burst(data, cause.cycle + 1 if cause else 1)
+        self._bursts[checkpoint_serial] = burst
+        self.cycles = max(self.cycles, burst.cycle)
+        if len(self._bursts) > BURSTS_REMEMBERED:
+            del self._bursts[next(iter(self._bursts))]
+
+    def _sent_again_since(self, report: Report, next_serial: int) -> list[tuple[int, int]]:
+        """Data that were sent again, or wait to be, behind the checkpoint that a report answers: it cannot know of
+        them. The checkpoint at their own end will tell. A report that answers no checkpoint knows of none."""
+        asked = report.checkpoint_serial if report.checkpoint_serial < next_serial else 0
+        return [stretch for serial, burst in self._bursts.items() if serial > asked for stretch in burst.data]
+
+    def _remember(self, report: Report) -> None:
+        self._reports_seen[report.serial] = None
+        if len(self._reports_seen) > REPORTS_REMEMBERED:
+            del self._reports_seen[next(iter(self._reports_seen))]
+
+
+class Piece(NamedTuple):
+    """Bytes of a block that make a segment. They are read when it leaves."""
+
+    offset: int
+    end: int
+    checkpoint: Checkpoint | None
+
+
+class OutboundBlock:
+    """One session of the sender. It has no queues and no timers: it says what there is to send."""
+
+    def __init__(
+        self, session: SessionId, file: mmap | bytes, stretch: Stretch, settings: Settings, first_serial: int
+    ) -> None:
+        length = stretch.end - stretch.start
+        self.session = session
+        self._file = file
+        self._start = stretch.start
+        self._settings = settings
+        self._length = length
+        self._red_length = length if settings.red_bytes is None else min(length, settings.red_bytes)
+        self._next_serial = first_serial
+        self._sent_to = 0
+        self._red_segments = 0
+        self._unanswered: dict[int, int] = {}
+        self._retransmission = Retransmission()
+
+    @property
+    def is_sent(self) -> bool:
+        """Every byte has been sent once."""
+        return self._sent_to == self._length
+
+    @property
+    def is_complete(self) -> bool:
+        """All is sent, and the red part has come."""
+        return self.is_sent and self._retransmission.claimed_bytes == self._red_length
+
+    def next_segment(self) -> DataSegment:
+        """The next segment that was not sent yet."""
+        offset = self._sent_to
+        red = offset < self._red_length
+        end = min(offset + self._settings.segment_bytes, self._red_length if red else self._length)
+        self._sent_to = end
+        checkpoint = None
+        if red:
+            self._red_segments += 1
+            every = self._settings.checkpoint_every
+            if end == self._red_length or (every and self._red_segments % every == 0):
+                checkpoint = self._new_checkpoint(report_serial=0)
+                self._unanswered[checkpoint.serial] = end
+        return self.segment(Piece(offset, end, checkpoint))
+
+    def fits(self, report: Report) -> bool:
+        """Whether a report is of red data that were sent."""
+        return report.upper_bound <= min(self._sent_to, self._red_length)
+
+    @property
+    def cycles(self) -> int:
+        """How many times in a row a report on data that were sent again showed that some were missing still."""
+        return self._retransmission.cycles
+
+    def pieces_again(self, report: Report) -> list[Piece]:
+        """What a report shows to be missing and is not sent again already; the last piece asks for the next report."""
+        missing = self._retransmission.missing(report, self._next_serial)
+        size = self._settings.segment_bytes
+        pieces = [Piece(at, min(at + size, end), None) for start, end in missing for at in range(start, end, size)]
+        if pieces:
+            checkpoint = self._new_checkpoint(report.serial)
+            pieces[-1] = pieces[-1]._replace(checkpoint=checkpoint)
+            self._retransmission.begin_burst(checkpoint.serial, report, missing)
+        return pieces
+
+    def answered_by(self, report: Report) -> list[int]:
+        """The checkpoints that need no report any more, by serial number.
+
+        Beside the one that the report names these are earlier ones that ask for no more than it tells: their own would
+        be empty and is not sent (section 6.11).
+        """
+        serials = [report.checkpoint_serial]
+        for serial, end in self._unanswered.items():
+            if serial > report.checkpoint_serial:
+                break
+            if end <= report.upper_bound:
+                serials.append(serial)
+        for serial in serials:
+            self._unanswered.pop(serial, None)
+        return serials
+
+    def _new_checkpoint(self, report_serial: int) -> Checkpoint:
+        checkpoint = Checkpoint(self._next_serial, report_serial)
+        self._next_serial += 1
+        return checkpoint
+
+    def segment(self, piece: Piece) -> DataSegment:
+        """A piece with its data, and with the marks of the place where it lies."""
+        offset, end, checkpoint = piece
+        return DataSegment(
+            self.session,
+            self._settings.client_service,
+            offset,
+            self._file[self._start + offset : self._start + end],
+            red=end <= self._red_length,
+            checkpoint=checkpoint,
+            ends_red_part=end == self._red_length,
+            ends_block=end == self._length,
+        )
+
 
 FIRST_SERIALS = range(1 << 7, 1 << 13)
 """Where serial numbers begin, at random (section 3.2.1): in two bytes, where 8,192 more find room."""

@@ -1,6 +1,6 @@
 """Timers of the segments that are sent again until they are answered: checkpoints, reports and cancellations.
 
-RFC 5326, sections 6.7, 6.8 and 6.16. Data that reports show to be missing are `agents.ltp.retransmission`'s.
+RFC 5326, sections 6.7, 6.8 and 6.16. Data that reports show to be missing are `agents.ltp.sending`'s.
 """
 
 import math

@@ -1,16 +1,21 @@
-"""A libnorm session as a value to hold: opened, called, asked for its events with an exact deadline, closed.
+"""A libnorm session: opened, called, asked for its events with an exact deadline, closed; and the transfer of each side.
 
-libnorm does its work on a thread of its own. Which calls make a sender or a receiver is left to those two.
+libnorm does its work on a thread of its own. A sender's end is acknowledged or flushed; a receiver stays until the
+sender has its answers.
 """
 
+from __future__ import annotations
+
 import ctypes
+import time
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.command_line import Failed
 from owlt.agents.endpoint.system_calls import Wait
-from owlt.agents.endpoint.udp import Address
-from owlt.agents.norm.library import Event, EventType, load
-from owlt.agents.norm.settings import CongestionControl
+from owlt.agents.endpoint.udp import RECEIVE_BUFFER_BYTES, Address
+from owlt.agents.norm.library import AckingStatus, Event, EventType, ProbingMode, RepairBoundary, load
+from owlt.agents.norm.settings import RECEIVER_ID, CongestionControl, End, Settings
 
 
 class Place(NamedTuple):
@@ -96,3 +101,102 @@ class Session:
         if event.type == EventType.SEND_ERROR:
             raise Failed("libnorm cannot send: no route to the session's address, or the interface is down")
         return event
+
+
+def receive(output: Path, settings: Settings, place: Place) -> str:
+    """Receive one file, which appears at `output` when it is whole. Returns plain facts.
+
+    Raises:
+        Failed: the file was given up, or no progress for too long.
+    """
+    with Session(place, settings.seed + 1) as session:
+        session.set_congestion_control(settings.congestion_control)
+        session.call("NormSetDefaultUnicastNack", session.is_unicast)
+        session.set_cache_directory(f"{output.parent}/")
+        session.call("NormSetDefaultRepairBoundary", RepairBoundary[settings.repair_boundary.upper()])
+        session.need("NormStartReceiver", settings.buffer_bytes)
+        session.call("NormSetRxSocketBuffer", RECEIVE_BUFFER_BYTES)
+        print(f"listening on {place.destination}", flush=True)
+        received = _await_file(session, settings)
+        Path(received).replace(output)
+        whole_at_s = time.monotonic()
+        _linger(session, whole_at_s + settings.linger_s)
+    return f"linger_s={settings.linger_s:.6f}"
+
+
+def _await_file(session: Session, settings: Settings) -> str:
+    """The name that libnorm gave to the file, once that is whole."""
+    while True:
+        event = session.next_event(settings.silence_limit_s)
+        if event is None:
+            raise Failed(f"no progress for {settings.silence_limit_s} s")
+        if event.type == EventType.RX_OBJECT_COMPLETED:
+            return session.file_name(event.object)
+        if event.type == EventType.RX_OBJECT_ABORTED:
+            raise Failed("the sender no longer has what is missing")
+
+
+def _linger(session: Session, until_s: float) -> None:
+    while (left_s := until_s - time.monotonic()) > 0:
+        session.next_event(left_s)  # libnorm answers by itself; its queue of events must not grow
+
+
+def send(file: Path, settings: Settings, place: Place) -> str:
+    """Send a file to its end. Returns plain facts.
+
+    Raises:
+        Failed: the receiver did not acknowledge, or no progress for too long.
+    """
+    begin_s = time.monotonic()
+    with Session(place, settings.seed) as session:
+        _start(session, settings)
+        entry = session.need("NormFileEnqueue", bytes(file), file.name.encode(), len(file.name.encode()))
+        if settings.end is End.ACKNOWLEDGED:
+            session.need("NormSetWatermark", entry, True)
+        _await_end(session, settings)
+        grtt_s, rate_bps = session.call("NormGetGrttEstimate"), session.call("NormGetTxRate")
+        duration_s = time.monotonic() - begin_s
+    return f"end={settings.end} grtt_s={grtt_s:.6f} message_rate_bps={rate_bps:.0f} duration_s={duration_s:.6f}"
+
+
+def _start(session: Session, settings: Settings) -> None:
+    session.call("NormSetTxOnly", session.is_unicast, False)  # what a receiver says comes to the port sent from
+    session.set_congestion_control(settings.congestion_control)
+    session.call("NormSetTxRate", settings.message_rate_bps)
+    session.call("NormSetTxRateBounds", *settings.message_rate_bounds_bps)
+    session.call("NormSetGrttMax", settings.grtt_limit_s)
+    session.call("NormSetGrttProbingMode", ProbingMode[settings.probing.upper()])
+    session.call("NormSetBackoffFactor", settings.backoff_factor)
+    session.call("NormSetGroupSize", settings.group_size)
+    session.call("NormSetTxRobustFactor", settings.robust_factor)
+    session.call("NormSetAutoParity", settings.auto_parity_segments)
+    session.call("NormSetTxCacheBounds", settings.file_bytes + 1, 1, 2)
+    if settings.end is End.ACKNOWLEDGED:
+        session.need("NormAddAckingNode", RECEIVER_ID)
+    session.need(
+        "NormStartSender",
+        settings.seed & 0xFFFF,
+        settings.buffer_bytes,
+        settings.segment_bytes,
+        settings.block_segments,
+        settings.parity_segments,
+        0,
+    )
+    # After the start, which rounds an earlier estimate up a second time (a step of the 8-bit GRTT is 8 %).
+    session.call("NormSetGrttEstimate", settings.first_grtt_s)
+
+
+def _await_end(session: Session, settings: Settings) -> None:
+    while True:
+        event = session.next_event(settings.silence_limit_s)
+        if event is None:
+            raise Failed(f"no progress for {settings.silence_limit_s} s")
+        if event.type == EventType.TX_RATE_CHANGED:
+            session.call("NormGetTxRate")  # or the next change is not told
+        if event.type == EventType.TX_WATERMARK_COMPLETED:
+            status = session.call("NormGetAckingStatus", RECEIVER_ID)
+            if status != AckingStatus.SUCCESS:
+                raise Failed(f"the receiver did not acknowledge {settings.robust_factor} flushes")
+            return
+        if event.type == EventType.TX_FLUSH_COMPLETED and settings.end is End.FLUSHED:
+            return

@@ -1,18 +1,46 @@
-"""aioquic's configuration of either side from the settings, and the logs that it may keep."""
+"""aioquic's configuration of either side from the settings, the receiver's certificate, and the logs that it may keep.
 
+Key and certificate are made from the seed alone, so that runs repeat. They prove nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
 import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.logger import QuicFileLogger
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509 import Certificate, CertificateBuilder, Name, NameAttribute
+from cryptography.x509.oid import NameOID
 
-from owlt.agents.quic.identity import identity
 from owlt.agents.quic.settings import Settings
+
+BEGINS, ENDS = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+
+
+def identity(seed: int) -> tuple[Certificate, Ed25519PrivateKey]:
+    """Certificate and key. Ed25519, whose signatures are of one length and need no random numbers (RFC 8032)."""
+    key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"owlt {seed}".encode()).digest())
+    name = Name([NameAttribute(NameOID.COMMON_NAME, "owlt receiver")])
+    unsigned = (
+        CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(BEGINS)
+        .not_valid_after(ENDS)
+    )
+    return unsigned.sign(key, None), key
+
 
 ALPN = "owlt"
 NO_LOG = "none"

@@ -1,8 +1,13 @@
 """Saratoga's packets as values, the same for both versions. How they look on the wire: `version0` and `version1`.
 
-Offsets and sizes are in bytes of the file; a span is (first byte, byte after the last).
+Offsets and sizes are in bytes of the file; a span is (first byte, byte after the last). `Fields` reads a datagram field
+by field; every shortage is `Unreadable`. Timestamps of DATA, which a STATUS returns, are of type 0, which only their
+author reads: nanoseconds of the sender's own clock.
 """
 
+from __future__ import annotations
+
+import math
 import zlib
 from dataclasses import dataclass
 from enum import IntEnum
@@ -150,3 +155,59 @@ def name_text(octets: bytes) -> str:
 def code_name(code: int) -> str:
     """For messages."""
     return Code(code).name if code in Code.__members__.values() else f"code {code:#04x}"
+
+
+class Fields:
+    """A place in a datagram that moves on with each field read."""
+
+    def __init__(self, datagram: bytes, place: int = 0) -> None:
+        self._datagram = datagram
+        self._place = place
+
+    def octets(self, count: int) -> bytes:
+        """The next `count` octets."""
+        begin, self._place = self._place, self._place + count
+        if self._place > len(self._datagram):
+            raise Unreadable(f"got {len(self._datagram)} bytes, expected {self._place} or more")
+        return self._datagram[begin : self._place]
+
+    def number(self, count: int) -> int:
+        """An unsigned number of `count` octets."""
+        return int.from_bytes(self.octets(count))
+
+    def name(self) -> str:
+        """Text up to a zero octet."""
+        end = self._datagram.find(0, self._place)
+        if end < 0 or end - self._place > LONGEST_NAME_BYTES:
+            raise Unreadable(f"got a name without end, expected at most {LONGEST_NAME_BYTES} bytes and a zero")
+        name = name_text(self._datagram[self._place : end])
+        self._place = end + 1
+        return name
+
+    def rest(self) -> bytes:
+        """All that is left."""
+        begin, self._place = self._place, len(self._datagram)
+        return self._datagram[begin:]
+
+    def holes(self, offset_bytes: int) -> tuple[Span, ...]:
+        """All that is left, as pairs of offsets."""
+        left = len(self._datagram) - self._place
+        if left % (2 * offset_bytes):
+            raise Unreadable(f"got holes of {left} bytes, expected pairs of 2 x {offset_bytes}")
+        holes = tuple((self.number(offset_bytes), self.number(offset_bytes)) for _ in range(left // (2 * offset_bytes)))
+        if any(end <= start for start, end in holes):
+            raise Unreadable("got a hole that ends before it begins")
+        return holes
+
+
+_LOCAL = bytes([0])
+
+
+def timestamp(now_s: float) -> bytes:
+    """The time of a clock that does not run below zero."""
+    return _LOCAL + (math.ceil(1e9 * now_s) + 1).to_bytes(TIMESTAMP_BYTES - 1)  # read back, it is not before now
+
+
+def made_at_s(stamp: bytes) -> float:
+    """When a timestamp of ours was made. What else came back gives a number that means nothing."""
+    return int.from_bytes(stamp[1:]) / 1e9

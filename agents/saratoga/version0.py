@@ -15,11 +15,11 @@ carried 1024 bytes in 1034 (NASA/TM-2012-216047, section 4.4), so 10 bytes of he
 It has no checksum, no timestamp, no mark at the file's end and no codes of errors.
 """
 
-from owlt.agents.saratoga.fields import Fields
 from owlt.agents.saratoga.packets import (
     Beacon,
     Code,
     Data,
+    Fields,
     Metadata,
     Packet,
     PacketType,

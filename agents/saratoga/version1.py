@@ -6,12 +6,12 @@ the file are left zero, so that the same file gives the same packets at any time
 """
 
 from owlt.agents.saratoga.checksums import CODES, DIGEST_BYTES
-from owlt.agents.saratoga.fields import Fields
 from owlt.agents.saratoga.packets import (
     TIMESTAMP_BYTES,
     Action,
     Beacon,
     Data,
+    Fields,
     Metadata,
     Packet,
     PacketType,

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from owlt.agents.contract.implementation import Implementation
-from owlt.agents.contract.needs import unmet
-from owlt.agents.contract.requirements import Binary, Need
+from owlt.agents.contract.requirements import Binary, Need, unmet
 from owlt.emulator.kernel.bpf.compile import sources
 from owlt.emulator.kernel.bpf.digests import is_compiled
 from owlt.orchestrator.hosts.binaries import find_here, why_not_here

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from owlt import PACKAGE
-from owlt.agents.contract.implementation import Implementation
-from owlt.agents.contract.load import ContractError, load_implementation
+from owlt.agents.contract.implementation import ContractError, Implementation, load_implementation
 from owlt.inputs.mistake import Mistake, Place, got
 from owlt.orchestrator.errors import NoSuchFile, NotFound, ProfileError, SweepMistake, did_you_mean
 from owlt.orchestrator.planning.sweep import Sweep

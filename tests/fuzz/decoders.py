@@ -57,8 +57,8 @@ def _segments() -> list[bytes]:
 
 def _ltp_green() -> Target:
     """Several datagrams in one input, each behind its length in two bytes."""
+    from owlt.agents.bundle.blocks import Malformed
     from owlt.agents.bundle.convergence import LtpGreen
-    from owlt.agents.bundle.fields import Malformed
 
     def read(octets: bytes) -> None:
         carrier = LtpGreen(1, 20)
@@ -87,9 +87,7 @@ def unpacked(octets: bytes) -> list[bytes]:
 
 
 def _bundle_blocks() -> Target:
-    from owlt.agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp, decode
-    from owlt.agents.bundle.eid import Eid
-    from owlt.agents.bundle.fields import Malformed
+    from owlt.agents.bundle.blocks import Bundle, CustodyId, Eid, Fragment, Malformed, Timestamp, decode
 
     ends: dict[str, Any] = {"source": Eid(1, 1), "destination": Eid(2, 1), "created": Timestamp(820_540_979, 0)}
     plain = Bundle(**ends, payload=b"hello")
@@ -101,10 +99,8 @@ def _bundle_blocks() -> Target:
 
 
 def _bundle_custody() -> Target:
-    from owlt.agents.bundle.blocks import Timestamp
+    from owlt.agents.bundle.blocks import Eid, Malformed, Timestamp
     from owlt.agents.bundle.custody import AggregateCustodySignal, CustodySignal, DtnTime, Extent, Fill, decode_record
-    from owlt.agents.bundle.eid import Eid
-    from owlt.agents.bundle.fields import Malformed
 
     said = {"status": 0x80, "source": Eid(1, 1), "created": Timestamp(820_540_979, 0), "signalled": DtnTime(8, 9)}
     signal = CustodySignal(**said, extent=Extent(5000, 5000))  # type: ignore[arg-type]
@@ -113,8 +109,7 @@ def _bundle_custody() -> Target:
 
 
 def _bundle_eid() -> Target:
-    from owlt.agents.bundle.eid import Eid
-    from owlt.agents.bundle.fields import Malformed
+    from owlt.agents.bundle.blocks import Eid, Malformed
 
     return Target(Eid.from_text, (Malformed,), [Eid(1, 1).text(), Eid(2**63, 0).text()])
 
@@ -261,10 +256,16 @@ def _pdus(*, with_crc: bool = True) -> list[bytes]:
 
 
 def _librecube_pdus() -> Target:
-    from owlt.agents.librecube.entity import Entity
-    from owlt.agents.librecube.pdus import TOWARDS_RECEIVER, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
+    from owlt.agents.librecube.entity import (
+        TOWARDS_RECEIVER,
+        TOWARDS_SENDER,
+        Damaged,
+        Entity,
+        OneFile,
+        kind_and_offset,
+        read_pdu,
+    )
     from owlt.agents.librecube.settings import Settings
-    from owlt.agents.librecube.store import OneFile
 
     entity = Entity(ENTITIES[1], OneFile(Path("nothing")), Settings(rate_bps=1e6, rtt_s=1), lambda _: None)
 
@@ -292,7 +293,7 @@ def _quic_initial() -> Target:
 
 def _quic_frames() -> Target:
     """The frames in a client's first packet, whose keys anybody can make (RFC 9001, section 5.2)."""
-    from owlt.agents.endpoint.exit import Failed
+    from owlt.agents.endpoint.command_line import Failed
     from owlt.agents.quic.configuration import Logs, receiver_configuration
     from owlt.agents.quic.receiving import Receiving
     from owlt.agents.quic.settings import Settings
@@ -364,7 +365,7 @@ def _captures() -> Target:
 
 
 def _profile() -> Target:
-    from owlt.agents.contract.load import ContractError, load_implementation
+    from owlt.agents.contract.implementation import ContractError, load_implementation
 
     path = Path(tempfile.mkdtemp(prefix="owlt-fuzz-")) / "ltp.yaml"
 

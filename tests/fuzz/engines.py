@@ -74,8 +74,8 @@ class Channel:
     """Two sides, and what is between them, in simulated time."""
 
     def __init__(self, parties: tuple[Any, Any], script: Script, set_clock: Callable[[float], None]) -> None:
-        from owlt.agents.endpoint.exit import Failed, Unsupported
-        from owlt.agents.endpoint.pacing import Pacer
+        from owlt.agents.endpoint.command_line import Failed, Unsupported
+        from owlt.agents.endpoint.event_loop import Pacer
 
         self._endings = Failed, Unsupported
         self._sides = [Side(party, Pacer(RATE_BPS)) for party in parties]
@@ -220,7 +220,7 @@ def _bundle(custody: str, convergence: str, bundle_check: str = "none") -> Calla
         from owlt.agents.bundle.receiving import Receiving
         from owlt.agents.bundle.sending import Sending
         from owlt.agents.bundle.settings import BundleCheck, Custody, Settings
-        from owlt.agents.endpoint.incoming_file import IncomingFile
+        from owlt.agents.endpoint.files import IncomingFile
 
         settings = Settings(
             rate_bps=RATE_BPS,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from owlt.agents.contract.load import load_implementation
+from owlt.agents.contract.implementation import load_implementation
 from owlt.orchestrator.planning.plan import Batch, Plan, Run, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation

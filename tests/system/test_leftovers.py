@@ -18,7 +18,7 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import RawPcapReader
 
-from owlt.agents.contract.load import load_implementation
+from owlt.agents.contract.implementation import load_implementation
 from owlt.orchestrator.planning.clock import Clock
 from owlt.orchestrator.planning.plan import Batch, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep

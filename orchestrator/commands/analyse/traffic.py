@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from owlt.agents.contract.load import load_implementation
+from owlt.agents.contract.implementation import load_implementation
 from owlt.captures.frames.columns import Columns
 from owlt.captures.session.conversations import (
     MOST_TALKS,

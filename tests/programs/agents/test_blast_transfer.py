@@ -9,7 +9,7 @@ from subprocess import Popen
 
 import pytest
 
-from owlt.agents.endpoint.pacing import frame_bytes
+from owlt.agents.endpoint.event_loop import frame_bytes
 from owlt.agents.endpoint.udp import RECEIVE_BUFFER_BYTES
 from tests.programs.agents.conftest import Start
 

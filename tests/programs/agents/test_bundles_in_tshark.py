@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from owlt.agents.bundle.blocks import Eid
 from owlt.agents.bundle.convergence import Convergence
-from owlt.agents.bundle.eid import Eid
 from owlt.agents.bundle.settings import Custody
 from tests.conftest import require_command
 from tests.unit.agents.bundle_channel import (

@@ -21,9 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from owlt.agents.bundle.blocks import Timestamp
-from owlt.agents.contract.load import ContractError, load_implementation
+from owlt.agents.contract.implementation import ContractError, load_implementation
 from owlt.agents.ltp.green import Reassembly, segments_of
-from owlt.agents.ltp.inbound import InboundBlock
+from owlt.agents.ltp.receiving import InboundBlock
 from owlt.agents.ltp.segments import Checkpoint, DataSegment, SessionId
 from owlt.agents.saratoga import version0, version1
 from owlt.agents.saratoga.packets import Data, Metadata, Status
@@ -305,7 +305,7 @@ def test_an_aggregate_that_is_due_after_another_is_not_forgotten(tmp_path: Path)
     from owlt.agents.bundle.nodes import Division, DtnClock, data_bundle
     from owlt.agents.bundle.receiving import Receiving
     from owlt.agents.bundle.settings import Settings
-    from owlt.agents.endpoint.incoming_file import IncomingFile
+    from owlt.agents.endpoint.files import IncomingFile
 
     choices = Settings(rate_bps=0, rtt_s=1, convergence=Convergence.UDP, bundle_bytes=100, acs_window_s=0.1)
     file = Division(1000, 100)

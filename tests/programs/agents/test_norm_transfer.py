@@ -10,7 +10,7 @@ from subprocess import Popen
 
 import pytest
 
-from owlt.agents.endpoint.pacing import frame_bytes
+from owlt.agents.endpoint.event_loop import frame_bytes
 from owlt.agents.norm.settings import Settings
 from tests.programs.agents.conftest import Start
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.agents.contract.load import load_implementation
+from owlt.agents.contract.implementation import load_implementation
 from tests.programs.agents.conftest import REPOSITORY, Start
 
 COMMON = ["--rate-bps", 50e6, "--rtt-s", 0.001, "--timer-margin-s", 0.02]

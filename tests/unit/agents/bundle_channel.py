@@ -13,17 +13,15 @@ from typing import Any
 
 import pytest
 
-from owlt.agents.bundle.blocks import Bundle, Timestamp, decode
+from owlt.agents.bundle.blocks import Bundle, Eid, Timestamp, decode
 from owlt.agents.bundle.convergence import Convergence
-from owlt.agents.bundle.eid import Eid
 from owlt.agents.bundle.nodes import DtnClock
 from owlt.agents.bundle.receiving import Receiving
 from owlt.agents.bundle.sending import Sending
 from owlt.agents.bundle.settings import Custody, Settings
-from owlt.agents.endpoint.exit import Failed
-from owlt.agents.endpoint.incoming_file import IncomingFile
-from owlt.agents.endpoint.outgoing_file import map_file
-from owlt.agents.endpoint.pacing import Pacer, frame_bytes
+from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.event_loop import Pacer, frame_bytes
+from owlt.agents.endpoint.files import IncomingFile, map_file
 
 Rule = Callable[[str, int, bytes], list[bytes]]
 """From "sender" or "receiver", how many datagrams it has sent, and this one: what arrives at the other."""

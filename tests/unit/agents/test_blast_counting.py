@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.agents.blast.counting import Counting
 from owlt.agents.blast.datagrams import Stream, encode
-from owlt.agents.blast.receiving import Patience
-from owlt.agents.endpoint.exit import Failed
+from owlt.agents.blast.receiving import Counting, Patience
+from owlt.agents.endpoint.command_line import Failed
 
 PATIENCE = Patience(first_s=60, silence_s=30, after_end_s=0.5)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owlt.agents.bundle.blocks import BlockFlag, Bundle, CustodyId, Fragment, Timestamp, decode
+from owlt.agents.bundle.blocks import NONE, BlockFlag, Bundle, CustodyId, Eid, Fragment, Malformed, Timestamp, decode
 from owlt.agents.bundle.custody import (
     LARGEST_CUSTODY_ID,
     AggregateCustodySignal,
@@ -22,8 +22,6 @@ from owlt.agents.bundle.custody import (
     decode_record,
     first_fills,
 )
-from owlt.agents.bundle.eid import NONE, Eid
-from owlt.agents.bundle.fields import Malformed
 
 NUMBERS = st.integers(0, 2**63)
 EIDS = st.builds(Eid, NUMBERS, NUMBERS)

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owlt.agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp
+from owlt.agents.bundle.blocks import Bundle, CustodyId, Eid, Fragment, Timestamp
 from owlt.agents.bundle.convergence import Convergence
 from owlt.agents.bundle.custody import AggregateCustodySignal, CustodySignal, Extent, Fill, Status
-from owlt.agents.bundle.eid import Eid
 from owlt.agents.bundle.nodes import DtnClock, data_bundle
+from owlt.agents.bundle.receiving import AggregateSignals, SingleSignals
+from owlt.agents.bundle.sending import Awaited, CustodyTimers
 from owlt.agents.bundle.settings import Custody, Settings
-from owlt.agents.bundle.signals import AggregateSignals, SingleSignals
-from owlt.agents.bundle.timers import Awaited, CustodyTimers
-from owlt.agents.endpoint.exit import Unsupported
+from owlt.agents.endpoint.command_line import Unsupported
 
 CLOCK = DtnClock(1000.0)
 

@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
-from owlt.agents.bundle.blocks import CustodyId, Timestamp
+from owlt.agents.bundle.blocks import CustodyId, Eid, Timestamp
 from owlt.agents.bundle.convergence import Convergence
 from owlt.agents.bundle.custody import AggregateCustodySignal, Fill, Status
-from owlt.agents.bundle.eid import Eid
 from owlt.agents.bundle.receiving import Receiving
 from owlt.agents.bundle.sending import Sending
 from owlt.agents.bundle.settings import BundleCheck, Custody, Settings
-from owlt.agents.endpoint.incoming_file import IncomingFile
-from owlt.agents.endpoint.pacing import frame_bytes
+from owlt.agents.endpoint.event_loop import frame_bytes
+from owlt.agents.endpoint.files import IncomingFile
 from tests.unit.agents.bundle_channel import (
     BOTH,
     CLOCK,

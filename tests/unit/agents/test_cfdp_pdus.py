@@ -10,7 +10,7 @@ from spacepackets.cfdp.pdu.file_data import FileDataParams
 from spacepackets.cfdp.pdu.finished import FinishedParams
 from spacepackets.util import ByteFieldU8, ByteFieldU16, ByteFieldU32, UnsignedByteField
 
-from owlt.agents.cfdp.outbox import Outbox
+from owlt.agents.cfdp.entity import Outbox, PduTally
 from owlt.agents.cfdp.pdus import (
     Lengths,
     kind_of,
@@ -21,7 +21,6 @@ from owlt.agents.cfdp.pdus import (
     transaction_of,
     with_lengths,
 )
-from owlt.agents.cfdp.tally import PduTally
 from tests.unit.captures.valid_units import cfdp_pdu
 
 ZERO = ByteFieldU16(0)

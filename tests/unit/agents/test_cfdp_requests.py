@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owlt.agents.cfdp.requests import in_segments, is_answerable
+from owlt.agents.cfdp.entity import in_segments, is_answerable
 
 REQUESTS = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)).map(lambda pair: tuple(sorted(pair))))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from owlt.agents.contract.duration import Duration
+from owlt.agents.contract.implementation import Duration
 from owlt.agents.contract.placeholders import RunValues
 from tests.unit.agents.test_side import implementation, refusal
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from owlt.agents.contract.number import Figure
+from owlt.agents.contract.placeholders import Figure
 from owlt.agents.contract.side import TEMPLATES
 
 VALUES = {"rtt_s": Figure("0.5"), "port": Figure("5001"), "rate_bps": Figure("0"), "few": Figure("3")}

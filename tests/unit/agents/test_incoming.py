@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.endpoint.files import IncomingFile
 
 
 @pytest.fixture

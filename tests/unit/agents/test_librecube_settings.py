@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from owlt.agents.contract.load import load_implementation
+from owlt.agents.contract.implementation import load_implementation
 from owlt.agents.contract.placeholders import RunValues
 from owlt.agents.librecube.__main__ import _parser
-from owlt.agents.librecube.entity import Entity
+from owlt.agents.librecube.entity import Entity, OneFile
 from owlt.agents.librecube.settings import LARGEST_FILE_BYTES, Settings
-from owlt.agents.librecube.store import OneFile
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.agents.contract.load import ContractError, load_implementation
+from owlt.agents.contract.implementation import ContractError, load_implementation
 
 GOOD = """
 name: example

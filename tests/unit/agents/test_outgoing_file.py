@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from owlt.agents.endpoint.outgoing_file import map_file
+from owlt.agents.endpoint.files import map_file
 
 
 def test_a_slice_of_it_is_what_the_file_has_there(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owlt.agents.endpoint.pacing import CATCH_UP_S, Pacer, frame_bytes
+from owlt.agents.endpoint.event_loop import CATCH_UP_S, Pacer, frame_bytes
 
 
 @pytest.mark.parametrize(

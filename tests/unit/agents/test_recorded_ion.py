@@ -16,7 +16,7 @@ from owlt.agents.bundle.sending import Sending as BundleSending
 from owlt.agents.bundle.settings import Custody
 from owlt.agents.bundle.settings import Settings as BundleSettings
 from owlt.agents.endpoint.event_loop import Party
-from owlt.agents.endpoint.incoming_file import IncomingFile
+from owlt.agents.endpoint.files import IncomingFile
 from owlt.agents.ltp.receiving import Receiving
 from owlt.agents.ltp.segments import DataSegment, Report, decode, encode
 from owlt.agents.ltp.sending import Sending

@@ -2,8 +2,8 @@
 
 import pytest
 
-from owlt.agents.cfdp.tally import PduTally
-from owlt.agents.endpoint.counters import Tally
+from owlt.agents.cfdp.entity import PduTally
+from owlt.agents.endpoint.event_loop import Tally
 
 
 def test_a_side_that_did_nothing_says_so() -> None:

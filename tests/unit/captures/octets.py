@@ -9,9 +9,8 @@ from scapy.layers.inet import IP, TCP, UDP, fragment
 from scapy.packet import Raw
 
 from owlt.agents.bundle import custody
-from owlt.agents.bundle.blocks import Bundle, CustodyId, Timestamp
+from owlt.agents.bundle.blocks import Bundle, CustodyId, Eid, Timestamp
 from owlt.agents.bundle.blocks import Fragment as BundleFragment
-from owlt.agents.bundle.eid import Eid
 from owlt.agents.ltp.segments import DataSegment, SessionId
 from owlt.agents.ltp.segments import encode as ltp
 from owlt.agents.saratoga import version1

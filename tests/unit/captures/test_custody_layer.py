@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scapy.packet import Packet, Raw
 
 from owlt.agents.bundle import custody
-from owlt.agents.bundle.blocks import Bundle, CustodyId, Fragment, Timestamp
-from owlt.agents.bundle.eid import Eid
+from owlt.agents.bundle.blocks import Bundle, CustodyId, Eid, Fragment, Timestamp
 from owlt.captures.scapy_layers import bundle as layer
 
 modest = settings(max_examples=150, deadline=None)

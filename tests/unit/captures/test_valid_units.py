@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owlt.agents.bundle.blocks import Bundle, Timestamp
-from owlt.agents.bundle.eid import Eid
+from owlt.agents.bundle.blocks import Bundle, Eid, Timestamp
 from owlt.captures.protocols.readers.bundles import Bundles
 from owlt.captures.protocols.readers.cfdp import Cfdp
 from owlt.captures.protocols.readers.ltp import Ltp

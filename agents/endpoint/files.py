@@ -1,5 +1,8 @@
-"""A file during its reception, with another name until it is complete."""
+"""The file that a sender sends, mapped into memory, and a file during its reception, named otherwise until complete."""
 
+from __future__ import annotations
+
+import mmap
 import os
 from io import BufferedReader
 from pathlib import Path
@@ -66,3 +69,11 @@ class IncomingFile:
         if not self._file.closed:
             with self._file:
                 self.flush()
+
+
+def map_file(path: Path) -> mmap.mmap | bytes:
+    """The bytes of a file, to be sliced. An empty file cannot be mapped."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
