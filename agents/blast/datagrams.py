@@ -6,7 +6,7 @@ rest: what is damaged never gets here.
 
 import struct
 
-from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
 HEADER = struct.Struct(">Q")

@@ -1,4 +1,4 @@
-"""The receiver's side: puts each piece of a file in its place, or counts the data of a given time and stores nothing."""
+"""The receiver's side: puts each piece of a file in its place, or counts the data of a given time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Self
 
 from owlt.agents.blast.datagrams import HEADER, Pieces, Stream, Unreadable
-from owlt.agents.endpoint.command_line import Failed
 from owlt.agents.endpoint.event_loop import frame_bytes
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.files import IncomingFile
 from owlt.agents.endpoint.intervals import Intervals
 

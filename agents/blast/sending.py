@@ -13,8 +13,8 @@ from mmap import mmap
 from pathlib import Path
 
 from owlt.agents.blast.datagrams import HEADER, Pieces, encode, require_segment
-from owlt.agents.endpoint.command_line import Failed, Unsupported
 from owlt.agents.endpoint.event_loop import Pacer
+from owlt.agents.endpoint.exit import Failed, Unsupported
 from owlt.agents.endpoint.files import map_file
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES, Address
 

@@ -11,15 +11,9 @@ from owlt.agents.bundle.nodes import UNIX_S_OF_DTN_EPOCH, DtnClock
 from owlt.agents.bundle.receiving import Receiving
 from owlt.agents.bundle.sending import Sending
 from owlt.agents.bundle.settings import BundleCheck, Custody, Settings
-from owlt.agents.endpoint.command_line import (
-    add_addresses,
-    add_sides,
-    count,
-    exit_status,
-    not_negative,
-    seconds_or_auto,
-)
+from owlt.agents.endpoint.command_line import add_addresses, add_sides, count, not_negative, seconds_or_auto
 from owlt.agents.endpoint.event_loop import Pacer, converse
+from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.endpoint.files import IncomingFile, map_file
 from owlt.agents.endpoint.udp import Address, Endpoint
 

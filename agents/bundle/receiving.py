@@ -32,8 +32,8 @@ from owlt.agents.bundle.nodes import (
     record_bundle,
 )
 from owlt.agents.bundle.settings import LARGEST_FILE_BYTES, BundleCheck, Custody, Settings
-from owlt.agents.endpoint.command_line import Failed
 from owlt.agents.endpoint.event_loop import Tally
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.files import IncomingFile
 from owlt.agents.endpoint.intervals import Intervals
 

@@ -12,8 +12,8 @@ from owlt.agents.bundle.blocks import BlockFlag, Damaged, Malformed, Timestamp, 
 from owlt.agents.bundle.custody import AggregateCustodySignal, CustodySignal, Status, decode_record
 from owlt.agents.bundle.nodes import SENDER, DtnClock, data_bundle, is_signal
 from owlt.agents.bundle.settings import BundleCheck, Custody, Settings
-from owlt.agents.endpoint.command_line import Failed
 from owlt.agents.endpoint.event_loop import Tally
+from owlt.agents.endpoint.exit import Failed
 
 
 class Awaited(NamedTuple):

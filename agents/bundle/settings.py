@@ -15,7 +15,7 @@ from owlt.agents.bundle.convergence import (
 )
 from owlt.agents.bundle.custody import LARGEST_CUSTODY_ID, CustodySignal, DtnTime, Extent, Status
 from owlt.agents.bundle.nodes import SENDER, Division, data_bundle
-from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.exit import Unsupported
 
 LARGEST_FILE_BYTES = 2**31 - 1
 """Fragment offsets beyond this are shown wrongly by Wireshark, and refused here."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from owlt.agents.cfdp.options import sides
-from owlt.agents.endpoint.command_line import exit_status
 from owlt.agents.endpoint.event_loop import Pacer, converse
+from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.endpoint.udp import Address, Endpoint
 
 

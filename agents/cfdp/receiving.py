@@ -36,7 +36,7 @@ from owlt.agents.cfdp.pdus import (
     transaction_of,
 )
 from owlt.agents.cfdp.settings import Settings
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.files import IncomingFile
 
 MOST_EARLY_PDUS = 1 << 17

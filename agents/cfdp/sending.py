@@ -36,7 +36,7 @@ from owlt.agents.cfdp.pdus import (
     read_pdu,
 )
 from owlt.agents.cfdp.settings import Settings, refuse_large_file
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 
 _PRODUCING = {Step.IDLE, Step.SENDING_METADATA, Step.SENDING_FILE_DATA, Step.SENDING_EOF}
 _WAITING = {Step.WAITING_FOR_EOF_ACK, Step.WAITING_FOR_FINISHED}

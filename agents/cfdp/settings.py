@@ -1,4 +1,4 @@
-"""What a user can choose about a CFDP transfer, and what follows from it: `Timing` for any engine, `Settings` for cfdp-py."""
+"""What a user can choose about a CFDP transfer, and what follows: `Timing` for any engine, `Settings` for cfdp-py."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from owlt.agents.endpoint.command_line import Unsupported
 from owlt.agents.endpoint.event_loop import frame_bytes
+from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
 LINGER_TIMERS = 4

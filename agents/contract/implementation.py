@@ -1,7 +1,7 @@
-"""An implementation as data: how it is launched, when it is ready, when it is done; read from YAML by `load_implementation`.
+"""An implementation as data: how it is launched, when it is ready, when it is done, and how it is read from YAML.
 
-limits.py, ports.py, requirements.py and side.py define its parts. `placeholders` fills their {placeholders}; starting,
-stopping and judging programs belongs to the orchestrator.
+limits.py, session_ports.py, requirements.py and side.py define its parts. `placeholders` fills their {placeholders};
+starting, stopping and judging programs belongs to the orchestrator.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from owlt.agents.contract.placeholders import (
     names_in,
     render,
 )
-from owlt.agents.contract.ports import SessionPorts
 from owlt.agents.contract.requirements import Binary, Need
+from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import Command, Pattern, RunPath, Side, Text, Value, refuse_boolean, unknown_names
 from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
 from owlt.inputs.reader import NotYaml, read_yaml

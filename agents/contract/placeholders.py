@@ -1,4 +1,4 @@
-"""The {placeholders} of a launch command: their names, their values in a run, how they are filled, arithmetic on them."""
+"""The {placeholders} of a launch command: names, values in a run, how they are filled, arithmetic on numbers."""
 
 from __future__ import annotations
 

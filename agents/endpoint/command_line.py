@@ -1,4 +1,4 @@
-"""The command line of an endpoint: two sides, their addresses, the options of its settings, and how it ends.
+"""The command line of an endpoint: two sides, their addresses, and the options of its settings.
 
 An endpoint ends with one line, the result or the reason, and an exit status that means the same for all.
 """
@@ -6,8 +6,6 @@ An endpoint ends with one line, the result or the reason, and an exit status tha
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from owlt.agents.endpoint.udp import Address
@@ -83,35 +81,3 @@ def count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"got {text!r}, expected a whole number of at least 0")
     return int(text)
-
-
-COMPLETE = 0
-FAILED = 1
-UNSUPPORTED = 127
-
-
-class Failed(Exception):
-    """The transfer has failed."""
-
-
-class Unsupported(Exception):
-    """This implementation cannot do what its options specify; repeating is useless."""
-
-
-def exit_status(work: Callable[[], str]) -> int:
-    """Run a program's work; print the counters that it returns, or the one line with the reason of its failure."""
-    try:
-        print(f"complete {work()}", flush=True)
-        return COMPLETE
-    except Failed as failure:
-        print(f"failed: {failure}", file=sys.stderr)
-        return FAILED
-    except Unsupported as refusal:
-        print(f"unsupported: {refusal}", file=sys.stderr)
-        return UNSUPPORTED
-    except OSError as error:
-        print(f"failed: {error.filename or 'network'}: {error.strerror or error}", file=sys.stderr)
-        return FAILED
-    except KeyboardInterrupt:
-        print("failed: interrupted", file=sys.stderr)
-        return FAILED

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.udp import Endpoint
 
 IP_MTU_BYTES = 1500

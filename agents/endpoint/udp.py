@@ -3,7 +3,7 @@
 import socket
 from typing import NamedTuple, Self
 
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.system_calls import ReceiveWaiting, Wait
 
 RECEIVE_BUFFER_BYTES = 4 << 20

@@ -27,7 +27,7 @@ from cfdp.machines.timer import Timer  # type: ignore[import-untyped]
 from cfdp.transport.base import Transport  # type: ignore[import-untyped]
 
 from owlt.agents.cfdp.settings import Timing
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.librecube.settings import LARGEST_FILE_BYTES
 
 TOWARDS_RECEIVER, TOWARDS_SENDER = 0, 1

@@ -12,7 +12,7 @@ from collections import deque
 from pathlib import Path
 
 from owlt.agents.cfdp.entity import PduTally
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.librecube.entity import TOWARDS_RECEIVER, Damaged, Entity, OneFile, kind_and_offset, read_pdu
 from owlt.agents.librecube.settings import Settings, refuse_large_file
 

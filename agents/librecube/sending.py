@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from owlt.agents.cfdp.entity import PduTally, in_segments, is_answerable
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.librecube.entity import TOWARDS_SENDER, Damaged, Entity, OneFile, kind_and_offset, read_pdu
 from owlt.agents.librecube.settings import Settings, refuse_large_file
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from owlt.agents.cfdp.settings import Timing
-from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
 DATA_HEADER_BYTES = 11

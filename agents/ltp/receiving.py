@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self, TypeVar
 
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.files import IncomingFile
 from owlt.agents.endpoint.intervals import Intervals
 from owlt.agents.ltp import sdnv

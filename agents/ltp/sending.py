@@ -1,6 +1,7 @@
 """The sender's engine: a session for each block of a file, and again what reports show to be missing (RFC 5326, 6.13).
 
-Nothing is sent again because time has passed; only unanswered checkpoints, reports and cancellations are (`unanswered`).
+Nothing is sent again because time has passed; only unanswered checkpoints, reports and cancellations are: see
+`unanswered`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from mmap import mmap
 from pathlib import Path
 from typing import NamedTuple
 
-from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.files import map_file
 from owlt.agents.endpoint.intervals import Intervals
 from owlt.agents.ltp.segments import Checkpoint, DataSegment, Reason, Report, ReportAck, Segment, SessionId

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from owlt.agents.endpoint.command_line import Unsupported
 from owlt.agents.endpoint.event_loop import frame_bytes
+from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 from owlt.agents.ltp.sdnv import LARGEST
 from owlt.agents.ltp.segments import LARGEST_DATA_HEADER_BYTES

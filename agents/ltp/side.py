@@ -4,8 +4,8 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 
-from owlt.agents.endpoint.command_line import Failed
 from owlt.agents.endpoint.event_loop import Tally
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.ltp.segments import (
     Cancel,
     CancelAck,

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.endpoint.command_line import add_sides, address, count, exit_status, not_negative
+from owlt.agents.endpoint.command_line import add_sides, address, count, not_negative
+from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.endpoint.udp import Address
 from owlt.agents.norm.session import Place, receive, send
 from owlt.agents.norm.settings import RECEIVER_ID, SENDER_ID, CongestionControl, End, Settings

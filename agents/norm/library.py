@@ -11,7 +11,7 @@ from ctypes import c_void_p as Handle
 from enum import IntEnum
 from typing import Any
 
-from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.exit import Unsupported
 
 SONAME = "libnorm.so.1"
 

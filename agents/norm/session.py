@@ -1,4 +1,4 @@
-"""A libnorm session: opened, called, asked for its events with an exact deadline, closed; and the transfer of each side.
+"""A libnorm session: opened, called, asked for its events with an exact deadline, closed; the transfer of each side.
 
 libnorm does its work on a thread of its own. A sender's end is acknowledged or flushed; a receiver stays until the
 sender has its answers.
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.system_calls import Wait
 from owlt.agents.endpoint.udp import RECEIVE_BUFFER_BYTES, Address
 from owlt.agents.norm.library import AckingStatus, Event, EventType, ProbingMode, RepairBoundary, load

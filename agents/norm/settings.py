@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from owlt.agents.endpoint.command_line import Unsupported
 from owlt.agents.endpoint.event_loop import frame_bytes
+from owlt.agents.endpoint.exit import Unsupported
 
 SENDER_ID = 8471
 RECEIVER_ID = 8472

@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.endpoint.command_line import add_addresses, add_sides, count, exit_status, not_negative
+from owlt.agents.endpoint.command_line import add_addresses, add_sides, count, not_negative
 from owlt.agents.endpoint.event_loop import Pacer, converse
+from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.endpoint.files import WRITE_BYTES
 from owlt.agents.endpoint.udp import Address, Endpoint
 

@@ -9,7 +9,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, QuicEvent, StreamDataReceived, StreamReset
 
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.quic.line import Line, ending
 from owlt.agents.quic.settings import SMALLEST_DATAGRAM_BYTES, Settings
 from owlt.agents.quic.tally import Tally

@@ -7,7 +7,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEvent, StreamDataReceived
 
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.quic.line import PEER, Line, ending
 from owlt.agents.quic.settings import Settings
 from owlt.agents.quic.tally import Tally

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from owlt.agents.endpoint.command_line import Unsupported
 from owlt.agents.endpoint.event_loop import IP_MTU_BYTES, IPV4_HEADER_BYTES, UDP_HEADER_BYTES, frame_bytes
+from owlt.agents.endpoint.exit import Unsupported
 
 SMALLEST_DATAGRAM_BYTES = 1200
 """Of UDP payload: what QUIC asks of every path (RFC 9000 section 14). aioquic goes no lower."""

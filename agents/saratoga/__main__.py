@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.endpoint.command_line import add_addresses, add_sides, count, exit_status, not_negative
+from owlt.agents.endpoint.command_line import add_addresses, add_sides, count, not_negative
 from owlt.agents.endpoint.event_loop import Pacer, converse
+from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.endpoint.udp import Address, Endpoint
 from owlt.agents.saratoga.checksums import CODES
 from owlt.agents.saratoga.receiving import Receiving

@@ -9,8 +9,8 @@ from collections import deque
 from pathlib import Path
 from typing import Self
 
-from owlt.agents.endpoint.command_line import Failed
 from owlt.agents.endpoint.event_loop import Tally
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.files import IncomingFile
 from owlt.agents.endpoint.intervals import Intervals
 from owlt.agents.saratoga import checksums

@@ -10,8 +10,8 @@ from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from owlt.agents.endpoint.command_line import Failed
 from owlt.agents.endpoint.event_loop import Tally
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.files import map_file
 from owlt.agents.endpoint.intervals import Intervals
 from owlt.agents.saratoga import checksums

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from owlt.agents.endpoint.command_line import Unsupported
 from owlt.agents.endpoint.event_loop import frame_bytes
+from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 from owlt.agents.saratoga import version0, version1
 from owlt.agents.saratoga.packets import TIMESTAMP_BYTES, Data, Metadata, Packet, Request, Status

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.endpoint.command_line import add_load, address, count, exit_status, not_negative
+from owlt.agents.endpoint.command_line import add_load, address, count, not_negative
+from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.tcp.receiving import receive, receive_for
 from owlt.agents.tcp.sending import send, send_for
 from owlt.agents.tcp.settings import CHANNEL_BUFFERS, KERNEL_BUFFERS, Settings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.tcp.settings import Settings
 
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33

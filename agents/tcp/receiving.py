@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.files import IncomingFile
 from owlt.agents.endpoint.udp import Address
 from owlt.agents.tcp import kernel

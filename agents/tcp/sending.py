@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from owlt.agents.endpoint.command_line import Failed, Unsupported
+from owlt.agents.endpoint.exit import Failed, Unsupported
 from owlt.agents.endpoint.udp import Address
 from owlt.agents.tcp import kernel
 from owlt.agents.tcp.settings import Settings

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.exit import Unsupported
 
 SMALLEST_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES = 88, 32_755
 """What TCP_MAXSEG of Linux takes, timestamps come on top."""

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from pydantic import ValidationError
 
 from owlt.agents.contract.implementation import ROLES, Implementation, Role
-from owlt.agents.contract.ports import SessionPorts
+from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import Side
 from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.hosts.binaries import MissingProgram, find_programs

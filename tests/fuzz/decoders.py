@@ -293,7 +293,7 @@ def _quic_initial() -> Target:
 
 def _quic_frames() -> Target:
     """The frames in a client's first packet, whose keys anybody can make (RFC 9001, section 5.2)."""
-    from owlt.agents.endpoint.command_line import Failed
+    from owlt.agents.endpoint.exit import Failed
     from owlt.agents.quic.configuration import Logs, receiver_configuration
     from owlt.agents.quic.receiving import Receiving
     from owlt.agents.quic.settings import Settings

@@ -74,8 +74,8 @@ class Channel:
     """Two sides, and what is between them, in simulated time."""
 
     def __init__(self, parties: tuple[Any, Any], script: Script, set_clock: Callable[[float], None]) -> None:
-        from owlt.agents.endpoint.command_line import Failed, Unsupported
         from owlt.agents.endpoint.event_loop import Pacer
+        from owlt.agents.endpoint.exit import Failed, Unsupported
 
         self._endings = Failed, Unsupported
         self._sides = [Side(party, Pacer(RATE_BPS)) for party in parties]

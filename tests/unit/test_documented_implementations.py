@@ -13,8 +13,8 @@ from ruamel.yaml import YAML
 from owlt.agents.contract.implementation import ContractError, Implementation, load_implementation
 from owlt.agents.contract.limits import KnownLimit, Limits, Space, TimeLimit
 from owlt.agents.contract.placeholders import RUN_PLACEHOLDERS
-from owlt.agents.contract.ports import SessionPorts
 from owlt.agents.contract.requirements import Binary, Need
+from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import Exchange, Ready, Side, Stop
 from owlt.orchestrator.checks.trial_plan import check_plan
 from owlt.orchestrator.planning.advertised import advertised_values

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.agents.contract.ports import SessionPorts, parse_ports
+from owlt.agents.contract.ports import parse_ports
+from owlt.agents.contract.session_ports import SessionPorts
 from owlt.captures.session.ports import bounds
 
 RANGES = ["1-1", "6000-6999", "1-65535", "00080-00081"]

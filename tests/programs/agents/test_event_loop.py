@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from owlt.agents.endpoint.command_line import Failed
 from owlt.agents.endpoint.event_loop import Pacer, converse, frame_bytes
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.udp import Address, Endpoint
 
 HERE, THERE = Address("127.0.0.1", 25020), Address("127.0.0.1", 25021)

@@ -19,8 +19,8 @@ from owlt.agents.bundle.nodes import DtnClock
 from owlt.agents.bundle.receiving import Receiving
 from owlt.agents.bundle.sending import Sending
 from owlt.agents.bundle.settings import Custody, Settings
-from owlt.agents.endpoint.command_line import Failed
 from owlt.agents.endpoint.event_loop import Pacer, frame_bytes
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.files import IncomingFile, map_file
 
 Rule = Callable[[str, int, bytes], list[bytes]]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from owlt.agents.endpoint.command_line import Failed
 from owlt.agents.endpoint.event_loop import Pacer, Party, frame_bytes
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.saratoga.receiving import Receiving
 from owlt.agents.saratoga.sending import Sending
 from owlt.agents.saratoga.settings import Settings

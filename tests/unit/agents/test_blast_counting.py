@@ -6,7 +6,7 @@ import pytest
 
 from owlt.agents.blast.datagrams import Stream, encode
 from owlt.agents.blast.receiving import Counting, Patience
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 
 PATIENCE = Patience(first_s=60, silence_s=30, after_end_s=0.5)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from owlt.agents.blast.datagrams import Pieces, Unreadable, encode
 from owlt.agents.blast.sending import Settings
-from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.exit import Unsupported
 
 
 @given(file_bytes=st.integers(0, 5000), segment_bytes=st.integers(1, 1200))

@@ -8,7 +8,7 @@ import pytest
 
 from owlt.agents.blast.datagrams import Pieces, encode
 from owlt.agents.blast.receiving import Patience, Receiving
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 
 CONTENT = random.Random(1).randbytes(10_500)
 END_MARKER = encode(len(CONTENT), b"")

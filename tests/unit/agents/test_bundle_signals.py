@@ -16,7 +16,7 @@ from owlt.agents.bundle.nodes import DtnClock, data_bundle
 from owlt.agents.bundle.receiving import AggregateSignals, SingleSignals
 from owlt.agents.bundle.sending import Awaited, CustodyTimers
 from owlt.agents.bundle.settings import Custody, Settings
-from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.exit import Unsupported
 
 CLOCK = DtnClock(1000.0)
 

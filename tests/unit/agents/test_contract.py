@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 from owlt.agents.contract.implementation import ROLES, Implementation, load_implementation
 from owlt.agents.contract.limits import TimeLimit
 from owlt.agents.contract.placeholders import RunValues, as_text
-from owlt.agents.contract.ports import SessionPorts
 from owlt.agents.contract.requirements import Need, unmet
+from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import TEMPLATES
 
 PROFILES = Path(__file__).parents[3] / "profiles" / "implementations"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from owlt.agents.cfdp.pdus import with_lengths
-from owlt.agents.endpoint.command_line import Failed, Unsupported
+from owlt.agents.endpoint.exit import Failed, Unsupported
 from owlt.agents.librecube.entity import TOWARDS_RECEIVER, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
 from owlt.agents.librecube.receiving import Receiving
 from owlt.agents.librecube.sending import Sending

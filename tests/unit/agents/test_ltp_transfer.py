@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owlt.agents.endpoint.command_line import Failed, Unsupported
+from owlt.agents.endpoint.exit import Failed, Unsupported
 from owlt.agents.ltp.receiving import Receiving
 from owlt.agents.ltp.segments import (
     Cancel,

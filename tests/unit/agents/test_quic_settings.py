@@ -2,7 +2,7 @@
 
 import pytest
 
-from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.quic.configuration import identity
 from owlt.agents.quic.settings import Settings
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings, strategies
 
-from owlt.agents.endpoint.command_line import Failed
+from owlt.agents.endpoint.exit import Failed
 from owlt.agents.quic.configuration import Logs, receiver_configuration, sender_configuration
 from owlt.agents.quic.receiving import Receiving
 from owlt.agents.quic.sending import Sending

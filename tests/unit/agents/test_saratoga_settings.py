@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.saratoga.settings import LARGEST_HEADER_BYTES, Settings
 
 

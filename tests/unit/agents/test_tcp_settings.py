@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from owlt.agents.endpoint.command_line import Unsupported
+from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.tcp.kernel import INFO_BYTES, Info
 from owlt.agents.tcp.settings import LARGEST_BUFFER_BYTES, SMALLEST_BUFFER_BYTES, Settings
 

@@ -1,0 +1,47 @@
+"""Which packets of a capture belong to a run: the ports and groups that a profile names."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from owlt.agents.contract.side import PortsText, Text, Value
+from owlt.inputs.mistake import unexpected
+
+EVERY_PORT = "1-65535"
+
+
+class SessionPorts(Value):
+    """The packets of a run in a capture, between the two test addresses: ports as numbers, ranges or {placeholders}."""
+
+    ports: Literal["any"] | None = Field(
+        default=None,
+        description="any: every UDP and TCP port, for an implementation whose ports the kernel chooses; "
+        "default: those listed here",
+    )
+    udp_ports: Annotated[
+        list[PortsText],
+        Field(description='UDP ports of either side; numbers, ranges such as "6000-6999", or {placeholders}'),
+    ] = []
+    tcp_ports: Annotated[
+        list[PortsText],
+        Field(description='TCP ports of either side; numbers, ranges such as "6000-6999", or {placeholders}'),
+    ] = []
+    multicast_groups: Annotated[
+        list[Text], Field(description="IPv4 addresses or {placeholders} of the destination groups; default: none")
+    ] = []
+
+    @model_validator(mode="after")
+    def _check_one_way_of_naming_ports(self) -> Self:
+        if self.ports is not None and (self.udp_ports or self.tcp_ports):
+            raise unexpected("either ports: any, or udp_ports and tcp_ports", fix="remove one of them")
+        return self
+
+    @property
+    def in_captures(self) -> dict[str, list[int | str]]:
+        """The fields of `captures.session.session.Session`; any port becomes the range of all ports."""
+        every: list[int | str] = [EVERY_PORT] if self.ports is not None else []
+        return {
+            "udp_ports": every or list(self.udp_ports),
+            "tcp_ports": every or list(self.tcp_ports),
+            "multicast_groups": list(self.multicast_groups),
+        }
