@@ -13,12 +13,10 @@ from threading import Thread
 from typing import NoReturn
 
 from owlt.emulator.faults import EmulatorError
-from owlt.emulator.kernel.ports import find_port
+from owlt.emulator.kernel.ports import find_port, survey, take
 from owlt.emulator.kernel.rtnetlink import open_rtnetlink
-from owlt.emulator.kernel.survey import survey
 from owlt.emulator.service.access import read_token
 from owlt.emulator.service.emulator import Emulator, clear_ports
-from owlt.emulator.service.port_claims import take
 from owlt.emulator.service.server import EmulatorServer, parse_listen_address, tls_context
 
 _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}

@@ -5,11 +5,11 @@ from functools import cached_property
 from math import ceil, inf
 
 from owlt.emulator.certification.bursts import BurstLoss
-from owlt.emulator.certification.power import FACTOR, Detectable, wrong_share
+from owlt.emulator.certification.intervals import FACTOR, Detectable, wrong_share
 from owlt.emulator.certification.probing import SHORTEST_FRAME_BYTES
-from owlt.emulator.channel.impairments import Coding, GilbertElliott
+from owlt.emulator.channel.link import Coding, GilbertElliott
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
-from owlt.emulator.kernel.delay_tables import jitter_table, offsets_ns
+from owlt.emulator.kernel.netem import jitter_table, offsets_ns
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from contextlib import contextmanager
 
 from owlt.emulator.kernel.bpf.loading import BpfError, libbpf
 from owlt.emulator.kernel.kernel_requests import add_program, refused, silence
-from owlt.emulator.kernel.ports import Port
+from owlt.emulator.kernel.ports import EGRESS_FILTERS, KernelState, Port
 from owlt.emulator.kernel.rtnetlink import IPRoute, NetlinkError
-from owlt.emulator.kernel.survey import EGRESS_FILTERS, KernelState
 
 INJECTION_PREFIX = "owlt-inject"
 LONGEST_FRAME_BYTES = 9014

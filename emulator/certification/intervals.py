@@ -1,13 +1,18 @@
-"""Exact intervals: between which values a probability lies, given what was counted.
+"""Exact intervals for what was counted, and which wrong values a sample detects: its power.
 
-Each misses the true value with at most the probability `alpha`, half of it at either end. The tails of the binomial
-distribution are regularized incomplete beta functions; scipy has them too, but would cost a guest more time to load
-than a whole certificate takes.
+An interval misses the true value with at most the probability `alpha`, half of it at either end. A wrong value is
+detected if a channel that has it fails with the probability POWER, judged by these intervals at the same `alpha`. The
+tails of the binomial distribution are regularized incomplete beta functions; scipy has them too, but would cost a guest
+more time to load than a whole certificate takes.
 """
 
+from __future__ import annotations
+
 import itertools
-from collections.abc import Callable, Iterator
-from math import exp, inf, lgamma, log, log1p
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, exp, floor, inf, lgamma, log, log1p
 
 _STEPS = 100
 _PRECISION = 1e-13
@@ -46,8 +51,8 @@ def quantile_ranks(count: int, quantile: float, alpha: float) -> tuple[int, int]
 
     0 and count + 1 stand for "nothing is low enough" and "high enough": the quantile may lie outside of all values.
     """
-    low = _first(count, lambda rank: at_most(rank - 1, count, quantile) > alpha / 2) - 1
-    high = _first(count, lambda rank: 1 - at_most(rank - 1, count, quantile) <= alpha / 2)
+    low = _first(1, count + 1, lambda rank: at_most(rank - 1, count, quantile) > alpha / 2) - 1
+    high = _first(1, count + 1, lambda rank: 1 - at_most(rank - 1, count, quantile) <= alpha / 2)
     return low, high
 
 
@@ -104,10 +109,156 @@ def probability_at(share: float, a: float, b: float) -> float:
     return exp(high)
 
 
-def _first(count: int, holds: Callable[[int], bool]) -> int:
-    """The first rank from 1 on for which it holds, count + 1 if for none; once it holds it holds on."""
-    low, high = 1, count + 1
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The first number from `low` on for which it holds, `high` if for none before."""
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
     return low
+
+
+POWER = 0.99
+FACTOR = 1.5
+"""By which an error rate, a loss rate or a burst length has to be wrong, either way, to be caught with POWER."""
+FRACTION = 0.001
+"""By which a rate or a delay has to be wrong, either way, to be caught with POWER."""
+NOTHING = 0.001
+"""The share to be caught where none was asked for."""
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """What a sample catches with POWER: this value and any below, this one and any above; None: it catches none."""
+
+    low: float | None
+    high: float | None
+
+
+def wrong_share(specified: float) -> Detectable:
+    """Return the shares that are to be caught. None is above 1; where 0 is asked for, NOTHING is too much."""
+    if not specified:
+        return Detectable(None, NOTHING)
+    return Detectable(specified / FACTOR, specified * FACTOR if specified * FACTOR <= 1 else None)
+
+
+def wrong_length(specified: float) -> Detectable:
+    """Return the mean run lengths that are to be caught. None is below 1."""
+    return Detectable(specified / FACTOR if specified >= FACTOR else None, specified * FACTOR)
+
+
+def wrong_amount(specified: float) -> Detectable:
+    """Return the delays or rates that are to be caught; none where 0 is asked for."""
+    return Detectable(specified * (1 - FRACTION), specified * (1 + FRACTION)) if specified else Detectable(None, None)
+
+
+@cache
+def accepted_hits(trials: int, share: float, alpha: float) -> tuple[int, int]:
+    """Return the fewest and the most hits with which `share_interval` still holds the share."""
+    half, usual = alpha / 2, floor(trials * share)
+    fewest = _first(0, usual, lambda hits: at_most(hits, trials, share) >= half)
+    most = _first(usual, trials, lambda hits: 1 - at_most(hits, trials, share) < half)
+    return fewest, most
+
+
+def caught_share(trials: int, specified: float, actual: float, alpha: float) -> float:
+    """Return the probability that the interval of a share does not hold what was asked, where it is another."""
+    fewest, most = accepted_hits(trials, specified, alpha)
+    return at_most(fewest - 1, trials, actual) + 1 - at_most(most, trials, actual)
+
+
+def detectable_share(trials: int, specified: float, alpha: float) -> Detectable:
+    """Return the shares that so many trials catch."""
+    fewest, most = accepted_hits(trials, specified, alpha)
+    return Detectable(
+        probability_at(1 - POWER, fewest, trials - fewest + 1) if fewest else None,
+        probability_at(POWER, most + 1, trials - most) if most < trials else None,
+    )
+
+
+@cache
+def trials_for_share(specified: float, wrong: Detectable, alpha: float, most: int) -> int:
+    """Return how many trials catch shares that are wrong by so much; or `most` if that takes more."""
+    shares = [share for share in (wrong.low, wrong.high) if share is not None]
+    return _enough(lambda trials: all(caught_share(trials, specified, each, alpha) >= POWER for each in shares), most)
+
+
+def accepted_totals(runs: int, length: float, alpha: float) -> tuple[int, int]:
+    """Return the least and the most that so many runs add up to where `mean_run_interval` still holds the mean."""
+    ends, half = 1 / length, alpha / 2
+    usual = max(runs, floor(runs * length))
+    least = _first(runs, usual, lambda total: _total_at_most(total, runs, ends) >= half)
+    most = _last(usual, lambda total: 1 - _total_at_most(total - 1, runs, ends) >= half)
+    return least, most
+
+
+def caught_run_length(runs: int, specified: float, actual: float, alpha: float) -> float:
+    """Return the probability that the interval of a mean run length does not hold what was asked."""
+    least, most = accepted_totals(runs, specified, alpha)
+    return _total_at_most(least - 1, runs, 1 / actual) + 1 - _total_at_most(most, runs, 1 / actual)
+
+
+def detectable_run_length(runs: int, specified: float, alpha: float) -> Detectable:
+    """Return the mean lengths that so many runs catch."""
+    least, most = accepted_totals(runs, specified, alpha)
+    shorter = 1 / probability_at(POWER, runs, least - runs) if least > runs else None
+    return Detectable(shorter, 1 / probability_at(1 - POWER, runs, most - runs + 1))
+
+
+@cache
+def runs_for_length(specified: float, alpha: float, most: int) -> int:
+    """Return how many runs catch a mean length that is wrong by FACTOR; or `most` if that takes more."""
+    wrong = wrong_length(specified)
+    lengths = [length for length in (wrong.low, wrong.high) if length is not None]
+    return _enough(lambda runs: all(caught_run_length(runs, specified, each, alpha) >= POWER for each in lengths), most)
+
+
+def detectable_quantile(
+    count: int, quantile: float, offsets: Sequence[int], alpha: float, tolerance: float
+) -> Detectable:
+    """Return by how much less and more than asked values are, all alike, if so many of them catch it.
+
+    Each is one of the `offsets`, in rising order, as likely as the next, beside what is asked; the measurement adds
+    from nothing to `tolerance`.
+    """
+    size = len(offsets)
+    specified = offsets[min(int(quantile * size), size - 1)]
+    if quantile == 0:
+        likely = offsets[min(int((1 - alpha ** (1 / count)) * size), size - 1)] - specified
+        below = offsets[max(ceil((1 - (1 - POWER) ** (1 / count)) * size) - 1, 0)] - specified
+        return Detectable(-(below + tolerance + 1), likely + tolerance + 1)
+    before, after = quantile_ranks(count, quantile, alpha)
+    low = high = None
+    if after <= count:
+        share = probability_at(POWER, after, count - after + 1)
+        low = -(offsets[min(ceil(share * size), size) - 1] - specified + tolerance + 1)
+    if before:
+        share = probability_at(1 - POWER, before, count - before + 1)
+        high = specified + tolerance - offsets[min(floor(share * size), size - 1)] + 1
+    return Detectable(low, high)
+
+
+def _total_at_most(total: int, runs: int, ends: float) -> float:
+    """The probability that so many runs, each step the end of one with the probability `ends`, are done by then."""
+    return 1 - at_most(runs - 1, total, ends) if total >= runs else 0.0
+
+
+def _enough(holds: Callable[[int], bool], most: int) -> int:
+    """The first number, or one a little above it, for which it holds, and `most` if it holds for none below.
+
+    Power grows with a sample but for small steps back, where another whole number of hits becomes one too few.
+    """
+    high = 16
+    while high < most and not holds(high):
+        high *= 2
+    enough = _first(high // 2, min(high, most), holds)
+    while enough < most and not all(holds(enough + step * enough // 400) for step in range(4)):
+        enough += max(enough // 200, 1)
+    return min(enough, most)
+
+
+def _last(low: int, holds: Callable[[int], bool]) -> int:
+    """The last number from `low` on for which it holds, as it does there."""
+    high = low + 1
+    while holds(high):
+        high += 2 * (high - low)
+    return _first(low, high, lambda number: not holds(number)) - 1

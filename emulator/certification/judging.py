@@ -17,20 +17,22 @@ from numpy.typing import NDArray
 from owlt.emulator.certification.bursts import BurstLoss, accepted_counts, caught_counts, scaled
 from owlt.emulator.certification.certificate import Check
 from owlt.emulator.certification.expectations import Expectations
-from owlt.emulator.certification.intervals import mean_run_interval, quantile_ranks, share_interval
-from owlt.emulator.certification.power import (
+from owlt.emulator.certification.intervals import (
     FACTOR,
     POWER,
     Detectable,
     detectable_quantile,
     detectable_run_length,
     detectable_share,
+    mean_run_interval,
+    quantile_ranks,
+    share_interval,
     wrong_amount,
     wrong_length,
     wrong_share,
 )
 from owlt.emulator.certification.probe_statistics import Count, Numbers
-from owlt.emulator.channel.impairments import FourState, GilbertElliott
+from owlt.emulator.channel.link import FourState, GilbertElliott
 
 RATE_TOLERANCE, RATE_ERROR = 0.0005, 0.0004
 """How far a measured rate may be from the specified one, and how far from the true one: together less than FRACTION."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 
 from owlt.emulator.certification.expectations import Expectations
-from owlt.emulator.certification.power import (
+from owlt.emulator.certification.intervals import (
     FRACTION,
     detectable_quantile,
     runs_for_length,

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from owlt.emulator.channel.contacts import contact_steps, parse_windows
 from owlt.emulator.channel.quantities import parse_delay_ns
 from owlt.emulator.channel.spec import CHANNEL_KEYS, DIRECTIONS, MOST_STEPS, ChannelSpec
-from owlt.emulator.channel.trace import parse_trace
+from owlt.emulator.channel.steps import contact_steps, parse_trace, parse_windows
 from owlt.emulator.faults import InvalidChannel
 from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, keys_below
 from owlt.inputs.positions import Positions

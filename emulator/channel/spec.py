@@ -12,8 +12,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
-from owlt.emulator.channel.impairments import FourState, GilbertElliott, Jitter, Pattern, Reordering
-from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.link import FourState, GilbertElliott, Jitter, LinkSpec, Pattern, Reordering
 from owlt.emulator.channel.text import FORM, QUEUE_UNITS, Moment, Value, as_written, expected_value, parse_list
 from owlt.emulator.faults import InvalidChannel
 from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected

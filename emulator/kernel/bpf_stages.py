@@ -8,13 +8,21 @@ import struct
 from functools import cache
 from typing import Any, Self, cast
 
-from owlt.emulator.kernel import error_process
-from owlt.emulator.kernel.admission import ETHERNET_HEADER_BYTES, Admission
 from owlt.emulator.kernel.bpf.loading import PROGRAMS, BpfObject
-from owlt.emulator.kernel.error_process import MOST_POSITIONS, ErrorProcess, Factor
 from owlt.emulator.kernel.kernel_requests import add_program
+from owlt.emulator.kernel.ports import EGRESS_FILTERS, INGRESS_FILTERS
+from owlt.emulator.kernel.program_settings import (
+    ETHERNET_HEADER_BYTES,
+    MOST_POSITIONS,
+    Admission,
+    ErrorProcess,
+    Factor,
+    factor_of,
+    logarithms_of_mantissas,
+    logarithms_of_powers,
+    rate_of,
+)
 from owlt.emulator.kernel.rtnetlink import IPRoute
-from owlt.emulator.kernel.survey import EGRESS_FILTERS, INGRESS_FILTERS
 
 _UNITS = ("bit", "packet", "block")
 _EFFECTS = ("flip", "drop")
@@ -82,7 +90,7 @@ class ErrorStage(_Stage):
 
     def replace(self, process: ErrorProcess) -> None:
         """Start another stream, or the same again, between two frames; the counters go on."""
-        factor = error_process.factor_of(process.rate) if process.rate else Factor(0, 0)
+        factor = factor_of(process.rate) if process.rate else Factor(0, 0)
         settings = self._layout.pack(
             _UNITS.index(process.unit),
             _EFFECTS.index(process.effect),
@@ -107,7 +115,7 @@ class ErrorStage(_Stage):
         unit, effect, drawn, multiplier, shift, count, rate, block_bytes, seed, *_ = self._layout.unpack_from(value)
         if drawn:
             factor = Factor(multiplier, shift)
-            rate = rate if error_process.factor_of(rate) == factor else error_process.rate_of(factor)
+            rate = rate if factor_of(rate) == factor else rate_of(factor)
         return ErrorProcess(
             unit=cast(Any, _UNITS[unit]),
             effect=cast(Any, _EFFECTS[effect]),
@@ -175,5 +183,5 @@ class GateStage(_Stage):
 
 @cache
 def _logarithms() -> bytes:
-    tables = (*error_process.logarithms_of_mantissas(), *error_process.logarithms_of_powers())
+    tables = (*logarithms_of_mantissas(), *logarithms_of_powers())
     return struct.pack(f"={len(tables)}Q", *tables)

@@ -11,7 +11,7 @@ from typing import Any
 
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.emulator.kernel.bpf.probe import bpf_reason
+from owlt.emulator.kernel.bpf.loading import bpf_reason
 from owlt.emulator.kernel.kernel_requests import ROOT, add_redirect, refusal_text
 from owlt.emulator.kernel.link_to_stages import stages_of
 from owlt.emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds, Netem, differences

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from owlt.emulator.kernel.bpf_stages import ErrorStage, GateStage
-from owlt.emulator.kernel.error_process import ErrorProcess
 from owlt.emulator.kernel.kernel_requests import (
     PROGRAM,
     ROOT,
@@ -32,9 +31,9 @@ from owlt.emulator.kernel.kernel_requests import (
 from owlt.emulator.kernel.link_to_stages import MOST_PACKETS, Stages
 from owlt.emulator.kernel.netem import Netem, differences
 from owlt.emulator.kernel.netem_messages import counters_of, netem_of
-from owlt.emulator.kernel.ports import Port
+from owlt.emulator.kernel.ports import EGRESS_FILTERS, HANDLE, INGRESS_FILTERS, OUR_FILTER, KernelState, Port
+from owlt.emulator.kernel.program_settings import ErrorProcess
 from owlt.emulator.kernel.rtnetlink import IPRoute
-from owlt.emulator.kernel.survey import EGRESS_FILTERS, HANDLE, INGRESS_FILTERS, OUR_FILTER, KernelState
 
 Program: TypeAlias = GateStage | ErrorStage
 

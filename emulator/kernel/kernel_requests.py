@@ -11,9 +11,16 @@ from owlt.emulator.faults import ChannelRefused
 from owlt.emulator.kernel.bpf.loading import BpfError
 from owlt.emulator.kernel.netem import Netem
 from owlt.emulator.kernel.netem_messages import options
-from owlt.emulator.kernel.ports import IFB_PREFIX, Port
+from owlt.emulator.kernel.ports import (
+    HANDLE,
+    IFB_PREFIX,
+    INGRESS_FILTERS,
+    OUR_FILTER,
+    KernelState,
+    Port,
+    filter_handles,
+)
 from owlt.emulator.kernel.rtnetlink import IPRoute, NetlinkError
-from owlt.emulator.kernel.survey import HANDLE, INGRESS_FILTERS, OUR_FILTER, KernelState, filter_handles
 
 ROOT = 0xFFFF_FFFF
 PROGRAM, REDIRECT = 1, 2

@@ -11,13 +11,17 @@ drops, and what errors and pipe drop are losses of the link. A stage that is not
 from dataclasses import dataclass, replace
 from typing import Any
 
-from owlt.emulator.channel.impairments import Coding, FourState, GilbertElliott, Jitter, Loss, Pattern
-from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.link import Coding, FourState, GilbertElliott, Jitter, LinkSpec, Loss, Pattern
 from owlt.emulator.kernel import netem
-from owlt.emulator.kernel.admission import Admission
-from owlt.emulator.kernel.delay_tables import jitter_table, reordering_table
-from owlt.emulator.kernel.error_process import ErrorProcess
-from owlt.emulator.kernel.netem import FourStateThresholds, GilbertElliottThresholds, LossThresholds, Netem
+from owlt.emulator.kernel.netem import (
+    FourStateThresholds,
+    GilbertElliottThresholds,
+    LossThresholds,
+    Netem,
+    jitter_table,
+    reordering_table,
+)
+from owlt.emulator.kernel.program_settings import Admission, ErrorProcess
 
 MOST_PACKETS = 2**31 - 1
 """A pipe never drops for want of room: a netem limit costs nothing until it is used, and no machine holds so many."""

@@ -1,9 +1,14 @@
-"""Which interfaces the emulator may shape: two ports of a test path, never one that is used for something else.
+"""The interfaces of this machine: what is there, what the emulator may shape, and that no other emulator serves it.
 
 Shaping the interface of the management network or of the default route would lock everybody out, and a queueing
-discipline that another program put there is not ours to remove.
+discipline that another program put there is not ours to remove. `survey` reads the interfaces and queueing disciplines
+in two dumps: in a guest each question to the kernel costs milliseconds, and an answer that is put together from one
+moment cannot contradict itself.
 """
 
+from __future__ import annotations
+
+import errno
 import socket
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,8 +18,60 @@ from typing import Any
 
 from owlt.emulator.faults import PortRefused
 from owlt.emulator.kernel.rtnetlink import IPRoute
-from owlt.emulator.kernel.survey import HANDLE, KernelState
 from owlt.inputs.mistake import Mistake
+
+HANDLE = 0x4F57_0000
+"""The handle of our qdiscs, 4f57: ("OW"), below 8000:, where the kernel begins to number those without."""
+OUR_FILTER = HANDLE >> 16
+INGRESS_FILTERS = 0xFFFF_FFF2
+EGRESS_FILTERS = 0xFFFF_FFF3
+
+
+@dataclass(frozen=True)
+class KernelState:
+    """Link messages by interface name, all qdisc messages, and the indices of interfaces whose clsact is ours.
+
+    A clsact has a fixed handle: it is ours if there are filters in it, and all of them are.
+    """
+
+    links: dict[str, Any]
+    qdiscs: tuple[Any, ...]
+    our_clsacts: frozenset[int] = frozenset()
+
+    def qdiscs_of(self, index: int) -> list[Any]:
+        """Return the qdisc messages of an interface."""
+        return [qdisc for qdisc in self.qdiscs if qdisc["index"] == index]
+
+    def name_of(self, index: int) -> str:
+        """Return the name of an interface, or its index if it has gone."""
+        return next((name for name, link in self.links.items() if link["index"] == index), f"number {index}")
+
+
+NOTHING = KernelState({}, ())
+"""As far as our own stages go, what is there once all is cleared."""
+
+
+def survey(netlink: IPRoute, whose: bool = True) -> KernelState:
+    """Ask the kernel; `whose` a clsact is costs two more questions for each."""
+    links = {link.get_attr("IFLA_IFNAME"): link for link in netlink.get_links()}
+    qdiscs = tuple(netlink.get_qdiscs())
+    clsacts = [qdisc["index"] for qdisc in qdiscs if whose and qdisc.get_attr("TCA_KIND") == "clsact"]
+    return KernelState(links, qdiscs, frozenset(index for index in clsacts if _only_ours(netlink, index)))
+
+
+def _only_ours(netlink: IPRoute, index: int) -> bool:
+    return set(filter_handles(netlink, index)) == {OUR_FILTER}
+
+
+def filter_handles(netlink: IPRoute, index: int) -> list[int]:
+    """Return the handles of all filters in an interface's clsact. (A message with the handle 0 is of a priority.)"""
+    return [
+        message["handle"]
+        for parent in (INGRESS_FILTERS, EGRESS_FILTERS)
+        for message in netlink.get_filters(index=index, parent=parent)
+        if message["handle"]
+    ]
+
 
 IFB_PREFIX = "owlt-ifb"
 _LOOPBACK = 0x8  # IFF_LOOPBACK
@@ -110,3 +167,24 @@ def _foreign_qdiscs(state: KernelState, port: Port) -> list[str]:
         if qdisc["handle"] not in (0, HANDLE)
         and not (qdisc.get_attr("TCA_KIND") == "clsact" and port.index in state.our_clsacts)
     ]
+
+
+def take(ports: Sequence[Port]) -> list[socket.socket]:
+    """Return sockets that are to be kept as long as the ports are served.
+
+    Raises PortRefused if another emulator serves one.
+    """
+    return [_taken(port) for port in ports]
+
+
+def _taken(port: Port) -> socket.socket:
+    held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        held.bind(f"\0owlt-emulator-{port.index}")
+    except OSError as error:
+        held.close()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        problem, fix = "got an emulator that serves it already", "end that one first, or use it"
+        raise PortRefused(Mistake.of(f"port {port.name}", problem, "none", fix)) from None
+    return held

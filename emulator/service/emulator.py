@@ -22,18 +22,15 @@ from owlt.emulator.kernel import kernel_requests
 from owlt.emulator.kernel.capabilities import probe
 from owlt.emulator.kernel.direction import Direction, InKernel, Spare
 from owlt.emulator.kernel.link_to_stages import Stages, differences, link_of, retaining_netems, stages_of
-from owlt.emulator.kernel.ports import checked_port, find_port, residents
+from owlt.emulator.kernel.ports import NOTHING, KernelState, checked_port, find_port, residents, survey, take
 from owlt.emulator.kernel.rtnetlink import IPRoute, open_rtnetlink
-from owlt.emulator.kernel.survey import NOTHING, KernelState, survey
-from owlt.emulator.service.player import Moment, Player, Position
-from owlt.emulator.service.port_claims import take
+from owlt.emulator.service.player import Moment, Player, Position, holds_packets, outage_ends, seeded_links
 from owlt.emulator.service.requests import (
     changed_channel,
     check_change,
     checked_certify_options,
     require_capabilities,
 )
-from owlt.emulator.service.timeline_step import holds_packets, outage_ends, seeded_links
 from owlt.inputs.mistake import Mistake
 
 API = 2

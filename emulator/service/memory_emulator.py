@@ -29,9 +29,8 @@ from owlt.emulator.service.emulator import (
 )
 from owlt.emulator.service.lease import LeaseKeeper
 from owlt.emulator.service.methods import Methods
-from owlt.emulator.service.player import Moment, moments
+from owlt.emulator.service.player import Moment, moments, seeded_links
 from owlt.emulator.service.requests import changed_channel, check_change, checked_certify_options, require_capabilities
-from owlt.emulator.service.timeline_step import seeded_links
 
 CAPABILITIES = (
     *("ifb", "netem", "delay_64bit", "rate_64bit", "loss_models", "seed", "corruption_counter", "redirect"),

@@ -1,9 +1,15 @@
-"""A timeline as it passes: each step applied at its time, how late it was, and until when an outage lasts."""
+"""A timeline as it passes: each step is applied at its time, with seeds of its own, and its lateness is recorded.
 
+Applying the links of a step to the kernel belongs to `emulator`.
+"""
+
+from __future__ import annotations
+
+import hashlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, dropwhile
 from threading import Condition, Thread
@@ -11,6 +17,7 @@ from typing import Any
 
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
+from owlt.emulator.channel.text import LARGEST_SEED
 
 MOST_LATENESSES = 1000
 
@@ -88,7 +95,7 @@ class Player:
     def __init__(
         self,
         channel: ChannelSpec,
-        apply: Callable[["Player", Moment, Links], None],
+        apply: Callable[[Player, Moment, Links], None],
         position: Position = Position(),
     ) -> None:
         last = position.last
@@ -156,3 +163,31 @@ class Player:
                 self._latest_ns = max(self._latest_ns, self._late_ns[-1])
                 self._applied += 1
             self._before = moment.links
+
+
+def seeded_links(moment: Moment, before: Mapping[str, LinkSpec]) -> dict[str, LinkSpec]:
+    """The links that a step changes, with new seeds, so that none depends on what passed before it."""
+    changed = {name: link for name, link in moment.links.items() if link != before[name]}
+    return {name: seeded_for_step(link, moment.number) for name, link in changed.items()}
+
+
+def outage_ends(moment: Moment, links: Mapping[str, LinkSpec], started_ns: int) -> dict[str, int]:
+    """When the outages of links that hold packets end, on the clock on which the timeline began at `started_ns`."""
+    return {
+        name: started_ns + end_ns
+        for name, end_ns in moment.down_until_ns.items()
+        if end_ns is not None and holds_packets(links[name])
+    }
+
+
+def holds_packets(link: LinkSpec) -> bool:
+    """Whether a link is down and holds its packets until it is up."""
+    return not link.up and link.while_down == "hold"
+
+
+def seeded_for_step(link: LinkSpec, step: int) -> LinkSpec:
+    """The link with a new seed for this step; a link with a pattern keeps its seed, and so its place in the pattern."""
+    if link.seed is None or link.pattern is not None:
+        return link
+    digest = hashlib.sha256(f"{link.seed}/{step}".encode()).digest()
+    return link.model_copy(update={"seed": int.from_bytes(digest[:8]) % (LARGEST_SEED + 1)})

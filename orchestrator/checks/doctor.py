@@ -11,7 +11,7 @@ from pathlib import Path
 from owlt.agents.contract.implementation import Implementation
 from owlt.agents.contract.requirements import Binary, Need, unmet
 from owlt.emulator.kernel.bpf.compile import sources
-from owlt.emulator.kernel.bpf.digests import is_compiled
+from owlt.emulator.kernel.bpf.loading import is_compiled
 from owlt.orchestrator.hosts.binaries import find_here, why_not_here
 from owlt.orchestrator.kernel.build import find_kernel
 from owlt.orchestrator.planning.variants import base_name

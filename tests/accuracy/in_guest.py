@@ -40,8 +40,8 @@ def draw_curve(asked: dict[str, Any]) -> None:
 
     from owlt.emulator.certification import probe_statistics
     from owlt.emulator.certification.probing import Probes, prober
+    from owlt.emulator.kernel.ports import survey
     from owlt.emulator.kernel.rtnetlink import open_rtnetlink
-    from owlt.emulator.kernel.survey import survey
     from owlt.emulator.service.emulator import Emulator
 
     emulator = Emulator(*PORTS)

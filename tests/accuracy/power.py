@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from owlt.emulator.certification.certificate import Certificate
-from owlt.emulator.certification.intervals import at_most
-from owlt.emulator.certification.power import POWER
+from owlt.emulator.certification.intervals import POWER, at_most
 from owlt.emulator.channel.spec import ChannelSpec
 from tests.accuracy.__main__ import in_guest
 from tests.accuracy.simulated import certified

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from owlt.emulator.certification.bursts import BurstLoss
 from owlt.emulator.certification.certificate import Check
-from owlt.emulator.certification.certify import PLANNED_CHECKS, VIRTUAL_TOLERANCE_NS
+from owlt.emulator.certification.certify import PLANNED_CHECKS, VIRTUAL_TOLERANCE_NS, Campaign
 from owlt.emulator.certification.expectations import Expectations
 from owlt.emulator.certification.judging import Judges
-from owlt.emulator.certification.measuring import Campaign
 from owlt.emulator.certification.probing import ProbeResult, Probes
 from owlt.emulator.certification.sample_sizes import Means
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec

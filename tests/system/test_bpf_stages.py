@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from owlt.emulator.certification.intervals import share_interval
-from owlt.emulator.kernel.admission import Admission
 from owlt.emulator.kernel.bpf.compile import compile_all
-from owlt.emulator.kernel.error_process import ErrorProcess
+from owlt.emulator.kernel.program_settings import Admission, ErrorProcess
 from owlt.orchestrator.kernel.kernel import Kernel
 from tests.error_model import ErrorModel
 from tests.system.conftest import PROJECT, Guest

@@ -8,8 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from owlt.emulator.kernel.bpf.digests import COMPILER, OPTIONS, is_compiled, source_digest
-from owlt.emulator.kernel.bpf.loading import PROGRAMS
+from owlt.emulator.kernel.bpf.loading import COMPILER, OPTIONS, PROGRAMS, is_compiled, source_digest
 
 _NEXT = "next: make setup (Debian: clang, libbpf-dev)"
 

@@ -1,17 +1,47 @@
 """Compiled eBPF programs in the kernel, by way of the system's libbpf.
 
-What libbpf warns of while it works is kept, for each thread, and is the reason when it fails.
+An object has a digest of its source and of the compiler's command beside it, and a stale one is refused. What libbpf
+warns of while it works is kept, for each thread, and is the reason when it fails.
 """
+
+from __future__ import annotations
 
 import ctypes
 import errno
+import hashlib
 import os
+import platform
 import threading
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-from owlt.emulator.kernel.bpf.digests import is_stale
+COMPILER = "clang"
+OPTIONS = [
+    *["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"],
+    *["-idirafter", f"/usr/include/{platform.machine()}-linux-gnu"],
+    "-fdebug-compilation-dir=.",
+]
+"""Of a compiler that runs in the source's directory, so that objects are equal wherever that is."""
+
+
+def is_compiled(source: Path) -> bool:
+    """Return whether a source's object is there and of that very source."""
+    return source.with_suffix(".o").exists() and not is_stale(source.with_suffix(".o"))
+
+
+def is_stale(compiled: Path) -> bool:
+    """Return whether the source of an object has changed since; False if there is no source beside it."""
+    source, noted = compiled.with_suffix(".c"), compiled.with_suffix(".sha256")
+    if not source.exists():
+        return False
+    return not noted.exists() or noted.read_text() != source_digest(source)
+
+
+def source_digest(source: Path) -> str:
+    """Return the digest of a source and of the command that compiles it."""
+    return hashlib.sha256(source.read_bytes() + "\0".join([COMPILER, *OPTIONS]).encode()).hexdigest()
+
 
 LIBRARY = "libbpf.so.1"
 PROGRAMS = Path(__file__).with_name("programs")
@@ -159,3 +189,13 @@ def _texts() -> list[str]:
 
 
 _KEEP = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(_keep)
+
+
+def bpf_reason() -> str:
+    """Return why the kernel does not take them; empty if it does."""
+    try:
+        for name in ("errors", "gate"):
+            BpfObject(PROGRAMS / f"{name}.bpf.o").close()
+    except BpfError as error:
+        return str(error)
+    return ""

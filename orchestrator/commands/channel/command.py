@@ -346,7 +346,7 @@ def _print_channel(printer: Printer, channel: ChannelSpec) -> None:
 
 
 def _print_certificate(printer: Printer, certificate: dict[str, Any]) -> None:
-    from owlt.emulator.certification.power import POWER
+    from owlt.emulator.certification.intervals import POWER
     from owlt.orchestrator.commands.channel.text import certificate_reasons, certificate_rows, power_rows
 
     numbers = ("specified", "measured", "at least", "at most", "count")

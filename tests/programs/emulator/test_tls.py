@@ -14,8 +14,7 @@ import pytest
 
 from owlt.emulator.faults import EmulatorUnreachable
 from owlt.emulator.service.client import EmulatorClient
-from owlt.emulator.service.limits import Limits
-from owlt.emulator.service.server import tls_context
+from owlt.emulator.service.server import Limits, tls_context
 from tests.conftest import require_command
 from tests.unit.emulator.served import CHANNEL, OTHER_CHANNEL, RememberingEmulator, served
 

@@ -9,10 +9,9 @@ import subprocess
 import time
 from contextlib import closing
 
-from owlt.emulator.kernel.admission import Admission
-from owlt.emulator.kernel.bpf.probe import bpf_reason
+from owlt.emulator.kernel.bpf.loading import bpf_reason
 from owlt.emulator.kernel.bpf_stages import ErrorStage, GateStage
-from owlt.emulator.kernel.error_process import ErrorProcess
+from owlt.emulator.kernel.program_settings import Admission, ErrorProcess
 from owlt.emulator.kernel.rtnetlink import open_rtnetlink
 from tests.system.guest_scripts.bpf_run import flipped
 

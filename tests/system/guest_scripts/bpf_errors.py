@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from owlt.emulator.kernel.bpf_stages import ErrorStage
-from owlt.emulator.kernel.error_process import ErrorProcess
+from owlt.emulator.kernel.program_settings import ErrorProcess
 from tests.system.guest_scripts.bpf_run import flipped, run
 
 

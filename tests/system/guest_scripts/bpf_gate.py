@@ -10,8 +10,8 @@ import sys
 import time
 from typing import Any
 
-from owlt.emulator.kernel.admission import Admission
 from owlt.emulator.kernel.bpf_stages import GateStage
+from owlt.emulator.kernel.program_settings import Admission
 from tests.system.guest_scripts.bpf_run import run
 
 

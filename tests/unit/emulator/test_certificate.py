@@ -11,10 +11,10 @@ import pytest
 
 from owlt.emulator.certification.certificate import Certificate, Check, CheckVerdict, power_text
 from owlt.emulator.certification.expectations import Expectations
+from owlt.emulator.certification.intervals import wrong_share
 from owlt.emulator.certification.judging import RATE_ERROR, RATE_TOLERANCE, Judges
-from owlt.emulator.certification.power import wrong_share
 from owlt.emulator.certification.probe_statistics import Count
-from owlt.emulator.channel.impairments import GilbertElliott, Jitter
+from owlt.emulator.channel.link import GilbertElliott, Jitter
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 
 ALPHA = 0.001

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owlt.emulator.channel.channel_file import Changes, load_channel, parse_channel
-from owlt.emulator.channel.contacts import contact_steps, parse_windows
 from owlt.emulator.channel.quantities import format_delay, parse_delay_ns
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.channel.steps import contact_steps, parse_windows
 from owlt.emulator.faults import InvalidChannel
 
 PROFILES = sorted((Path(__file__).parents[3] / "profiles" / "channels").glob("*.yaml"))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from owlt.emulator.kernel.bpf import compile
-from owlt.emulator.kernel.bpf.digests import is_stale
-from owlt.emulator.kernel.bpf.loading import BpfError, BpfObject
+from owlt.emulator.kernel.bpf.loading import BpfError, BpfObject, is_stale
 from tests.conftest import require_command
 
 SOURCE = 'int one(void) { return 1; }\nchar _license[] __attribute__((section("license"))) = "GPL";\n'

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owlt.emulator.channel.impairments import Jitter, Reordering
+from owlt.emulator.channel.link import Jitter, Reordering
 from owlt.emulator.channel.text import LARGEST_TABLE
-from owlt.emulator.kernel.delay_tables import ONE, jitter_table, offsets_ns, reordering_table
+from owlt.emulator.kernel.netem import ONE, jitter_table, offsets_ns, reordering_table
 
 
 def mean_and_deviation(jitter: Jitter) -> tuple[float, float]:

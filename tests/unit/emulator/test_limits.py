@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.emulator.service.limits import TokenBucket
+from owlt.emulator.service.server import TokenBucket
 
 
 def test_a_burst_passes_and_the_next_has_to_wait() -> None:

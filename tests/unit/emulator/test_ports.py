@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from owlt.emulator.faults import PortRefused
-from owlt.emulator.kernel.ports import checked_port, find_port, residents
+from owlt.emulator.kernel.ports import checked_port, find_port, residents, survey
 from owlt.emulator.kernel.rtnetlink import open_rtnetlink
-from owlt.emulator.kernel.survey import survey
 from owlt.emulator.service.emulator import Emulator
 
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from owlt.emulator.certification.bursts import BurstLoss, accepted_counts, caught_counts, scaled
 from owlt.emulator.certification.expectations import Expectations
-from owlt.emulator.certification.intervals import mean_run_interval, share_interval
-from owlt.emulator.certification.power import (
+from owlt.emulator.certification.intervals import (
     FACTOR,
     POWER,
     accepted_hits,
@@ -24,11 +23,13 @@ from owlt.emulator.certification.power import (
     detectable_quantile,
     detectable_run_length,
     detectable_share,
+    mean_run_interval,
     runs_for_length,
+    share_interval,
     trials_for_share,
     wrong_share,
 )
-from owlt.emulator.channel.impairments import FourState, GilbertElliott, Jitter
+from owlt.emulator.channel.link import FourState, GilbertElliott, Jitter
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from tests.accuracy.simulated import certified
 

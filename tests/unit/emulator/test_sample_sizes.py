@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from owlt.emulator.certification.expectations import Expectations
-from owlt.emulator.certification.power import trials_for_share, wrong_share
+from owlt.emulator.certification.intervals import trials_for_share, wrong_share
 from owlt.emulator.certification.sample_sizes import MOST_PACKETS, Means, SampleSizes
 from owlt.emulator.channel.spec import LinkSpec
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.emulator.channel.steps import parse_trace
 from owlt.emulator.channel.text import LONGEST_TIMELINE_NS
-from owlt.emulator.channel.trace import parse_trace
 
 TIMES_NS = st.lists(st.integers(0, LONGEST_TIMELINE_NS), min_size=1, max_size=20, unique=True).map(sorted)
 

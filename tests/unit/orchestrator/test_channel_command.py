@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from owlt.emulator.channel.impairments import Jitter
+from owlt.emulator.channel.link import Jitter
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import TimelineError
 from owlt.emulator.service.emulator import Emulator
