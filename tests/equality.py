@@ -11,9 +11,9 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from owlt.captures.accounting.summary import CAPTURES, load_summary
 from owlt.captures.frames.columns import read_columns
-from owlt.captures.session.session import Host, Session, summary_filter
-from owlt.captures.summary.cache import CAPTURES, load_summary
+from owlt.captures.frames.session import Host, Session, summary_filter
 from owlt.orchestrator.results.record import read_record
 from owlt.orchestrator.results.recorded_runs import recorded_runs
 from tests.conftest import require_command

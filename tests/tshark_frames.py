@@ -206,7 +206,7 @@ def _frame(told: dict[str, str]) -> Frame:
 
 def _ends_within_ipv4(told: dict[str, str], network: int) -> bool:
     """Whether the capture has not all of an IPv4 header: owlt takes such a packet for none, tshark reads what is there
-    (owlt.captures.session.session says so)."""
+    (owlt.captures.frames.session says so)."""
     return network == 4 and _number(told["captured"]) < _link_bytes(told) + _number(told["header4"])
 
 

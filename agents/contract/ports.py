@@ -1,6 +1,6 @@
 """Ports as profiles and command lines write them: 5000, "5000" or a range, "6000-6999".
 
-`captures.session.ports` reads those of a record; `tests/unit/test_ports.py` keeps the two readers equal.
+`captures.frames.session` reads those of a record; `tests/unit/test_ports.py` keeps the two readers equal.
 """
 
 import re

@@ -38,7 +38,7 @@ class SessionPorts(Value):
 
     @property
     def in_captures(self) -> dict[str, list[int | str]]:
-        """The fields of `captures.session.session.Session`; any port becomes the range of all ports."""
+        """The fields of `captures.frames.session.Session`; any port becomes the range of all ports."""
         every: list[int | str] = [EVERY_PORT] if self.ports is not None else []
         return {
             "udp_ports": every or list(self.udp_ports),

@@ -1,4 +1,4 @@
-"""The fate of the packets: the ledger against the emulator's counters, measures, and reasons for suspicion.
+"""The fate of the packets: ledgers, measures, reasons for suspicion, and the summary, kept beside a run's captures.
 
-Writing these to files belongs to `captures.summary`.
+Finding the packets belongs to `captures.matches`, their meaning in a protocol to `captures.protocols`.
 """

@@ -1,28 +1,28 @@
 """The ledger of a direction: the fate of every packet that a host sent, compared with the emulator's counters.
 
-The captures show which packets did not arrive, the emulator's counters show why (causes.py); contradictions are
-sentences (suspect_captures.py).
+The captures show which packets did not arrive. The emulator's counters show why: the cause of each missing packet where
+it is known, else numbers by cause. Contradictions are sentences of suspicion.py.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from owlt.captures.accounting.causes import Cause, explain
-from owlt.captures.accounting.crossing import Crossing
-from owlt.captures.accounting.stages import DirectionCounters
-from owlt.captures.accounting.suspect_captures import suspect_arrivals, suspect_counts
-from owlt.captures.accounting.unrecognised import caveat, unrecognised_arrivals
-from owlt.captures.frames.columns import Columns
+from owlt.captures.accounting.counts import CapturedFrames, DirectionCounters
+from owlt.captures.accounting.suspicion import suspect_arrivals, suspect_counts
+from owlt.captures.frames.columns import Columns, Rows
 from owlt.captures.frames.decoding import CE, ECT
+from owlt.captures.frames.session import Host
 from owlt.captures.matches.delivery import INTACT, Delivery, without
-from owlt.captures.session.session import Host
+from owlt.captures.matches.pairing import DelayAround
 
-Rows = NDArray[np.int64]
+Cause = Literal["queue", "mtu", "lost", "in_flight", "unrecognised", "undetermined"]
+CAUSES: tuple[Cause, ...] = ("queue", "mtu", "lost", "in_flight", "unrecognised", "undetermined")
 
 
 class Ledger(BaseModel):
@@ -109,11 +109,11 @@ def account(
     sent, delivered = delivery.sent[first[~is_hit]], delivery.delivered[first[~is_hit]]
     outside = np.intersect1d(delivery.outside, delivery.delivered[first[is_hit]])
     reordered, extent = reordering(near, delivery, first)
-    crossing = Crossing.of(far, delivery)
-    unrecognised = unrecognised_arrivals(near, far, delivery, crossing, counters)
-    crossing = replace(crossing, unrecognised=len(unrecognised))
-    missing_by_cause = explain(near, far, delivery, crossing, counters)
-    hit, unseen = int(is_hit.sum()), _corrupted_unseen(far, delivery, crossing, counters)
+    captured = CapturedFrames.of(far, delivery)
+    unrecognised = unrecognised_arrivals(near, far, delivery, captured, counters)
+    captured = replace(captured, unrecognised=len(unrecognised))
+    missing_by_cause = explain(near, far, delivery, captured, counters)
+    hit, unseen = int(is_hit.sum()), _corrupted_unseen(far, delivery, captured, counters)
     ledger = Ledger(
         sent=len(delivery.near),
         delivered=len(first) - hit - unseen,
@@ -131,33 +131,35 @@ def account(
     )
     reasons = list(suspect_arrivals(near, far, delivery, unrecognised, host, clock_error_ns))
     if counters is not None:
-        reasons += suspect_counts(crossing, counters, host)
+        reasons += suspect_counts(captured, counters, host)
     caveats = [caveat(ledger.unrecognised, host)] if ledger.unrecognised else []
     if completed := np.count_nonzero(near.checksum[sent] != far.checksum[delivered]):
         caveats.append(
             f"the {host} left the checksums of {completed} packets to its network card (checksum offload), which "
             f"completed them after the capture at its port; in that capture, these checksums show no damage"
         )
-    hides_damage = _hides_damage(delivery, crossing, counters)
+    hides_damage = _hides_damage(delivery, captured, counters)
     return Account(ledger, missing_by_cause.named, tuple(reasons), tuple(caveats), hides_damage)
 
 
-def _hides_damage(delivery: Delivery, crossing: Crossing, counters: DirectionCounters | None) -> bool:
+def _hides_damage(delivery: Delivery, captured: CapturedFrames, counters: DirectionCounters | None) -> bool:
     """Whether more copies may have been damaged than are known, behind the cut."""
-    known = crossing.corrupted + crossing.unrecognised
+    known = captured.corrupted + captured.unrecognised
     return delivery.was_cut and (counters is None or known < counters.corrupted_copies[1])
 
 
-def _corrupted_unseen(far: Columns, delivery: Delivery, crossing: Crossing, counters: DirectionCounters | None) -> int:
+def _corrupted_unseen(
+    far: Columns, delivery: Delivery, captured: CapturedFrames, counters: DirectionCounters | None
+) -> int:
     """How many packets that seem intact the emulator has damaged behind what was captured of them.
 
     0 if it cannot be told: no exact count, or further copies, of which any may be the one that was hit.
     """
-    if counters is None or crossing.duplicated or not delivery.was_cut:
+    if counters is None or captured.duplicated or not delivery.was_cut:
         return 0
     least, most = counters.corrupted_copies
     seem_intact = int(np.count_nonzero(far.is_cut[delivery.delivered] & (delivery.flipped_bit == INTACT)))
-    return min(max(least - crossing.corrupted - crossing.unrecognised, 0), seem_intact) if least == most else 0
+    return min(max(least - captured.corrupted - captured.unrecognised, 0), seem_intact) if least == most else 0
 
 
 def reordering(near: Columns, delivery: Delivery, first: Rows) -> tuple[int, int]:
@@ -176,3 +178,163 @@ def reordering(near: Columns, delivery: Delivery, first: Rows) -> tuple[int, int
     late = np.flatnonzero(sequence < highest)
     extents = late - np.searchsorted(highest, sequence[late], "right")
     return len(late), int(extents.max(initial=0))
+
+
+@dataclass(frozen=True, eq=False)
+class MissingByCause:
+    """The session's packets that are missing: rows by cause, numbers by cause, and how many have no recorded drop.
+
+    Rows whose causes are known as numbers only are under "undetermined" in `named`, but not in `counts`.
+    """
+
+    named: dict[Cause, Rows]
+    counts: dict[Cause, int]
+    unrecorded: int
+
+
+def explain(
+    near: Columns, far: Columns, delivery: Delivery, captured: CapturedFrames, counters: DirectionCounters | None
+) -> MissingByCause:
+    """Why packets are missing.
+
+    A frame that is longer than all that arrived was too long, if there are as many as were dropped for that; those
+    sent after all that arrived are in flight, if there are as many as waited. What is left has the one cause that is
+    left, or its share of several. Without counters, what could not arrive before the far capture ended is in flight.
+    """
+    if counters is None:
+        late = _too_late(near, far, delivery)
+        named = dict.fromkeys(CAUSES, late[:0])
+        named |= {"in_flight": late, "lost": without(captured.session_missing, late)}
+        return MissingByCause(named, _counts(named), 0)
+    missing = _Missing.of(near, captured, counters)
+    unrecorded = max(captured.missing - captured.expected_missing(counters), 0)
+    uncounted = missing.left[max(len(missing.left) - captured.uncounted(counters), 0) :]
+    if unrecorded <= len(uncounted):
+        missing.name("in_flight", uncounted[len(uncounted) - unrecorded :])
+        unrecorded = 0
+    longest, last_ns = _of_arrived(near, delivery)
+    missing.name_all("mtu", missing.left[near.wire_bytes[missing.left] > longest])
+    missing.name_all("in_flight", missing.left[near.time_ns[missing.left] > last_ns])
+    missing.name_the_rest()
+    return missing.missing_by_cause(captured.session_missing, unrecorded)
+
+
+def _too_late(near: Columns, far: Columns, delivery: Delivery) -> Rows:
+    """The packets that the far capture ended too early for, had they taken as long as the last one that arrived."""
+    lost = delivery.lost
+    if not len(lost) or not len(delivery.sent):
+        return lost[:0]
+    end_ns = far.time_ns.max(keepdims=True)
+    delays = DelayAround(far.time_ns[delivery.delivered], near.time_ns[delivery.sent])
+    late: Rows = lost[near.time_ns[lost] + delays.at(end_ns, otherwise=0) > end_ns]
+    return late
+
+
+def _of_arrived(near: Columns, delivery: Delivery) -> tuple[int, int]:
+    """How long the longest frame that arrived is, and when the last one of them was sent."""
+    parts = [delivery.sent, delivery.background.sent if delivery.background else delivery.sent[:0]]
+    sent = np.concatenate(parts)
+    return int(near.wire_bytes[sent].max(initial=0)), int(near.time_ns[sent].max(initial=0))
+
+
+@dataclass
+class _Missing:
+    """Frames in the order of time whose cause is still open, how many each cause has still to account for, and the
+    frames that have one."""
+
+    left: Rows
+    counts: dict[Cause, int]
+    named: dict[Cause, Rows]
+
+    @classmethod
+    def of(cls, near: Columns, captured: CapturedFrames, counters: DirectionCounters) -> _Missing:
+        left = np.concatenate([captured.session_missing, captured.background_missing])
+        counts: dict[Cause, int] = {
+            "queue": counters.queue_drops,
+            "mtu": counters.mtu_drops,
+            "lost": counters.losses
+            - counters.not_delivered
+            + captured.expected_missing(counters)
+            - captured.unrecognised,
+            "in_flight": counters.waiting,
+            "unrecognised": captured.unrecognised,
+        }
+        return cls(
+            left=left[np.argsort(near.time_ns[left], kind="stable")],
+            counts={cause: max(count, 0) for cause, count in counts.items()},
+            named=dict.fromkeys(CAUSES, left[:0]),
+        )
+
+    @property
+    def open_causes(self) -> list[Cause]:
+        return [cause for cause, count in self.counts.items() if count]
+
+    def name(self, cause: Cause, rows: Rows) -> None:
+        self.named[cause] = np.concatenate([self.named[cause], rows])
+        self.left = without(self.left, rows)
+
+    def name_all(self, cause: Cause, rows: Rows) -> None:
+        """If these are all that the cause accounts for."""
+        if len(rows) == self.counts[cause]:
+            self.name(cause, rows)
+            self.counts[cause] = 0
+
+    def name_the_rest(self) -> None:
+        """If there is one cause that accounts for all of it."""
+        if len(self.open_causes) == 1 and len(self.left) <= self.counts[self.open_causes[0]]:
+            self.name(self.open_causes[0], self.left)
+
+    def missing_by_cause(self, session_missing: Rows, unrecorded: int) -> MissingByCause:
+        """What is known of the session's packets. Causes that are open are shared out if all that is left is the
+        session's, or if there is only one; else the packets that are left stay undetermined."""
+        background = without(np.concatenate([self.left, *self.named.values()]), session_missing)
+        named = {cause: without(rows, background) for cause, rows in self.named.items()}
+        left = without(self.left, background)
+        counts = _counts(named)
+        unrecorded = min(unrecorded, len(left))
+        to_share = len(left) - unrecorded
+        if len(self.open_causes) == 1:
+            counts[self.open_causes[0]] += to_share
+        elif len(left) == len(self.left) and to_share == sum(self.counts.values()):
+            for cause in self.open_causes:
+                counts[cause] += self.counts[cause]
+        else:
+            counts["undetermined"] += to_share
+        return MissingByCause(named | {"undetermined": left}, counts, unrecorded)
+
+
+def _counts(named: dict[Cause, Rows]) -> dict[Cause, int]:
+    return {cause: len(named.get(cause, ())) for cause in CAUSES}
+
+
+def unrecognised_arrivals(
+    near: Columns, far: Columns, delivery: Delivery, captured: CapturedFrames, counters: DirectionCounters | None
+) -> Rows:
+    """Arrivals (rows of the far capture) that are copies of missing packets, though it cannot be told of which.
+
+    There are no more of them than packets that are missing although the emulator did not drop them, than frames that it
+    damaged and of which no damaged copy was recognised, and, of each length, than missing frames. Those that pass the
+    session's filter come first. None without counters: then what is missing may have been lost.
+    """
+    if counters is None:
+        return np.empty(0, np.int64)
+    let_through = captured.missing - captured.expected_missing(counters) - captured.uncounted(counters)
+    damaged = counters.corrupted_copies[1] - captured.corrupted
+    left = Counter(near.wire_bytes[np.concatenate([captured.session_missing, captured.background_missing])].tolist())
+    is_session = np.isin(delivery.unmatched, delivery.unexplained)
+    fitting = []
+    for row in np.concatenate([delivery.unmatched[is_session], delivery.unmatched[~is_session]]).tolist():
+        length = int(far.wire_bytes[row])
+        if left[length]:
+            left[length] -= 1
+            fitting.append(row)
+    return np.array(fitting[: max(min(let_through, damaged), 0)], np.int64)
+
+
+def caveat(count: int, host: Host) -> str:
+    """What to know of a ledger with so many unrecognised packets."""
+    return (
+        f"{count} packets from the {host} passed the emulator but were not matched, and {count} frames of the same "
+        f"lengths arrived that match no packet because too many bits are damaged: these packets count as "
+        f"unrecognised, not as lost"
+    )

@@ -1,6 +1,6 @@
 """What the readers of both capture formats have in common: blocks of frames, limits, and what is refused.
 
-The formats are savefile.py's and pcapng.py's, what a frame holds columns.py's.
+The formats belong to pcap.py and pcapng.py, the contents of a frame to captures.frames.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ MARGIN_BYTES = 64 << 10
 ETHERNET, RAW_IP, LINUX_COOKED, RAW_IPV4, RAW_IPV6, LINUX_COOKED_2 = 1, 101, 113, 228, 229, 276
 LINK_TYPES = (ETHERNET, RAW_IP, LINUX_COOKED, RAW_IPV4, RAW_IPV6, LINUX_COOKED_2)
 """The link types that are read, by their numbers at tcpdump.org/linktypes.html."""
+ETHERNET_BYTES = 14
+"""The length of an Ethernet header without tags."""
 
 Starts = NDArray[np.int64]
 ReadLength = Callable[[memoryview, int], tuple[int]]

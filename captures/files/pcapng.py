@@ -11,6 +11,7 @@ import struct
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +31,108 @@ from owlt.captures.files.blocks import (
     next_steps,
     refuse_link_type,
 )
-from owlt.captures.files.pcapng_interfaces import Interface, described_interface
-from owlt.captures.files.pcapng_packets import PacketBlocks, unequal_lengths
 from owlt.captures.files.plain_files import open_capture
+
+_RESOLUTION, _OFFSET = 9, 14
+"""Codes of options of an interface description."""
+_LATEST_NS = 2**63 - 1
+
+
+@dataclass
+class Interface:
+    """An interface description, where it ends in the file, and how many packets the file reports as dropped at it."""
+
+    known_at: int
+    link_type: int
+    snaplen_bytes: int
+    tick_ns: Fraction = Fraction(1000)
+    offset_ns: int = 0
+    reported_dropped: int | None = None
+    missed: int | None = None
+
+    @property
+    def dropped(self) -> int | None:
+        """By its statistics, or by its packets if they report more."""
+        counts = [number for number in (self.reported_dropped, self.missed) if number is not None]
+        return max(counts, default=None)
+
+    def time_ns(self, ticks: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The times, rounded down, and which of them 64 bits of ns can hold; the others (after 2262) are 0."""
+        if abs(self.offset_ns) > _LATEST_NS // 2:
+            return np.zeros(len(ticks), np.int64), np.zeros(len(ticks), np.bool_)
+        numerator, denominator = self.tick_ns.numerator, self.tick_ns.denominator
+        latest = (_LATEST_NS - max(self.offset_ns, 0)) * denominator // numerator
+        is_held = ticks <= np.uint64(min(latest, 2**64 - 1))
+        held = np.where(is_held, ticks, np.uint64(0))
+        if denominator == 1:
+            since = held * np.uint64(numerator)
+        elif numerator == 1 and denominator < 2**64:
+            since = held // np.uint64(denominator)
+        else:
+            since = np.array([tick * numerator // denominator for tick in held.tolist()], np.uint64)
+        return np.where(is_held, since.astype(np.int64) + self.offset_ns, 0), is_held
+
+
+def described_interface(
+    known_at: int, link_type: int, snaplen_bytes: int, options: dict[int, bytes], order: str
+) -> Interface:
+    tick_ns, offset_ns = Fraction(1000), 0
+    if len(options.get(_RESOLUTION, b"")) == 1:
+        resolution = options[_RESOLUTION][0]
+        tick_ns = Fraction(10**9, (2 if resolution & 0x80 else 10) ** (resolution & 0x7F))
+    if len(options.get(_OFFSET, b"")) == 8:
+        offset_ns = struct.unpack(order + "q", options[_OFFSET])[0] * 10**9
+    return Interface(known_at, link_type, snaplen_bytes, tick_ns, offset_ns)
+
+
+@dataclass(frozen=True, eq=False)
+class PacketBlocks:
+    """The packet blocks of a buffer, one element a block: the words of their headers, and `room`, the bytes that a
+    block has for frame and options. `interface` is its number in the file."""
+
+    file_offset: NDArray[np.int64]
+    kind: NDArray[np.uint32]
+    length: NDArray[np.int64]
+    length_again: NDArray[np.uint32]
+    interface: NDArray[np.int64]
+    ticks: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    captured_bytes: NDArray[np.int64]
+    wire_bytes: NDArray[np.int64]
+    room: NDArray[np.int64]
+    missed: NDArray[np.int64]
+    is_big: NDArray[np.bool_]
+
+    def sound(self, interfaces: list[Interface]) -> int:
+        """How many blocks there are before the first damaged one."""
+        fits = (self.captured_bytes <= np.minimum(self.room, LONGEST_FRAME_BYTES)) & (self.length_again == self.length)
+        fits &= self.length % 4 == 0
+        is_sound = fits & self._has_interface(interfaces)
+        return len(is_sound) if is_sound.all() else int(is_sound.argmin())
+
+    def _has_interface(self, interfaces: list[Interface]) -> NDArray[np.bool_]:
+        known_at = np.array([interface.known_at for interface in interfaces] or [2**63 - 1])
+        described: NDArray[np.bool_] = known_at[np.minimum(self.interface, len(known_at) - 1)] <= self.file_offset
+        return described & (self.interface < len(interfaces))
+
+    def damage(self, row: int, interfaces: list[Interface]) -> str:
+        """What is wrong with a damaged block."""
+        place = self.file_offset[row]
+        if self.length_again[row] != self.length[row]:
+            return unequal_lengths(place, self.length[row], self.length_again[row])
+        if not self._has_interface(interfaces)[row]:
+            return f"the packet at byte {place} is from an interface that the file does not describe: it cannot be read"
+        claimed = self.captured_bytes[row]
+        return f"the packet at byte {place} claims {claimed} bytes: the file is damaged from there on"
+
+
+def unequal_lengths(place: int, length: int, again: int) -> str:
+    """The damage of a block whose two lengths differ."""
+    return (
+        f"the block at byte {place} claims {length} bytes at its start and {again} at its end: "
+        f"the file is damaged from there on"
+    )
+
 
 MAGIC = b"\n\r\r\n"
 MOST_INTERFACES = 4096

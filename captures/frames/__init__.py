@@ -1,4 +1,4 @@
-"""The frames of a capture as numpy columns, their hashes and checksums, and the classes of background frames.
+"""The frames of a capture as numpy columns, which of them are the session's, and the classes of the other ones.
 
-Which frames belong to a run is decided in `captures.session`: such rules belong there.
+Capture files belong to `captures.files`, and finding the same packet in two captures to `captures.matches`.
 """

@@ -15,10 +15,9 @@ from owlt.captures.files.blocks import LINK_TYPES, LONGEST_FRAME_BYTES
 from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.decoding import Kind
-from owlt.captures.frames.slow_frames import LocatedPacket, find_network, find_packet
+from owlt.captures.frames.packets import ARP_TYPE, IPV4_TYPE, IPV6_TYPE, LocatedPacket, find_network, find_packet
 
 _ICMPV6 = 58
-_IPV4_TYPE, _IPV6_TYPE = 0x0800, 0x86DD
 _WELL_KNOWN_PORTS = {  # IANA's service name and port number registry
     53: "DNS",
     67: "DHCP",
@@ -81,7 +80,7 @@ _ICMPV6_TYPES = {  # RFC 4443, RFC 2710, RFC 3810, RFC 4861
     143: "MLD report",
 }
 _ETHERNET_TYPES = {  # IEEE's registry
-    0x0806: "ARP",
+    ARP_TYPE: "ARP",
     0x8035: "RARP",
     0x8808: "Ethernet flow control",
     0x8809: "LACP",
@@ -145,7 +144,7 @@ def _name_of_frame(frame: bytes, link_type: int) -> str | None:
         if packet.protocol == _ICMPV6 and packet.network == 6 and packet.body < len(frame) and not packet.is_fragment:
             return _ICMPV6_TYPES.get(frame[packet.body], "ICMPv6")
         return _IP_PROTOCOLS.get(packet.protocol)
-    if packet in (_IPV4_TYPE, _IPV6_TYPE) or not packet:
+    if packet in (IPV4_TYPE, IPV6_TYPE) or not packet:
         return None
     if packet > _LONGEST_802_3:
         return _ETHERNET_TYPES.get(packet, f"Ethernet type 0x{packet:04x}")

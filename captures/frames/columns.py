@@ -1,23 +1,70 @@
 """The frames of a capture as numpy columns: times, lengths, addresses, ports, TCP fields, hashes; one row a frame.
 
-Every frame is a row. decoding.py reads the headers of many frames at once; pcap.py reads the file; which frames belong
-to a run is decided in session.py.
+Every frame is a row. Beside the columns, a few octets of many frames are read straight from the file (`read_heads`).
+decoding.py reads the headers of many frames at once, and session.py decides which frames belong to a run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.captures.files.blocks import BLOCK_BYTES, ETHERNET, LONGEST_FRAME_BYTES
-from owlt.captures.files.growing import GrowingColumns
-from owlt.captures.files.pcap import read_blocks
-from owlt.captures.frames.address_numbers import AddressNumbers
-from owlt.captures.frames.decoding import decode
+from owlt.captures.files.blocks import BLOCK_BYTES, ETHERNET, ETHERNET_BYTES, LONGEST_FRAME_BYTES
+from owlt.captures.files.pcap import read_blocks, read_frames
+from owlt.captures.frames.decoding import AddressNumbers, decode
+from owlt.captures.frames.packets import IPV4_TYPE, IPV6_TYPE, find_network
+
+_SPARE = 1.02
+_MOST_GROWTH = 8
+"""So many times as many rows as there are; the first rows of a file may be shorter than the others."""
+_AT_LEAST_ROWS = 1 << 20
+
+
+class GrowingColumns:
+    """Arrays of equal length by name that grow while a file is read: the same rows are never in memory twice.
+
+    They are zero until something is written to them. Pages that nothing was written to take no memory, so room for
+    rows that do not come costs nothing, nor does a column of zeros.
+    """
+
+    def __init__(self, dtypes: Mapping[str, np.dtype[Any]]) -> None:
+        self._columns: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype) for name, dtype in dtypes.items()}
+        self._written: set[str] = set()
+        self._rows = self._room = 0
+
+    def append(self, block: Mapping[str, NDArray[Any]], read_fraction: float) -> None:
+        """Add the rows of the block, which may lack columns: these are 0. `read_fraction` of the file is read then,
+        and tells how much room the rest will need."""
+        start, end = self._rows, self._rows + len(next(iter(block.values())))
+        if end > self._room:
+            expected = int(end * _SPARE / read_fraction) if read_fraction < 1 else end
+            self._make_room(min(expected, max(_MOST_GROWTH * end, _AT_LEAST_ROWS)))
+        for name, values in block.items():
+            self._columns[name][start:end] = values
+        self._written.update(block)
+        self._rows = end
+
+    def _make_room(self, rows: int) -> None:
+        for name, column in self._columns.items():
+            larger = np.zeros(rows, column.dtype)
+            if name in self._written:
+                larger[: self._rows] = column[: self._rows]
+            self._columns[name] = larger
+        self._room = rows
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The filled part of the columns."""
+        return {name: column[: self._rows] for name, column in self._columns.items()}
+
+
+Rows = NDArray[np.int64]
+"""Indices of frames in the columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,3 +191,73 @@ def read_columns(path: Path, hashed_bytes: int = LONGEST_FRAME_BYTES) -> Columns
         comments=tuple(comments),
         dropped=block.dropped,
     )
+
+
+_LONGEST_LINK_HEADER_BYTES = 160
+"""Length with more tags than are read."""
+
+
+def read_heads(
+    capture: Columns, rows: NDArray[np.int64], width: int, first: NDArray[np.int64] | int = 0
+) -> NDArray[np.uint8]:
+    """`width` bytes of each of the rows' frames from its `first` byte on, as a matrix; zero where nothing was captured.
+
+    Within the capture's `hashed_bytes`. Raises OSError.
+    """
+    if not len(rows):
+        return np.zeros((0, width), np.uint8)
+    data = np.memmap(capture.path, np.uint8, "r")
+    there = np.minimum(capture.captured_bytes[rows], capture.hashed_bytes).astype(np.int64)[:, None]
+    columns = np.broadcast_to(first, len(rows))[:, None] + np.arange(width)
+    places = np.clip(capture.offset[rows][:, None] + columns, 0, len(data) - 1)
+    heads: NDArray[np.uint8] = np.where((columns >= 0) & (columns < there), data[places], 0).astype(np.uint8)
+    return heads
+
+
+def ip_starts(capture: Columns, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where in each of the rows' frames the IP header begins; the frames must have one. Raises OSError."""
+    starts = np.full(len(rows), ETHERNET_BYTES, np.int64)
+    types = read_heads(capture, rows, 2, ETHERNET_BYTES - 2).astype(np.int64) @ np.array([256, 1])
+    others = np.flatnonzero(~np.isin(types, (IPV4_TYPE, IPV6_TYPE)) | (capture.link_type != ETHERNET))
+    for index, head in zip(others.tolist(), read_heads(capture, rows[others], _LONGEST_LINK_HEADER_BYTES), strict=True):
+        starts[index] = find_network(head.tobytes(), capture.link_type or ETHERNET)[1]
+    return starts
+
+
+def first_difference(one: Path, other: Path) -> str:
+    """Where two captures first differ, as a phrase; "" if they have the same frames.
+
+    Captures that keep only headers are compared as far as both go. Raises NotACapture, OSError.
+    """
+    a, b = read_columns(one), read_columns(other)
+    frames = min(len(a.time_ns), len(b.time_ns))
+    differing = [place for place in (_first_of_columns(a, b, frames), _first_of_octets(a, b, frames)) if place]
+    if differing:
+        number, what = min(differing)
+        return f"frame {number + 1}: {what}"
+    if len(a.time_ns) != len(b.time_ns):
+        return f"{len(a.time_ns)} frames and {len(b.time_ns)}"
+    return ""
+
+
+def _first_of_columns(a: Columns, b: Columns, frames: int) -> tuple[int, str] | None:
+    """The first frame with another length or time, and what differs."""
+    for values, others, what, unit in (
+        (a.wire_bytes, b.wire_bytes, "lengths", "bytes"),
+        (a.time_ns, b.time_ns, "times", "ns"),
+    ):
+        places = np.flatnonzero(values[:frames] != others[:frames])
+        if places.size:
+            number = int(places[0])
+            return number, f"{what} {values[number]} and {others[number]} {unit}"
+    return None
+
+
+def _first_of_octets(a: Columns, b: Columns, frames: int) -> tuple[int, str] | None:
+    """The first frame with other octets, as far as both captures have them."""
+    lengths = np.minimum(a.captured_bytes[:frames], b.captured_bytes[:frames])
+    pairs = zip(
+        read_frames(a.path, a.offset[:frames], lengths), read_frames(b.path, b.offset[:frames], lengths), strict=True
+    )
+    number = next((number for number, (octets, others) in enumerate(pairs) if octets != others), None)
+    return None if number is None else (number, "other octets")

@@ -1,23 +1,23 @@
 """The headers of many frames at once: what each frame is, its addresses, ports, TCP fields and hashes.
 
-slow_frames.py finds the packet in frames with other headers than Ethernet and IPv4.
+packets.py finds the packet in frames with other headers than Ethernet and IPv4.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.captures.files.blocks import ETHERNET, Block, gather
-from owlt.captures.frames.address_numbers import AddressNumbers
-from owlt.captures.frames.hashing import hash_spans
-from owlt.captures.frames.slow_frames import LocatedPacket, find_packet
+from owlt.captures.files.blocks import ETHERNET, ETHERNET_BYTES, LONGEST_FRAME_BYTES, Block, gather
+from owlt.captures.frames.packets import ARP_TYPE, IPV4_TYPE, IPV6_TYPE, TAG_TYPES, LocatedPacket, find_packet
 
-ETHERNET_BYTES = 14
+_MOST_ADDRESSES = 1 << 18
+"""Of IPv6, that are kept of one capture."""
+
 _IPV4_BYTES = 20
 _PORTS_BYTES, _UDP_LENGTH_BYTES, _UDP_BYTES, _TCP_BYTES = 4, 6, 8, 20
 _WINDOW_END = 16
@@ -84,14 +84,12 @@ class Kind(IntEnum):
     OTHER = 10
 
 
-_IPV4_TYPE, _ARP_TYPE, _IPV6_TYPE = 0x0800, 0x0806, 0x86DD
-_TAG_TYPES = (0x8100, 0x88A8, 0x9100)
-_SLOW_TYPES = (_IPV6_TYPE, *_TAG_TYPES)
+_SLOW_TYPES = (IPV6_TYPE, *TAG_TYPES)
 _ETHERNET_KINDS = {
-    _IPV4_TYPE: Kind.MALFORMED_IPV4,
-    _ARP_TYPE: Kind.ARP,
-    _IPV6_TYPE: Kind.IPV6,
-    **dict.fromkeys(_TAG_TYPES, Kind.VLAN),
+    IPV4_TYPE: Kind.MALFORMED_IPV4,
+    ARP_TYPE: Kind.ARP,
+    IPV6_TYPE: Kind.IPV6,
+    **dict.fromkeys(TAG_TYPES, Kind.VLAN),
 }
 _IPV4_KINDS = np.array(
     [
@@ -163,7 +161,7 @@ def _find_packets(block: Block, addresses: AddressNumbers) -> tuple[_Packets, in
     packet_bytes = np.where(packet_bytes == 0, wire_bytes - ETHERNET_BYTES, packet_bytes)
     body = ETHERNET_BYTES + header_bytes
     is_ip = (
-        (ethernet_type == _IPV4_TYPE)
+        (ethernet_type == IPV4_TYPE)
         & (block.link_types == ETHERNET)
         & (fields["version_and_length"] >= 0x40 + _IPV4_BYTES // 4)
         & (fields["version_and_length"] < 0x50)
@@ -201,7 +199,7 @@ def _find_others(block: Block, packets: _Packets, ethernet_type: NDArray[np.int6
             packet = find_packet(frame, int(block.wire_bytes[row]), int(block.link_types[row]))
             if isinstance(packet, LocatedPacket):
                 _set_packet(packets, row, packet, addresses)
-            elif packet in (_IPV4_TYPE, _IPV6_TYPE, _ARP_TYPE):
+            elif packet in (IPV4_TYPE, IPV6_TYPE, ARP_TYPE):
                 packets.kind[row] = _ETHERNET_KINDS[packet]
     return len(slow)
 
@@ -324,3 +322,89 @@ def _hashes(
         "body_hash": hash_spans(data, starts + body, head_bytes) * _HEAD_FACTOR + rest_hash,
         "payload_hash": payload_hash,
     }
+
+
+class AddressNumbers:
+    """The IPv6 addresses of a capture, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._refused = 0
+
+    def numbers(self, *addresses: str) -> list[int] | None:
+        """Their indices; None if there are too many to keep these."""
+        if len(self._numbers) + len(addresses) > _MOST_ADDRESSES and not all(
+            map(self._numbers.__contains__, addresses)
+        ):
+            self._refused += 1
+            return None
+        return [self._numbers.setdefault(address, len(self._numbers)) for address in addresses]
+
+    @property
+    def known(self) -> tuple[IPv6Address, ...]:
+        return tuple(map(IPv6Address, self._numbers))
+
+    @property
+    def damage(self) -> str:
+        if not self._refused:
+            return ""
+        return (
+            f"{self._refused} packets were not read, because the capture has more than {_MOST_ADDRESSES} IPv6 addresses"
+        )
+
+
+ODD_1, ODD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+"""Factors for one key of several columns: x * ODD_1 + y * ODD_2 modulo 2^64."""
+_WORD_BYTES = 8
+_WEIGHTS = np.random.Generator(np.random.PCG64(2014)).integers(
+    0, 2**64, LONGEST_FRAME_BYTES // _WORD_BYTES + 1, dtype=np.uint64
+) | np.uint64(1)
+_KEPT = np.array([2**64 - 1] + [2 ** (8 * n) - 1 for n in range(1, _WORD_BYTES)], np.uint64)
+"""By length modulo 8: the mask that keeps the span's own bytes of its last little-endian word."""
+_WORDS_AT_ONCE = 1 << 15
+"""What is computed from them stays in the processor's cache; for larger arrays the C library asks the kernel for new
+memory each time."""
+_WIDTHS = np.unique(np.append(np.arange(9), 2.0 ** np.arange(3, 15.2, 0.25))).astype(np.int64)
+"""Numbers of words: spans from one of them to the next, a fifth longer at most, are hashed together."""
+
+
+def hash_spans(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The 64-bit hash of each span of bytes, 0 for an empty one; a quarter of its length and 8 bytes behind a span must
+    be inside `data`.
+
+    A multilinear hash (Lemire and Kaser, "Strongly universal string hashing is fast", 2014) over 64-bit words
+    with fixed random odd weights: the same in every process, and no protection against an adversary.
+    """
+    hashes: NDArray[np.uint64] = lengths.astype(np.uint64) * _WEIGHTS[-1]
+    words = (lengths + (_WORD_BYTES - 1)) // _WORD_BYTES
+    if not len(words) or not (most := words.max()):
+        return hashes
+    if words.min() == most:
+        hashes += _hash_rows(data, starts, lengths, words)
+        return hashes
+    widths = np.searchsorted(_WIDTHS, words)
+    for width in np.flatnonzero(np.bincount(widths)[1:]) + 1:
+        rows = np.flatnonzero(widths == width)
+        hashes[rows] += _hash_rows(data, starts[rows], lengths[rows], words[rows])
+    return hashes
+
+
+def _hash_rows(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], words: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """The weighted sums of spans of about the same, not zero, number of words."""
+    least, most = int(words.min()), int(words.max())
+    sums: NDArray[np.uint64] = np.empty(len(starts), np.uint64)
+    step = max(_WORDS_AT_ONCE // most, 1)
+    for first in range(0, len(starts), step):
+        part = slice(first, first + step)
+        spans = gather(data, starts[part], most * _WORD_BYTES).view("<u8")
+        rest = lengths[part] % _WORD_BYTES
+        if least == most:
+            spans[:, -1] &= _KEPT[rest]
+        else:
+            spans[np.arange(len(spans)), words[part] - 1] &= _KEPT[rest]
+            spans[:, least:] *= np.arange(least, most) < words[part, None]
+        spans ^= spans >> np.uint64(32)  # the low bits of a product know nothing of the word's high bits
+        np.einsum("ij,j->i", spans, _WEIGHTS[:most], out=sums[part])
+    return sums

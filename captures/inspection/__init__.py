@@ -1,4 +1,4 @@
-"""All results of one transfer: from both captures, or from one.
+"""All results of one transfer from its two captures: traces over time, tables, and everything else put together.
 
-The steps belong to the folders below it; here they are put in order.
+Each part belongs to another folder, results from one capture alone to `captures.accounting`, drawing to `reports`.
 """

@@ -11,10 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from owlt.captures.accounting.ledger import Account
-from owlt.captures.accounting.packets import Table, joined, packet_rows
-from owlt.captures.accounting.plausibility import MORE_THAN_ALL, Claims, contradictions
-from owlt.captures.accounting.suspect_captures import NOTHING_EXPECTED, Expected
+from owlt.captures.accounting.pairs import Deliveries
+from owlt.captures.accounting.summary import CaptureSummary, account_both, conclude
+from owlt.captures.accounting.suspicion import MORE_THAN_ALL, NOTHING_EXPECTED, Claims, Expected, contradictions
 from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.conversations import suspect_groups
+from owlt.captures.frames.session import Session
+from owlt.captures.inspection.tables import Table, joined, packet_rows
+from owlt.captures.inspection.traces import Traces, trace_run
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.matches.clocks import ClockRelation, relate_clocks
 from owlt.captures.matches.matching import match_captures
@@ -22,11 +26,6 @@ from owlt.captures.protocols.ladder import Rung, rungs
 from owlt.captures.protocols.messages import stated_file_bytes
 from owlt.captures.protocols.tshark import NoDissection
 from owlt.captures.protocols.view import Exchange, ProtocolView, read_exchange, view
-from owlt.captures.session.conversations import suspect_groups
-from owlt.captures.session.session import Session
-from owlt.captures.summary.pairs import Deliveries
-from owlt.captures.summary.summary import CaptureSummary, account_both, conclude
-from owlt.captures.traces.tracing import Traces, trace_run
 
 COMPLETED = "completed"
 
@@ -107,7 +106,7 @@ def inspect(
     """Look at both captures, whose columns are hashed over the same part of frames (`summary.summary.read_both`).
 
     `kept` is the summary that was made of them before, perhaps when their frames were complete; `deliveries` are what
-    is kept of their packets (`captures.summary.pairs.load_pairs`), None if nothing is. Raises ValueError if the
+    is kept of their packets (`captures.accounting.pairs.load_pairs`), None if nothing is. Raises ValueError if the
     dissector's options are not known, OSError.
     """
     notes: list[str] = []

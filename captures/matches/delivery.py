@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = NDArray[np.int64]
+from owlt.captures.frames.columns import Rows
+
 INTACT = -1
 
 

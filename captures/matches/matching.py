@@ -12,16 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.captures.files.blocks import ETHERNET
-from owlt.captures.frames.checksums import completed, left_to_the_card
-from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.columns import Columns, Rows, ip_starts, read_heads
 from owlt.captures.frames.decoding import CE, ECT
-from owlt.captures.frames.heads import ip_starts, read_heads
-from owlt.captures.matches.crossing import NO_PAIRS, Crossing, Pairs, content_key, frame_key, unchecked_key
+from owlt.captures.frames.packets import completed, left_to_the_card
+from owlt.captures.frames.session import Session
 from owlt.captures.matches.damaged_copies import with_damaged
-from owlt.captures.matches.delivery import INTACT, Delivery, Rows, without
-from owlt.captures.matches.directions import ByHost, bound_by_host, with_known_direction
+from owlt.captures.matches.delivery import INTACT, Delivery, without
+from owlt.captures.matches.directions import (
+    NO_PAIRS,
+    ByHost,
+    Direction,
+    Pairs,
+    bound_by_host,
+    content_key,
+    frame_key,
+    unchecked_key,
+    with_known_direction,
+)
 from owlt.captures.matches.pairing import pair_by_key
-from owlt.captures.session.session import Session
 
 _IP_HEADER_BYTES, _IPV6_BYTES = 60, 40
 """The longest IPv4 header; that of IPv6 without extension headers."""
@@ -43,8 +51,10 @@ def match_captures(
     least_delay_ns = 0 if one_clock else None
     at_sender, at_receiver = (bound_by_host(capture, session) for capture in (sender_capture, receiver_capture))
     at_sender, at_receiver = _directed_by_time(sender_capture, receiver_capture, at_sender, at_receiver)
-    forward = Crossing(sender_capture, receiver_capture, at_sender["sender"], at_receiver["sender"], least_delay_ns)
-    reverse = Crossing(receiver_capture, sender_capture, at_receiver["receiver"], at_sender["receiver"], least_delay_ns)
+    forward = Direction(sender_capture, receiver_capture, at_sender["sender"], at_receiver["sender"], least_delay_ns)
+    reverse = Direction(
+        receiver_capture, sender_capture, at_receiver["receiver"], at_sender["receiver"], least_delay_ns
+    )
     (forward, forward_pairs), (reverse, reverse_pairs) = _pair_unhurt(forward), _pair_unhurt(reverse)
     forward_pairs = with_damaged(forward, forward_pairs, np.concatenate([reverse_pairs.sent, reverse.near.session]))
     reverse_pairs = with_damaged(reverse, reverse_pairs, np.concatenate([forward_pairs.sent, forward.near.session]))
@@ -74,72 +84,72 @@ def _directed_by_time(
     )
 
 
-def _delivery(crossing: Crossing, pairs: Pairs, of_other: Pairs, sent_by_other: Rows, undirected: int) -> Delivery:
+def _delivery(direction: Direction, pairs: Pairs, of_other: Pairs, sent_by_other: Rows, undirected: int) -> Delivery:
     """`of_other` are the pairs of the other direction, and `sent_by_other` the session's packets that were sent there:
     what they have in this direction's captures is not of this direction, whichever its Ethernet address."""
     explained = np.concatenate([pairs.delivered, of_other.sent, sent_by_other])
-    unmatched = without(np.arange(len(crossing.far_capture)), explained)
-    arrivals_ns = crossing.far_capture.time_ns[pairs.delivered]
+    unmatched = without(np.arange(len(direction.far_capture)), explained)
+    arrivals_ns = direction.far_capture.time_ns[pairs.delivered]
     if (np.diff(arrivals_ns) < 0).any() or (np.diff(pairs.delivered) < 0).any():
         pairs = pairs.only(np.lexsort((pairs.delivered, arrivals_ns)))
-    if not len(crossing.near.others):
+    if not len(direction.near.others):
         others = pairs.only(np.empty(0, np.int64))
     else:
-        is_session = np.zeros(len(crossing.near_capture), np.bool_)
-        is_session[crossing.near.session] = True
+        is_session = np.zeros(len(direction.near_capture), np.bool_)
+        is_session[direction.near.session] = True
         kept = is_session[pairs.sent]
         pairs, others = pairs.only(kept), pairs.only(~kept)
-    far_others = without(crossing.far.others, pairs.delivered)
-    background = _timed(crossing, without(crossing.near.others, of_other.delivered), far_others, others)
-    session = _timed(crossing, crossing.near.session, crossing.far.session, pairs)
+    far_others = without(direction.far.others, pairs.delivered)
+    background = _timed(direction, without(direction.near.others, of_other.delivered), far_others, others)
+    session = _timed(direction, direction.near.session, direction.far.session, pairs)
     return replace(session, background=background, undirected=undirected, unmatched=unmatched)
 
 
-def _timed(crossing: Crossing, near: Rows, far: Rows, pairs: Pairs) -> Delivery:
-    near_capture, far_capture = crossing.near_capture, crossing.far_capture
+def _timed(direction: Direction, near: Rows, far: Rows, pairs: Pairs) -> Delivery:
+    near_capture, far_capture = direction.near_capture, direction.far_capture
     delay_ns = far_capture.time_ns[pairs.delivered] - near_capture.time_ns[pairs.sent]
     was_cut = bool(near_capture.is_cut.any() or far_capture.is_cut.any())
     return Delivery(near, far, pairs.sent, pairs.delivered, pairs.flipped_bit, delay_ns, was_cut=was_cut)
 
 
-def _pair_unhurt(crossing: Crossing) -> tuple[Crossing, Pairs]:
-    """The pairs of intact copies, and the crossing with `is_offloaded` set.
+def _pair_unhurt(direction: Direction) -> tuple[Direction, Pairs]:
+    """The pairs of intact copies, and the direction with `is_offloaded` set.
 
     It pairs equal frames; then, of the rest, frames with equal contents whose headers differ, because a router or a
     queue rewrote them (no damage) or bits were flipped that the filter does not examine; then frames whose checksum was
     completed by the host's card.
     """
-    near, far = crossing.near.all, crossing.far.all
-    equal = crossing.intact(near, far, frame_key, NO_PAIRS)
+    near, far = direction.near.all, direction.far.all
+    equal = direction.intact(near, far, frame_key, NO_PAIRS)
     near, far = without(near, equal.sent), without(far, equal.delivered)
-    alike = crossing.intact(near, far, content_key, equal)
+    alike = direction.intact(near, far, content_key, equal)
     near, far = without(near, alike.sent), without(far, alike.delivered)
-    offloaded = crossing.intact(near, far, unchecked_key, equal + alike)
-    offloaded = offloaded.only(_are_completed(crossing, offloaded))
+    offloaded = direction.intact(near, far, unchecked_key, equal + alike)
+    offloaded = offloaded.only(_are_completed(direction, offloaded))
     changed = alike + offloaded
     if not len(changed.sent):
-        return crossing, equal
-    sent_headers, arrived_headers = crossing.near_capture.header_hash, crossing.far_capture.header_hash
+        return direction, equal
+    sent_headers, arrived_headers = direction.near_capture.header_hash, direction.far_capture.header_hash
     is_changed = sent_headers[changed.sent] != arrived_headers[changed.delivered]
-    unchanged = len(crossing.near.session) - len(without(crossing.near.session, equal.sent))
+    unchanged = len(direction.near.session) - len(without(direction.near.session, equal.sent))
     unchanged += int(np.count_nonzero(~is_changed))
-    bits = _header_bits(crossing, changed.sent, changed.delivered, is_routed=bool(is_changed.sum() > unchanged))
+    bits = _header_bits(direction, changed.sent, changed.delivered, is_routed=bool(is_changed.sum() > unchanged))
     changed = Pairs(changed.sent, changed.delivered, np.where(is_changed, bits, INTACT))
-    return replace(crossing, is_offloaded=bool(len(offloaded.sent))), equal + changed
+    return replace(direction, is_offloaded=bool(len(offloaded.sent))), equal + changed
 
 
-def _are_completed(crossing: Crossing, pairs: Pairs) -> NDArray[np.bool_]:
+def _are_completed(direction: Direction, pairs: Pairs) -> NDArray[np.bool_]:
     """Of pairs that differ only in the checksum: whether the copy's checksum is correct or, if the copy is cut, whether
     the packet's checksum is one that hosts leave to a card."""
-    near, far = crossing.near_capture, crossing.far_capture
+    near, far = direction.near_capture, direction.far_capture
     link_types = near.link_type or ETHERNET, far.link_type or ETHERNET
     kept = np.zeros(len(pairs.sent), np.bool_)
     for start in range(0, len(kept), _MOST_HEADERS_AT_ONCE):
         part = slice(start, start + _MOST_HEADERS_AT_ONCE)
         sent, delivered = pairs.sent[part], pairs.delivered[part]
         rows = zip(
-            *(crossing.near_frames(sent), near.wire_bytes[sent].tolist(), near.checksum[sent].tolist()),
-            *(crossing.far_frames(delivered), far.wire_bytes[delivered].tolist()),
+            *(direction.near_frames(sent), near.wire_bytes[sent].tolist(), near.checksum[sent].tolist()),
+            *(direction.far_frames(delivered), far.wire_bytes[delivered].tolist()),
             strict=True,
         )
         kept[part] = [
@@ -151,13 +161,13 @@ def _are_completed(crossing: Crossing, pairs: Pairs) -> NDArray[np.bool_]:
     return kept
 
 
-def _header_bits(crossing: Crossing, sent: Rows, delivered: Rows, is_routed: bool) -> NDArray[np.int64]:
+def _header_bits(direction: Direction, sent: Rows, delivered: Rows, is_routed: bool) -> NDArray[np.int64]:
     """The first bit in which the headers of a packet and of its copy differ, except in fields that routers and queues
     rewrite. Behind a router, which also changes the link's addresses, only a single different bit is damage."""
     bits = np.full(len(sent), INTACT, np.int64)
     for start in range(0, len(sent), _MOST_HEADERS_AT_ONCE):
         part = slice(start, start + _MOST_HEADERS_AT_ONCE)
-        difference = _unexplained_differences(crossing, sent[part], delivered[part], is_routed)
+        difference = _unexplained_differences(direction, sent[part], delivered[part], is_routed)
         count = np.bitwise_count(difference).sum(axis=1, dtype=np.int64)
         byte = np.argmax(difference > 0, axis=1)
         highest = np.unpackbits(difference[np.arange(len(byte)), byte, None], axis=1).argmax(axis=1)
@@ -165,11 +175,11 @@ def _header_bits(crossing: Crossing, sent: Rows, delivered: Rows, is_routed: boo
     return bits
 
 
-def _unexplained_differences(crossing: Crossing, sent: Rows, delivered: Rows, is_routed: bool) -> NDArray[np.uint8]:
+def _unexplained_differences(direction: Direction, sent: Rows, delivered: Rows, is_routed: bool) -> NDArray[np.uint8]:
     """The bits in which headers differ, from the first byte of the frame on, except rewritten fields: in IPv4, the type
     of service, a smaller time to live and the header checksum, if the copy's header checksum is correct; in IPv6, which
     has no header checksum, the mark of a queue (RFC 3168) and, behind a router, a smaller hop limit."""
-    near, far = crossing.near_capture, crossing.far_capture
+    near, far = direction.near_capture, direction.far_capture
     at, far_at = ip_starts(near, sent), ip_starts(far, delivered)
     width = int(at.max(initial=0)) + _IP_HEADER_BYTES
     packets = read_heads(near, sent, width)

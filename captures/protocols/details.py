@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from owlt.captures.accounting.cutting import write_frames
 from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.session import Session
 from owlt.captures.protocols.dissector import NOT_TSHARKS, Dissector, parse_dissector
-from owlt.captures.protocols.readers.saratoga_packets import NotSaratoga, read_packet
+from owlt.captures.protocols.readers.saratoga import NotSaratoga, read_packet
 from owlt.captures.protocols.tshark import NoDissection, default_settings
-from owlt.captures.session.session import Session
-from owlt.captures.summary.cutting import write_frames
 
 _DETAILS_S = 120
 """How long the child may take."""

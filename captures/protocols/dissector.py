@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from owlt.captures.session.ports import Ports, is_among
-from owlt.captures.session.session import Session
+from owlt.captures.frames.session import Ports, Session, is_among
 
 Transport = Literal["udp", "tcp"]
 

@@ -1,21 +1,34 @@
-"""The session as a ladder: each message with the times at which it left one host and arrived at the other.
+"""The session as a ladder, and its termination phase: what is still said when all data were sent once, to the end.
 
-Values only; drawing them belongs to reports.ladder.
+A ladder has each message with the times at which it left one host and arrived at the other; drawing it belongs to
+reports. The termination phase is also told as lines like those of tcpdump, in the way of NASA/TM-2012-216047, section
+5.6, with each message's name behind them.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from ipaddress import IPv4Address
+from itertools import pairwise
 from typing import Literal
 
 from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.session import Host
 from owlt.captures.matches.delivery import INTACT, Delivery
 from owlt.captures.protocols.messages import Message
-from owlt.captures.protocols.readers.coverage import Coverage
-from owlt.captures.protocols.termination import ALIKE, LEAD, MOST, left_out_text, termination_start, thinned
-from owlt.captures.session.session import Host
+from owlt.captures.protocols.readers.reader import Coverage
+
+LEAD = 3
+"""So many messages before the last new data are shown too."""
+ALIKE = 5
+"""So many messages that are alike are shown, those after them are counted."""
+MOST = 60
+"""So many lines in all."""
+_LAST = 10
+"""Of which at the end, where there are too many."""
 
 Kind = Literal["new data", "data again", "of the sender", "of the receiver"]
 
@@ -89,7 +102,7 @@ def _kind(message: Message, coverage: Coverage) -> Kind:
 
 
 def ending(rungs: Sequence[Rung], lead: int = LEAD, alike: int = ALIKE, most: int = MOST) -> list[Step]:
-    """The termination phase of a ladder, thinned out: owlt.captures.protocols.termination says how."""
+    """The termination phase of a ladder, thinned out: owlt.captures.protocols.ladder says how."""
     start = termination_start([rung.message for rung in rungs], lead)
     return thin(rungs[start:], alike, most)
 
@@ -107,3 +120,91 @@ def thin(rungs: Sequence[Rung], alike: int = ALIKE, most: int = MOST) -> list[St
         host: Host = "sender" if 2 * by_sender >= len(hidden) else "receiver"
         steps.append(LeftOut(host, text, tuple(hidden)))
     return steps
+
+
+def last_new_data(messages: Sequence[Message]) -> int | None:
+    """The index of the last message with bytes of the file that none before it carried; None if none carries any.
+
+    Of messages whose bytes are not placed, those count that are at least half as long as the longest of them and not
+    known to be sent again: the others are mostly acknowledgements that are encrypted, and greetings.
+    """
+    longest = max((message.payload_bytes for message in messages if message.unplaced), default=0)
+    coverage, last = Coverage(), None
+    for index, message in enumerate(messages):
+        if message.first_byte is not None:
+            if sum(coverage.add(first, first + count) for first, count in message.placed_pieces):
+                last = index
+        elif message.unplaced and 2 * message.payload_bytes >= longest and message.name != "retransmission":
+            last = index
+    return last
+
+
+def termination_start(messages: Sequence[Message], lead: int = LEAD) -> int:
+    """The index where the termination phase begins: `lead` messages before the last new data."""
+    last = last_new_data(messages)
+    return max((len(messages) if last is None else last) - lead, 0)
+
+
+def thinned(messages: Sequence[Message], alike: int = ALIKE, most: int = MOST) -> list[int | tuple[int, ...]]:
+    """Which messages to show, by index, and between them, in tuples, those to leave out.
+
+    Messages are alike if host and name are the same. The first `alike` of each sort are shown, the last of all,
+    and those that would be left out alone; should that be more than `most`, only the first and the last ones of them.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    shown: list[int] = []
+    for index, message in enumerate(messages):
+        counts[message.host, message.name] += 1
+        if counts[message.host, message.name] <= alike or index == len(messages) - 1:
+            shown.append(index)
+    alone = [index + 1 for index, next_shown in pairwise([-1, *shown]) if next_shown - index == 2]
+    shown = sorted(shown + alone)
+    if len(shown) > most:
+        shown = shown[: most - _LAST] + shown[-_LAST:]
+    steps: list[int | tuple[int, ...]] = []
+    following = 0
+    for index in shown:
+        if index > following:
+            steps.append(tuple(range(following, index)))
+        steps.append(index)
+        following = index + 1
+    return steps
+
+
+def left_out_text(left_out: Sequence[Message]) -> str:
+    """123 more like these: 90 CMD FLUSH, 33 CMD CC."""
+    names = Counter(message.name for message in left_out).most_common()
+    if len(names) == 1:
+        return f"{len(left_out)} more like {'this' if len(left_out) == 1 else 'these'}: {names[0][0]}"
+    return f"{len(left_out)} more like these: " + ", ".join(f"{count} {name}" for name, count in names)
+
+
+def termination_lines(
+    columns: Columns, messages: Sequence[Message], lead: int = LEAD, alike: int = ALIKE, most: int = MOST
+) -> list[str]:
+    """The termination phase of a capture, a line a packet; `messages` are its messages. Times are UTC."""
+    ending = messages[termination_start(messages, lead) :]
+    return [
+        _line(columns, ending[step])
+        if isinstance(step, int)
+        else f"... {left_out_text([ending[index] for index in step])}"
+        for step in thinned(ending, alike, most)
+    ]
+
+
+def _line(columns: Columns, message: Message) -> str:
+    row = message.frame - 1
+    seconds, fraction_ns = divmod(message.time_ns, 1_000_000_000)
+    time = f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}.{fraction_ns // 1000:06}"
+    ends = ((columns.source, columns.source_port), (columns.destination, columns.destination_port))
+    source, destination = (_end(columns, row, int(address[row]), int(port[row])) for address, port in ends)
+    network = "IP6" if columns.network[row] == 6 else "IP"
+    transport = "TCP" if columns.protocol[row] == 6 else "UDP"
+    what = f"{message.name}: {message.detail}" if message.detail else message.name
+    return f"{time} {network} {source} > {destination}: {transport}, length {message.payload_bytes}  {what}"
+
+
+def _end(columns: Columns, row: int, address: int, port: int) -> str:
+    """Address and port as tcpdump writes them; a later fragment has no port."""
+    name = columns.addresses[address] if columns.network[row] == 6 else IPv4Address(address)
+    return f"{name}.{port}" if port else str(name)

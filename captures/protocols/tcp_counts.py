@@ -16,8 +16,8 @@ from typing import IO
 
 from pydantic import BaseModel, ConfigDict
 
+from owlt.captures.frames.session import Host, Session, summary_filter
 from owlt.captures.protocols.tshark import NoDissection, default_settings, find_tshark
-from owlt.captures.session.session import Host, Session, summary_filter
 
 _LABELS = {
     "sender": ("retransmission", "out_of_order", "spurious_retransmission", "window_full"),

@@ -17,16 +17,10 @@ from functools import cache, partial
 from threading import Thread, Timer
 from typing import IO
 
-import numpy as np
-from numpy.typing import NDArray
-
-from owlt.captures.files.blocks import ETHERNET, RAW_IP
+from owlt.captures.files.blocks import ETHERNET, ETHERNET_BYTES, RAW_IP
 from owlt.captures.files.pcap import read_frames
-from owlt.captures.frames.columns import Columns
-from owlt.captures.frames.decoding import ETHERNET_BYTES
-from owlt.captures.frames.slow_frames import find_network
-
-Rows = NDArray[np.int64]
+from owlt.captures.frames.columns import Columns, Rows
+from owlt.captures.frames.packets import find_network
 
 _OPTIONS = (
     *("-o", "tcp.desegment_tcp_streams:FALSE"),  # a hundred times faster, and segments stay what they are

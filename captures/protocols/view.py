@@ -1,6 +1,6 @@
 """The protocol view of a run: its messages in numbers, the times of its phases, how it ended; kept as protocol.json.
 
-The messages themselves are messages.py's, what TCP's segments say tcp_counts.py's.
+The messages themselves belong to messages.py, what TCP's segments say to tcp_counts.py.
 """
 
 from __future__ import annotations
@@ -12,9 +12,15 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from owlt.captures.accounting.cutting import write_by_time
+from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load, load_or_make
+from owlt.captures.accounting.pairs import load_or_match
+from owlt.captures.accounting.summary import read_both
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.decoding import Kind
+from owlt.captures.frames.session import Host, Session
 from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.protocols.ladder import last_new_data, termination_lines
 from owlt.captures.protocols.messages import (
     Message,
     carried_file_bytes,
@@ -24,15 +30,9 @@ from owlt.captures.protocols.messages import (
     repeated_file_bytes,
     stated_failure,
 )
-from owlt.captures.protocols.readers.coverage import Coverage
+from owlt.captures.protocols.readers.reader import Coverage
 from owlt.captures.protocols.tcp_counts import TcpCounts, count_tcp
-from owlt.captures.protocols.termination import last_new_data, termination_lines
 from owlt.captures.protocols.tshark import tshark_version
-from owlt.captures.session.session import Host, Session
-from owlt.captures.summary.cutting import write_by_time
-from owlt.captures.summary.derived_files import CAPTURES, DerivedFile, load, load_or_make
-from owlt.captures.summary.pairs import load_or_match
-from owlt.captures.summary.summary import read_both
 
 VIEW = "protocol.json"
 SCHEMA_VERSION = 1

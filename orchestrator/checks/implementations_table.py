@@ -10,8 +10,8 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from owlt.agents.contract.implementation import Implementation
+from owlt.captures.accounting.summary import load_summary
 from owlt.captures.files.plain_files import write_whole
-from owlt.captures.summary.cache import load_summary
 from owlt.orchestrator.checks.verdict import Load, explanation
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.results.record import Outcome, read_record

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from owlt.agents.contract.implementation import ROLES, Implementation
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.decoding import Kind
-from owlt.captures.session.ports import ANY
-from owlt.captures.session.session import Session, sent_by
+from owlt.captures.frames.session import ANY, Session, sent_by
 
 Pairs = Counter[tuple[int, int]]
 """The number of frames between each two ports."""

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 from owlt.agents.contract.implementation import ROLES, Implementation
-from owlt.captures.frames.comparing import first_difference
+from owlt.captures.accounting.derived_files import CAPTURES
+from owlt.captures.accounting.summary import CaptureSummary, load_summary
+from owlt.captures.frames.columns import first_difference
 from owlt.captures.frames.decoding import Kind
-from owlt.captures.session.session import Session
-from owlt.captures.summary.cache import load_summary
-from owlt.captures.summary.derived_files import CAPTURES
-from owlt.captures.summary.summary import CaptureSummary
+from owlt.captures.frames.session import Session
 from owlt.emulator.channel.quantities import format_rate
 from owlt.orchestrator.artifacts.kept_files import KEPT_NAME
 from owlt.orchestrator.checks.stray_ports import advise, ephemeral_ports, stray_pairs

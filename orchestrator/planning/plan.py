@@ -16,8 +16,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 
 from owlt.agents.contract.implementation import Implementation
+from owlt.captures.accounting.derived_files import NewerVersion, current_version, upgraded
 from owlt.captures.files.plain_files import FileName, read_json
-from owlt.captures.summary.versions import NewerVersion, current_version, upgraded
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import Mistake, Place, got
 from owlt.orchestrator.errors import ResultsConflict, SweepMistake

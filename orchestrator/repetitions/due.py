@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from owlt.captures.summary.cache import load_summary
+from owlt.captures.accounting.summary import load_summary
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.sweep import Permutation
 from owlt.orchestrator.results.record import RunRecord

@@ -16,20 +16,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from owlt.captures.accounting.stages import direction_counters
-from owlt.captures.accounting.suspect_captures import Expected
+from owlt.captures.accounting.counts import direction_counters
+from owlt.captures.accounting.cutting import is_cut, keep_only_headers
+from owlt.captures.accounting.derived_files import CAPTURES, SUMMARY
+from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Links, load_or_summarise, load_summary
+from owlt.captures.accounting.suspicion import Expected
 from owlt.captures.files.blocks import CutShort, NotACapture
 from owlt.captures.files.plain_files import DISK_IS_FULL, is_plain, open_to_lock, remove, write_whole
+from owlt.captures.frames.session import Session
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.pool import processes
 from owlt.captures.protocols.tshark import NoDissection
 from owlt.captures.protocols.view import VIEW, ProtocolView, load_or_view
-from owlt.captures.session.session import Session
-from owlt.captures.summary.cache import load_or_summarise, load_summary
-from owlt.captures.summary.cutting import is_cut
-from owlt.captures.summary.derived_files import CAPTURES, SUMMARY
-from owlt.captures.summary.kept_headers import keep_only_headers
-from owlt.captures.summary.summary import NO_LINKS, CaptureSummary, Links
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import ResultsConflict

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.files.plain_files import names_in, require_plain
+from owlt.captures.frames.session import Session
 from owlt.captures.inspection.inspection import Case
-from owlt.captures.session.session import Session
-from owlt.captures.summary.derived_files import CAPTURES
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError, ResultsConflict
 from owlt.orchestrator.planning.plan import read_plan_values

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from owlt.captures.accounting.derived_files import VERSION_KEY, NewerVersion, current_version, upgraded
 from owlt.captures.files.plain_files import make_directory, read_json, write_whole
-from owlt.captures.summary.versions import VERSION_KEY, NewerVersion, current_version, upgraded
 from owlt.emulator.certification.certificate import Certificate
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import ResultsConflict

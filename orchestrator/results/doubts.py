@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from owlt.captures.accounting.derived_files import SUMMARY
 from owlt.captures.files.plain_files import read_json
-from owlt.captures.summary.derived_files import SUMMARY
 from owlt.orchestrator.results.record import RunRecord
 
 

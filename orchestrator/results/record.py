@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
+from owlt.captures.accounting.derived_files import NewerVersion, current_version, upgraded
 from owlt.captures.files.plain_files import read_json, write_whole
 from owlt.captures.files.tcpdump_command import CaptureCounters
-from owlt.captures.summary.versions import NewerVersion, current_version, upgraded
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.hosts.host_clock import HostClock
@@ -27,7 +27,7 @@ UNKNOWN = "unknown"
 """The version of an implementation that does not report one; the reason may follow."""
 
 WrittenSession = dict[str, JsonValue]
-"""The fields of `captures.session.session.Session`; {}: the run ended before they were known."""
+"""The fields of `captures.frames.session.Session`; {}: the run ended before they were known."""
 WrittenChannel = dict[str, JsonValue]
 """A channel as `ChannelSpec.to_wire` writes it."""
 Statistics = dict[str, dict[str, dict[str, int]]]

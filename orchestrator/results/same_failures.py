@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.files.plain_files import directories_in, is_plain, open_plain
-from owlt.captures.summary.derived_files import CAPTURES
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.results.record import NOT_DELIVERED, RunRecord, read_record, write_record
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from owlt.captures.accounting.cutting import is_cut
+from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.files.plain_files import is_plain
 from owlt.captures.protocols.view import load_view
-from owlt.captures.summary.cutting import is_cut
-from owlt.captures.summary.derived_files import CAPTURES
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.planning.plan import read_plan_values
 from owlt.orchestrator.results.record import Outcome, RunRecord, read_record

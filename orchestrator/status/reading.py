@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from owlt.captures.accounting.derived_files import SUMMARY
 from owlt.captures.files.plain_files import open_plain
-from owlt.captures.summary.derived_files import SUMMARY
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError, ResultsConflict
 from owlt.orchestrator.planning.plan import PLAN_NAME, Plan, Run, read_plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from owlt.captures.summary.summary import CaptureSummary
+from owlt.captures.accounting.summary import CaptureSummary
 from owlt.reports.results.load import Results, Run
 from owlt.reports.style.units import measured_text, number_text
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from owlt.captures.summary.summary import CaptureSummary
+from owlt.captures.accounting.summary import CaptureSummary
 from owlt.reports.comparison.estimates import CONFIDENCE, median_interval
 from owlt.reports.results.load import Results, Run, load_results
 from owlt.reports.results.records import Permutation, Repetitions

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from owlt.captures.accounting.derived_files import digest_of_values
 from owlt.captures.files.plain_files import files_in
-from owlt.captures.summary.derived_files import digest_of_values
 from owlt.reports.results.load import Channel, Results, Run
 from owlt.reports.results.records import DIGEST_LENGTH, Record
 

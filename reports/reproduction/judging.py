@@ -16,7 +16,7 @@ import numpy as np
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.files.plain_files import read_plain, require_plain
 from owlt.captures.frames.columns import Columns, read_columns
-from owlt.captures.session.session import Session, sent_by
+from owlt.captures.frames.session import Session, sent_by
 from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.reproduction.claims import Claim, Reproduction, TableOf
 from owlt.reports.results.load import Results, Run

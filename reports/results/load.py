@@ -11,10 +11,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.captures.files.plain_files import is_plain_directory, names_in, read_plain
 from owlt.captures.protocols.view import ProtocolView, load_view
-from owlt.captures.summary.cache import load_summary
-from owlt.captures.summary.summary import CaptureSummary
 from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.results.advertised import advertised_note
 from owlt.reports.results.delivery import COMPLETED, Delivery, by_delivery

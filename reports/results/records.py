@@ -14,9 +14,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import to_jsonable_python
 
+from owlt.captures.accounting.derived_files import NewerVersion, Steps, digest_of_values, upgraded
 from owlt.captures.files.plain_files import MOST_BYTES, FileName, read_json
-from owlt.captures.summary.derived_files import digest_of_values
-from owlt.captures.summary.versions import NewerVersion, Steps, upgraded
 from owlt.inputs.mistake import Mistake, MistakeError, Place
 from owlt.reports.results.upgrades import CERTIFICATE_STEPS, MOST_PLAN_BYTES, PLAN_STEPS, RECORD_STEPS
 from owlt.reports.style.units import duration_text, size_text

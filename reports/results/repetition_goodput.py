@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from owlt.captures.accounting.derived_files import CAPTURES
+from owlt.captures.accounting.summary import CaptureSummary
 from owlt.captures.files.plain_files import is_plain
-from owlt.captures.summary.derived_files import CAPTURES
-from owlt.captures.summary.summary import CaptureSummary
 from owlt.reports.results.delivery import ABORTED, COMPLETED
 from owlt.reports.results.suspicion import FAILURE_NAME
 

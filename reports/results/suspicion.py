@@ -4,8 +4,8 @@ They have four sources:
 
 - the record: what went wrong during the run (`orchestrator.run`), the failed certificate of the channel
   (`orchestrator.run.applying`), and too much machine delay (`orchestrator.results.disturbance`);
-- the summary: faults of the captures (`captures.accounting.suspect_captures`), and captures that contradict the
-  delivered file (`captures.summary.summary`);
+- the summary: faults of the captures (`captures.accounting.suspicion`), and captures that contradict the
+  delivered file (`captures.accounting.summary`);
 - the decoded messages: the kernel and the packets disagree on retransmissions (`reports.results.tcp_agreement`);
 - the files beside the record: a certificate that cannot be read, an analysis that failed.
 """
@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from owlt.captures.accounting.summary import CaptureSummary
 from owlt.captures.files.plain_files import read_plain_text
 from owlt.captures.protocols.view import ProtocolView
-from owlt.captures.summary.summary import CaptureSummary
 from owlt.reports.results.records import Record
 from owlt.reports.results.tcp_agreement import tcp_disagreement
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from owlt.captures.summary.versions import Steps, Values, renamed
+from owlt.captures.accounting.derived_files import Steps, Values, renamed
 
 Change = Callable[[Any], Any]
 

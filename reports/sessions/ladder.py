@@ -16,8 +16,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
+from owlt.captures.frames.session import Host
 from owlt.captures.protocols.ladder import Kind, LeftOut, Rung, Step
-from owlt.captures.session.session import Host
 from owlt.reports.figures.drawing import FULL_WIDTH
 from owlt.reports.style.looks import AGAIN, BESIDE_DATA, FROM_RECEIVER, FROM_SENDER, INK, MUTED, RULE, STYLE
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from owlt.captures.accounting.one_side import OneSide
 from owlt.captures.inspection.inspection import Case, Inspection
-from owlt.captures.inspection.one_side import OneSide
+from owlt.captures.inspection.traces import Traces
 from owlt.captures.protocols.ladder import ending
 from owlt.captures.protocols.messages import Message, message_bytes, message_counts
-from owlt.captures.traces.tracing import Traces
 from owlt.reports.figures.channel_figure import save_channel
 from owlt.reports.rendering import new_environment
 from owlt.reports.sessions.ladder import draw_ladder

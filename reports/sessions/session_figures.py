@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from owlt.captures.accounting.derived_files import CAPTURES, digest_of_file
+from owlt.captures.accounting.pairs import PAIRS, load_pairs
+from owlt.captures.accounting.summary import read_both
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.files.plain_files import is_plain
+from owlt.captures.frames.session import Session
 from owlt.captures.inspection.inspection import Case, inspect
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.protocols.ladder import ending
-from owlt.captures.session.session import Session
-from owlt.captures.summary.derived_files import CAPTURES, digest_of_file
-from owlt.captures.summary.pairs import PAIRS, load_pairs
-from owlt.captures.summary.summary import read_both
 from owlt.reports.comparison.panels import file_text
 from owlt.reports.cores import Share
 from owlt.reports.figures.drawing import save

@@ -11,7 +11,7 @@ from math import floor, log10
 
 import numpy as np
 
-from owlt.captures.traces.tracing import Traces
+from owlt.captures.inspection.traces import Traces
 from owlt.reports.style.units import Units, unit_for
 
 WIDTH, LEFT, RIGHT = 7.0, 0.62, 0.20

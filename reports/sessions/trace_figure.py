@@ -9,8 +9,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from owlt.captures.traces.throughput import choose_interval_ns, shortest_interval_ns
-from owlt.captures.traces.tracing import Traces
+from owlt.captures.inspection.traces import Traces, choose_interval_ns, shortest_interval_ns
 from owlt.reports.sessions.trace_axis import LEFT, RIGHT, WIDTH, Period, drawn_periods, ticks_of, time_unit
 from owlt.reports.sessions.trace_drawing import draw_panel
 from owlt.reports.sessions.trace_panels import Panel, panels_of

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.captures.traces.throughput import Throughput, throughput
-from owlt.captures.traces.tracing import Traces, Way
+from owlt.captures.inspection.traces import Throughput, Traces, Way, throughput
 from owlt.reports.sessions.trace_axis import Period
 from owlt.reports.style.looks import AGAIN, FROM_RECEIVER, FROM_SENDER, INK, MUTED
 from owlt.reports.style.units import Units, delay_text, unit_for

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from owlt.captures.accounting.delays import DelaySummary
 from owlt.captures.accounting.ledger import Ledger
+from owlt.captures.accounting.measures import DelaySummary
+from owlt.captures.accounting.summary import CaptureSummary
 from owlt.captures.protocols.view import ProtocolView
-from owlt.captures.summary.summary import CaptureSummary
 from owlt.reports.results.load import Results, Run
 from owlt.reports.results.records import HostTcp, PlannedRun, Record, WrittenChannel
 from owlt.reports.style.units import written_delay_ns, written_rate_bps, written_size_bytes

@@ -18,8 +18,7 @@ from typing import Any
 
 from owlt.agents.contract.implementation import Implementation, Parameter
 from owlt.agents.contract.limits import TimeLimit
-from owlt.captures.summary.cache import load_summary
-from owlt.captures.summary.summary import CaptureSummary
+from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.orchestrator.checks.doctor import missing_for
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import plan_sweep

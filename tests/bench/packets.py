@@ -17,8 +17,8 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
+from owlt.captures.accounting.summary import summarise
 from owlt.captures.frames.columns import read_columns
-from owlt.captures.summary.summary import summarise
 from tests.bench import packets_memory, packets_runs
 from tests.bench.packets_captures import DATA_BYTES, SESSION, Fate, write_session, write_tcp
 from tests.bench.packets_readers import (

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.captures.session.session import Session
+from owlt.captures.frames.session import Session
 
 START_NS = 1_700_000_000_000_000_000
 DELAY_NS, STEP_NS, LATE_NS = 25_000_000, 20_000, 3_000_000

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from owlt.captures.summary.cache import CAPTURES, load_summary
-from owlt.captures.summary.derived_files import SUMMARY
-from owlt.captures.summary.summary import CaptureSummary
+from owlt.captures.accounting.derived_files import SUMMARY
+from owlt.captures.accounting.summary import CAPTURES, CaptureSummary, load_summary
 from owlt.orchestrator.planning.plan import PLAN_NAME
 from owlt.orchestrator.results.analysis import analyse_runs
 from owlt.orchestrator.results.record import Outcome, RunRecord, write_record

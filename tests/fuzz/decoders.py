@@ -190,7 +190,7 @@ def _bundle_reader() -> Target:
 
 
 def _saratoga_reader() -> Target:
-    from owlt.captures.protocols.readers.saratoga_packets import NotSaratoga, read_packet
+    from owlt.captures.protocols.readers.saratoga import NotSaratoga, read_packet
 
     return Target(read_packet, (NotSaratoga,), _saratoga_packets(1) + _saratoga_packets(0))
 
@@ -348,7 +348,7 @@ def _first_frames() -> bytes:
 
 def _captures() -> Target:
     """Captures of both formats, with frames for the slow way too."""
-    from owlt.captures.files.pcap import NotACapture
+    from owlt.captures.files.blocks import NotACapture
     from owlt.captures.frames.background import count_background
     from owlt.captures.frames.columns import read_columns
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from owlt.captures.accounting.counts import direction_counters
+from owlt.captures.accounting.cutting import is_cut
 from owlt.captures.accounting.ledger import Account, account
-from owlt.captures.accounting.stages import direction_counters
 from owlt.captures.frames.columns import read_columns
+from owlt.captures.frames.session import Session
 from owlt.captures.matches.matching import match_captures
-from owlt.captures.session.session import Session
-from owlt.captures.summary.cutting import is_cut
 from owlt.orchestrator.results.analysis import analyse_run
 from tests.conftest import require_command
 from tests.system.sweeps import RECORDED, owlt, perform, records

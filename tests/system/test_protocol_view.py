@@ -11,15 +11,14 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from owlt.captures.accounting.summary import read_both
 from owlt.captures.frames.columns import read_columns
+from owlt.captures.frames.session import Host, Session
 from owlt.captures.inspection.inspection import Case, inspect
 from owlt.captures.matches.delivery import INTACT
 from owlt.captures.matches.matching import match_captures
-from owlt.captures.protocols.ladder import Rung, ending
+from owlt.captures.protocols.ladder import Rung, ending, termination_lines
 from owlt.captures.protocols.messages import Message, carried_file_bytes, message_counts, messages, repeated_file_bytes
-from owlt.captures.protocols.termination import termination_lines
-from owlt.captures.session.session import Host, Session
-from owlt.captures.summary.summary import read_both
 from tests.conftest import require_command
 from tests.system.sweeps import PROJECT, RECORDED, perform, records
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from owlt.captures.frames.columns import read_columns
+from owlt.captures.frames.session import Session
+from owlt.captures.inspection.traces import Traces, trace_run
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.matches.matching import match_captures
-from owlt.captures.session.session import Session
-from owlt.captures.traces.tracing import Traces, trace_run
 from tests.system.sweeps import RECORDED, perform, records
 
 LIMIT, FILE_BYTES = 20, 500_000

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from owlt.captures.frames.columns import read_columns
+from owlt.captures.frames.session import Session, summary_filter
 from owlt.captures.matches.matching import match_captures
-from owlt.captures.session.session import Session, summary_filter
 from tests.conftest import require_command
 from tests.system.sweeps import RECORDED, differences, perform, records
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from owlt.agents.probes.tcp_samples import SAMPLE_COLUMNS
-from owlt.captures.accounting.goodput import Measures
+from owlt.captures.accounting.measures import Measures
 from owlt.orchestrator.checks.implementations_table import Row
 from owlt.orchestrator.profiles.schemas import SCHEMAS
 from owlt.orchestrator.third_party.installable import Installable

@@ -6,7 +6,7 @@ import pytest
 
 from owlt.agents.contract.ports import parse_ports
 from owlt.agents.contract.session_ports import SessionPorts
-from owlt.captures.session.ports import bounds
+from owlt.captures.frames.session import bounds
 
 RANGES = ["1-1", "6000-6999", "1-65535", "00080-00081"]
 NOT_RANGES = [

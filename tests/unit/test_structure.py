@@ -51,13 +51,10 @@ ORDER = {
         "",
         "files",
         "frames",
-        "session",
         "matches",
         "accounting",
-        "summary",
         "protocols.readers",
         "protocols",
-        "traces",
         "inspection",
         "scapy_layers",
     ],
@@ -244,7 +241,7 @@ IN_A_DRAFT = {
 }
 """They read and write in a new directory that owlt has just made (`reports.replacing`)."""
 OF_OWLT = {
-    "captures/summary/derived_files.py": "the modules of a package, for their digest",
+    "captures/accounting/derived_files.py": "the modules of a package, for their digest",
     "orchestrator/sweeping/machine.py": "the configuration of a kernel",
     "orchestrator/shards/combining.py": "whether the directory for the combined results is empty",
     "orchestrator/dashboard/pages/retrying.py": "what `owlt retry` wrote, in a directory of the dashboard",

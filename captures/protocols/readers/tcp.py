@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from owlt.captures.protocols.readers.coverage import Coverage
-from owlt.captures.protocols.readers.reader import Packet, PacketContent, Reader, Unreadable, span
-from owlt.captures.session.session import Host
+from owlt.captures.frames.session import Host
+from owlt.captures.protocols.readers.reader import Coverage, Packet, PacketContent, Reader, Unreadable, span
 
 _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 _WRAP = 1 << 32

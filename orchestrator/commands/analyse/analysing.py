@@ -14,18 +14,17 @@ from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from owlt.captures.frames.columns import Columns
+    from owlt.captures.frames.session import Host
     from owlt.captures.inspection.inspection import Case, Inspection
-    from owlt.captures.session.session import Host
     from owlt.orchestrator.commands.analyse.options import CaptureOptions
 
 
 def analyse_run(run: Path, tables: str, out: Path | None) -> Analysis:
     """Analyse a recorded run. Raises OwltError if it kept no captures or they are of another session."""
+    from owlt.captures.accounting.derived_files import CAPTURES
+    from owlt.captures.accounting.pairs import load_pairs
+    from owlt.captures.accounting.summary import load_summary, read_both
     from owlt.captures.inspection.inspection import inspect
-    from owlt.captures.summary.cache import load_summary
-    from owlt.captures.summary.derived_files import CAPTURES
-    from owlt.captures.summary.pairs import load_pairs
-    from owlt.captures.summary.summary import read_both
     from owlt.orchestrator.commands.analyse.traffic import require_session_packets
     from owlt.orchestrator.results.cases import case_of_run
     from owlt.reports.results.links import link_of
@@ -49,8 +48,8 @@ def analyse_two(
     sender_pcap: Path, receiver_pcap: Path, options: CaptureOptions, tables: str, out: Path | None
 ) -> Analysis:
     """Analyse the captures of both hosts, which owlt did not have to make."""
+    from owlt.captures.accounting.summary import read_both
     from owlt.captures.inspection.inspection import inspect
-    from owlt.captures.summary.summary import read_both
     from owlt.orchestrator.commands.analyse.options import case_of_captures
 
     directory = _output_directory(out, sender_pcap.parent / f"analysis-{sender_pcap.stem}")
@@ -64,11 +63,11 @@ def analyse_two(
 
 def analyse_one(capture: Path, options: CaptureOptions, host: Host, tables: str, out: Path | None) -> Analysis:
     """Analyse a single capture, taken at the port of `host`."""
+    from owlt.captures.accounting.one_side import one_side
     from owlt.captures.frames.columns import read_columns
-    from owlt.captures.inspection.one_side import one_side
+    from owlt.captures.inspection.traces import trace_one_side
+    from owlt.captures.protocols.ladder import termination_lines
     from owlt.captures.protocols.messages import carried_file_bytes, message_counts, stated_failure
-    from owlt.captures.protocols.termination import termination_lines
-    from owlt.captures.traces.tracing import trace_one_side
     from owlt.orchestrator.commands.analyse.options import case_of_captures
     from owlt.reports.sessions.run_files import replaced_pages
     from owlt.reports.sessions.run_numbers import one_side_rows

@@ -15,7 +15,7 @@ from owlt.orchestrator.terminal.options import Json
 from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from owlt.captures.session.session import Host
+    from owlt.captures.frames.session import Host
     from owlt.orchestrator.commands.analyse.options import CaptureOptions
 
 HOSTS: tuple[Host, ...] = ("sender", "receiver")
@@ -86,7 +86,7 @@ def analyse(
     captures, it infers hosts and ports from the packets and prints them; use options to override them. With one
     capture, give --at.
     """
-    from owlt.captures.files.pcap import NotACapture
+    from owlt.captures.files.blocks import NotACapture
     from owlt.captures.files.plain_files import DISK_IS_FULL
     from owlt.orchestrator.commands.analyse.options import CaptureOptions
 

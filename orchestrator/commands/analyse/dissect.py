@@ -37,7 +37,7 @@ def dissect(
 
 
 def _dissected(capture: Path, frames: list[int], implementation: str) -> Any:
-    from owlt.captures.files.pcap import NotACapture
+    from owlt.captures.files.blocks import NotACapture
     from owlt.captures.frames.columns import read_columns
     from owlt.captures.protocols.details import packet_details
     from owlt.captures.protocols.tshark import NoDissection

@@ -10,11 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.conversations import Known, NoTransfer, propose_session, with_chosen_groups
+from owlt.captures.frames.session import Session, bounds
 from owlt.captures.inspection.inspection import Case
 from owlt.captures.matches.bottleneck import Link
-from owlt.captures.session.conversations import Known, NoTransfer, propose_session, with_chosen_groups
-from owlt.captures.session.ports import bounds
-from owlt.captures.session.session import Session
 from owlt.emulator.channel.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
 from owlt.inputs.mistake import Invalid, Mistake
 from owlt.inputs.validation import mistakes_in

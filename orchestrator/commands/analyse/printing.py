@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from owlt.captures.session.session import Host
+    from owlt.captures.frames.session import Host
 
 
 @dataclass(frozen=True, kw_only=True)

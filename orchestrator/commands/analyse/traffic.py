@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from owlt.agents.contract.implementation import load_implementation
 from owlt.captures.frames.columns import Columns
-from owlt.captures.session.conversations import (
+from owlt.captures.frames.conversations import (
     MOST_TALKS,
     Talk,
     captured_text,
@@ -15,8 +15,7 @@ from owlt.captures.session.conversations import (
     own_talks,
     talks_in,
 )
-from owlt.captures.session.ports import is_among
-from owlt.captures.session.session import Host, Session, sent_by
+from owlt.captures.frames.session import Host, Session, is_among, sent_by
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import implementation_files

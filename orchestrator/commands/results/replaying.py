@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.files.plain_files import is_plain, is_plain_directory
-from owlt.captures.frames.comparing import first_difference
+from owlt.captures.frames.columns import first_difference
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run

@@ -21,8 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.files.plain_files import is_plain
-from owlt.captures.summary.derived_files import CAPTURES
 from owlt.orchestrator.results.record import RECORD_NAME
 
 ANALYSIS, ANALYSIS_PAGE = "analysis", "index.html"

@@ -8,10 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.captures.files.plain_files import files_in, open_plain
 from owlt.captures.protocols.view import load_view
-from owlt.captures.summary.cache import load_summary
-from owlt.captures.summary.summary import CaptureSummary
 from owlt.orchestrator.dashboard.sweeps.rig_phases import RigPhase, rig_phases
 from owlt.orchestrator.results.certificates import DIRECTORY_NAME, of_machine
 from owlt.orchestrator.results.record import RECORD_NAME

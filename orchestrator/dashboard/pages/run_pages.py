@@ -7,10 +7,9 @@ from pathlib import Path
 from flask import Flask, abort, make_response, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
+from owlt.captures.accounting.derived_files import CAPTURES
+from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.captures.files.plain_files import is_plain
-from owlt.captures.summary.cache import load_summary
-from owlt.captures.summary.derived_files import CAPTURES
-from owlt.captures.summary.summary import CaptureSummary
 from owlt.orchestrator.dashboard.pages.file_pages import file_answer
 from owlt.orchestrator.dashboard.pages.packet_views import PacketView, PacketViews, TooMany, may_list
 from owlt.orchestrator.dashboard.pages.run_details import run_details

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from owlt.captures.accounting.summary import load_summary
 from owlt.captures.files.plain_files import read_plain_text
-from owlt.captures.summary.cache import load_summary
 from owlt.orchestrator.results.analysis import FAILURE_NAME
 from owlt.reports.comparison.metrics import METRICS
 

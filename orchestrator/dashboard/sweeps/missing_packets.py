@@ -14,18 +14,18 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from owlt.captures.accounting.packets import joined, packet_rows
+from owlt.captures.accounting.derived_files import CAPTURES
+from owlt.captures.accounting.pairs import load_pairs
+from owlt.captures.accounting.summary import account_both, read_both
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.files.plain_files import read_plain, write_whole
 from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.session import Host
 from owlt.captures.inspection.inspection import Case
+from owlt.captures.inspection.tables import joined, packet_rows
 from owlt.captures.matches.matching import match_captures
 from owlt.captures.protocols.messages import messages
 from owlt.captures.protocols.tshark import NoDissection
-from owlt.captures.session.session import Host
-from owlt.captures.summary.derived_files import CAPTURES
-from owlt.captures.summary.pairs import load_pairs
-from owlt.captures.summary.summary import account_both, read_both
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.printable import printable_lines
 from owlt.orchestrator.results.cases import case_of_run

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owlt.captures.accounting.suspect_captures import NOTHING_EXPECTED, order_notes, suspect_copies
+from owlt.captures.accounting.one_side import one_side
+from owlt.captures.accounting.summary import account_both, read_both
+from owlt.captures.accounting.suspicion import NOTHING_EXPECTED, order_notes, suspect_copies
 from owlt.captures.frames.columns import Columns, read_columns
-from owlt.captures.inspection.one_side import one_side
+from owlt.captures.frames.session import Host, Session, sent_by, summary_filter
 from owlt.captures.matches.matching import match_captures
-from owlt.captures.session.session import Host, Session, sent_by, summary_filter
-from owlt.captures.summary.summary import account_both, read_both
 from tests.conftest import require_command
 from tests.programs.captures.public_like import LINKS, PAIRS, SCENARIOS, capture, pair
 from tests.tshark_frames import Frame, differences, frames_of, read_with_tshark

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from owlt.captures.frames.session import Session
 from owlt.captures.protocols.messages import messages
 from owlt.captures.protocols.tshark import NoDissection
-from owlt.captures.session.session import Session
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, timed, udp_frame, write_pcap
 from tests.unit.captures.octets import (
     AGGREGATE,

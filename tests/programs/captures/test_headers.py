@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owlt.captures.files.savefile import FILE_HEADER_BYTES
+from owlt.captures.accounting.cutting import write_cut
+from owlt.captures.accounting.summary import CaptureSummary, summarise
+from owlt.captures.files.pcap import FILE_HEADER_BYTES
 from owlt.captures.frames.columns import read_columns
-from owlt.captures.summary.cutting import write_cut
-from owlt.captures.summary.summary import CaptureSummary, summarise
 from tests.conftest import require_command
 from tests.unit.captures.making import (
     DATA,

@@ -11,12 +11,12 @@ import duckdb
 import numpy as np
 import pytest
 
-from owlt.captures.accounting.packets import write_table
-from owlt.captures.accounting.stages import direction_counters
-from owlt.captures.accounting.suspect_captures import Expected
+from owlt.captures.accounting.counts import direction_counters
+from owlt.captures.accounting.summary import read_both
+from owlt.captures.accounting.suspicion import Expected
 from owlt.captures.inspection.inspection import Case, Inspection, inspect
+from owlt.captures.inspection.tables import write_table
 from owlt.captures.matches.bottleneck import Link
-from owlt.captures.summary.summary import read_both
 from tests.unit.captures.making import (
     RECEIVER,
     SENDER,

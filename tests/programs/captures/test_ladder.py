@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from owlt.captures.accounting.summary import read_both
 from owlt.captures.inspection.inspection import Case, inspect
 from owlt.captures.protocols.ladder import LeftOut, Rung, ending, thin
 from owlt.captures.protocols.messages import messages
-from owlt.captures.summary.summary import read_both
 from tests.unit.captures.making import SESSION, START_NS, Timed, flip, later, timed, write_pcap
 from tests.unit.captures.octets import ACK_OF_FINISHED, CFDP, CFDP_RUN, frame
 

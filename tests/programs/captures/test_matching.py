@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from owlt.captures.session.session import summary_filter
+from owlt.captures.frames.session import summary_filter
 from tests.unit.captures.making import (
     SESSION,
     flip,

@@ -18,6 +18,7 @@ from owlt.agents.ltp.segments import Cancel, CancelAck, Checkpoint, Claim, DataS
 from owlt.agents.ltp.segments import encode as ltp
 from owlt.agents.saratoga import version0, version1
 from owlt.agents.saratoga.packets import Data, Metadata, Request, Status
+from owlt.captures.frames.session import Session
 from owlt.captures.protocols.messages import (
     Message,
     carried_file_bytes,
@@ -26,7 +27,6 @@ from owlt.captures.protocols.messages import (
     messages,
     repeated_file_bytes,
 )
-from owlt.captures.session.session import Session
 from tests.unit.captures.making import (
     RECEIVER,
     SENDER,

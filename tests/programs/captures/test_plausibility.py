@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from owlt.captures.accounting.summary import read_both
 from owlt.captures.inspection.inspection import Case, Inspection, inspect
 from owlt.captures.matches.bottleneck import Link
-from owlt.captures.summary.summary import read_both
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, later, timed, udp_frame, write_pcap
 
 OWD_NS = 25_000_000

@@ -21,7 +21,7 @@ from scapy.layers.inet6 import (
 from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
 from scapy.packet import Raw
 
-from owlt.captures.session.session import Host, summary_filter
+from owlt.captures.frames.session import Host, summary_filter
 from tests.unit.captures.making import (
     DATA,
     GROUP,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from owlt.captures.accounting.summary import summarise
 from owlt.captures.frames.columns import read_columns
-from owlt.captures.session.session import Host, summary_filter
-from owlt.captures.summary.summary import summarise
+from owlt.captures.frames.session import Host, summary_filter
 from tests.conftest import require_command
 from tests.unit.captures.making import (
     DATA,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from owlt.captures.frames.columns import read_columns
+from owlt.captures.protocols.ladder import termination_lines
 from owlt.captures.protocols.messages import messages
-from owlt.captures.protocols.termination import termination_lines
 from tests.unit.captures.making import SESSION, timed, write_pcap
 from tests.unit.captures.octets import CFDP, CFDP_RUN
 

@@ -9,8 +9,8 @@ from scapy.layers.inet import IP, TCP
 from scapy.packet import Raw
 
 from owlt.captures.frames.columns import read_columns
+from owlt.captures.inspection.traces import trace_run
 from owlt.captures.matches.matching import match_captures
-from owlt.captures.traces.tracing import trace_run
 from tests.conftest import require_command
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, Timed, ethernet, later, timed, write_pcap
 

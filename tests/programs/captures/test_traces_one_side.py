@@ -11,12 +11,11 @@ from scapy.layers.inet import IP, TCP
 from scapy.packet import Raw
 
 from owlt.captures.frames.columns import Columns, read_columns
+from owlt.captures.frames.session import Host
+from owlt.captures.inspection.tables import trace_rows
+from owlt.captures.inspection.traces import Traces, throughput, trace_one_side, trace_run
 from owlt.captures.matches.matching import match_captures
 from owlt.captures.protocols.messages import messages
-from owlt.captures.session.session import Host
-from owlt.captures.traces.tables import trace_rows
-from owlt.captures.traces.throughput import throughput
-from owlt.captures.traces.tracing import Traces, trace_one_side, trace_run
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, ethernet, write_pcap
 
 OWD_NS, STEP_NS = 25_000_000, 1_000_000

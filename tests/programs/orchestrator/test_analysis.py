@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from owlt.captures.accounting.cutting import is_cut
+from owlt.captures.accounting.derived_files import SUMMARY
+from owlt.captures.accounting.pairs import PAIRS
+from owlt.captures.accounting.summary import load_summary
 from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.protocols.view import VIEW, load_view
-from owlt.captures.summary.cache import load_summary
-from owlt.captures.summary.cutting import is_cut
-from owlt.captures.summary.derived_files import SUMMARY
-from owlt.captures.summary.pairs import PAIRS
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.planning.plan import PLAN_NAME

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from owlt.captures.accounting.ledger import Ledger
+from owlt.captures.accounting.summary import read_both
 from owlt.captures.inspection.inspection import Case, Inspection, inspect
-from owlt.captures.summary.summary import read_both
 from owlt.reports.sessions.run_files import replaced_pages, run_tables, write_tables
 from owlt.reports.sessions.run_numbers import count_text, ledger_line, ledger_rows, number_rows, outcome_text
 from owlt.reports.sessions.run_page import build_run_page

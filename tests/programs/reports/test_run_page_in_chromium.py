@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from owlt.captures.accounting.summary import read_both
 from owlt.captures.inspection.inspection import Case, inspect
-from owlt.captures.summary.summary import read_both
 from owlt.reports.sessions.run_page import build_run_page
 from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, browser
 from tests.conftest import require_command

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scapy.layers.l2 import Ether
 
-from owlt.captures.session.session import Session
+from owlt.captures.frames.session import Session
 from tests.conftest import require_command
 
 DATA = Path(__file__).parent / "data"

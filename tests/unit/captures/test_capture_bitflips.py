@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owlt.captures.matches.bitflips import Flip, find_few_bits_away, find_one_bit_away, flipped_bit
+from owlt.captures.matches.damaged_copies import Flip, find_few_bits_away, find_one_bit_away, flipped_bit
 from tests.unit.captures.making import flip, udp_frame
 
 

@@ -13,17 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owlt.captures.accounting.suspect_captures import Expected
+from owlt.captures.accounting.cutting import HEADER_BYTES, is_cut, keep_only_headers, write_cut
+from owlt.captures.accounting.derived_files import SUMMARY
+from owlt.captures.accounting.pairs import PAIRS, load_or_match, load_pairs
+from owlt.captures.accounting.summary import SCHEMA_VERSION, load_or_summarise, load_summary, summarise
+from owlt.captures.accounting.suspicion import Expected
 from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.matches.delivery import Delivery
 from owlt.captures.matches.matching import match_captures
-from owlt.captures.summary.cache import SCHEMA_VERSION, load_or_summarise, load_summary
-from owlt.captures.summary.cutting import HEADER_BYTES, is_cut, write_cut
-from owlt.captures.summary.derived_files import SUMMARY
-from owlt.captures.summary.kept_headers import keep_only_headers
-from owlt.captures.summary.pairs import PAIRS, load_or_match, load_pairs
-from owlt.captures.summary.summary import summarise
 from tests.unit.captures.making import (
     DATA,
     GROUP,

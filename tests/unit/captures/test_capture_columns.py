@@ -20,8 +20,7 @@ from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.packet import Raw
 
 from owlt.captures.frames.columns import Columns, read_columns
-from owlt.captures.frames.decoding import Kind
-from owlt.captures.frames.hashing import hash_spans
+from owlt.captures.frames.decoding import Kind, hash_spans
 from tests.unit.captures.any_headers import (
     DATAGRAMS,
     HEADERS_6,

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owlt.captures.files.pcap import NotACapture, read_frames
+from owlt.captures.files.blocks import NotACapture
+from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns, read_columns
 from tests.unit.captures.making import DATA, START_NS, timed, udp_frame, write_pcap
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from owlt.captures.frames.columns import read_columns
-from owlt.captures.session.session import Host, Session, sent_by
+from owlt.captures.frames.session import Host, Session, sent_by
 from tests.unit.captures.making import (
     GROUP,
     GROUP_6,

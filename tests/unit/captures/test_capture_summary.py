@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from owlt.captures.accounting.delays import DelaySummary, summarise_delays
-from owlt.captures.accounting.stages import DirectionCounters, direction_counters
-from owlt.captures.accounting.suspect_captures import NOTHING_EXPECTED, Expected
+from owlt.captures.accounting.counts import DirectionCounters, direction_counters
+from owlt.captures.accounting.measures import DelaySummary, summarise_delays
+from owlt.captures.accounting.summary import CaptureSummary, summarise
+from owlt.captures.accounting.suspicion import NOTHING_EXPECTED, Expected
 from owlt.captures.files.tcpdump_command import CaptureCounters
-from owlt.captures.summary.summary import CaptureSummary, summarise
 from tests.unit.captures.making import (
     DATA,
     RECEIVER,

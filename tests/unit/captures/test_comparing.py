@@ -9,7 +9,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from owlt.captures.frames.comparing import first_difference
+from owlt.captures.frames.columns import first_difference
 from tests.unit.captures.making import Timed, later, timed, write_pcap
 
 FRAMES = [bytes(Ether() / IP() / UDP() / Raw(bytes([number]) * 200)) for number in range(5)]

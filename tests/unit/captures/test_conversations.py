@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from owlt.captures.frames.columns import Columns, read_columns
-from owlt.captures.session.conversations import (
+from owlt.captures.frames.conversations import (
     MOST_PORTS,
     Known,
     NoTransfer,

@@ -13,11 +13,11 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 
-from owlt.captures.accounting.suspect_captures import suspect_copies
+from owlt.captures.accounting.one_side import one_side
+from owlt.captures.accounting.summary import CaptureSummary, summarise
+from owlt.captures.accounting.suspicion import suspect_copies
 from owlt.captures.frames.columns import Columns, read_columns
-from owlt.captures.inspection.one_side import one_side
-from owlt.captures.session.session import Session, sent_by
-from owlt.captures.summary.summary import CaptureSummary, summarise
+from owlt.captures.frames.session import Session, sent_by
 from tests.unit.captures.golden import made
 from tests.unit.captures.making import (
     RECEIVER,

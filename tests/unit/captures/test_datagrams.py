@@ -10,7 +10,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.packet import Raw
 
 from owlt.captures.frames.columns import read_columns
-from owlt.captures.protocols.datagrams import Datagram, plain_datagrams
+from owlt.captures.protocols.dissection import Datagram, plain_datagrams
 from owlt.captures.protocols.messages import messages
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, ethernet, flip, timed, udp_frame, write_pcap
 from tests.unit.captures.octets import (

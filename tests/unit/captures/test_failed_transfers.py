@@ -12,10 +12,10 @@ from owlt.agents.ltp.segments import Cancel, Checkpoint, Claim, DataSegment, Rep
 from owlt.agents.ltp.segments import encode as ltp
 from owlt.agents.saratoga import version1
 from owlt.agents.saratoga.packets import Metadata, Status
+from owlt.captures.accounting.one_side import one_side
+from owlt.captures.accounting.summary import read_both
 from owlt.captures.inspection.inspection import Case, Inspection, inspect
-from owlt.captures.inspection.one_side import one_side
 from owlt.captures.protocols.messages import messages, stated_failure
-from owlt.captures.summary.summary import read_both
 from tests.unit.captures.making import SESSION, flip, later, timed, write_pcap
 from tests.unit.captures.octets import (
     ACK_OF_EOF,

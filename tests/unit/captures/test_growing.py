@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owlt.captures.files.growing import GrowingColumns
+from owlt.captures.frames.columns import GrowingColumns
 
 DTYPES = {"number": np.dtype("u4"), "flags": np.dtype("u2")}
 

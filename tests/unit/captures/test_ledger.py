@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scapy.layers.l2 import ARP
 
-from owlt.captures.accounting.crossing import Crossing
+from owlt.captures.accounting.counts import CapturedFrames, DirectionCounters, direction_counters
 from owlt.captures.accounting.ledger import Account, Ledger, account
-from owlt.captures.accounting.stages import DirectionCounters, direction_counters
-from owlt.captures.accounting.suspect_captures import suspect_counts
+from owlt.captures.accounting.suspicion import suspect_counts
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.matches.matching import match_captures
 from tests.unit.captures.making import (
@@ -265,7 +264,7 @@ def test_a_damaged_frame_of_the_background_is_counted_with_the_emulators(tmp_pat
 def test_a_damaged_frame_that_may_be_one_of_unknown_direction_is_no_fault(undirected: int, reasons: int) -> None:
     """Four of five ICMP frames are paired; which way the fifth went is not known, and it is the damaged one."""
     none = np.empty(0, np.int64)
-    crossing = Crossing(
+    captured = CapturedFrames(
         entered=5 - undirected,
         session_missing=none,
         background_missing=none,
@@ -276,7 +275,7 @@ def test_a_damaged_frame_that_may_be_one_of_unknown_direction_is_no_fault(undire
     )
     counters = replace(NOTHING, entered=5, corrupted_by_netem=1)
 
-    assert len(list(suspect_counts(crossing, counters, "receiver"))) == reasons
+    assert len(list(suspect_counts(captured, counters, "receiver"))) == reasons
 
 
 def test_more_damaged_frames_than_the_emulator_damaged_are_reported(tmp_path: Path) -> None:

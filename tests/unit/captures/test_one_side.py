@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from owlt.captures.accounting.one_side import one_side
 from owlt.captures.frames.columns import Columns, read_columns
-from owlt.captures.inspection.one_side import one_side
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, later, timed, udp_frame, write_pcap
 
 DATA = timed([udp_frame(bytes(1000))] * 11)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.accounting.overdue import TOLERANCE_NS
-from owlt.captures.matches.bottleneck import Link
-from owlt.captures.summary.summary import NO_LINKS, CaptureSummary, Links, summarise
+from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Links, summarise
+from owlt.captures.matches.bottleneck import TOLERANCE_NS, Link
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, udp_frame, write_pcap
 
 MS = 10**6

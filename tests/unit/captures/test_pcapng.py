@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scapy.utils import RawPcapNgReader
 
-from owlt.captures.files.blocks import BLOCK_BYTES
-from owlt.captures.files.pcap import NotACapture, read_frames, read_header
+from owlt.captures.files.blocks import BLOCK_BYTES, NotACapture
+from owlt.captures.files.pcap import read_frames, read_snaplen
 from owlt.captures.files.pcapng import COMMENTS_BYTES, MOST_INTERFACES
 from owlt.captures.frames.columns import Columns, read_columns
 from tests.unit.captures.golden.pcapng import (
@@ -182,7 +182,7 @@ def test_old_packets_are_of_the_interface_that_they_name(tmp_path: Path) -> None
 def test_the_smallest_snapshot_length_is_the_captures(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     path.write_bytes(section() + interface(snaplen=0) + interface(snaplen=96) + interface(snaplen=128))
-    assert read_header(path).snaplen_bytes == 96
+    assert read_snaplen(path) == 96
 
 
 def test_more_interfaces_than_any_machine_has_are_damage(tmp_path: Path) -> None:

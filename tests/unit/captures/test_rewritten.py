@@ -13,12 +13,12 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet, Raw
 
 from owlt.captures.accounting.ledger import Account, Ledger
-from owlt.captures.accounting.suspect_captures import NOTHING_EXPECTED
+from owlt.captures.accounting.one_side import one_side
+from owlt.captures.accounting.summary import account_both, summarise
+from owlt.captures.accounting.suspicion import NOTHING_EXPECTED
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.inspection.inspection import Case
-from owlt.captures.inspection.one_side import one_side
 from owlt.captures.matches.matching import match_captures
-from owlt.captures.summary.summary import account_both, summarise
 from owlt.reports.sessions.run_numbers import ledger_line, one_side_rows
 from tests.unit.captures.making import (
     RECEIVER,

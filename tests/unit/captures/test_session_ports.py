@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from owlt.captures.frames.conversations import Known
+from owlt.captures.frames.session import ANY, Session, are_among, bounds, is_among, port_text, summary_filter
 from owlt.captures.protocols.dissector import parse_dissector
-from owlt.captures.session.conversations import Known
-from owlt.captures.session.ports import ANY, are_among, bounds, is_among, port_text
-from owlt.captures.session.session import Session, summary_filter
 from tests.unit.captures.making import RECEIVER, SENDER
 
 RANGED = Session(sender_address=SENDER, receiver_address=RECEIVER, udp_ports=(5000, "6000-6999"))

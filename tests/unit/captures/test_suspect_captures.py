@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from owlt.captures.accounting.suspect_captures import suspect_capture
+from owlt.captures.accounting.suspicion import suspect_capture
 from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.frames.columns import Columns, read_columns
 from tests.unit.captures.making import timed, udp_frame, write_pcap

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.session import Host
+from owlt.captures.inspection.tables import trace_rows
+from owlt.captures.inspection.traces import Traces, choose_interval_ns, throughput, trace_run
 from owlt.captures.matches.bottleneck import Link, Queue
 from owlt.captures.matches.delivery import INTACT, Delivery
 from owlt.captures.protocols.messages import Message
-from owlt.captures.session.session import Host
-from owlt.captures.traces.tables import trace_rows
-from owlt.captures.traces.throughput import choose_interval_ns, throughput
-from owlt.captures.traces.tracing import Traces, trace_run
 from tests.unit.captures.making import START_NS
 
 MS, S = 10**6, 10**9

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from owlt.captures.summary.versions import NewerVersion, Steps, Values, current_version, renamed, upgraded
+from owlt.captures.accounting.derived_files import NewerVersion, Steps, Values, current_version, renamed, upgraded
 
 
 def longer(values: Values) -> dict[str, Any]:

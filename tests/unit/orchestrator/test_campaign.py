@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.summary.derived_files import CAPTURES
+from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.planning.plan import Plan, Run

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from owlt.captures.summary.cache import load_summary
-from owlt.captures.summary.summary import SUMMARY_STEPS
-from owlt.captures.summary.versions import NewerVersion, Steps, current_version, upgraded
+from owlt.captures.accounting.derived_files import NewerVersion, Steps, current_version, upgraded
+from owlt.captures.accounting.summary import SUMMARY_STEPS, load_summary
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.planning.plan import Plan, read_plan, read_plan_values

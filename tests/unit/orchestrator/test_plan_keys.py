@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from owlt.captures.summary.versions import current_version
+from owlt.captures.accounting.derived_files import current_version
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.results.record import RunRecord
 from owlt.reports.results.upgrades import PLAN_STEPS, RECORD_STEPS

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from owlt.captures.accounting.goodput import Amounts, measure
+from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.ledger import Ledger
-from owlt.captures.summary.cache import SUMMARY
-from owlt.captures.summary.derived_files import keep
-from owlt.captures.summary.summary import CaptureSummary
+from owlt.captures.accounting.measures import Amounts, measure
+from owlt.captures.accounting.summary import SUMMARY, CaptureSummary
 from owlt.orchestrator.allocation.places import SlotsHere
 from owlt.orchestrator.errors import OwltError, ProfileError
 from owlt.orchestrator.forecast.forecast import forecast, texts

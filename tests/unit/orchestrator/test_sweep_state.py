@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.summary.derived_files import SUMMARY
+from owlt.captures.accounting.derived_files import SUMMARY
 from owlt.orchestrator.errors import OwltError, ResultsConflict
 from owlt.orchestrator.planning.plan import PLAN_NAME, Plan, Run
 from owlt.orchestrator.planning.stored.plan_file import write_plan

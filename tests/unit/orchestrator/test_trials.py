@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from owlt.agents.contract.implementation import Implementation
 from owlt.agents.contract.limits import Failure, KnownLimit
 from owlt.agents.contract.side import Stop
-from owlt.captures.accounting.delays import DelaySummary
-from owlt.captures.summary.summary import CaptureSummary
+from owlt.captures.accounting.measures import DelaySummary
+from owlt.captures.accounting.summary import CaptureSummary
 from owlt.orchestrator.checks import implementations_table
 from owlt.orchestrator.checks.implementations_table import Row
 from owlt.orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock, check_plan, table_plans

@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 import yaml
 
-from owlt.captures.accounting.goodput import Amounts, measure
+from owlt.captures.accounting.derived_files import CAPTURES, SUMMARY, keep
 from owlt.captures.accounting.ledger import Ledger
+from owlt.captures.accounting.measures import Amounts, measure
+from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.captures.protocols.view import VIEW, ProtocolView, load_or_view
-from owlt.captures.summary.cache import load_summary
-from owlt.captures.summary.derived_files import CAPTURES, SUMMARY, keep
-from owlt.captures.summary.summary import CaptureSummary
 from owlt.emulator.certification.certificate import Certificate, Check
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.summary.cache import load_summary
-from owlt.captures.summary.derived_files import SUMMARY, keep
+from owlt.captures.accounting.derived_files import SUMMARY, keep
+from owlt.captures.accounting.summary import load_summary
 from owlt.reports.comparison.cells import cells_of
 from owlt.reports.comparison.metrics import METRICS
 from owlt.reports.comparison.statistics import boxes_of

@@ -12,9 +12,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
+from owlt.captures.frames.session import Host
 from owlt.captures.protocols.ladder import Kind, Rung, Step, thin
 from owlt.captures.protocols.messages import Message
-from owlt.captures.session.session import Host
 from owlt.reports.figures.drawing import save
 from owlt.reports.sessions.ladder import draw_ladder
 

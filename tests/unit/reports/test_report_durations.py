@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.accounting.goodput import Amounts, measure
+from owlt.captures.accounting.measures import Amounts, measure
 from owlt.reports.comparison.grid import DURATION, Grid
 from owlt.reports.comparison.panels import comparisons
 from owlt.reports.results.load import Results, load_results

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from owlt.captures.accounting.derived_files import SUMMARY, keep
+from owlt.captures.accounting.summary import load_summary
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.protocols.tcp_counts import TcpCounts
-from owlt.captures.summary.cache import load_summary
-from owlt.captures.summary.derived_files import SUMMARY, keep
 from owlt.reports.comparison.metrics import FURTHER, MEASURES
 from owlt.reports.comparison.statistics import box_of
 from owlt.reports.page.build import build_report

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from owlt.captures.accounting.delays import DelaySummary
 from owlt.captures.accounting.ledger import Ledger
-from owlt.captures.summary.summary import CaptureSummary
+from owlt.captures.accounting.measures import DelaySummary
+from owlt.captures.accounting.summary import CaptureSummary
 from owlt.reports.results.load import load_results
 from owlt.reports.table.columns import COLUMNS, DIRECTIONS, NAMES, NOT_RUN, TABLE_VERSION
 from owlt.reports.table.files import COLUMNS_NAME, CSV_NAME, FILES, PARQUET_NAME, VERSION_KEY, write_table

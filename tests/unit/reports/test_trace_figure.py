@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from owlt.captures.inspection.offsets import Acknowledgements, FileData
+from owlt.captures.inspection.traces import Delays, Traces, Way
 from owlt.captures.matches.bottleneck import Link, Queue
-from owlt.captures.traces.offsets import Acknowledgements, FileData
-from owlt.captures.traces.tracing import Delays, Traces, Way
 from owlt.reports.figures.drawing import save
 from owlt.reports.page.inline import inlined
 from owlt.reports.sessions.trace_axis import Period, drawn_periods

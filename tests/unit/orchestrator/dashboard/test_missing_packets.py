@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.summary.cache import load_summary
-from owlt.captures.summary.derived_files import CAPTURES, SUMMARY, keep
+from owlt.captures.accounting.derived_files import CAPTURES, SUMMARY, keep
+from owlt.captures.accounting.summary import load_summary
 from owlt.orchestrator.dashboard.sweeps.missing_packets import MissingPacket, main, missing_packets, read_missing
 from tests.unit.captures.making import RECEIVER_MAC, SESSION, flip, timed, write_pcap
 from tests.unit.captures.octets import CFDP_RUN

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from owlt.captures.summary.cache import load_summary
-from owlt.captures.summary.derived_files import SUMMARY, keep
+from owlt.captures.accounting.derived_files import SUMMARY, keep
+from owlt.captures.accounting.summary import load_summary
 from owlt.emulator.certification.certificate import Check
 from owlt.orchestrator.dashboard.pages import app
 from owlt.orchestrator.dashboard.pages.app import new_app

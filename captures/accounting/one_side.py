@@ -10,12 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from owlt.captures.accounting.goodput import rate_over
-from owlt.captures.accounting.plausibility import too_fast, too_few_bytes
-from owlt.captures.accounting.suspect_captures import NOTHING_EXPECTED, order_notes, suspect_capture, suspect_copies
+from owlt.captures.accounting.measures import rate_over
+from owlt.captures.accounting.suspicion import (
+    NOTHING_EXPECTED,
+    order_notes,
+    suspect_capture,
+    suspect_copies,
+    too_fast,
+    too_few_bytes,
+)
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.decoding import CE, ECT
-from owlt.captures.session.session import Host, Session, sent_by
+from owlt.captures.frames.session import Host, Session, sent_by
 
 
 class OneSide(BaseModel):

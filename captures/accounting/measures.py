@@ -1,13 +1,14 @@
-"""Goodput and the other measures of a transfer, from its packets' bytes and times; docs/measures.md has each with its
-formula and source.
+"""Goodput, one-way delays and the other measures of a transfer, from its packets' bytes and times.
 
-Finding packets belongs to `captures.matches`; what each frame means, to `captures.protocols`.
+docs/measures.md has each with its formula and source. Finding packets belongs to `captures.matches`.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 
@@ -55,6 +56,22 @@ OF_A_DELIVERED_FILE = (
     "data_ratio",
 )
 """The measures that are defined only where the receiver has the very file."""
+
+
+class DelaySummary(BaseModel):
+    """The least, the middle and the greatest one-way delay of `matched` packets, in ns; None if there is
+    none.
+
+    p50 and p99 are delays that some packet had (nearest rank; Hyndman and Fan's type 1), not interpolated.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    matched: int
+    min_ns: int | None = None
+    p50_ns: int | None = None
+    p99_ns: int | None = None
+    max_ns: int | None = None
 
 
 def measure(
@@ -105,6 +122,14 @@ def _of_duration(
     goodput = None if received_bytes is None else 8 * received_bytes / duration_s
     of_packets = measure(amounts, first_ns, last_ns, None, None, rate_bps)
     return of_packets.model_copy(update={"goodput_bps": goodput, "efficiency": _ratio(goodput, rate_bps)})
+
+
+def summarise_delays(delay_ns: NDArray[np.int64]) -> DelaySummary:
+    """The summary of the delays, one a packet, between two captures that were taken with one clock."""
+    if not len(delay_ns):
+        return DelaySummary(matched=0)
+    least, middle, late, greatest = np.quantile(delay_ns, [0, 0.5, 0.99, 1], method="inverted_cdf").tolist()
+    return DelaySummary(matched=len(delay_ns), min_ns=least, p50_ns=middle, p99_ns=late, max_ns=greatest)
 
 
 def rate_over(size_bytes: int, start_ns: int | None, end_ns: int | None) -> float | None:

@@ -1,13 +1,16 @@
 """The summary of a run: the results from the packets of its two captures, and the reasons not to trust them.
 
-Finding the packets is in matching.py, their fate in ledger.py, rates and amounts in goodput.py, and keeping the summary
-beside the captures in cache.py.
+It is kept beside the captures as summary.json. When the code has changed it is made again from the captures, also where
+these were cut since: what became of each packet is kept beside them (pairs.py). Where the captures are gone, the kept
+summary is all there is. Finding the packets belongs to `captures.matches`, their fate to ledger.py, rates and
+amounts to measures.py.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -15,27 +18,43 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
-from owlt.captures.accounting.delays import DelaySummary, summarise_delays
-from owlt.captures.accounting.goodput import OF_A_DELIVERED_FILE, Amounts, Measures, measure
+from owlt.captures.accounting.derived_files import (
+    CAPTURES,
+    SUMMARY,
+    DerivedFile,
+    Steps,
+    Values,
+    current_version,
+    load,
+    load_or_make,
+    renamed,
+)
 from owlt.captures.accounting.ledger import Account, Ledger, account
-from owlt.captures.accounting.overdue import overdue_ns
-from owlt.captures.accounting.suspect_captures import (
+from owlt.captures.accounting.measures import (
+    OF_A_DELIVERED_FILE,
+    Amounts,
+    DelaySummary,
+    Measures,
+    measure,
+    summarise_delays,
+)
+from owlt.captures.accounting.pairs import load_or_match
+from owlt.captures.accounting.suspicion import (
     NOTHING_EXPECTED,
     Expected,
     order_notes,
     suspect_capture,
     suspect_copies,
 )
-from owlt.captures.files.pcap import read_header
+from owlt.captures.files.pcap import read_snaplen
 from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.frames.background import count_background
 from owlt.captures.frames.columns import Columns, read_columns
-from owlt.captures.matches.bottleneck import Link
+from owlt.captures.frames.conversations import suspect_groups
+from owlt.captures.frames.session import Session
+from owlt.captures.matches.bottleneck import Link, overdue_ns
 from owlt.captures.matches.delivery import Delivery, without
 from owlt.captures.matches.matching import match_captures
-from owlt.captures.session.session import Session
-from owlt.captures.summary.derived_files import DerivedFile
-from owlt.captures.summary.versions import Steps, Values, current_version, renamed
 
 Links = tuple[Link | None, Link | None]
 """Forward and reverse; None if a direction changes, varies from packet to packet, or has no rate."""
@@ -105,6 +124,47 @@ class CaptureSummary(Measures, DerivedFile):
         return self.model_copy(update=dict.fromkeys(OF_A_DELIVERED_FILE))
 
 
+def load_or_summarise(
+    run_dir: Path,
+    session: Session,
+    file_size_bytes: int | None,
+    file_delivered_at_ns: int | None,
+    expected: Expected = NOTHING_EXPECTED,
+    rate_bps: float | None = None,
+    links: Links = NO_LINKS,
+    duration_s: float | None = None,
+) -> CaptureSummary:
+    """The summary of the run in `run_dir`: the kept one while captures, arguments and code are those that it was made
+    from, else a new one, which is then kept. Arguments and errors as for `captures.accounting.summary.summarise`."""
+    of_links = [link and asdict(link) for link in links]
+    arguments = [file_size_bytes, file_delivered_at_ns, asdict(expected), rate_bps, of_links, duration_s]
+
+    def make() -> CaptureSummary:
+        both = read_both(*(run_dir / name for name in CAPTURES))
+        deliveries = load_or_match(run_dir, *both, session)
+        accounts = account_both(*both, deliveries, expected)
+        summary = conclude(
+            *both,
+            deliveries,
+            accounts,
+            file_size_bytes,
+            file_delivered_at_ns,
+            expected,
+            rate_bps,
+            links,
+            duration_s,
+        )
+        return summary.model_copy(update={"suspect": [*summary.suspect, *suspect_groups(session, both)]})
+
+    return load_or_make(run_dir / SUMMARY, CaptureSummary, [session.model_dump(mode="json"), *arguments], make)
+
+
+def load_summary(run_dir: Path) -> CaptureSummary | None:
+    """The kept summary as it is; None if there is none, or a damaged one, or one of another schema."""
+    summary = load(run_dir / SUMMARY, CaptureSummary)
+    return summary if summary and summary.schema_version == SCHEMA_VERSION else None
+
+
 def summarise(
     sender_pcap: Path,
     receiver_pcap: Path,
@@ -126,7 +186,7 @@ def summarise(
 
 def read_both(sender_pcap: Path, receiver_pcap: Path) -> tuple[Columns, Columns]:
     """The columns of both captures, hashed over what both have of each frame. Raises NotACapture, OSError."""
-    hashed_bytes = min(read_header(pcap).snaplen_bytes for pcap in (sender_pcap, receiver_pcap))
+    hashed_bytes = min(read_snaplen(pcap) for pcap in (sender_pcap, receiver_pcap))
     both = read_columns(sender_pcap, hashed_bytes), read_columns(receiver_pcap, hashed_bytes)
     kept_bytes = min(hashed_bytes, *(_kept_bytes(capture) for capture in both))
     if kept_bytes == hashed_bytes or all(_kept_bytes(capture) == kept_bytes for capture in both):

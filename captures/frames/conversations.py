@@ -1,6 +1,6 @@
 """The conversations in a capture without a description, and which of them is most likely the transfer.
 
-A proposal, which a person looks at and may correct; what is then counted by is session.py's.
+The result is a proposal, which a person looks at and may correct. session.py decides which packets are then counted.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import numpy as np
 
 from owlt.captures.frames.background import count_background
 from owlt.captures.frames.columns import Columns
-from owlt.captures.frames.decoding import TCP, UDP, Kind
-from owlt.captures.frames.hashing import ODD_1, ODD_2
-from owlt.captures.session.ports import Ports, is_among, port_text, some_are_among
-from owlt.captures.session.session import Session
+from owlt.captures.frames.decoding import ODD_1, ODD_2, TCP, UDP, Kind
+from owlt.captures.frames.session import Ports, Session, is_among, port_text, some_are_among
 
 Address = IPv4Address | IPv6Address
 

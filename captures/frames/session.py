@@ -1,20 +1,74 @@
 """The session: which packets of a capture belong to the run, and who sent them.
 
-The same definition twice: as numpy masks over the columns, and as a display filter for tshark and Wireshark.
+The same definition twice: as numpy masks over the columns, and as a display filter for tshark and Wireshark. Ports of a
+session are numbers and ranges, as profiles and records write them: 5000, "6000-6999".
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.decoding import TCP, UDP, Kind
-from owlt.captures.session.ports import Ports, are_among, bounds, port_text
+
+LOWEST, HIGHEST = 1, 65535
+ANY = f"{LOWEST}-{HIGHEST}"
+"""Every port."""
+_RANGE = re.compile("([0-9]{1,5})-([0-9]{1,5})")
+
+
+def bounds(port: int | str) -> tuple[int, int]:
+    """The first and the last port of a number or a range. Raises ValueError for what is neither."""
+    if isinstance(port, int):
+        return port, port
+    match = _RANGE.fullmatch(port)
+    first, last = (int(match[1]), int(match[2])) if match else (1, 0)
+    if not LOWEST <= first <= last <= HIGHEST:
+        raise ValueError(f'got {port!r}, expected a port from {LOWEST} to {HIGHEST}, or a range such as "6000-6999"')
+    return first, last
+
+
+def _require_ports(port: int | str) -> int | str:
+    bounds(port)
+    return port
+
+
+Port = Annotated[
+    Annotated[int, Field(ge=LOWEST, le=HIGHEST)] | Annotated[str, AfterValidator(_require_ports)],
+    Field(union_mode="left_to_right"),
+]
+Ports = tuple[Port, ...]
+
+
+def are_among(numbers: NDArray[np.integer], ports: Ports) -> NDArray[np.bool_]:
+    """For each number of a column whether it is one of the ports."""
+    is_listed: NDArray[np.bool_] = np.isin(numbers, [port for port in ports if isinstance(port, int)])
+    for first, last in (bounds(port) for port in ports if isinstance(port, str)):
+        is_listed |= (numbers >= first) & (numbers <= last)
+    return is_listed
+
+
+def is_among(number: int, ports: Ports) -> bool:
+    """Whether a number is one of the ports."""
+    return any(first <= number <= last for first, last in map(bounds, ports))
+
+
+def some_are_among(numbers: Iterable[int], ports: Ports) -> bool:
+    """Whether one of the numbers is one of the ports."""
+    return any(is_among(number, ports) for number in numbers)
+
+
+def port_text(transport: str, port: int | str) -> str:
+    """ "UDP 5000", "UDP 6000-6999", "any UDP port"."""
+    return f"any {transport} port" if port == ANY else f"{transport} {port}"
+
 
 Host = Literal["sender", "receiver"]
 Address = IPv4Address | IPv6Address

@@ -1,20 +1,26 @@
-"""Where the packet is in frames with other headers than Ethernet and IPv4: VLAN tags, IPv6, Linux cooked, raw IP.
+"""The packet in a single frame of any link: where it begins and ends, and whether its checksums are right.
 
-Frames are read one at a time, and of each header only the fixed part, so that no frame takes long. What the packet
-carries belongs to columns.py.
+Frames may have other headers than Ethernet and IPv4: VLAN tags, IPv6, Linux cooked, raw IP. They are read one at a
+time, and of each header only the fixed part, so that no frame takes long. decoding.py reads many plain frames at once.
+The checksum is the Internet checksum (RFC 1071) of IPv4 headers, UDP and TCP (RFC 791, RFC 768, RFC 9293).
 """
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import ip_address
 
-from owlt.captures.files.blocks import ETHERNET, LINUX_COOKED, LINUX_COOKED_2, RAW_IP, RAW_IPV6
+import numpy as np
 
-_IPV4_TYPE, _IPV6_TYPE = 0x0800, 0x86DD
+from owlt.captures.files.blocks import ETHERNET, ETHERNET_BYTES, LINUX_COOKED, LINUX_COOKED_2, RAW_IP, RAW_IPV6
+
+IPV4_TYPE, ARP_TYPE, IPV6_TYPE = 0x0800, 0x0806, 0x86DD
+"""Ethernet types (IEEE's registry)."""
 _LINKS = {ETHERNET: (14, 12), LINUX_COOKED: (16, 14), LINUX_COOKED_2: (20, 0)}
 """The link's header in bytes, and where in it the Ethernet type is: IEEE 802.3, LINKTYPE_LINUX_SLL, _SLL2."""
-_TAG_TYPES = (0x8100, 0x88A8, 0x9100)
+TAG_TYPES = (0x8100, 0x88A8, 0x9100)
 _TAG_BYTES, _TYPE_AT_IN_TAG = 4, 2
 """IEEE 802.1Q: priority and VLAN, then the type of what follows."""
 _MOST_HEADERS = 32
@@ -53,9 +59,9 @@ def find_packet(frame: bytes, wire_bytes: int, link_type: int) -> LocatedPacket 
     try:
         ethernet_type, start = find_network(frame, link_type)
         packet = None
-        if ethernet_type == _IPV4_TYPE:
+        if ethernet_type == IPV4_TYPE:
             packet = _ipv4(frame, start, wire_bytes)
-        elif ethernet_type == _IPV6_TYPE:
+        elif ethernet_type == IPV6_TYPE:
             packet = _ipv6(frame, start, wire_bytes)
     except ValueError:
         return ethernet_type
@@ -72,9 +78,9 @@ def find_network(frame: bytes, link_type: int) -> tuple[int, int]:
         ethernet_type = _number(_header(frame, 0, start), type_at)
     else:
         is_ipv6 = link_type == RAW_IPV6 or (link_type == RAW_IP and _header(frame, 0, 1)[0] >> 4 == 6)
-        ethernet_type, start = _IPV6_TYPE if is_ipv6 else _IPV4_TYPE, 0
+        ethernet_type, start = IPV6_TYPE if is_ipv6 else IPV4_TYPE, 0
     for _ in range(_MOST_HEADERS):
-        if ethernet_type not in _TAG_TYPES:
+        if ethernet_type not in TAG_TYPES:
             return ethernet_type, start
         ethernet_type = _number(_header(frame, start, _TAG_BYTES), _TYPE_AT_IN_TAG)
         start += _TAG_BYTES
@@ -173,3 +179,76 @@ def _header(frame: bytes, start: int, length: int) -> bytes:
 def _number(header: bytes, place: int) -> int:
     """The 16 bits that begin at this byte."""
     return header[place] << 8 | header[place + 1]
+
+
+_CHECKSUM_AT = {6: 16, 17: 6}
+"""Where in a TCP and in a UDP header the checksum is."""
+_ONES = 0xFFFF
+
+
+def has_right_checksums(frame: bytes, like: bytes) -> Iterator[tuple[slice, bool]]:
+    """For each part of the frame that has a checksum: where it is, and whether the checksum is right.
+
+    The parts are the IPv4 header and what it carries, if that is UDP or TCP, whole, and all there. Where they begin
+    and end is read from the frame `like` it, which is undamaged.
+    """
+    if int.from_bytes(like[12:14]) != IPV4_TYPE or len(like) < ETHERNET_BYTES + 20:
+        return
+    body = ETHERNET_BYTES + (like[14] & 15) * 4
+    end = ETHERNET_BYTES + int.from_bytes(like[16:18], "big")
+    if not ETHERNET_BYTES + 20 <= body <= min(end, len(like)):
+        return
+    yield slice(ETHERNET_BYTES, body), _is_right(frame[ETHERNET_BYTES:body])
+    protocol, is_fragment = like[23], int.from_bytes(like[20:22], "big") & 0x3FFF
+    checksum_at = body + _CHECKSUM_AT.get(protocol, end)
+    if is_fragment or end > len(like) or checksum_at + 2 > end or not any(like[checksum_at : checksum_at + 2]):
+        return
+    pseudo_header = frame[26:34] + bytes([0, protocol]) + (end - body).to_bytes(2, "big")
+    yield slice(body, end), _is_right(pseudo_header + frame[body:end])
+
+
+def completed(frame: bytes, wire_bytes: int, link_type: int) -> bytes:
+    """The frame with the UDP or TCP checksum that a card fills in; unchanged if the checksum is correct already, or if
+    the frame is cut or of another kind."""
+    packet = find_packet(frame, wire_bytes, link_type)
+    if not isinstance(packet, LocatedPacket) or packet.is_fragment or packet.end > len(frame):
+        return frame
+    checksum_at = packet.body + _CHECKSUM_AT.get(packet.protocol, packet.end)
+    if checksum_at + 2 > packet.end:
+        return frame
+    pseudo_sum = _pseudo_sum(packet)
+    if _folded(pseudo_sum + _sum(frame[packet.body : packet.end])) == _ONES:
+        return frame
+    segment = frame[packet.body : checksum_at] + b"\0\0" + frame[checksum_at + 2 : packet.end]
+    checksum = _ONES - _folded(pseudo_sum + _sum(segment))
+    if packet.protocol == 17 and not checksum:
+        checksum = _ONES  # RFC 768: 0 stands for none
+    return frame[:checksum_at] + checksum.to_bytes(2) + frame[checksum_at + 2 :]
+
+
+def left_to_the_card(checksum: int, frame: bytes, wire_bytes: int, link_type: int) -> bool:
+    """Whether a checksum is one that hosts leave to a card to complete: the sum of the pseudo header, or 0."""
+    packet = find_packet(frame, wire_bytes, link_type)
+    return isinstance(packet, LocatedPacket) and checksum in (0, _folded(_pseudo_sum(packet)))
+
+
+def _pseudo_sum(packet: LocatedPacket) -> int:
+    """The sum of the pseudo header, which the checksum covers too: addresses, protocol, length."""
+    addresses = ip_address(packet.source).packed + ip_address(packet.destination).packed
+    return _sum(addresses) + packet.protocol + _folded(packet.end - packet.body)
+
+
+def _is_right(covered: bytes) -> bool:
+    return _sum(covered) % _ONES == 0
+
+
+def _sum(octets: bytes) -> int:
+    words = np.frombuffer(octets + b"\0" * (len(octets) % 2), ">u2")
+    return int(words.sum(dtype=np.int64))
+
+
+def _folded(total: int) -> int:
+    """The sum in 16 bits, with the carries added (RFC 1071)."""
+    while total > _ONES:
+        total = (total & _ONES) + (total >> 16)
+    return total

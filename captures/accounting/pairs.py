@@ -11,14 +11,9 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from owlt.captures.frames.columns import Columns
-from owlt.captures.matches.delivery import INTACT, Delivery
-from owlt.captures.matches.matching import match_captures
-from owlt.captures.session.session import Session
-from owlt.captures.summary.derived_files import (
+from owlt.captures.accounting.derived_files import (
     DerivedFile,
     Source,
     digest_of_code,
@@ -28,10 +23,13 @@ from owlt.captures.summary.derived_files import (
     load,
     source_of,
 )
+from owlt.captures.frames.columns import Columns, Rows
+from owlt.captures.frames.session import Session
+from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.matches.matching import match_captures
 
 PAIRS = "pairs.json"
 Deliveries = tuple[Delivery, Delivery]
-Rows = NDArray[np.int64]
 
 
 class StoredDelivery(BaseModel):
