@@ -460,7 +460,7 @@ class Record(Permutation):
     channel_key: str = ""
     certificate: Literal["ok", "failed", "incomplete", ""] = ""
     session: dict[str, Any] = {}
-    """What belongs to the run in the captures (captures.session); {}: it ended before that was known."""
+    """What belongs to the run in the captures (captures.frames.session); {}: it ended before that was known."""
     host_refusals: dict[str, dict[str, int]] = {}
     """Packets that a program wanted to send and its host did not, by role and counter; {}: not known."""
     tcp: dict[Literal["sender", "receiver"], HostTcp] = {}

@@ -1,6 +1,7 @@
 """A run drawn over time: throughput each way, offsets and acknowledgements, one-way delay, queue; one axis of time.
 
-The values are `captures.traces`'s; which periods are drawn is `trace_axis`'s, what each panel shows `trace_panels`'s.
+The values belong to `captures.inspection.traces`, the periods that are drawn to `trace_axis`, the content of each panel
+to `trace_panels`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Curves thinned to what print can show: dots that cover each other, and steps too close to tell apart.
 
-Values only; `trace_drawing` draws them, `captures.traces` has all of them.
+Values only; `trace_drawing` draws them, `captures.inspection.traces` has all of them.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def _saratoga_packets(version: int) -> list[bytes]:
 
 
 def _custody_layer() -> Target:
-    from owlt.captures.scapy_layers.bundle import NotABundle, dissect
+    from tests.scapy_layers.bundle import NotABundle, dissect
 
     return Target(lambda octets: dissect(octets).show2(dump=True), (NotABundle,), _bundle_blocks().seeds)
 
@@ -163,7 +163,7 @@ def _saratoga_layer() -> Target:
     """A UDP datagram as scapy shows it; scapy itself shows as raw what a layer refuses."""
     from scapy.layers.inet import UDP
 
-    from owlt.captures.scapy_layers.saratoga import VERSION_1_PORT, Saratoga
+    from tests.scapy_layers.saratoga import VERSION_1_PORT, Saratoga
 
     def read(octets: bytes) -> None:
         header = VERSION_1_PORT.to_bytes(2) * 2 + (8 + len(octets)).to_bytes(2) + bytes(2)

@@ -12,7 +12,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.packet import Packet, Padding, Raw
 from scapy.utils import rdpcap
 
-from owlt.captures.scapy_layers import saratoga as layer
+from tests.scapy_layers import saratoga as layer
 from tests.system.sweeps import RECORDED, perform, records
 
 SENDER, RECEIVER = "10.77.0.1", "10.77.0.2"

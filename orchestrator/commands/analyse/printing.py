@@ -24,7 +24,7 @@ class Analysis:
     suspect: Sequence[str] = ()
     """Reasons to doubt the numbers."""
     summary: Any
-    """The numbers, as captures/summary or captures/inspection defines them."""
+    """The numbers, as captures/accounting defines them."""
     rows: Sequence[tuple[str, str]]
     """The numbers in words: name and value."""
     ledgers: Sequence[str] = ()

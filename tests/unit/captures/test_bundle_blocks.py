@@ -17,7 +17,7 @@ from owlt.captures.protocols.readers.bundle_blocks import (
     read_bundle,
     read_record,
 )
-from owlt.captures.scapy_layers import bundle as layer
+from tests.scapy_layers import bundle as layer
 from tests.unit.captures.test_custody_layer import built
 
 modest = settings(max_examples=150, deadline=None)

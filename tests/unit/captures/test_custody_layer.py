@@ -11,7 +11,7 @@ from scapy.packet import Packet, Raw
 
 from owlt.agents.bundle import custody
 from owlt.agents.bundle.blocks import Bundle, CustodyId, Eid, Fragment, Timestamp
-from owlt.captures.scapy_layers import bundle as layer
+from tests.scapy_layers import bundle as layer
 
 modest = settings(max_examples=150, deadline=None)
 

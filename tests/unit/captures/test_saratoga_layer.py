@@ -15,7 +15,7 @@ from scapy.packet import Packet, Raw
 
 from owlt.agents.saratoga import version0, version1
 from owlt.agents.saratoga.packets import Data, Metadata, Request, Status, name_octets
-from owlt.captures.scapy_layers import saratoga as layer
+from tests.scapy_layers import saratoga as layer
 from tests.unit.agents.saratoga_channel import lose_at_random, transfer
 from tests.unit.agents.saratoga_examples import version_0_packets, version_1_packets
 from tests.unit.captures.making import ethernet

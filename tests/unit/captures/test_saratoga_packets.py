@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scapy.packet import Packet
 
 from owlt.captures.protocols.readers.saratoga import NotSaratoga, kind_of, read_packet
-from owlt.captures.scapy_layers import saratoga as layer
+from tests.scapy_layers import saratoga as layer
 from tests.unit.captures.test_saratoga_layer import built
 
 modest = settings(max_examples=200, deadline=None)

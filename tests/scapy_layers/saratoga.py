@@ -4,7 +4,7 @@ Importing this module binds the packets to UDP: version 1 by its port, 7542, and
 paper, 4000. A frame of either is dissected by the version that it begins with.
 
     from scapy.utils import rdpcap
-    from owlt.captures.scapy_layers.saratoga import SaratogaStatus
+    from tests.scapy_layers.saratoga import SaratogaStatus
     rdpcap("sender.pcap")[10][SaratogaStatus].holes      # [(1000, 2000)]
 
 Version 0 was never published: `agents.saratoga.version0` says what this layout was made of.

@@ -4,7 +4,7 @@ The primary block with all blocks that follow it, the Custody Transfer Enhanceme
 records by which custody is signalled. A fill of an aggregate begins so many custody ids behind the last of the fill
 before, as the annex's figure has it and as ION writes it; `fills` holds the custody ids themselves.
 
-    from owlt.captures.scapy_layers.bundle import AggregateCustodySignal, dissect
+    from tests.scapy_layers.bundle import AggregateCustodySignal, dissect
     dissect(udp_payload)[AggregateCustodySignal].fills      # [(1, 40), (42, 3)]: first id, how many
 """
 
