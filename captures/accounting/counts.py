@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.captures.frames.columns import Columns
-from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.matches.delivery import INTACT, OneWay
 
 Stages = Mapping[str, Mapping[str, float]]
 """Stage (gate, bottleneck, errors, pipe: the order in which a frame meets them) to counter to value."""
@@ -125,8 +124,9 @@ class CapturedFrames:
     unrecognised: int = 0
 
     @classmethod
-    def of(cls, far: Columns, delivery: Delivery) -> CapturedFrames:
+    def of(cls, way: OneWay) -> CapturedFrames:
         """Of the session's packets and of the frames of the background."""
+        far, delivery = way.far, way.delivery
         parts = [delivery] if delivery.background is None else [delivery, delivery.background]
         delivered = np.concatenate([part.delivered for part in parts])
         is_hit = np.concatenate([part.flipped_bit for part in parts]) != INTACT

@@ -48,7 +48,7 @@ def keep_only_headers(run_dir: Path, session: Session, also: Mapping[str, type[D
             f"every damaged bit: call load_or_summarise first"
         )
     at_sender, at_receiver = read_both(*(run_dir / name for name in CAPTURES))
-    forward, _ = load_or_match(run_dir, at_sender, at_receiver, session)
+    forward = load_or_match(run_dir, at_sender, at_receiver, session).forward
     left = np.sort(forward.near)[_KEPT_COMPLETE:]
     arrived = np.sort(np.union1d(forward.delivered, forward.far))[_KEPT_COMPLETE:]
     partial = {name: run_dir / f".{name}.partial" for name in CAPTURES}

@@ -18,7 +18,7 @@ from owlt.captures.accounting.suspicion import suspect_arrivals, suspect_counts
 from owlt.captures.frames.columns import Columns, Rows
 from owlt.captures.frames.decoding import CE, ECT
 from owlt.captures.frames.session import Host
-from owlt.captures.matches.delivery import INTACT, Delivery, without
+from owlt.captures.matches.delivery import INTACT, Delivery, OneWay, without
 from owlt.captures.matches.pairing import DelayAround
 
 Cause = Literal["queue", "mtu", "lost", "in_flight", "unrecognised", "undetermined"]
@@ -91,29 +91,23 @@ class Account:
     hides_damage: bool = False
 
 
-def account(
-    near: Columns,
-    far: Columns,
-    delivery: Delivery,
-    host: Host,
-    counters: DirectionCounters | None,
-    clock_error_ns: float | None = None,
-) -> Account:
+def account(way: OneWay, counters: DirectionCounters | None, clock_error_ns: float | None = None) -> Account:
     """The account of what the host sent, from the capture at its port and the one behind the channel.
 
     `counters` are of this direction; None if no emulator of ours made the channel. `clock_error_ns`: how far delays
     corrected for two clocks may be wrong; None: one clock took both captures.
     """
+    near, far, delivery, host = way.near, way.far, way.delivery, way.host
     first = delivery.first_copies
     is_hit = delivery.flipped_bit[first] != INTACT
     sent, delivered = delivery.sent[first[~is_hit]], delivery.delivered[first[~is_hit]]
     outside = np.intersect1d(delivery.outside, delivery.delivered[first[is_hit]])
     reordered, extent = reordering(near, delivery, first)
-    captured = CapturedFrames.of(far, delivery)
-    unrecognised = unrecognised_arrivals(near, far, delivery, captured, counters)
+    captured = CapturedFrames.of(way)
+    unrecognised = unrecognised_arrivals(way, captured, counters)
     captured = replace(captured, unrecognised=len(unrecognised))
-    missing_by_cause = explain(near, far, delivery, captured, counters)
-    hit, unseen = int(is_hit.sum()), _corrupted_unseen(far, delivery, captured, counters)
+    missing_by_cause = explain(way, captured, counters)
+    hit, unseen = int(is_hit.sum()), _corrupted_unseen(way, captured, counters)
     ledger = Ledger(
         sent=len(delivery.near),
         delivered=len(first) - hit - unseen,
@@ -129,7 +123,7 @@ def account(
         ecn_capable=int(np.count_nonzero(np.isin(near.ecn[delivery.near], ECT))),
         ecn_marked=int(np.count_nonzero((near.ecn[sent] != CE) & (far.ecn[delivered] == CE))),
     )
-    reasons = list(suspect_arrivals(near, far, delivery, unrecognised, host, clock_error_ns))
+    reasons = list(suspect_arrivals(way, unrecognised, clock_error_ns))
     if counters is not None:
         reasons += suspect_counts(captured, counters, host)
     caveats = [caveat(ledger.unrecognised, host)] if ledger.unrecognised else []
@@ -148,13 +142,12 @@ def _hides_damage(delivery: Delivery, captured: CapturedFrames, counters: Direct
     return delivery.was_cut and (counters is None or known < counters.corrupted_copies[1])
 
 
-def _corrupted_unseen(
-    far: Columns, delivery: Delivery, captured: CapturedFrames, counters: DirectionCounters | None
-) -> int:
+def _corrupted_unseen(way: OneWay, captured: CapturedFrames, counters: DirectionCounters | None) -> int:
     """How many packets that seem intact the emulator has damaged behind what was captured of them.
 
     0 if it cannot be told: no exact count, or further copies, of which any may be the one that was hit.
     """
+    far, delivery = way.far, way.delivery
     if counters is None or captured.duplicated or not delivery.was_cut:
         return 0
     least, most = counters.corrupted_copies
@@ -192,9 +185,7 @@ class MissingByCause:
     unrecorded: int
 
 
-def explain(
-    near: Columns, far: Columns, delivery: Delivery, captured: CapturedFrames, counters: DirectionCounters | None
-) -> MissingByCause:
+def explain(way: OneWay, captured: CapturedFrames, counters: DirectionCounters | None) -> MissingByCause:
     """Why packets are missing.
 
     A frame that is longer than all that arrived was too long, if there are as many as were dropped for that; those
@@ -202,25 +193,27 @@ def explain(
     left, or its share of several. Without counters, what could not arrive before the far capture ended is in flight.
     """
     if counters is None:
-        late = _too_late(near, far, delivery)
+        late = _too_late(way)
         named = dict.fromkeys(CAUSES, late[:0])
         named |= {"in_flight": late, "lost": without(captured.session_missing, late)}
         return MissingByCause(named, _counts(named), 0)
+    near = way.near
     missing = _Missing.of(near, captured, counters)
     unrecorded = max(captured.missing - captured.expected_missing(counters), 0)
     uncounted = missing.left[max(len(missing.left) - captured.uncounted(counters), 0) :]
     if unrecorded <= len(uncounted):
         missing.name("in_flight", uncounted[len(uncounted) - unrecorded :])
         unrecorded = 0
-    longest, last_ns = _of_arrived(near, delivery)
+    longest, last_ns = _of_arrived(near, way.delivery)
     missing.name_all("mtu", missing.left[near.wire_bytes[missing.left] > longest])
     missing.name_all("in_flight", missing.left[near.time_ns[missing.left] > last_ns])
     missing.name_the_rest()
     return missing.missing_by_cause(captured.session_missing, unrecorded)
 
 
-def _too_late(near: Columns, far: Columns, delivery: Delivery) -> Rows:
+def _too_late(way: OneWay) -> Rows:
     """The packets that the far capture ended too early for, had they taken as long as the last one that arrived."""
+    near, far, delivery = way.near, way.far, way.delivery
     lost = delivery.lost
     if not len(lost) or not len(delivery.sent):
         return lost[:0]
@@ -307,9 +300,7 @@ def _counts(named: dict[Cause, Rows]) -> dict[Cause, int]:
     return {cause: len(named.get(cause, ())) for cause in CAUSES}
 
 
-def unrecognised_arrivals(
-    near: Columns, far: Columns, delivery: Delivery, captured: CapturedFrames, counters: DirectionCounters | None
-) -> Rows:
+def unrecognised_arrivals(way: OneWay, captured: CapturedFrames, counters: DirectionCounters | None) -> Rows:
     """Arrivals (rows of the far capture) that are copies of missing packets, though it cannot be told of which.
 
     There are no more of them than packets that are missing although the emulator did not drop them, than frames that it
@@ -318,6 +309,7 @@ def unrecognised_arrivals(
     """
     if counters is None:
         return np.empty(0, np.int64)
+    near, far, delivery = way.near, way.far, way.delivery
     let_through = captured.missing - captured.expected_missing(counters) - captured.uncounted(counters)
     damaged = counters.corrupted_copies[1] - captured.corrupted
     left = Counter(near.wire_bytes[np.concatenate([captured.session_missing, captured.background_missing])].tolist())

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from owlt.captures.accounting.measures import rate_over
 from owlt.captures.accounting.suspicion import (
     NOTHING_EXPECTED,
+    Claims,
     order_notes,
     suspect_capture,
     suspect_copies,
@@ -66,18 +67,22 @@ def one_side(
     capture: Columns,
     session: Session,
     seen_at: Host,
-    file_size_bytes: int | None,
-    delay_ns: int | None,
-    rate_bps: float | None = None,
+    claims: Claims,
     carried_file_bytes: int | None = None,
     failure: str = "",
 ) -> OneSide:
-    """What the capture at the host's port tells; delay (one way) and rate are of the channel, `carried_file_bytes` is
-    what the messages carry of the file; None: not known. `failure` is why the transfer failed, as they state."""
+    """What the capture at the host's port tells of the transfer that `claims` describe.
+
+    `carried_file_bytes` is what the messages carry of the file, None if that is not known; `failure` is why the
+    transfer failed, as they state.
+    """
+    file_size_bytes, rate_bps = claims.file_size_bytes, claims.rate_bps
+    there_ns, back_ns = claims.forward_delay_ns, claims.reverse_delay_ns
     from_sender, from_receiver = (sent_by(capture, session, host) for host in ("sender", "receiver"))
     times_ns = capture.time_ns[from_sender | from_receiver]
     first_ns, last_ns = (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (None, None)
-    added_ns = 0 if seen_at == "sender" else None if delay_ns is None else 2 * delay_ns
+    round_trip_ns = None if there_ns is None or back_ns is None else there_ns + back_ns
+    added_ns = 0 if seen_at == "sender" else round_trip_ns
     end_ns = None if last_ns is None or added_ns is None else last_ns + added_ns
     str_bytes = int(capture.wire_bytes[from_sender].sum())
     passed = "were sent by the sender" if seen_at == "sender" else "arrived from the sender"

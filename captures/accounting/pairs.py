@@ -25,11 +25,10 @@ from owlt.captures.accounting.derived_files import (
 )
 from owlt.captures.frames.columns import Columns, Rows
 from owlt.captures.frames.session import Session
-from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.matches.delivery import INTACT, Crossing, Delivery
 from owlt.captures.matches.matching import match_captures
 
 PAIRS = "pairs.json"
-Deliveries = tuple[Delivery, Delivery]
 
 
 class StoredDelivery(BaseModel):
@@ -92,15 +91,17 @@ class StoredPairs(DerivedFile):
     forward: StoredDelivery
     reverse: StoredDelivery
 
-    def deliveries(self, at_sender: Columns, at_receiver: Columns) -> Deliveries:
-        """What became of the packets of the sender, and of those of the receiver."""
-        return (
+    def crossing(self, at_sender: Columns, at_receiver: Columns) -> Crossing:
+        """The crossing between the captures, whose columns these are."""
+        return Crossing(
+            at_sender,
+            at_receiver,
             self.forward.delivery(at_sender, at_receiver, self.was_cut),
             self.reverse.delivery(at_receiver, at_sender, self.was_cut),
         )
 
 
-def load_pairs(run_dir: Path, at_sender: Columns, at_receiver: Columns, session: Session) -> Deliveries | None:
+def load_pairs(run_dir: Path, at_sender: Columns, at_receiver: Columns, session: Session) -> Crossing | None:
     """What is kept of the captures in `run_dir`, whose columns these are; None if it is not of these captures, of
     another session, or could be found anew by the present code. Raises OSError."""
     stored = load(run_dir / PAIRS, StoredPairs)
@@ -111,26 +112,26 @@ def load_pairs(run_dir: Path, at_sender: Columns, at_receiver: Columns, session:
     ):
         return None
     try:
-        return stored.deliveries(at_sender, at_receiver)
+        return stored.crossing(at_sender, at_receiver)
     except (ValueError, LookupError, zlib.error):
         return None  # changed by somebody else
 
 
-def load_or_match(run_dir: Path, at_sender: Columns, at_receiver: Columns, session: Session) -> Deliveries:
+def load_or_match(run_dir: Path, at_sender: Columns, at_receiver: Columns, session: Session) -> Crossing:
     """What is kept of the captures in `run_dir`, whose columns these are; else what is found in them, which is then
     kept. Raises OSError."""
     stored = load_pairs(run_dir, at_sender, at_receiver, session)
     if stored is not None:
         return stored
-    forward, reverse = match_captures(at_sender, at_receiver, session)
+    found = match_captures(at_sender, at_receiver, session)
     pairs = StoredPairs(
         source=source_of(run_dir, _arguments(session)),
-        was_cut=forward.was_cut,
-        forward=StoredDelivery.of(forward),
-        reverse=StoredDelivery.of(reverse),
+        was_cut=found.forward.was_cut,
+        forward=StoredDelivery.of(found.forward),
+        reverse=StoredDelivery.of(found.reverse),
     )
     keep(run_dir / PAIRS, pairs)
-    return forward, reverse
+    return found
 
 
 def _is_valid(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -53,13 +53,29 @@ from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.conversations import suspect_groups
 from owlt.captures.frames.session import Session
 from owlt.captures.matches.bottleneck import Link, overdue_ns
-from owlt.captures.matches.delivery import Delivery, without
-from owlt.captures.matches.matching import match_captures
+from owlt.captures.matches.delivery import Crossing, Delivery, without
 
 Links = tuple[Link | None, Link | None]
 """Forward and reverse; None if a direction changes, varies from packet to packet, or has no rate."""
 
 NO_LINKS: Links = (None, None)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What is known of a transfer beside its captures; None if it is not known.
+
+    `file_size_bytes` is also None if the file was not delivered; of a run for a duration (`duration_s`) it is how many
+    bytes the receiver reports. `file_delivered_at_ns` is of the captures' clock. `rate_bps` is the forward channel's;
+    None also if it is unlimited.
+    """
+
+    file_size_bytes: int | None = None
+    file_delivered_at_ns: int | None = None
+    expected: Expected = NOTHING_EXPECTED
+    rate_bps: float | None = None
+    links: Links = NO_LINKS
+    duration_s: float | None = None
 
 
 def _summary_4(summary: Values) -> dict[str, Any]:
@@ -124,64 +140,24 @@ class CaptureSummary(Measures, DerivedFile):
         return self.model_copy(update=dict.fromkeys(OF_A_DELIVERED_FILE))
 
 
-def load_or_summarise(
-    run_dir: Path,
-    session: Session,
-    file_size_bytes: int | None,
-    file_delivered_at_ns: int | None,
-    expected: Expected = NOTHING_EXPECTED,
-    rate_bps: float | None = None,
-    links: Links = NO_LINKS,
-    duration_s: float | None = None,
-) -> CaptureSummary:
+def load_or_summarise(run_dir: Path, session: Session, transfer: Transfer) -> CaptureSummary:
     """The summary of the run in `run_dir`: the kept one while captures, arguments and code are those that it was made
-    from, else a new one, which is then kept. Arguments and errors as for `captures.accounting.summary.summarise`."""
-    of_links = [link and asdict(link) for link in links]
-    arguments = [file_size_bytes, file_delivered_at_ns, asdict(expected), rate_bps, of_links, duration_s]
+    from, else a new one, which is then kept. Raises NotACapture, OSError."""
 
     def make() -> CaptureSummary:
         both = read_both(*(run_dir / name for name in CAPTURES))
-        deliveries = load_or_match(run_dir, *both, session)
-        accounts = account_both(*both, deliveries, expected)
-        summary = conclude(
-            *both,
-            deliveries,
-            accounts,
-            file_size_bytes,
-            file_delivered_at_ns,
-            expected,
-            rate_bps,
-            links,
-            duration_s,
-        )
+        crossing = load_or_match(run_dir, *both, session)
+        summary = conclude(crossing, account_both(crossing, transfer.expected), transfer)
         return summary.model_copy(update={"suspect": [*summary.suspect, *suspect_groups(session, both)]})
 
-    return load_or_make(run_dir / SUMMARY, CaptureSummary, [session.model_dump(mode="json"), *arguments], make)
+    arguments = [session.model_dump(mode="json"), asdict(transfer)]
+    return load_or_make(run_dir / SUMMARY, CaptureSummary, arguments, make)
 
 
 def load_summary(run_dir: Path) -> CaptureSummary | None:
     """The kept summary as it is; None if there is none, or a damaged one, or one of another schema."""
     summary = load(run_dir / SUMMARY, CaptureSummary)
     return summary if summary and summary.schema_version == SCHEMA_VERSION else None
-
-
-def summarise(
-    sender_pcap: Path,
-    receiver_pcap: Path,
-    session: Session,
-    file_size_bytes: int | None,
-    file_delivered_at_ns: int | None,
-    expected: Expected = NOTHING_EXPECTED,
-    rate_bps: float | None = None,
-    links: Links = NO_LINKS,
-) -> CaptureSummary:
-    """The summary of the two captures. Arguments as for `conclude`. Raises NotACapture, OSError."""
-    at_sender, at_receiver = read_both(sender_pcap, receiver_pcap)
-    deliveries = match_captures(at_sender, at_receiver, session)
-    accounts = account_both(at_sender, at_receiver, deliveries, expected)
-    return conclude(
-        at_sender, at_receiver, deliveries, accounts, file_size_bytes, file_delivered_at_ns, expected, rate_bps, links
-    )
 
 
 def read_both(sender_pcap: Path, receiver_pcap: Path) -> tuple[Columns, Columns]:
@@ -200,39 +176,21 @@ def _kept_bytes(capture: Columns) -> int:
 
 
 def account_both(
-    at_sender: Columns,
-    at_receiver: Columns,
-    deliveries: tuple[Delivery, Delivery],
-    expected: Expected,
-    clock_error_ns: float | None = None,
+    crossing: Crossing, expected: Expected, clock_error_ns: float | None = None
 ) -> tuple[Account, Account]:
     """What became of the packets of the sender, and of those of the receiver; `clock_error_ns` is of two clocks."""
-    forward, reverse = deliveries
-    return (
-        account(at_sender, at_receiver, forward, "sender", expected.forward, clock_error_ns),
-        account(at_receiver, at_sender, reverse, "receiver", expected.reverse, clock_error_ns),
-    )
+    forward, reverse = crossing.ways
+    return account(forward, expected.forward, clock_error_ns), account(reverse, expected.reverse, clock_error_ns)
 
 
-def conclude(
-    at_sender: Columns,
-    at_receiver: Columns,
-    deliveries: tuple[Delivery, Delivery],
-    accounts: tuple[Account, Account],
-    file_size_bytes: int | None,
-    file_delivered_at_ns: int | None,
-    expected: Expected = NOTHING_EXPECTED,
-    rate_bps: float | None = None,
-    links: Links = NO_LINKS,
-    duration_s: float | None = None,
-) -> CaptureSummary:
-    """The summary of captures whose packets were found and accounted for; of `expected` only what is suspect comes.
-
-    `file_size_bytes` None: not known, or the file was not delivered; of a run for a duration (`duration_s`) it is
-    the number of bytes that the receiver reports. `file_delivered_at_ns` is of the captures' clock.
-    `rate_bps` is the forward channel's; None: unlimited, or not known.
-    """
-    (forward, reverse), (of_sender, of_receiver) = deliveries, accounts
+def conclude(crossing: Crossing, accounts: tuple[Account, Account], transfer: Transfer) -> CaptureSummary:
+    """The summary of captures whose packets were found and accounted for; of what the transfer's captures are expected
+    to be, only reasons for suspicion come."""
+    expected = transfer.expected
+    file_size_bytes, file_delivered_at_ns = transfer.file_size_bytes, transfer.file_delivered_at_ns
+    at_sender, at_receiver = crossing.captures
+    forward, reverse = crossing.forward, crossing.reverse
+    of_sender, of_receiver = accounts
     times_ns = at_sender.time_ns[np.concatenate([forward.near, reverse.far])]
     first_ns, last_ns = (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (None, None)
     amounts = Amounts(
@@ -256,7 +214,15 @@ def conclude(
             f"{at_sender.path.name} has no packet of the session: are the session's ports and addresses right?"
         )
     return CaptureSummary(
-        **measure(amounts, first_ns, last_ns, file_size_bytes, file_delivered_at_ns, rate_bps, duration_s).model_dump(),
+        **measure(
+            amounts,
+            first_ns,
+            last_ns,
+            file_size_bytes,
+            file_delivered_at_ns,
+            transfer.rate_bps,
+            transfer.duration_s,
+        ).model_dump(),
         **amounts._asdict(),
         str_sent=len(forward.near),
         str_delivered=len(forward.far),
@@ -268,7 +234,7 @@ def conclude(
         owd_reverse=summarise_delays(reverse.delay_ns[reverse.first_copies]),
         overdue_ns=None
         if first_ns is None or last_ns is None
-        else overdue_ns((at_sender, at_receiver), deliveries, links, first_ns, last_ns),
+        else overdue_ns(crossing, transfer.links, first_ns, last_ns),
         background_packets=dict(
             _background(at_sender, forward.near, reverse.far, reverse.delivered)
             + _background(at_receiver, reverse.near, forward.far, forward.delivered)

@@ -19,7 +19,7 @@ from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import Host
 from owlt.captures.matches.clocks import ClockRelation
-from owlt.captures.matches.delivery import Delivery, without
+from owlt.captures.matches.delivery import Crossing, Delivery, OneWay, without
 from owlt.captures.matches.directions import content_key
 
 MORE_THAN_ALL = 1.02
@@ -150,12 +150,7 @@ def _count_copies(capture: Columns, rows: NDArray[np.int64]) -> tuple[int, int]:
 
 
 def suspect_arrivals(
-    near: Columns,
-    far: Columns,
-    delivery: Delivery,
-    unrecognised: NDArray[np.int64],
-    host: Host,
-    clock_error_ns: float | None = None,
+    way: OneWay, unrecognised: NDArray[np.int64], clock_error_ns: float | None = None
 ) -> Iterator[str]:
     """What cannot be in the frames that came from the host's side: arrived without departure or before it.
 
@@ -164,6 +159,7 @@ def suspect_arrivals(
     Other frames than the session's may have been under way when the near capture began. `unrecognised` arrivals are
     copies of packets, it is not known of which.
     """
+    near, far, delivery, host = way.near, way.far, way.delivery, way.host
     yield from _suspect_packets(delivery, unrecognised, host, clock_error_ns)
     background = delivery.background
     if background is None or not len(delivery.delay_ns):
@@ -245,22 +241,17 @@ def _suspect_copies(captured: CapturedFrames, counters: DirectionCounters, host:
 
 
 def contradictions(
-    at_sender: Columns,
-    at_receiver: Columns,
-    deliveries: tuple[Delivery, Delivery],
-    claims: Claims,
-    carried_file_bytes: int | None,
-    clocks: ClockRelation | None,
+    crossing: Crossing, claims: Claims, carried_file_bytes: int | None, clocks: ClockRelation | None
 ) -> list[str]:
     """The reasons to believe that captures and claims do not belong together; `clocks` is None if one clock took
     both captures."""
-    forward, _ = deliveries
-    sent_bytes = int(at_sender.wire_bytes[forward.near].sum(dtype=np.int64))
+    forward = crossing.forward
+    sent_bytes = int(crossing.at_sender.wire_bytes[forward.near].sum(dtype=np.int64))
     return [
         *too_few_bytes(claims.file_size_bytes, carried_file_bytes, sent_bytes, "were sent by the sender"),
-        *too_fast(at_receiver, forward.far, claims.rate_bps),
-        *_missing_sessions(at_sender, at_receiver, deliveries),
-        *_wrong_order(at_sender, at_receiver, deliveries, claims, clocks),
+        *too_fast(crossing.at_receiver, forward.far, claims.rate_bps),
+        *_missing_sessions(crossing),
+        *_wrong_order(crossing, claims, clocks),
         *(_too_early(clocks, claims) if clocks is not None else ()),
     ]
 
@@ -296,35 +287,30 @@ def too_fast(capture: Columns, rows: NDArray[np.int64], rate_bps: float | None) 
         )
 
 
-def _missing_sessions(at_sender: Columns, at_receiver: Columns, deliveries: tuple[Delivery, Delivery]) -> Iterator[str]:
-    forward, reverse = deliveries
+def _missing_sessions(crossing: Crossing) -> Iterator[str]:
+    forward, reverse = crossing.forward, crossing.reverse
     for capture, rows in (
-        (at_sender, (forward.near, reverse.far)),
-        (at_receiver, (forward.far, reverse.near)),
+        (crossing.at_sender, (forward.near, reverse.far)),
+        (crossing.at_receiver, (forward.far, reverse.near)),
     ):
         if not len(capture):
             yield f"{capture.path.name} is empty: it has no frames"
         elif not any(map(len, rows)):
             yield f"{capture.path.name} has no packet of the session: are the session's ports and addresses right?"
-    is_in_both = any(len(way.near) and len(way.far) for way in deliveries)
-    if is_in_both and not any(len(way.sent) for way in deliveries):
+    is_in_both = any(len(way.near) and len(way.far) for way in (forward, reverse))
+    if is_in_both and not any(len(way.sent) for way in (forward, reverse)):
         yield (
             "the captures have no packet in common: they are of different transfers, or addresses were rewritten "
             "between the ports"
         )
 
 
-def _wrong_order(
-    at_sender: Columns,
-    at_receiver: Columns,
-    deliveries: tuple[Delivery, Delivery],
-    claims: Claims,
-    clocks: ClockRelation | None,
-) -> Iterator[str]:
+def _wrong_order(crossing: Crossing, claims: Claims, clocks: ClockRelation | None) -> Iterator[str]:
+    at_sender, at_receiver = crossing.captures
     if at_sender.path.exists() and at_receiver.path.exists() and at_sender.path.samefile(at_receiver.path):
         yield "both captures are the same file: give one capture for each port"
         return
-    there, back = (way.delay_ns[way.first_copies] for way in deliveries)
+    there, back = (way.delay_ns[way.first_copies] for way in (crossing.forward, crossing.reverse))
     if clocks is not None:
         if clocks.least_round_trip_ns is not None and clocks.least_round_trip_ns < -2 * clocks.error_ns:
             yield "packets return before they were sent: the files look swapped; give the sender's first"

@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from owlt.captures.accounting.ledger import Account
-from owlt.captures.accounting.pairs import Deliveries
-from owlt.captures.accounting.summary import CaptureSummary, account_both, conclude
+from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Transfer, account_both, conclude
 from owlt.captures.accounting.suspicion import MORE_THAN_ALL, NOTHING_EXPECTED, Claims, Expected, contradictions
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.conversations import suspect_groups
 from owlt.captures.frames.session import Session
-from owlt.captures.inspection.tables import Table, joined, packet_rows
+from owlt.captures.inspection.tables import Table, packet_table
 from owlt.captures.inspection.traces import Traces, trace_run
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.matches.clocks import ClockRelation, relate_clocks
+from owlt.captures.matches.delivery import Crossing
 from owlt.captures.matches.matching import match_captures
 from owlt.captures.protocols.ladder import Rung, rungs
 from owlt.captures.protocols.messages import stated_file_bytes
@@ -74,6 +74,17 @@ class Case:
             back.delay_ns if back else self.delay_ns,
         )
 
+    def transfer(self, file_size_bytes: int | None) -> Transfer:
+        """What the summary needs to know, with a size of the file that may be known from the packets."""
+        return Transfer(
+            file_size_bytes=file_size_bytes,
+            file_delivered_at_ns=self.file_delivered_at_ns,
+            expected=self.expected,
+            rate_bps=self.rate_bps,
+            links=NO_LINKS if self.two_clocks else (self.forward_link, self.reverse_link),
+            duration_s=self.duration_s,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
@@ -83,8 +94,6 @@ class Inspection:
     `left_out` says why the summary has no goodput, and none of what is made of it; "" where it has, or where the file's
     size is not known."""
 
-    at_sender: Columns
-    at_receiver: Columns
     summary: CaptureSummary
     packets: Table
     traces: Traces
@@ -101,47 +110,34 @@ def inspect(
     at_receiver: Columns,
     case: Case,
     kept: CaptureSummary | None = None,
-    deliveries: Deliveries | None = None,
+    crossing: Crossing | None = None,
 ) -> Inspection:
     """Look at both captures, whose columns are hashed over the same part of frames (`summary.summary.read_both`).
 
-    `kept` is the summary that was made of them before, perhaps when their frames were complete; `deliveries` are what
-    is kept of their packets (`captures.accounting.pairs.load_pairs`), None if nothing is. Raises ValueError if the
+    `kept` is the summary that was made of them before, perhaps when their frames were complete; `crossing` is
+    what is kept of their packets (`captures.accounting.pairs.load_pairs`), None if nothing is. Raises ValueError if the
     dissector's options are not known, OSError.
     """
     notes: list[str] = []
-    deliveries = deliveries or match_captures(at_sender, at_receiver, case.session, one_clock=not case.two_clocks)
-    clocks = _relate(at_sender, at_receiver, deliveries, case) if case.two_clocks else None
+    crossing = crossing or match_captures(at_sender, at_receiver, case.session, one_clock=not case.two_clocks)
+    clocks = _relate(crossing, case) if case.two_clocks else None
     if clocks is not None:
         at_receiver = replace(at_receiver, time_ns=clocks.to_sender_clock(at_receiver.time_ns))
-        deliveries = match_captures(at_sender, at_receiver, case.session, one_clock=not case.two_clocks)
+        crossing = match_captures(at_sender, at_receiver, case.session, one_clock=not case.two_clocks)
         notes.append(_clock_note(clocks, case))
-    exchange, protocol_view = _protocol(at_sender, at_receiver, deliveries, case, notes)
+    exchange, protocol_view = _protocol(crossing, case, notes)
     carried_bytes = protocol_view.carried_file_bytes if protocol_view is not None else None
     stated_bytes = stated_file_bytes(exchange.of_sender) if exchange is not None else None
     size_bytes = _file_size(case, carried_bytes, stated_bytes, notes)
-    accounts = account_both(
-        at_sender, at_receiver, deliveries, case.expected, clocks.error_ns if clocks is not None else None
-    )
-    summary = conclude(
-        at_sender,
-        at_receiver,
-        deliveries,
-        accounts,
-        size_bytes,
-        case.file_delivered_at_ns,
-        case.expected,
-        case.rate_bps,
-        (None, None) if case.two_clocks else (case.forward_link, case.reverse_link),
-        case.duration_s,
-    )
+    accounts = account_both(crossing, case.expected, clocks.error_ns if clocks is not None else None)
+    summary = conclude(crossing, accounts, case.transfer(size_bytes))
     summary = _most_complete(summary, kept, notes)
     notes += summary.caveats
     if case.expected.sender_counters is not None:
         summary = summary.model_copy(
-            update={"suspect": [*summary.suspect, *suspect_groups(case.session, (at_sender, at_receiver))]}
+            update={"suspect": [*summary.suspect, *suspect_groups(case.session, crossing.captures)]}
         )
-    wrong = contradictions(at_sender, at_receiver, deliveries, case.claims, carried_bytes, clocks)
+    wrong = contradictions(crossing, case.claims, carried_bytes, clocks)
     if exchange is not None and not case.outcome and (uncaptured := exchange.uncaptured):
         wrong.append(uncaptured)
     if not wrong and summary.utilisation is not None and summary.utilisation > MORE_THAN_ALL:
@@ -153,28 +149,24 @@ def inspect(
     elif not case.outcome and summary.goodput_bps is not None:
         notes.append("goodput assumes that the transfer completed; the packets alone do not show this")
     return Inspection(
-        at_sender=at_sender,
-        at_receiver=at_receiver,
         summary=summary,
-        packets=_packet_table(at_sender, at_receiver, deliveries, accounts),
-        traces=_traces(at_sender, at_receiver, deliveries, accounts, exchange, case),
+        packets=packet_table(crossing, accounts),
+        traces=_traces(crossing, accounts, exchange, case),
         exchange=exchange,
         view=protocol_view,
-        rungs=_rungs(exchange, at_sender, at_receiver, deliveries) if exchange else [],
+        rungs=rungs(exchange.of_sender, exchange.of_receiver, crossing) if exchange else [],
         clocks=clocks,
         notes=notes,
         left_out=left_out,
     )
 
 
-def _protocol(
-    at_sender: Columns, at_receiver: Columns, deliveries: Deliveries, case: Case, notes: list[str]
-) -> tuple[Exchange | None, ProtocolView | None]:
+def _protocol(crossing: Crossing, case: Case, notes: list[str]) -> tuple[Exchange | None, ProtocolView | None]:
     """The messages and their view; a note instead if they could not be dissected."""
     exchange = None
     try:
-        exchange = read_exchange(at_sender, at_receiver, deliveries, case.session, case.dissector)
-        return exchange, view(exchange, at_sender, case.session, case.dissector)
+        exchange = read_exchange(crossing, case.session, case.dissector)
+        return exchange, view(exchange, crossing.at_sender, case.session, case.dissector)
     except NoDissection as problem:
         notes.append(f"the protocol was not analysed: {problem}")
         return exchange, None
@@ -210,27 +202,14 @@ def _most_complete(summary: CaptureSummary, kept: CaptureSummary | None, notes: 
     return summary
 
 
-def _packet_table(
-    at_sender: Columns, at_receiver: Columns, deliveries: Deliveries, accounts: tuple[Account, Account]
-) -> Table:
-    return joined(
-        packet_rows(at_sender, at_receiver, deliveries[0], accounts[0], "sender"),
-        packet_rows(at_receiver, at_sender, deliveries[1], accounts[1], "receiver"),
-    )
-
-
 def _traces(
-    at_sender: Columns,
-    at_receiver: Columns,
-    deliveries: Deliveries,
+    crossing: Crossing,
     accounts: tuple[Account, Account],
     exchange: Exchange | None,
     case: Case,
 ) -> Traces:
     return trace_run(
-        at_sender,
-        at_receiver,
-        deliveries,
+        crossing,
         exchange.at_sender if exchange else (),
         case.forward_link,
         case.reverse_link,
@@ -264,9 +243,9 @@ def _believed(summary: CaptureSummary, wrong: Sequence[str], left_out: str) -> C
     return summary.model_copy(update={"suspect": suspect} | ({"utilisation": None} if wrong else {}))
 
 
-def _relate(at_sender: Columns, at_receiver: Columns, deliveries: Deliveries, case: Case) -> ClockRelation | None:
+def _relate(crossing: Crossing, case: Case) -> ClockRelation | None:
     links = (case.forward_link, case.reverse_link) if case.forward_link and case.reverse_link else None
-    return relate_clocks(at_sender, at_receiver, *deliveries, least_delays_ns=case.claims.delays_ns, links=links)
+    return relate_clocks(crossing, least_delays_ns=case.claims.delays_ns, links=links)
 
 
 def _clock_note(clocks: ClockRelation, case: Case) -> str:
@@ -294,7 +273,3 @@ def _clock_note(clocks: ClockRelation, case: Case) -> str:
 def _decimals(uncertainty: float) -> int:
     """As many as show two digits of it, up to six."""
     return int(np.clip(1 - np.floor(np.log10(max(uncertainty, 1e-6))), 0, 6))
-
-
-def _rungs(exchange: Exchange, at_sender: Columns, at_receiver: Columns, deliveries: Deliveries) -> list[Rung]:
-    return rungs(exchange.of_sender, at_receiver, deliveries[0], exchange.of_receiver, at_sender, deliveries[1])

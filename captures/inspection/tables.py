@@ -14,18 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.captures.accounting.ledger import Account
-from owlt.captures.frames.columns import Columns
-from owlt.captures.frames.session import Host
 from owlt.captures.inspection.offsets import Integers
 from owlt.captures.inspection.traces import Delays, Throughput, Traces, Way, throughput
-from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.matches.delivery import INTACT, Crossing, OneWay
 
 Table = Mapping[str, NDArray[np.generic]]
 """Columns of equal length by name; what is masked is not there."""
 Format = Literal["csv", "parquet"]
 
 
-def packet_rows(near: Columns, far: Columns, delivery: Delivery, account: Account, host: Host) -> Table:
+def packet_table(crossing: Crossing, accounts: tuple[Account, Account]) -> Table:
+    """A row for each packet of the session, as `packet_rows` makes it: those of the sender, then of the receiver."""
+    return joined(*(packet_rows(way, account) for way, account in zip(crossing.ways, accounts, strict=True)))
+
+
+def packet_rows(way: OneWay, account: Account) -> Table:
     """A row for each packet that the host sent, in the order of its capture.
 
     `frame` is its number there, from 1; `fate` is "delivered", "corrupted", "unknown" where it arrived and a cut in the
@@ -33,6 +36,7 @@ def packet_rows(near: Columns, far: Columns, delivery: Delivery, account: Accoun
     cannot be told. `far_frame`, `arrived_ns` and `delay_ns` are of its first copy, masked where it has none; `copies`
     is how many there are.
     """
+    near, far, delivery = way.near, way.far, way.delivery
     first = delivery.first_copies
     place = np.full(len(near), -1, np.int64)
     place[delivery.near] = np.arange(len(delivery.near))
@@ -48,7 +52,7 @@ def packet_rows(near: Columns, far: Columns, delivery: Delivery, account: Accoun
     arrived_ns[packet] = far.time_ns[delivery.delivered[first]]
     delay_ns[packet] = delivery.delay_ns[first]
     return {
-        "host": np.full(len(delivery.near), host),
+        "host": np.full(len(delivery.near), way.host),
         "frame": delivery.near + 1,
         "sent_ns": near.time_ns[delivery.near],
         "wire_bytes": near.wire_bytes[delivery.near],

@@ -17,7 +17,7 @@ from owlt.captures.frames.columns import Columns, by_time
 from owlt.captures.frames.session import Host, Session, sent_by
 from owlt.captures.inspection.offsets import Acknowledgements, FileData, Integers, offsets_of
 from owlt.captures.matches.bottleneck import Link, Queue, queue_of
-from owlt.captures.matches.delivery import INTACT, Delivery, without
+from owlt.captures.matches.delivery import INTACT, Crossing, OneWay, without
 
 if TYPE_CHECKING:
     from owlt.captures.protocols.messages import Message
@@ -89,20 +89,20 @@ class Traces:
 
 
 def trace_run(
-    at_sender: Columns,
-    at_receiver: Columns,
-    deliveries: tuple[Delivery, Delivery],
+    crossing: Crossing,
     messages: Sequence[Message] = (),
     forward_link: Link | None = None,
     reverse_link: Link | None = None,
     unrecognised: tuple[Integers, Integers] = (_NO_ROWS, _NO_ROWS),
 ) -> Traces:
-    """The traces of a run from both captures, their deliveries (`match_captures`) and the messages of the sender's.
+    """The traces of a run from its crossing (`match_captures`) and the messages of the sender's capture.
 
     `unrecognised` are the packets, rows of each host's capture, of which it is known that they arrived damaged although
     no copy was recognised (`captures.accounting`).
     """
-    forward, reverse = deliveries
+    at_sender, at_receiver = crossing.captures
+    forward, reverse = crossing.forward, crossing.reverse
+    there, back = crossing.ways
     times_ns = np.concatenate(
         [
             *(at_sender.time_ns[rows] for rows in (forward.near, reverse.far)),
@@ -115,8 +115,8 @@ def trace_run(
     return Traces(
         first_packet_ns=first_ns,
         length_ns=last_ns - first_ns,
-        forward=_way(at_sender, at_receiver, forward, forward_link, first_ns, unrecognised[0]),
-        reverse=_way(at_receiver, at_sender, reverse, reverse_link, first_ns, unrecognised[1]),
+        forward=_way(there, forward_link, first_ns, unrecognised[0]),
+        reverse=_way(back, reverse_link, first_ns, unrecognised[1]),
         data=data,
         acknowledgements=acknowledgements,
     )
@@ -164,9 +164,8 @@ def _way_at_one_port(capture: Columns, rows: Integers, is_departing: bool, first
     )
 
 
-def _way(
-    near: Columns, far: Columns, delivery: Delivery, link: Link | None, first_ns: int, unrecognised: Integers
-) -> Way:
+def _way(way: OneWay, link: Link | None, first_ns: int, unrecognised: Integers) -> Way:
+    near, far, delivery = way.near, way.far, way.delivery
     sent, delivered = by_time(near, delivery.near), by_time(far, delivery.far)
     firsts = delivery.first_copies
     firsts = firsts[np.argsort(near.time_ns[delivery.sent[firsts]], kind="stable")]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.captures.frames.columns import Columns
-from owlt.captures.matches.delivery import Delivery
+from owlt.captures.matches.delivery import Crossing, Delivery
 
 Integers = NDArray[np.int64]
 
@@ -134,25 +134,16 @@ def _sent_between(
     return sent if is_complete and is_unique else []
 
 
-def overdue_ns(
-    captures: tuple[Columns, Columns],
-    deliveries: tuple[Delivery, Delivery],
-    links: tuple[Link | None, Link | None],
-    first_ns: int,
-    last_ns: int,
-) -> int | None:
+def overdue_ns(crossing: Crossing, links: tuple[Link | None, Link | None], first_ns: int, last_ns: int) -> int | None:
     """How much of the time from `first_ns` to `last_ns` some packet was overdue in the emulator.
 
-    Captures are those at the sender's and at the receiver's port, with one clock; deliveries and links are forward and
-    reverse. None if a link is None: it is not known when its packets are due.
+    The captures were taken with one clock; links are forward and reverse. None if a link is None: it is not known when
+    its packets are due.
     """
     forward, reverse = links
     if forward is None or reverse is None:
         return None
-    late = [
-        _late(near, delivery, link)
-        for near, delivery, link in zip(captures, deliveries, (forward, reverse), strict=True)
-    ]
+    late = [_late(way.near, way.delivery, link) for way, link in zip(crossing.ways, (forward, reverse), strict=True)]
     return _covered_ns(late, first_ns, last_ns)
 
 

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from owlt.captures.frames.columns import Columns
 from owlt.captures.matches.bottleneck import Link
-from owlt.captures.matches.delivery import Delivery
+from owlt.captures.matches.delivery import Crossing
 
 Times = NDArray[np.int64]
 Numbers = NDArray[np.float64]
@@ -110,10 +109,7 @@ class _Way:
 
 
 def relate_clocks(
-    sender_capture: Columns,
-    receiver_capture: Columns,
-    forward: Delivery,
-    reverse: Delivery,
+    crossing: Crossing,
     least_delays_ns: tuple[float, float] | None = None,
     links: tuple[Link, Link] | None = None,
 ) -> ClockRelation | None:
@@ -122,6 +118,8 @@ def relate_clocks(
     `least_delays_ns` are the true least one-way delays of packets without bytes, forward and reverse, where they are
     known, `links` the channel's, whose rates tell what the bytes take. None if no packet was matched.
     """
+    sender_capture, receiver_capture = crossing.captures
+    forward, reverse = crossing.forward, crossing.reverse
     there, back = forward.first_copies, reverse.first_copies
     arrived = receiver_capture.time_ns[forward.delivered[there]]
     came_back = sender_capture.time_ns[reverse.delivered[back]]

@@ -1,4 +1,4 @@
-"""The result of matching: the packets of one direction, their copies, and what was lost."""
+"""The result of matching: what became of the packets of one direction, and a whole crossing of the channel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.captures.frames.columns import Rows
+from owlt.captures.frames.columns import Columns, Rows
+from owlt.captures.frames.session import Host
 
 INTACT = -1
 
@@ -74,3 +75,37 @@ class Delivery:
         first = np.empty(self.sent.max() + 1, np.int64)
         first[self.sent[::-1]] = pairs[::-1]
         return np.flatnonzero(first[self.sent] == pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class OneWay:
+    """One direction of a crossing: the capture at the port of the host that sent, the one behind the channel, and what
+    became of the host's packets between them."""
+
+    host: Host
+    near: Columns
+    far: Columns
+    delivery: Delivery
+
+
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """A transfer as it crossed the channel: the captures at both ports, and what became of each host's packets."""
+
+    at_sender: Columns
+    at_receiver: Columns
+    forward: Delivery
+    reverse: Delivery
+
+    @property
+    def captures(self) -> tuple[Columns, Columns]:
+        """At the sender's port and at the receiver's."""
+        return self.at_sender, self.at_receiver
+
+    @property
+    def ways(self) -> tuple[OneWay, OneWay]:
+        """Forward and reverse."""
+        return (
+            OneWay("sender", self.at_sender, self.at_receiver, self.forward),
+            OneWay("receiver", self.at_receiver, self.at_sender, self.reverse),
+        )

@@ -1,7 +1,7 @@
 """Finding each packet in both captures: near, where it came from its host, and far, behind the channel.
 
 pairing.py pairs equal keys, damaged_copies.py finds the damaged copies, directions.py decides which way a frame is
-bound, delivery.py holds the result; what follows from the pairs belongs to the ledger and the summary.
+bound, delivery.py holds the result. What follows from the pairs belongs to `captures.accounting`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from owlt.captures.frames.decoding import CE, ECT
 from owlt.captures.frames.packets import completed, left_to_the_card
 from owlt.captures.frames.session import Session
 from owlt.captures.matches.damaged_copies import with_damaged
-from owlt.captures.matches.delivery import INTACT, Delivery, without
+from owlt.captures.matches.delivery import INTACT, Crossing, Delivery, without
 from owlt.captures.matches.directions import (
     NO_PAIRS,
     ByHost,
@@ -42,8 +42,8 @@ _MOST_HEADERS_AT_ONCE = 16_384
 
 def match_captures(
     sender_capture: Columns, receiver_capture: Columns, session: Session, one_clock: bool = True
-) -> tuple[Delivery, Delivery]:
-    """What became of the packets of the sender, and of those of the receiver.
+) -> Crossing:
+    """The crossing of the session's packets between two captures: what became of each.
 
     Both columns must be hashed over the same number of bytes a frame (`read_columns`). With `one_clock` no copy is
     taken for one of a packet that was sent after it arrived, where there are several that it may be of. Raises OSError.
@@ -60,7 +60,9 @@ def match_captures(
     reverse_pairs = with_damaged(reverse, reverse_pairs, np.concatenate([forward_pairs.sent, forward.near.session]))
     unknown = without(at_sender[None].others, reverse_pairs.delivered)
     unknown_there = without(at_receiver[None].others, forward_pairs.delivered)
-    return (
+    return Crossing(
+        sender_capture,
+        receiver_capture,
         _delivery(forward, forward_pairs, reverse_pairs, reverse.near.session, len(unknown)),
         _delivery(reverse, reverse_pairs, forward_pairs, forward.near.session, len(unknown_there)),
     )

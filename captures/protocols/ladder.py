@@ -17,7 +17,7 @@ from typing import Literal
 
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import Host
-from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.matches.delivery import INTACT, Crossing, OneWay
 from owlt.captures.protocols.messages import Message
 from owlt.captures.protocols.readers.reader import Coverage
 
@@ -60,23 +60,16 @@ class LeftOut:
 Step = Rung | LeftOut
 
 
-def rungs(
-    sent: Sequence[Message],
-    at_receiver: Columns,
-    forward: Delivery,
-    answered: Sequence[Message],
-    at_sender: Columns,
-    reverse: Delivery,
-) -> list[Rung]:
+def rungs(sent: Sequence[Message], answered: Sequence[Message], crossing: Crossing) -> list[Rung]:
     """The rungs of the sender's messages (from its own capture) and of the receiver's (from its own), as they left."""
     coverage = Coverage()
-    rungs = _rungs_one_way(sent, at_receiver, forward, coverage) + _rungs_one_way(
-        answered, at_sender, reverse, coverage
-    )
+    forward, reverse = crossing.ways
+    rungs = _rungs_one_way(sent, forward, coverage) + _rungs_one_way(answered, reverse, coverage)
     return sorted(rungs, key=lambda rung: rung.left_ns)
 
 
-def _rungs_one_way(messages: Sequence[Message], far: Columns, delivery: Delivery, coverage: Coverage) -> list[Rung]:
+def _rungs_one_way(messages: Sequence[Message], way: OneWay, coverage: Coverage) -> list[Rung]:
+    far, delivery = way.far, way.delivery
     copies: dict[int, list[tuple[int, bool]]] = defaultdict(list)
     for pair in range(len(delivery.sent)):
         arrival_ns = int(far.time_ns[delivery.delivered[pair]])

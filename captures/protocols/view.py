@@ -19,7 +19,7 @@ from owlt.captures.accounting.summary import read_both
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.decoding import Kind
 from owlt.captures.frames.session import Host, Session
-from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.matches.delivery import INTACT, Crossing, Delivery
 from owlt.captures.protocols.ladder import last_new_data, termination_lines
 from owlt.captures.protocols.messages import (
     Message,
@@ -154,19 +154,12 @@ def _missing_bytes(sent: Sequence[Message], arrived: Sequence[Message]) -> int |
     )
 
 
-def read_exchange(
-    at_sender: Columns,
-    at_receiver: Columns,
-    deliveries: tuple[Delivery, Delivery],
-    session: Session,
-    dissector: Sequence[str],
-) -> Exchange:
+def read_exchange(crossing: Crossing, session: Session, dissector: Sequence[str]) -> Exchange:
     """The messages in both captures. Raises ValueError if the dissector's options are not known, NoDissection,
     OSError."""
-    forward, reverse = deliveries
     return Exchange(
-        messages(at_sender, session, dissector, _damaged(reverse)),
-        messages(at_receiver, session, dissector, _damaged(forward)),
+        messages(crossing.at_sender, session, dissector, _damaged(crossing.reverse)),
+        messages(crossing.at_receiver, session, dissector, _damaged(crossing.forward)),
     )
 
 
@@ -212,10 +205,8 @@ def load_or_view(run_dir: Path, session: Session, dissector: Sequence[str]) -> P
 
     def make() -> ProtocolView:
         at_sender, at_receiver = read_both(*(run_dir / name for name in CAPTURES))
-        deliveries = load_or_match(run_dir, at_sender, at_receiver, session)
-        return view(
-            read_exchange(at_sender, at_receiver, deliveries, session, dissector), at_sender, session, dissector
-        )
+        crossing = load_or_match(run_dir, at_sender, at_receiver, session)
+        return view(read_exchange(crossing, session, dissector), at_sender, session, dissector)
 
     arguments = [session.model_dump(mode="json"), list(dissector), tshark_version()]
     return load_or_make(run_dir / VIEW, ProtocolView, arguments, make)

@@ -19,7 +19,7 @@ from pathlib import Path
 from owlt.captures.accounting.counts import direction_counters
 from owlt.captures.accounting.cutting import is_cut, keep_only_headers
 from owlt.captures.accounting.derived_files import CAPTURES, SUMMARY
-from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Links, load_or_summarise, load_summary
+from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Links, Transfer, load_or_summarise, load_summary
 from owlt.captures.accounting.suspicion import Expected
 from owlt.captures.files.blocks import CutShort, NotACapture
 from owlt.captures.files.plain_files import DISK_IS_FULL, is_plain, open_to_lock, remove, write_whole
@@ -117,12 +117,14 @@ def _summary_of(directory: Path, record: RunRecord, session: Session) -> Capture
         return load_or_summarise(
             directory,
             session,
-            delivered_bytes(record),
-            record.file_delivered_at_ns,
-            expected_of(record),
-            steady_rate_bps(record),
-            links_of(record),
-            duration_s(record),
+            Transfer(
+                file_size_bytes=delivered_bytes(record),
+                file_delivered_at_ns=record.file_delivered_at_ns,
+                expected=expected_of(record),
+                rate_bps=steady_rate_bps(record),
+                links=links_of(record),
+                duration_s=duration_s(record),
+            ),
         )
     except CutShort as problem:
         hint = f"tcpdump ended before it captured; see 'suspect' in {RECORD_NAME} for its messages"

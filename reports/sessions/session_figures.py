@@ -147,7 +147,7 @@ def _draw_packets(task: _Task, figures: Path, with_pdf: bool) -> tuple[SessionFi
         reverse_link=task.links[1],
     )
     both = read_both(*(task.directory / name for name in CAPTURES))
-    inspection = inspect(*both, case, deliveries=load_pairs(task.directory, *both, case.session))
+    inspection = inspect(*both, case, crossing=load_pairs(task.directory, *both, case.session))
     cut = (
         " The captures contain only the beginning of each frame; damage beyond it is not visible."
         if inspection.summary.headers_only

@@ -17,7 +17,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from owlt.captures.accounting.summary import summarise
+from owlt.captures.accounting.summary import Transfer
 from owlt.captures.frames.columns import read_columns
 from tests.bench import packets_memory, packets_runs
 from tests.bench.packets_captures import DATA_BYTES, SESSION, Fate, write_session, write_tcp
@@ -33,6 +33,7 @@ from tests.bench.packets_readers import (
     counts_of,
     timed,
 )
+from tests.unit.captures.summarising import summarise
 
 PACKETS = 500_000
 COLUMNS_LIMIT, LEDGER_LIMIT = 1.5e6, 1e6
@@ -139,7 +140,9 @@ def time_ledger(directory: Path, forward: Fate, reverse: Fate) -> tuple[Figure, 
 
     def ledger() -> Counts:
         summaries.append(
-            summarise(directory / "sender.pcap", directory / "receiver.pcap", SESSION, forward.sent * DATA_BYTES, None)
+            summarise(
+                directory / "sender.pcap", directory / "receiver.pcap", SESSION, Transfer(forward.sent * DATA_BYTES)
+            )
         )
         return both
 

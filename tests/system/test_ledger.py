@@ -90,11 +90,11 @@ def accounts(run: Path, **replaced: Path) -> tuple[Account, Account]:
     record = json.loads((run / "record.json").read_text())
     paths = {role: replaced.get(role, run / f"{role}.pcap") for role in ("sender", "receiver")}
     at_sender, at_receiver = (read_columns(path) for path in paths.values())
-    forward, reverse = match_captures(at_sender, at_receiver, Session.model_validate(record["session"]))
+    forward, reverse = match_captures(at_sender, at_receiver, Session.model_validate(record["session"])).ways
     stages = record["emulator_statistics"]
     return (
-        account(at_sender, at_receiver, forward, "sender", direction_counters(stages["forward"])),
-        account(at_receiver, at_sender, reverse, "receiver", direction_counters(stages["reverse"])),
+        account(forward, direction_counters(stages["forward"])),
+        account(reverse, direction_counters(stages["reverse"])),
     )
 
 

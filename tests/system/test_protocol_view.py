@@ -129,7 +129,7 @@ def test_what_arrived_unhurt_is_what_the_receiver_says_it_received(results: Path
     """But for those that were hit in an Ethernet address, of which some are taken."""
     run = Run(results, implementation)
     at_sender, at_receiver = (read_columns(run.capture(host)) for host in HOSTS)
-    forward, _ = match_captures(at_sender, at_receiver, run.session)
+    forward = match_captures(at_sender, at_receiver, run.session).forward
     hit = forward.delivered[forward.flipped_bit != INTACT]
     in_ethernet = int(((forward.flipped_bit != INTACT) & (forward.flipped_bit < 8 * 14)).sum())
     found = messages(at_receiver, run.session, run.dissector, damaged_rows=set(hit.tolist()))

@@ -48,8 +48,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> dict
 
 def traces_of(run: Path, record: dict[str, Any]) -> Traces:
     captures = [read_columns(run / f"{host}.pcap", 96) for host in ("sender", "receiver")]
-    deliveries = match_captures(*captures, Session.model_validate(record["session"]))
-    return trace_run(*captures, deliveries, forward_link=LINK, reverse_link=LINK)
+    crossing = match_captures(*captures, Session.model_validate(record["session"]))
+    return trace_run(crossing, forward_link=LINK, reverse_link=LINK)
 
 
 def test_a_queue_of_20_packets_shows_20_when_it_drops_and_never_more(

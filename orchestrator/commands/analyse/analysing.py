@@ -79,9 +79,7 @@ def analyse_one(capture: Path, options: CaptureOptions, host: Host, tables: str,
     messages, notes = _messages(columns, case)
     carried = carried_file_bytes(messages) if messages else None
     failure = stated_failure(messages).text
-    side = one_side(
-        columns, case.session, host, case.file_size_bytes, options.delay_ns, case.rate_bps, carried, failure
-    )
+    side = one_side(columns, case.session, host, case.claims, carried, failure)
     notes = [*_choice_notes([columns], case, options), *side.notes, *notes, *_goodput_notes(case, side.goodput_bps)]
     side = side.model_copy(update={"notes": notes})
     _make_directory(directory)

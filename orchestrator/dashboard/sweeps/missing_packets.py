@@ -22,7 +22,7 @@ from owlt.captures.files.plain_files import read_plain, write_whole
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import Host
 from owlt.captures.inspection.inspection import Case
-from owlt.captures.inspection.tables import joined, packet_rows
+from owlt.captures.inspection.tables import packet_table
 from owlt.captures.matches.matching import match_captures
 from owlt.captures.protocols.messages import messages
 from owlt.captures.protocols.tshark import NoDissection
@@ -72,13 +72,9 @@ def missing_packets(run: Path, most: int = MOST_ROWS) -> MissingPackets:
     """
     record, case = case_of_run(run)
     at_sender, at_receiver = read_both(*(run / name for name in CAPTURES))
-    deliveries = load_pairs(run, at_sender, at_receiver, case.session)
-    deliveries = deliveries or match_captures(at_sender, at_receiver, case.session)
-    accounts = account_both(at_sender, at_receiver, deliveries, case.expected)
-    table = joined(
-        packet_rows(at_sender, at_receiver, deliveries[0], accounts[0], "sender"),
-        packet_rows(at_receiver, at_sender, deliveries[1], accounts[1], "receiver"),
-    )
+    crossing = load_pairs(run, at_sender, at_receiver, case.session)
+    crossing = crossing or match_captures(at_sender, at_receiver, case.session)
+    table = packet_table(crossing, account_both(crossing, case.expected))
     sent_ns, hosts, frames = table["sent_ns"], table["host"], table["frame"]
     rows = np.flatnonzero(~np.isin(table["fate"], ARRIVED))
     rows = rows[np.argsort(sent_ns[rows], kind="stable")]

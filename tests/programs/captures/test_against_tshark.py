@@ -16,7 +16,7 @@ import pytest
 
 from owlt.captures.accounting.one_side import one_side
 from owlt.captures.accounting.summary import account_both, read_both
-from owlt.captures.accounting.suspicion import NOTHING_EXPECTED, order_notes, suspect_copies
+from owlt.captures.accounting.suspicion import NOTHING_EXPECTED, Claims, order_notes, suspect_copies
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.session import Host, Session, sent_by, summary_filter
 from owlt.captures.matches.matching import match_captures
@@ -139,7 +139,7 @@ def test_packets_bytes_and_times_of_each_host_are_the_sums_of_what_tshark_reads(
     found: list[str] = []
     for group in groups:
         for columns, place in group.each:
-            side = one_side(columns, session, "sender", None, None)
+            side = one_side(columns, session, "sender", Claims())
             frames = group.frames[place]
             of_hosts = [[frame for frame in frames if _is_from(frame, session, host)] for host in HOSTS]
             times_ns = [frame.time_ns for of_host in of_hosts for frame in of_host]
@@ -201,7 +201,7 @@ def test_what_became_of_each_packet_is_what_the_channel_did(tmp_path: Path, kind
             path.write_bytes(octets)
         both = read_both(*paths)
         ledgers = [
-            account_both(*both, match_captures(*both, session), NOTHING_EXPECTED)[0].ledger
+            account_both(match_captures(*both, session), NOTHING_EXPECTED)[0].ledger
             for session in (ANY_PORT, ANY_PORT_6)
         ]
         ours = {

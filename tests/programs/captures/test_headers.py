@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from owlt.captures.accounting.cutting import write_cut
-from owlt.captures.accounting.summary import CaptureSummary, summarise
+from owlt.captures.accounting.summary import CaptureSummary, Transfer
 from owlt.captures.files.pcap import FILE_HEADER_BYTES
 from owlt.captures.frames.columns import read_columns
 from tests.conftest import require_command
@@ -21,9 +21,10 @@ from tests.unit.captures.making import (
     write_headers,
     write_pcap,
 )
+from tests.unit.captures.summarising import summarise
 
 FILE_BYTES = 6000
-ARGUMENTS = (SESSION, FILE_BYTES, None)
+ARGUMENTS = (SESSION, Transfer(FILE_BYTES))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.accounting.summary import summarise
+from owlt.captures.accounting.summary import Transfer
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.frames.session import Host, summary_filter
 from tests.conftest import require_command
@@ -17,6 +17,7 @@ from tests.unit.captures.making import (
     tshark_rows,
     write_headers,
 )
+from tests.unit.captures.summarising import summarise
 from tests.unit.captures.test_capture_summary import FILE_BYTES, GOLDEN, summary_of
 
 
@@ -49,6 +50,6 @@ def test_captures_with_unlike_snapshot_lengths_are_matched_all_the_same(tmp_path
     whole, cut = DATA / f"{name}-sender.pcap", tmp_path / "receiver.pcap"
     write_headers(DATA / f"{name}-receiver.pcap", cut)
     assert (read_columns(cut).captured_bytes <= 96).all()
-    summary = summarise(whole, cut, SESSION, FILE_BYTES, None)
+    summary = summarise(whole, cut, SESSION, Transfer(FILE_BYTES))
     assert summary.suspect == []
     assert summary.owd_forward == summary_of(name).owd_forward

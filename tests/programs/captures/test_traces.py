@@ -32,7 +32,7 @@ def test_tcp_offsets_are_those_of_tshark(tmp_path: Path) -> None:
     sender_pcap = write_pcap(tmp_path / "sender.pcap", frames)
     receiver_pcap = write_pcap(tmp_path / "receiver.pcap", later(frames, OWD_NS))
     captured = [read_columns(pcap) for pcap in (sender_pcap, receiver_pcap)]
-    data = trace_run(*captured, match_captures(*captured, SESSION)).data
+    data = trace_run(match_captures(*captured, SESSION)).data
     command = [require_command("tshark"), "-r", str(sender_pcap), "-Y", "tcp.len > 0", "-T", "fields"]
     fields = ["-e", "frame.number", "-e", "tcp.seq", "-e", "tcp.len"]
     told = subprocess.run([*command, *fields], capture_output=True, text=True, check=True).stdout

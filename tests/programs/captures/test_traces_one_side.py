@@ -60,7 +60,7 @@ def one_sided(folder: Path, seen_at: Host, forward: list[bytes] = FORWARD) -> Tr
 
 def test_at_the_sender_offsets_and_acknowledgements_are_those_of_both_captures(tmp_path: Path) -> None:
     both = captured(tmp_path)
-    traces = trace_run(*both, match_captures(*both, SESSION))
+    traces = trace_run(match_captures(*both, SESSION))
     alone = trace_one_side(both[0], SESSION, "sender")
 
     for known, same in ((traces.data, alone.data), (traces.acknowledgements, alone.acknowledgements)):

@@ -16,10 +16,11 @@ import pytest
 from owlt.captures.accounting.cutting import HEADER_BYTES, is_cut, keep_only_headers, write_cut
 from owlt.captures.accounting.derived_files import SUMMARY
 from owlt.captures.accounting.pairs import PAIRS, load_or_match, load_pairs
-from owlt.captures.accounting.summary import SCHEMA_VERSION, load_or_summarise, load_summary, summarise
+from owlt.captures.accounting.summary import SCHEMA_VERSION, Transfer, load_or_summarise, load_summary
 from owlt.captures.accounting.suspicion import Expected
 from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.frames.columns import read_columns
+from owlt.captures.matches.bottleneck import Link
 from owlt.captures.matches.delivery import Delivery
 from owlt.captures.matches.matching import match_captures
 from tests.unit.captures.making import (
@@ -32,9 +33,10 @@ from tests.unit.captures.making import (
     udp_frame,
     write_pcap,
 )
+from tests.unit.captures.summarising import summarise
 
 FILE_BYTES = 6000
-ARGUMENTS: tuple[Any, ...] = (SESSION, FILE_BYTES, None)
+ARGUMENTS = (SESSION, Transfer(FILE_BYTES))
 MARK = 424_242
 PACKETS = timed([udp_frame(n.to_bytes(4, "big") * 50) for n in range(20)])
 
@@ -114,13 +116,16 @@ def test_a_capture_in_which_one_bit_changed_is_summarised_again(marked: Path, si
 @pytest.mark.parametrize(
     "arguments",
     [
-        (SESSION.model_copy(update={"udp_ports": (5222, 1)}), FILE_BYTES, None),
-        (SESSION, FILE_BYTES + 1, None),
-        (SESSION, FILE_BYTES, 1_700_000_000_000_000_000),
-        (SESSION, FILE_BYTES, None, Expected(sender_counters=CaptureCounters(1, 1, 0, 0))),
-        (SESSION, FILE_BYTES, None, Expected(mtu_bytes=9000)),
+        (SESSION.model_copy(update={"udp_ports": (5222, 1)}), Transfer(FILE_BYTES)),
+        (SESSION, Transfer(FILE_BYTES + 1)),
+        (SESSION, Transfer(FILE_BYTES, 1_700_000_000_000_000_000)),
+        (SESSION, Transfer(FILE_BYTES, expected=Expected(sender_counters=CaptureCounters(1, 1, 0, 0)))),
+        (SESSION, Transfer(FILE_BYTES, expected=Expected(mtu_bytes=9000))),
+        (SESSION, Transfer(FILE_BYTES, rate_bps=1e6)),
+        (SESSION, Transfer(FILE_BYTES, links=(Link(1, 1e6), None))),
+        (SESSION, Transfer(FILE_BYTES, duration_s=1.0)),
     ],
-    ids=["session", "file size", "file whole at", "counters", "MTU"],
+    ids=["session", "file size", "file whole at", "counters", "MTU", "rate", "links", "duration"],
 )
 def test_with_other_arguments_a_run_is_summarised_again(marked: Path, arguments: tuple[Any, ...]) -> None:
     assert not is_kept(marked, *arguments)
@@ -221,7 +226,7 @@ def deliveries_in(run_dir: Path) -> list[dict[str, object]]:
     both = [read_columns(run_dir / f"{side}.pcap") for side in ("sender", "receiver")]
     kept = load_pairs(run_dir, *both, SESSION)
     assert kept is not None
-    return [as_lists(delivery) for delivery in kept]
+    return [as_lists(delivery) for delivery in (kept.forward, kept.reverse)]
 
 
 def as_lists(delivery: Delivery) -> dict[str, object]:
@@ -237,7 +242,8 @@ def test_what_became_of_each_packet_is_kept_as_it_was_found(tmp_path: Path, name
         shutil.copy(DATA / f"{name}-{side}.pcap", tmp_path / f"{side}.pcap")
     both = [read_columns(tmp_path / f"{side}.pcap") for side in ("sender", "receiver")]
     load_or_match(tmp_path, *both, SESSION)
-    assert deliveries_in(tmp_path) == [as_lists(delivery) for delivery in match_captures(*both, SESSION)]
+    found = match_captures(*both, SESSION)
+    assert deliveries_in(tmp_path) == [as_lists(delivery) for delivery in (found.forward, found.reverse)]
 
 
 def test_after_the_cut_what_became_of_each_packet_is_known_as_before(run_dir: Path) -> None:

@@ -42,8 +42,7 @@ def matched(folder: Path, sent: list[Timed], delivered: list[Timed]) -> Delivery
     """The packets of the sender, found in the capture of what it sent and of what was delivered."""
     sender_pcap = write_pcap(folder / "sender.pcap", sorted(sent + ARPS))
     receiver_pcap = write_pcap(folder / "receiver.pcap", sorted(delivered + later(ARPS, OWD_NS)))
-    forward, _ = match_captures(read_columns(sender_pcap), read_columns(receiver_pcap), SESSION)
-    return forward
+    return match_captures(read_columns(sender_pcap), read_columns(receiver_pcap), SESSION).forward
 
 
 def numbered(count: int) -> list[Timed]:
@@ -202,7 +201,7 @@ def test_of_equal_packets_paired_each_for_itself_some_would_come_before_they_wer
 def test_an_equal_packet_of_which_the_first_copy_was_damaged_keeps_its_delay() -> None:
     session = SESSION.model_copy(update={"udp_ports": (12347,), "tcp_ports": ()})
     captures = [read_columns(DATA / "equal-nacks" / f"{side}.pcap") for side in ("sender", "receiver")]
-    _, reverse = match_captures(*captures, session)
+    reverse = match_captures(*captures, session).reverse
     rows = [(106, 106), (109, 109), (121, 121), (124, 124), (128, 128), (130, 130), (132, 132)]
     assert list(zip(reverse.sent.tolist(), reverse.delivered.tolist(), strict=True)) == rows
     assert (reverse.flipped_bit != INTACT).tolist() == [True, False, True, False, True, True, False]
@@ -326,7 +325,7 @@ def test_in_captures_cut_to_headers_damage_in_what_is_left_is_found(tmp_path: Pa
     delivered = [*later(sent[:4], OWD_NS), (sent[4][0] + OWD_NS, copy), *later(sent[5:], OWD_NS)]
     near = read_columns(write_pcap(tmp_path / "s.pcap", sent, snaplen=96), 96)
     far = read_columns(write_pcap(tmp_path / "r.pcap", delivered, snaplen=96), 96)
-    delivery, _ = match_captures(near, far, SESSION)
+    delivery = match_captures(near, far, SESSION).forward
     assert_accounted(delivery)
     assert delivery.flipped_bit[4] == min(bits)
 
@@ -349,7 +348,8 @@ def test_frames_of_other_hosts_are_reported_by_the_times_which_way_they_went(tmp
     ]
     near = write_pcap(tmp_path / "s.pcap", sorted(numbered(20) + stranger[:2] + later(stranger[2:], OWD_NS)))
     far = write_pcap(tmp_path / "r.pcap", sorted(later(numbered(20) + stranger[:1], OWD_NS) + stranger[2:]))
-    forward, reverse = match_captures(read_columns(near), read_columns(far), SESSION)
+    crossing = match_captures(read_columns(near), read_columns(far), SESSION)
+    forward, reverse = crossing.forward, crossing.reverse
     assert forward.background is not None and reverse.background is not None
     assert (len(forward.background.sent), len(reverse.background.sent)) == (1, 1)
     assert (forward.undirected, reverse.undirected) == (1, 0)
@@ -367,7 +367,7 @@ def test_frames_of_a_host_whose_only_packet_lost_its_ethernet_address_are_intact
     near = write_pcap(tmp_path / "receiver.pcap", sorted([only, *reports]) + later(sent, OWD_NS))
     arrived = [(only[0], flip(only[1], source_address_bit)), *reports]
     far = write_pcap(tmp_path / "sender.pcap", later(sorted(arrived), OWD_NS) + sent)
-    _, reverse = match_captures(read_columns(far), read_columns(near), SESSION)
+    reverse = match_captures(read_columns(far), read_columns(near), SESSION).reverse
 
     assert reverse.background is not None
     assert reverse.background.flipped_bit.tolist() == [INTACT, INTACT]
@@ -407,7 +407,8 @@ def test_a_frame_of_another_program_that_is_delivered_damaged_is_no_copy_of_the_
 
 def test_empty_captures_match_to_nothing(tmp_path: Path) -> None:
     empty = read_columns(write_pcap(tmp_path / "x.pcap", []))
-    forward, reverse = match_captures(empty, empty, SESSION)
+    crossing = match_captures(empty, empty, SESSION)
+    forward, reverse = crossing.forward, crossing.reverse
     assert len(forward.sent) == len(reverse.sent) == len(forward.lost) == 0
 
 
@@ -420,7 +421,8 @@ def netem(name: str) -> dict[str, dict[str, int]]:
 
 def golden(name: str) -> tuple[Delivery, Delivery]:
     sender_pcap, receiver_pcap = (DATA / f"netem-{name}-{side}.pcap" for side in ("sender", "receiver"))
-    return match_captures(read_columns(sender_pcap), read_columns(receiver_pcap), SESSION)
+    crossing = match_captures(read_columns(sender_pcap), read_columns(receiver_pcap), SESSION)
+    return crossing.forward, crossing.reverse
 
 
 @pytest.mark.parametrize("name", ["all", "half", "tcp"])

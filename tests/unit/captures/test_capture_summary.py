@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from owlt.captures.accounting.counts import DirectionCounters, direction_counters
 from owlt.captures.accounting.measures import DelaySummary, summarise_delays
-from owlt.captures.accounting.summary import CaptureSummary, summarise
+from owlt.captures.accounting.summary import CaptureSummary, Transfer
 from owlt.captures.accounting.suspicion import NOTHING_EXPECTED, Expected
 from owlt.captures.files.tcpdump_command import CaptureCounters
 from tests.unit.captures.making import (
@@ -26,6 +26,7 @@ from tests.unit.captures.making import (
     udp_frame,
     write_pcap,
 )
+from tests.unit.captures.summarising import summarise
 
 OWD_NS = 25_000_000
 FILE_BYTES = 100_000
@@ -39,7 +40,7 @@ REPLIES = timed(
 
 
 def summary_of(name: str) -> CaptureSummary:
-    return summarise(DATA / f"{name}-sender.pcap", DATA / f"{name}-receiver.pcap", SESSION, FILE_BYTES, None)
+    return summarise(DATA / f"{name}-sender.pcap", DATA / f"{name}-receiver.pcap", SESSION, Transfer(FILE_BYTES))
 
 
 def summary_between(
@@ -51,7 +52,7 @@ def summary_between(
 ) -> CaptureSummary:
     sender_pcap = write_pcap(folder / "sender.pcap", sorted(at_sender))
     receiver_pcap = write_pcap(folder / "receiver.pcap", sorted(at_receiver))
-    return summarise(sender_pcap, receiver_pcap, SESSION, FILE_BYTES, file_delivered_at_ns, expected)
+    return summarise(sender_pcap, receiver_pcap, SESSION, Transfer(FILE_BYTES, file_delivered_at_ns, expected))
 
 
 def clean_run(folder: Path, file_delivered_at_ns: int | None = None) -> CaptureSummary:
@@ -72,7 +73,7 @@ def test_the_packets_of_a_real_run_add_up(name: str) -> None:
 def test_equal_packets_of_which_one_copy_was_damaged_make_no_run_suspect_and_reorder_nothing() -> None:
     session = SESSION.model_copy(update={"udp_ports": (12347,), "tcp_ports": ()})
     paths = [DATA / "equal-nacks" / f"{side}.pcap" for side in ("sender", "receiver")]
-    summary = summarise(*paths, session, FILE_BYTES, None)
+    summary = summarise(*paths, session, Transfer(FILE_BYTES))
     assert (summary.suspect, summary.ledger_reverse.reordered) == ([], 0)
     assert (summary.ledger_reverse.delivered, summary.ledger_reverse.corrupted) == (3, 4)
 
@@ -115,8 +116,7 @@ def test_a_file_that_seems_complete_before_its_bytes_came_is_suspect(
         tmp_path / "sender.pcap",
         tmp_path / "receiver.pcap",
         SESSION,
-        file_size_bytes=4800,
-        file_delivered_at_ns=START_NS + OWD_NS + after_ms * 1_000_000,
+        Transfer(4800, START_NS + OWD_NS + after_ms * 1_000_000),
     )
 
     assert any("the file was reported delivered when" in reason for reason in summary.suspect) == suspect
@@ -134,7 +134,7 @@ def test_a_file_with_more_bytes_than_distinct_data_arrived_is_suspect(
     write_pcap(tmp_path / "sender.pcap", packets)
     write_pcap(tmp_path / "receiver.pcap", later(packets, OWD_NS))
     paths = tmp_path / "sender.pcap", tmp_path / "receiver.pcap"
-    summary = summarise(*paths, SESSION, file_size_bytes, START_NS + 10**9)
+    summary = summarise(*paths, SESSION, Transfer(file_size_bytes, START_NS + 10**9))
 
     assert any("distinct bytes of data reached the receiver" in reason for reason in summary.suspect) == suspect
 
@@ -253,7 +253,7 @@ def test_a_truncated_capture_is_suspect_and_what_is_complete_is_counted(tmp_path
     sender_pcap = write_pcap(tmp_path / "sender.pcap", DATA_PACKETS)
     receiver_pcap = write_pcap(tmp_path / "receiver.pcap", later(DATA_PACKETS, OWD_NS))
     receiver_pcap.write_bytes(receiver_pcap.read_bytes()[:-9])
-    summary = summarise(sender_pcap, receiver_pcap, SESSION, FILE_BYTES, None)
+    summary = summarise(sender_pcap, receiver_pcap, SESSION, Transfer(FILE_BYTES))
     assert summary.str_delivered == 19
     assert summary.suspect == [
         f"receiver.pcap: the record at byte {24 + 19 * 258} is incomplete: 249 bytes of it are there"
@@ -294,7 +294,7 @@ def cut_run(folder: Path, corrupted: int | None) -> CaptureSummary:
     ]
     pipe = {"packets": 20, "waiting_packets": 0, "dropped_packets": 0, "lost_packets": 0, "duplicated_packets": 0}
     counters = None if corrupted is None else direction_counters({"pipe": pipe | {"corrupted_packets": corrupted}})
-    return summarise(*pcaps, SESSION, FILE_BYTES, None, Expected(forward=counters))
+    return summarise(*pcaps, SESSION, Transfer(FILE_BYTES, expected=Expected(forward=counters)))
 
 
 def test_what_was_hit_behind_the_cut_is_counted_by_the_emulator(tmp_path: Path) -> None:
@@ -313,5 +313,5 @@ def test_a_capture_that_is_cut_more_than_its_header_says_is_matched_all_the_same
     data = bytearray(cut.read_bytes())
     data[16:20] = (262_144).to_bytes(4, "little")
     cut.write_bytes(data)
-    summary = summarise(whole, cut, SESSION, FILE_BYTES, None)
+    summary = summarise(whole, cut, SESSION, Transfer(FILE_BYTES))
     assert (summary.ledger_forward.delivered, summary.suspect) == (20, [])

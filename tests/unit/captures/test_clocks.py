@@ -146,7 +146,7 @@ def test_clocks_are_related_by_the_matched_packets_of_two_captures(tmp_path: Pat
     at_sender = read_columns(write_pcap(tmp_path / "s.pcap", sorted(there + later(back, DELAY_NS))))
     behind = later(sorted(later(there, DELAY_NS) + back), -3_000_000_000)
     at_receiver = read_columns(write_pcap(tmp_path / "r.pcap", behind))
-    found = relate_clocks(at_sender, at_receiver, *match_captures(at_sender, at_receiver, SESSION))
+    found = relate_clocks(match_captures(at_sender, at_receiver, SESSION))
     assert found is not None
     assert found.offset_ns == -3_000_000_000
     assert found.drift_ppm == pytest.approx(0, abs=1e-6)

@@ -14,8 +14,8 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 
 from owlt.captures.accounting.one_side import one_side
-from owlt.captures.accounting.summary import CaptureSummary, summarise
-from owlt.captures.accounting.suspicion import suspect_copies
+from owlt.captures.accounting.summary import CaptureSummary, Transfer
+from owlt.captures.accounting.suspicion import Claims, suspect_copies
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.session import Session, sent_by
 from tests.unit.captures.golden import made
@@ -32,6 +32,7 @@ from tests.unit.captures.making import (
     timed,
     write_pcap,
 )
+from tests.unit.captures.summarising import summarise
 
 OWD_NS = 25_000_000
 MIRRORED_NS, FORWARDED_NS = 1_500, 20_000
@@ -121,13 +122,13 @@ def test_some_duplicates_by_the_channel_are_counted_and_not_suspect(tmp_path: Pa
 
 def summary_of(folder: Path, sent: list[Timed], arrived: list[Timed]) -> CaptureSummary:
     paths = write_pcap(folder / "sender.pcap", sent), write_pcap(folder / "receiver.pcap", arrived)
-    return summarise(*paths, SESSION, None, None)
+    return summarise(*paths, SESSION, Transfer())
 
 
 def test_both_analyses_report_copies_as_suspect(tmp_path: Path) -> None:
     result = summary_of(tmp_path, mirrored(packets()), mirrored(later(packets(), OWD_NS)))
     assert sum("are copies of a packet" in reason for reason in result.suspect) == 2
-    side = one_side(read_columns(tmp_path / "sender.pcap"), SESSION, "sender", None, None)
+    side = one_side(read_columns(tmp_path / "sender.pcap"), SESSION, "sender", Claims())
     assert any("are copies of a packet" in reason for reason in side.suspect)
 
 

@@ -14,6 +14,7 @@ from owlt.agents.saratoga import version1
 from owlt.agents.saratoga.packets import Metadata, Status
 from owlt.captures.accounting.one_side import one_side
 from owlt.captures.accounting.summary import read_both
+from owlt.captures.accounting.suspicion import Claims
 from owlt.captures.inspection.inspection import Case, Inspection, inspect
 from owlt.captures.protocols.messages import messages, stated_failure
 from tests.unit.captures.making import SESSION, flip, later, timed, write_pcap
@@ -278,7 +279,7 @@ def test_one_capture_has_no_goodput_where_a_host_says_that_the_transfer_failed(t
         capture = write_pcap(tmp_path / "x.pcap", timed([*frames, frame(last, RECEIVER_SAYS)]))
         at_sender, _ = read_both(capture, capture)
         failure = stated_failure(messages(at_sender, SESSION, CFDP)).text
-        found = one_side(at_sender, SESSION, "sender", 2500, None, carried_file_bytes=2500, failure=failure)
+        found = one_side(at_sender, SESSION, "sender", Claims(2500), carried_file_bytes=2500, failure=failure)
 
         assert (found.goodput_bps is not None) == expected
         assert any("NAK limit reached" in reason for reason in found.suspect) != expected

@@ -46,9 +46,8 @@ def columns(folder: Path, sent: list[Timed], delivered: list[Timed], snaplen: in
 def accounted(
     folder: Path, sent: list[Timed], delivered: list[Timed], counters: DirectionCounters | None = None
 ) -> Account:
-    near, far = columns(folder, sent, delivered)
-    forward, _ = match_captures(near, far, SESSION)
-    return account(near, far, forward, "sender", counters)
+    forward, _ = match_captures(*columns(folder, sent, delivered), SESSION).ways
+    return account(forward, counters)
 
 
 def assert_closed(ledger: Ledger) -> None:
@@ -294,9 +293,8 @@ def test_fewer_damaged_frames_than_the_emulator_damaged_are_reported(tmp_path: P
 def test_in_captures_cut_to_headers_damage_out_of_sight_is_counted_by_the_emulator(tmp_path: Path) -> None:
     sent = numbered(20, payload_bytes=400)
     delivered = [(sent[0][0] + OWD_NS, flip(sent[0][1], 8 * 300)), *later(sent[1:], OWD_NS)]
-    near, far = columns(tmp_path, sent, delivered, snaplen=96)
-    forward, _ = match_captures(near, far, SESSION)
-    found = account(near, far, forward, "sender", replace(NOTHING, entered=20, corrupted_by_netem=1))
+    forward, _ = match_captures(*columns(tmp_path, sent, delivered, snaplen=96), SESSION).ways
+    found = account(forward, replace(NOTHING, entered=20, corrupted_by_netem=1))
     assert (found.ledger.delivered, found.ledger.corrupted, found.ledger.corrupted_unseen) == (19, 1, 1)
     assert found.reasons == ()
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Links, summarise
+from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Links, Transfer
 from owlt.captures.matches.bottleneck import TOLERANCE_NS, Link
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, udp_frame, write_pcap
+from tests.unit.captures.summarising import summarise
 
 MS = 10**6
 LINK = Link(25 * MS, 10e6)
@@ -45,7 +46,7 @@ def summary(
     """Of these packets: each way those that were sent, and those that were delivered."""
     at_sender = write_pcap(directory / "sender.pcap", sorted([*forward[0], *reverse[1]]))
     at_receiver = write_pcap(directory / "receiver.pcap", sorted([*forward[1], *reverse[0]]))
-    return summarise(at_sender, at_receiver, SESSION, 1000, None, links=links)
+    return summarise(at_sender, at_receiver, SESSION, Transfer(1000, links=links))
 
 
 def test_packets_that_wait_for_those_before_them_are_not_overdue(tmp_path: Path) -> None:

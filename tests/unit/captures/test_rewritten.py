@@ -14,8 +14,8 @@ from scapy.packet import Packet, Raw
 
 from owlt.captures.accounting.ledger import Account, Ledger
 from owlt.captures.accounting.one_side import one_side
-from owlt.captures.accounting.summary import account_both, summarise
-from owlt.captures.accounting.suspicion import NOTHING_EXPECTED
+from owlt.captures.accounting.summary import Transfer, account_both
+from owlt.captures.accounting.suspicion import NOTHING_EXPECTED, Claims
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.inspection.inspection import Case
 from owlt.captures.matches.matching import match_captures
@@ -33,6 +33,7 @@ from tests.unit.captures.making import (
     timed,
     write_pcap,
 )
+from tests.unit.captures.summarising import summarise
 
 OWD_NS = 25_000_000
 COUNT = 40
@@ -99,7 +100,7 @@ def accounts(
     behind = [(time, frame) for time, frame in later(timed(arrived), OWD_NS) if frame]
     far = write_pcap(folder / "receiver.pcap", behind, snaplen=snaplen)
     both = read_columns(near, snaplen), read_columns(far, snaplen)
-    forward, _ = account_both(*both, match_captures(*both, session), NOTHING_EXPECTED)  # type: ignore[arg-type]
+    forward, _ = account_both(match_captures(*both, session), NOTHING_EXPECTED)  # type: ignore[arg-type]
     return forward
 
 
@@ -196,7 +197,7 @@ def test_a_note_states_the_number_of_checksums_that_a_card_completed(tmp_path: P
 def test_segments_that_a_card_divides_make_the_captures_suspect(tmp_path: Path) -> None:
     whole, halves = bytes(tcp(0, 2800)), [bytes(tcp(0, 1400)), bytes(tcp(1, 1400))]
     near, far = write_pcap(tmp_path / "s.pcap", timed([whole])), write_pcap(tmp_path / "r.pcap", timed(halves))
-    reasons = summarise(near, far, SESSION, None, None).suspect
+    reasons = summarise(near, far, SESSION, Transfer()).suspect
     assert any("segmentation offload" in reason for reason in reasons)
 
 
@@ -205,7 +206,7 @@ def test_marks_are_reported_in_words(tmp_path: Path) -> None:
     arrived = [marked(each) if n % 10 == 0 else bytes(each) for n, each in enumerate(packets)]
     result = ledger(tmp_path, list(map(bytes, packets)), arrived)
     assert ledger_line("forward", result) == "forward: sent 40 = 40 delivered; 40 sent as ECT and 4 marked CE"
-    side = one_side(read_columns(tmp_path / "receiver.pcap"), SESSION, "receiver", None, None)
+    side = one_side(read_columns(tmp_path / "receiver.pcap"), SESSION, "receiver", Claims())
     assert ("ECN of STR", "36 ECT, 4 CE") in one_side_rows(side, Case(SESSION))
 
 

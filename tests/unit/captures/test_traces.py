@@ -16,7 +16,7 @@ from owlt.captures.frames.session import Host
 from owlt.captures.inspection.tables import trace_rows
 from owlt.captures.inspection.traces import Traces, choose_interval_ns, throughput, trace_run
 from owlt.captures.matches.bottleneck import Link, Queue
-from owlt.captures.matches.delivery import INTACT, Delivery
+from owlt.captures.matches.delivery import INTACT, Crossing, Delivery
 from owlt.captures.protocols.messages import Message
 from tests.unit.captures.making import START_NS
 
@@ -111,7 +111,7 @@ def traced(
             times[1][pairs[:, 1]] - times[0][pairs[:, 0]],
         )
 
-    return trace_run(captures[0], captures[1], (delivery(0), delivery(1)), messages, link, link)
+    return trace_run(Crossing(captures[0], captures[1], delivery(0), delivery(1)), messages, link, link)
 
 
 def paced(count: int, step_ns: int = MS, wire_bytes: int = 1000, start_ns: int = 0) -> list[Sent]:
