@@ -6,7 +6,6 @@ modules and the same data at the same place.
 
 from __future__ import annotations
 
-from pathlib import Path
+from owlt.installation import PACKAGE
 
-PACKAGE = Path(__file__).parent
-"""This package's directory: its modules, `profiles` and `playbooks`."""
+__all__ = ["PACKAGE"]

@@ -8,7 +8,7 @@ import struct
 from functools import cache
 from typing import Any, Self, cast
 
-from owlt.emulator.kernel.bpf.loading import PROGRAMS, BpfObject
+from owlt.emulator.kernel.bpf.loading import BpfObject, find_object
 from owlt.emulator.kernel.kernel_requests import add_program
 from owlt.emulator.kernel.ports import EGRESS_FILTERS, INGRESS_FILTERS
 from owlt.emulator.kernel.program_settings import (
@@ -41,7 +41,7 @@ class _Stage:
 
     @classmethod
     def _loaded(cls) -> Self:
-        return cls(BpfObject(PROGRAMS / f"{cls._program}.bpf.o"))
+        return cls(BpfObject(find_object(cls._program)))
 
     def attach(self, netlink: IPRoute, index: int) -> None:
         """Let all frames of an interface pass the program first."""

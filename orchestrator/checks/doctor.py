@@ -10,8 +10,8 @@ from pathlib import Path
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.agents.contract.requirements import Binary, Need, unmet
-from owlt.emulator.kernel.bpf.compile import sources
-from owlt.emulator.kernel.bpf.loading import is_compiled
+from owlt.emulator.kernel.bpf.loading import compiled_object, sources
+from owlt.installation import setup_command
 from owlt.orchestrator.hosts.binaries import find_here, why_not_here
 from owlt.orchestrator.kernel.build import find_kernel
 from owlt.orchestrator.planning.variants import base_name
@@ -128,10 +128,10 @@ def _kernel() -> Requirement:
 
 
 def _programs() -> Requirement:
-    missing = [source.name for source in sources() if not is_compiled(source)]
+    missing = [source.name for source in sources() if compiled_object(source) is None]
     detail = f"not compiled, or from an older source: {', '.join(missing)}" if missing else "compiled"
     needed_by = "bit errors, patterns, MTUs, queues that are not in packets, certificates"
-    return Requirement("emulator's eBPF programs", not missing, detail, needed_by, "make setup")
+    return Requirement("emulator's eBPF programs", not missing, detail, needed_by, setup_command())
 
 
 def _shared_memory() -> Requirement:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from owlt import installation
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.kernel.kernel import Kernel, Observe
@@ -25,7 +25,7 @@ WORKSHOP = ".build-"
 
 def cache_directory() -> Path:
     """The directory of cached kernels, in the user's cache (XDG Base Directory Specification)."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "owlt" / "kernels"
+    return installation.cache_directory() / "kernels"
 
 
 def cached(recipe: str) -> list[Kernel]:

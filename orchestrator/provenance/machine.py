@@ -22,6 +22,7 @@ from packaging.utils import canonicalize_name
 
 from owlt import PACKAGE
 from owlt.agents.contract.implementation import Implementation
+from owlt.emulator.kernel.bpf.loading import PROGRAMS, compiled_object, sources
 from owlt.orchestrator.hosts.binaries import SEARCH_PATH, find_here
 from owlt.orchestrator.provenance.files import file_digest, programs_and_libraries, tree
 from owlt.orchestrator.provenance.provenance import Group, Provenance
@@ -67,12 +68,16 @@ def _of_every_run() -> dict[str, Group]:
 
 @cache
 def own_files() -> Group:
-    """The group `owlt`."""
-    return {
+    """The group `owlt`. eBPF objects in the user's cache have the names of those beside their sources."""
+    files = {
         f"{package}/{name}": digest
         for package in PACKAGES
         for name, digest in tree((PACKAGE / package).resolve(), ("__pycache__",)).items()
     }
+    for compiled in filter(None, map(compiled_object, sources())):
+        for path in (compiled, compiled.with_suffix(".sha256")):
+            files[f"{PROGRAMS.relative_to(PACKAGE)}/{path.name}"] = file_digest(path)
+    return files
 
 
 def _python() -> Group:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from owlt import PACKAGE
+from owlt.emulator.kernel.bpf.loading import compiled_object, object_cache, sources
 from owlt.orchestrator.planning.clock import Clock
 from owlt.orchestrator.rigs import warden
 from owlt.orchestrator.third_party.places import third_party_directory
@@ -38,6 +39,7 @@ PROJECT = "/run/machine/owlt"
 ENVIRONMENT = "/run/machine/environment"
 CACHE = "/run/machine/cache"
 THIRD_PARTY = f"{CACHE}/owlt/third-party"
+EBPF_OBJECTS = f"{CACHE}/owlt/bpf"
 INIT_NAME = "init"
 MEMORY_DIRECTORY = "/dev/shm"
 """Where the kernel of a guest keeps the guest's memory, in a file without a name."""
@@ -163,6 +165,8 @@ def seen_directories() -> dict[str, str]:
     on the machine.
     """
     places = {PROJECT: PACKAGE.parent, ENVIRONMENT: Path(sys.prefix), THIRD_PARTY: third_party_directory()}
+    if any(path.is_relative_to(object_cache()) for path in map(compiled_object, sources()) if path is not None):
+        places[EBPF_OBJECTS] = object_cache()  # else they are beside their sources
     python = Path(sys.base_prefix).resolve()
     if any(python.is_relative_to(mask) for mask in MASKED):
         places[str(python)] = python

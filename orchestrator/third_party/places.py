@@ -13,6 +13,7 @@ from pathlib import Path
 
 from owlt import PACKAGE
 from owlt.inputs.mistake import Mistake, Place
+from owlt.installation import cache_directory
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.third_party.installable import Debian, Installable, Script
 
@@ -25,7 +26,7 @@ SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 def third_party_directory() -> Path:
     """Where programs are installed, in NAME/bin each: in the user's cache (XDG Base Directory Specification)."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "owlt" / "third-party"
+    return cache_directory() / "third-party"
 
 
 def home(installable: Installable) -> Path:

@@ -1,16 +1,25 @@
 """Compiles eBPF programs that are new or whose source has changed: `python -m owlt.emulator.kernel.bpf.compile`.
 
-Each object has a digest of its source and its command beside it.
+An object is written beside its source, or, if that directory is read-only, into the user's cache.
 """
 
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from owlt.emulator.kernel.bpf.loading import COMPILER, OPTIONS, PROGRAMS, is_compiled, source_digest
-
-_NEXT = "next: make setup (Debian: clang, libbpf-dev)"
+from owlt.emulator.kernel.bpf.loading import (
+    COMPILER,
+    OPTIONS,
+    PROGRAMS,
+    compiled_object,
+    object_places,
+    source_digest,
+    sources,
+)
+from owlt.installation import setup_command
 
 
 class CompileError(Exception):
@@ -19,30 +28,41 @@ class CompileError(Exception):
 
 def compile_program(source: Path) -> Path:
     """Return the object of a source, compiled if need be. It appears at once, whole."""
-    target = source.with_suffix(".o")
-    noted = source.with_suffix(".sha256")
-    if is_compiled(source):
-        return target
+    if (present := compiled_object(source)) is not None:
+        return present
     compiler = shutil.which(COMPILER)
     if compiler is None:
-        raise CompileError(f"{source.name}: {COMPILER} is not installed; {_NEXT}")
-    being_made = target.with_suffix(".new")
-    command = [compiler, *OPTIONS, "-c", source.name, "-o", being_made.name]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=source.parent)
-    if done.returncode:
-        being_made.unlink(missing_ok=True)
-        first = next((line for line in done.stderr.splitlines() if "error" in line), f"status {done.returncode}")
-        step = _NEXT if "file not found" in first else "next: correct the source"
-        raise CompileError(f"{source.name}: {COMPILER} says: {first}; {step}")
-    noted.unlink(missing_ok=True)
-    being_made.replace(target)
-    noted.write_text(source_digest(source))
+        raise CompileError(f"{source.name}: {COMPILER} is not installed; {_next_step()}")
+    beside, in_cache = object_places(source)
+    target = beside if _is_writable(source.parent) else in_cache
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".compile-", dir=target.parent) as directory:
+            draft = Path(directory, target.name)
+            _run_compiler([compiler, *OPTIONS, "-c", source.name, "-o", str(draft)], source)
+            target.with_suffix(".sha256").unlink(missing_ok=True)
+            draft.replace(target)
+        target.with_suffix(".sha256").write_text(source_digest(source))
+    except OSError as problem:
+        fix = "set XDG_CACHE_HOME to a directory that you can write to"
+        raise CompileError(f"{target}: cannot be written ({problem.strerror}); next: {fix}") from problem
     return target
 
 
-def sources(directory: Path = PROGRAMS) -> list[Path]:
-    """Return the sources of all programs."""
-    return sorted(directory.glob("*.bpf.c"))
+def _is_writable(directory: Path) -> bool:
+    return os.access(directory, os.W_OK)
+
+
+def _run_compiler(command: list[str], source: Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=source.parent)
+    if done.returncode:
+        first = next((line for line in done.stderr.splitlines() if "error" in line), f"status {done.returncode}")
+        step = _next_step() if "file not found" in first else "next: correct the source"
+        raise CompileError(f"{source.name}: {COMPILER} says: {first}; {step}")
+
+
+def _next_step() -> str:
+    return f"next: {setup_command()} (Debian: clang, libbpf-dev)"
 
 
 def compile_all(directory: Path = PROGRAMS) -> list[Path]:

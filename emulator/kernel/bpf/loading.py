@@ -1,7 +1,7 @@
-"""Compiled eBPF programs in the kernel, by way of the system's libbpf.
+"""Compiled eBPF programs: where they are, and in the kernel, by way of the system's libbpf.
 
-An object has a digest of its source and of the compiler's command beside it, and a stale one is refused. What libbpf
-warns of while it works is kept, for each thread, and is the reason when it fails.
+An object is beside its source or in the user's cache, with a digest of its source and of the compiler's command; a stale
+one is refused. What libbpf warns of while it works is kept, for each thread, and is the reason when it fails.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ import errno
 import hashlib
 import os
 import platform
+import sys
 import threading
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+from owlt.installation import cache_directory, setup_command
+
+PROGRAMS = Path(__file__).with_name("programs")
 COMPILER = "clang"
 OPTIONS = [
     *["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"],
@@ -25,14 +29,27 @@ OPTIONS = [
 """Of a compiler that runs in the source's directory, so that objects are equal wherever that is."""
 
 
-def is_compiled(source: Path) -> bool:
-    """Return whether a source's object is there and of that very source."""
-    return source.with_suffix(".o").exists() and not is_stale(source.with_suffix(".o"))
+def object_cache() -> Path:
+    """Where objects are, in a directory for each digest, if the directory of their source is read-only."""
+    return cache_directory() / "bpf"
 
 
-def is_stale(compiled: Path) -> bool:
-    """Return whether the source of an object has changed since; False if there is no source beside it."""
-    source, noted = compiled.with_suffix(".c"), compiled.with_suffix(".sha256")
+def object_places(source: Path) -> list[Path]:
+    """The paths that the object of a source may have, the preferred one first."""
+    name = source.with_suffix(".o").name
+    cached = [object_cache() / source_digest(source)[:16] / name] if source.exists() else []
+    return [source.with_name(name), *cached]
+
+
+def compiled_object(source: Path) -> Path | None:
+    """Return the object of a source as the source is now; None if it was not compiled since."""
+    places = object_places(source)
+    return next((path for path in places if path.exists() and not is_stale(path, source)), None)
+
+
+def is_stale(compiled: Path, source: Path) -> bool:
+    """Return whether the source of an object has changed since; False if the source is not there."""
+    noted = compiled.with_suffix(".sha256")
     if not source.exists():
         return False
     return not noted.exists() or noted.read_text() != source_digest(source)
@@ -43,8 +60,12 @@ def source_digest(source: Path) -> str:
     return hashlib.sha256(source.read_bytes() + "\0".join([COMPILER, *OPTIONS]).encode()).hexdigest()
 
 
+def sources(directory: Path = PROGRAMS) -> list[Path]:
+    """Return the sources of all programs."""
+    return sorted(directory.glob("*.bpf.c"))
+
+
 LIBRARY = "libbpf.so.1"
-PROGRAMS = Path(__file__).with_name("programs")
 _F_LOCK = 4
 _ANY = 0
 _FIRST = ctypes.c_uint32(0)
@@ -58,6 +79,19 @@ class BpfError(Exception):
     """A program that is not in the kernel, or a map of it that cannot be used. The text has the reason."""
 
 
+def find_object(name: str, directory: Path = PROGRAMS) -> Path:
+    """The compiled program of a name, such as "errors". Raises BpfError with the next step."""
+    source = directory / f"{name}.bpf.c"
+    if (found := compiled_object(source)) is not None:
+        return found
+    present = [path for path in object_places(source) if path.exists()]
+    problem = "was compiled from an older version of its source" if present else "is not compiled"
+    raise BpfError(
+        f"eBPF program: {source.with_suffix('.o').name}: {problem}; next: {setup_command()}, or "
+        f"{sys.executable} -m owlt.emulator.kernel.bpf.compile"
+    )
+
+
 class BpfObject:
     """The programs and maps of one object file: a copy of their own, there until it is closed.
 
@@ -66,15 +100,6 @@ class BpfObject:
 
     def __init__(self, path: Path) -> None:
         """Load an object file into the kernel."""
-        if not path.exists():
-            raise BpfError(
-                f"eBPF program: {path}: no such file; next: make setup, or python -m owlt.emulator.kernel.bpf.compile"
-            )
-        if is_stale(path):
-            raise BpfError(
-                f"eBPF program: {path}: was compiled from an older version of its source; next: make setup, or "
-                "python -m owlt.emulator.kernel.bpf.compile"
-            )
         self._library = libbpf()
         self._name = path.name.removesuffix("".join(path.suffixes))
         _messages.texts = []
@@ -195,7 +220,7 @@ def bpf_reason() -> str:
     """Return why the kernel does not take them; empty if it does."""
     try:
         for name in ("errors", "gate"):
-            BpfObject(PROGRAMS / f"{name}.bpf.o").close()
+            BpfObject(find_object(name)).close()
     except BpfError as error:
         return str(error)
     return ""

@@ -9,6 +9,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from owlt.installation import cache_directory
+
 
 @dataclass(frozen=True)
 class Reservation:
@@ -48,5 +50,4 @@ def forget_reservation(service: str) -> None:
 
 
 def _place(service: str) -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "owlt" / "leases" / hashlib.sha256(service.encode()).hexdigest()[:16]
+    return cache_directory() / "leases" / hashlib.sha256(service.encode()).hexdigest()[:16]

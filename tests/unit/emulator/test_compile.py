@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from owlt.emulator.kernel.bpf import compile
-from owlt.emulator.kernel.bpf.loading import BpfError, BpfObject, is_stale
+from owlt.emulator.kernel.bpf.loading import BpfError, compiled_object, find_object
 from tests.conftest import require_command
 
 SOURCE = 'int one(void) { return 1; }\nchar _license[] __attribute__((section("license"))) = "GPL";\n'
@@ -69,18 +69,18 @@ def test_a_missing_compiler_is_named(source: Path, monkeypatch: pytest.MonkeyPat
         compile.compile_program(source)
 
 
-def test_a_program_that_was_not_compiled_is_refused_with_the_next_step(tmp_path: Path) -> None:
-    with pytest.raises(BpfError, match=r"absent.bpf.o: no such file; next: make setup"):
-        BpfObject(tmp_path / "absent.bpf.o")
+def test_a_program_that_was_not_compiled_is_refused_with_the_next_step(source: Path) -> None:
+    with pytest.raises(BpfError, match=r"one.bpf.o: is not compiled; next: make setup"):
+        find_object("one", source.parent)
 
 
 def test_an_object_of_an_older_source_is_refused_with_the_next_step(source: Path) -> None:
     require_command("clang")
-    compiled = compile.compile_program(source)
+    compile.compile_program(source)
     source.write_text(SOURCE.replace("return 1", "return 2"))
 
     with pytest.raises(BpfError, match=r"one\.bpf\.o: was compiled from an older version of its source; next: make"):
-        BpfObject(compiled)
+        find_object("one", source.parent)
 
 
 def test_an_object_without_its_source_is_not_refused_for_its_age(source: Path) -> None:
@@ -88,4 +88,27 @@ def test_an_object_without_its_source_is_not_refused_for_its_age(source: Path) -
     compiled = compile.compile_program(source)
     source.unlink()
 
-    assert not is_stale(compiled)
+    assert compiled_object(source) == compiled
+
+
+def test_the_object_of_a_read_only_directory_is_in_the_cache(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_command("clang")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(compile, "_is_writable", lambda _: False)  # root may write everywhere
+
+    compiled = compile.compile_program(source)
+
+    assert compiled.is_relative_to(tmp_path / "cache" / "owlt" / "bpf")
+    assert find_object("one", source.parent) == compile.compile_program(source) == compiled
+    assert [path.name for path in source.parent.glob("*.bpf.*")] == ["one.bpf.c"]
+
+
+def test_a_cache_that_cannot_be_written_is_named(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_command("clang")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(source))
+    monkeypatch.setattr(compile, "_is_writable", lambda _: False)
+
+    with pytest.raises(compile.CompileError, match=r"cannot be written .*; next: set XDG_CACHE_HOME"):
+        compile.compile_program(source)
