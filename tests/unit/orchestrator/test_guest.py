@@ -103,7 +103,7 @@ def is_needed(path: Path) -> bool:
 
 
 def test_the_projects_packages_and_its_environment_are_needed() -> None:
-    assert all(is_needed(PROJECT_DIRECTORY / package) for package in PACKAGES)
+    assert all(is_needed((PROJECT_DIRECTORY / "owlt" / package).resolve()) for package in PACKAGES)
     assert is_needed(Path(sys.executable).resolve())
 
 
