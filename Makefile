@@ -22,7 +22,7 @@ announce:
 test: setup test-packages lint unit programs system lab  ## run all tests, as CI does
 
 test-packages:
-	@SUDO="$(SUDO)" .ci/debian-packages --tests
+	@SUDO="$(SUDO)" owlt/debian-packages --tests
 
 validation: setup  ## validate virtual time against real time and theory: make validation ARGUMENTS="--for '1 h'"
 	$(BIN)/python -m tests.validation $(ARGUMENTS)
@@ -34,9 +34,8 @@ implementations-table: setup  ## try every installed implementation over three c
 	$(BIN)/owlt implementations table
 
 setup: .venv/.made  ## install Debian packages, virtual environment, eBPF programs and virtual-time kernel
-	@SUDO="$(SUDO)" .ci/debian-packages
-	@$(BIN)/python -m owlt.emulator.kernel.bpf.compile
-	@$(BIN)/owlt kernel build
+	@SUDO="$(SUDO)" owlt/debian-packages --clone
+	@$(BIN)/owlt setup
 
 unit: .venv/.made  ## unit tests: no root, no slow programs, under a minute
 	@$(BIN)/python -m owlt.emulator.kernel.bpf.compile
@@ -88,7 +87,7 @@ clean:  ## remove the virtual environment, but not results or the cached kernel
 	rm -rf .venv
 
 .venv/.made: requirements.lock pyproject.toml
-	@SUDO="$(SUDO)" .ci/debian-packages
+	@SUDO="$(SUDO)" owlt/debian-packages --clone
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r .ci/installer.lock

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
 """The directory of the package `owlt`: its modules, `profiles` and `playbooks`."""
+PARTS = ("agents", "captures", "emulator", "orchestrator", "playbooks", "profiles", "reports")
+"""The folders at the top of a clone that are parts of the package; in a clone, the package has links to them."""
 DEBIAN_PACKAGES = PACKAGE / "debian-packages"
 """The program that lists and installs the Debian packages that owlt needs."""
 
@@ -26,6 +30,34 @@ def setup_command() -> str:
     return "make setup" if is_clone() else "owlt setup"
 
 
-def third_party_command(name: str) -> str:
-    """The command that installs one third-party implementation."""
-    return f"make third-party IMPLEMENTATION={name}" if is_clone() else f"owlt third-party install {name}"
+def write_source(archive: Path) -> None:
+    """Write the source of an installed owlt, as a clone has it, as a tar file: the same bytes for the same files.
+
+    Every installed package has beside its modules what only its source needs, in `owlt/source`.
+    """
+    with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
+        for path, name in _source_files():
+            tar.add(path, name, filter=_without_owner_and_time)
+        for part in PARTS:
+            link = tarfile.TarInfo(f"owlt/{part}")
+            link.type, link.linkname = tarfile.SYMTYPE, f"../{part}"
+            tar.addfile(link)
+
+
+def _source_files() -> Iterator[tuple[Path, str]]:
+    """Each file of this package, with its path in a clone."""
+    for path in sorted(PACKAGE.rglob("*")):
+        place = path.relative_to(PACKAGE)
+        if not path.is_file() or "__pycache__" in place.parts or path.name.endswith((".bpf.o", ".bpf.sha256")):
+            continue
+        if place.parts[0] == "source":
+            yield path, str(place.relative_to("source"))
+        else:
+            yield path, str(place if place.parts[0] in PARTS else Path("owlt") / place)
+
+
+def _without_owner_and_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = member.mtime = 0
+    member.uname = member.gname = "root"
+    member.mode = 0o755 if member.mode & 0o100 else 0o644
+    return member

@@ -89,7 +89,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 RUN_PLACEHOLDERS = {
     "python": "the Python interpreter in whose environment owlt is installed",
-    "third_party": "the directory into which `make third-party` installs, one subdirectory per implementation",
+    "third_party": "the directory into which `owlt third-party install` installs, one subdirectory per implementation",
     "file": "the file to send, on the sender",
     "file_name": "the file's name without its directory",
     "file_dir": "the file's directory",

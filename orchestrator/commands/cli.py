@@ -33,6 +33,7 @@ from owlt.orchestrator.commands.results.replay import replay
 from owlt.orchestrator.commands.results.report import report
 from owlt.orchestrator.commands.rigs.command import rig_app
 from owlt.orchestrator.commands.rigs.up import raise_local_rig
+from owlt.orchestrator.commands.setup import setup
 from owlt.orchestrator.commands.status import status
 from owlt.orchestrator.commands.sweeps import schema, sweeps_app
 from owlt.orchestrator.commands.third_party import third_party_app
@@ -62,6 +63,7 @@ for name, function in (
     ("dashboard", dashboard),
     ("analyse", analyse),
     ("dissect", dissect),
+    ("setup", setup),
     ("doctor", doctor),
     ("schema", schema),
 ):

@@ -47,7 +47,10 @@ class Go(_Value):
 
 
 class Script(_Value):
-    """A script of this project. Its argument is the directory to install into; it creates DIRECTORY/bin."""
+    """A script beside the implementation's file in profiles/third-party/.
+
+    Its argument is the directory to install into; it creates DIRECTORY/bin.
+    """
 
     kind: Literal["script"]
     script: Text

@@ -17,11 +17,11 @@ from owlt.orchestrator.third_party import toolchains
 from owlt.orchestrator.third_party.installable import Cargo, Debian, Go, Installable, Script
 from owlt.orchestrator.third_party.places import (
     LOG_NAME,
-    PROJECT,
     exclusive_lock,
     fresh,
     home,
     is_installed,
+    script_path,
     search_path,
     third_party_directory,
 )
@@ -90,7 +90,7 @@ def install(
 
 def how_to_install(installable: Installable) -> str:
     """The command that installs it."""
-    return f"make third-party IMPLEMENTATION={installable.name}"
+    return f"owlt third-party install {installable.name}"
 
 
 def compile_command(
@@ -111,8 +111,8 @@ def compile_command(
             go = toolchains.find(toolchains.GO, minimum, machine.path)
             environment = {"GOBIN": str(prefix / "bin"), "GOFLAGS": "-trimpath"}
             return [str(go), "install", *(f"{package}@{version}" for package in packages)], environment
-        case Script(script=script):
-            return [str(PROJECT / script), str(prefix)], {"SUDO": " ".join(machine.root_prefix or [])}
+        case Script() as recipe:
+            return [str(script_path(recipe)), str(prefix)], {"SUDO": " ".join(machine.root_prefix or [])}
         case Debian():
             raise ValueError(f"{installable.name} is not compiled")
 

@@ -17,7 +17,6 @@ from owlt.installation import cache_directory
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.third_party.installable import Debian, Installable, Script
 
-PROJECT = PACKAGE.parent
 STAMP_NAME = "stamp"
 LOG_NAME = "install.log"
 FRESH = ".fresh-"
@@ -52,9 +51,14 @@ def stamp(installable: Installable) -> str:
     source = installable.recipe.model_dump_json(exclude={"minimum_rust", "minimum_go", "services"})
     recipe = f"{source} {sorted(installable.programs)}".encode()
     if isinstance(installable.recipe, Script):
-        script = PROJECT / installable.recipe.script
+        script = script_path(installable.recipe)
         recipe += script.read_bytes() if script.exists() else b""
     return hashlib.sha256(recipe).hexdigest()
+
+
+def script_path(recipe: Script) -> Path:
+    """The program of a recipe that is a script."""
+    return (PACKAGE / "profiles" / "third-party" / recipe.script).resolve()
 
 
 def search_path() -> str:

@@ -43,7 +43,7 @@ def captures_of(results: Path) -> dict[str, str]:
 def together(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
     """The results of 44 runs of eleven implementations, performed on two guests side by side."""
     for installable in find_installables(THIRD_PARTY):
-        require(is_installed(installable), f"{installable.name} (make third-party IMPLEMENTATION={installable.name})")
+        require(is_installed(installable), f"{installable.name} (owlt third-party install {installable.name})")
     directory = tmp_path_factory.mktemp("together")
     done = perform(directory, directory / "results", implementations=IMPLEMENTATIONS, repetitions=2, **GRID)
     assert done.returncode == 0, done.stderr

@@ -35,7 +35,7 @@ ADDRESSES = {"sender": "10.77.0.1", "receiver": "10.77.0.2"}
 def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
     """Each implementation as sender and as receiver, near and far, with and without errors; ours alone: 12 runs."""
     place = os.pathsep.join((os.environ.get("PATH", ""), str(third_party_directory() / "licklider" / "bin")))
-    require(shutil.which("licklider", path=place), "licklider (make third-party IMPLEMENTATION=licklider)")
+    require(shutil.which("licklider", path=place), "licklider (owlt third-party install licklider)")
     directory = tmp_path_factory.mktemp("ltp")
     done = perform(directory, directory / "results", **GRID)
     assert done.returncode in RECORDED, done.stderr

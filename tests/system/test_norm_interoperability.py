@@ -29,7 +29,7 @@ GRID = {
 def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
     """Each as sender and as receiver, and normCast alone; near and far, with and without errors: twelve runs."""
     place = os.pathsep.join((os.environ.get("PATH", ""), str(third_party_directory() / "normcast" / "bin")))
-    require(shutil.which("normCast", path=place), "normCast (make third-party IMPLEMENTATION=normcast)")
+    require(shutil.which("normCast", path=place), "normCast (owlt third-party install normcast)")
     directory = tmp_path_factory.mktemp("norm")
     done = perform(directory, directory / "results", **GRID)
     assert done.returncode in RECORDED, done.stderr

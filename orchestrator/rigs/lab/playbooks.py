@@ -17,6 +17,7 @@ from typing import Any
 
 from owlt import PACKAGE
 from owlt.inputs.mistake import Mistake
+from owlt.installation import is_clone, write_source
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, login_parts
 from owlt.orchestrator.rigs.lab.session import SOURCE
@@ -41,7 +42,7 @@ def ansible_playbook() -> Path:
     """The program, beside this Python. Raises Missing."""
     program = Path(sys.executable).parent / "ansible-playbook"
     if not program.exists():
-        fix = "install owlt's extra: .venv/bin/python -m pip install 'owlt[lab]', or ansible-core>=2.18"
+        fix = "install owlt with its extra 'lab' (pip install '.[lab]' in a clone), or ansible-core>=2.18 beside it"
         raise Missing(Mistake(f"{program} is missing, which runs the playbooks", fix=fix))
     return program
 
@@ -184,8 +185,11 @@ def _public_key(entry: LabHostEntry) -> str:
 
 
 def _archive(place: Path) -> Path:
-    """This clone's last commit as a tar file: the same for the same commit."""
+    """What the hosts install, as a tar file: the last commit of a clone, or else this installed package."""
     archive = place / "owlt.tar"
+    if not is_clone():
+        write_source(archive)
+        return archive
     git = [
         "git",
         "-c",
@@ -198,6 +202,6 @@ def _archive(place: Path) -> Path:
     ]
     done = subprocess.run([*git, "-o", str(archive)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        fix = "run this command from a clone of owlt"
+        fix = "commit what the hosts are to have; git has to be installed"
         raise Missing(Mistake(f"git archive: {done.stderr.strip()}", fix=fix))
     return archive

@@ -137,7 +137,7 @@ def test_a_failed_installation_keeps_its_log_and_the_earlier_version(programs: P
 
     log = home(newer) / "install.log"
     assert installation.message == "cargo exited with status 101: error: no such crate"
-    assert installation.next_step == f"see {log}; then make third-party IMPLEMENTATION=mine"
+    assert installation.next_step == f"see {log}; then owlt third-party install mine"
     assert "error: no such crate" in log.read_text()
     assert is_installed(an_installable())
     assert not list(third_party_directory().glob(".fresh-*"))

@@ -10,7 +10,7 @@ import pytest
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.third_party import all_installables, find_installables, load_installable
 from owlt.orchestrator.third_party.installable import Script
-from owlt.orchestrator.third_party.places import PROJECT
+from owlt.orchestrator.third_party.places import script_path
 
 WHOLE = """\
 name: mine
@@ -40,9 +40,7 @@ def test_the_shipped_files_load_with_the_required_implementations_first() -> Non
 
 def test_every_script_is_there_and_can_be_run() -> None:
     scripts = [
-        PROJECT / installable.recipe.script
-        for installable in all_installables()
-        if isinstance(installable.recipe, Script)
+        script_path(installable.recipe) for installable in all_installables() if isinstance(installable.recipe, Script)
     ]
 
     assert scripts

@@ -423,7 +423,7 @@ def test_a_row_has_the_numbers_of_its_run(cfdp: Implementation, tmp_path: Path) 
 
 def test_the_summary_names_what_is_unexplained(cfdp: Implementation, tmp_path: Path) -> None:
     results = rows_of(tmp_path, cfdp, outcome="failed", reason="r")
-    text = implementations_table.summary(results, {"dtn7": "make third-party IMPLEMENTATION=dtn7"}, 3)
+    text = implementations_table.summary(results, {"dtn7": "owlt third-party install dtn7"}, 3)
 
     assert "1 implementations, 3 of 3 runs: 3 failed" in text
     assert "3 unexplained or suspect (cfdp at clean-25ms" in text
