@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-import tarfile
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import tarfile
+    from collections.abc import Iterator
 
 PACKAGE = Path(__file__).parent
 """The directory of the package `owlt`: its modules, `profiles` and `playbooks`."""
@@ -35,6 +38,8 @@ def write_source(archive: Path) -> None:
 
     Every installed package has beside its modules what only its source needs, in `owlt/source`.
     """
+    import tarfile  # here: every program of owlt imports this module
+
     with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
         for path, name in _source_files():
             tar.add(path, name, filter=_without_owner_and_time)

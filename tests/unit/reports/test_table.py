@@ -164,16 +164,3 @@ def test_the_example_of_duckdb_in_the_documents_works(written: Path, capsys: pyt
 
     assert "saratoga" not in (printed := capsys.readouterr().out)
     assert "norm" in printed
-
-
-def test_the_cells_of_the_notebook_work_and_each_has_its_output(written: Path) -> None:
-    notebook = json.loads((PROJECT / "docs" / "examples" / "analysis.ipynb").read_text())
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    names: dict[str, Any] = {}
-
-    for cell in code:
-        exec("".join(cell["source"]).replace("results/demo/report", str(written)), names)
-
-    assert len(code) > 3
-    assert all(cell["outputs"] for cell in code)
-    assert {"cfdp", "norm"} <= set(names["runs"].project("implementation").distinct().fetchnumpy()["implementation"])
