@@ -80,6 +80,8 @@ class Table:
         from owlt.reports.publication.quantities import quantity
         from owlt.reports.publication.specification import KINDS, Specification
 
+        if "IPython" in sys.modules:
+            import matplotlib.pyplot  # noqa: F401  # has notebooks show figures below their cells
         if kind not in KINDS:
             raise ValueError(f"kind: got {kind!r}, expected one of {', '.join(KINDS)}")
         measure = quantity(y)

@@ -92,3 +92,12 @@ def test_the_cells_of_the_notebook_work_and_each_has_its_output(demo: Path) -> N
     assert len(code) > 3
     assert all(cell["outputs"] for cell in code)
     assert {"cfdp", "norm"} <= set(names["runs"].columns("implementation")["implementation"])
+
+
+def test_the_example_in_the_documents_works(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (PROJECT / "docs" / "analysis.md").read_text().partition("\n## In Python\n")[2]
+    monkeypatch.chdir(tmp_path)
+
+    exec(text.split("```")[1].removeprefix("python\n").replace("results/demo", str(demo)).replace("ltp", "norm"), {})
+
+    assert (tmp_path / "goodput.pdf").stat().st_size > 1000
