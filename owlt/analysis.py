@@ -80,8 +80,6 @@ class Table:
         from owlt.reports.publication.quantities import quantity
         from owlt.reports.publication.specification import KINDS, Specification
 
-        if "IPython" in sys.modules:
-            import matplotlib.pyplot  # noqa: F401  # has notebooks show figures below their cells
         if kind not in KINDS:
             raise ValueError(f"kind: got {kind!r}, expected one of {', '.join(KINDS)}")
         measure = quantity(y)
@@ -95,6 +93,7 @@ class Table:
             order=order,
             **more,
         )
+        _have_notebooks_show_figures()
         return draw_figure(self.rows, specification)
 
 
@@ -138,3 +137,11 @@ def _filters(values: dict[str, object]) -> list[Any]:
 
     listed = {name: value if isinstance(value, list | tuple) else [value] for name, value in values.items()}
     return [Filter(quantity(name), tuple(map(str, each))) for name, each in listed.items()]
+
+
+def _have_notebooks_show_figures() -> None:
+    """In a notebook, have figures shown below their cells, as pyplot does for its own when it loads its backend."""
+    if "ipykernel" in sys.modules:
+        from matplotlib import pyplot
+
+        pyplot.switch_backend(pyplot.get_backend())
