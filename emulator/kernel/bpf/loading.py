@@ -1,7 +1,7 @@
 """Compiled eBPF programs: where they are, and in the kernel, by way of the system's libbpf.
 
-An object is beside its source or in the user's cache, with a digest of its source and of the compiler's command; a stale
-one is refused. What libbpf warns of while it works is kept, for each thread, and is the reason when it fails.
+An object is beside its source or in the user's cache, with a digest of its source and of the compiler's command. A
+stale one is refused. What libbpf warns of while it works is kept, for each thread, and is the reason when it fails.
 """
 
 from __future__ import annotations
