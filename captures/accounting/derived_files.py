@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -51,10 +51,6 @@ class Source(BaseModel):
     captures: dict[str, list[str]]
     seen: dict[str, tuple[int, int]]
 
-    def accepts_captures(self, captures: dict[str, list[str]]) -> bool:
-        """Whether the captures are among the forms that this knows."""
-        return all(set(digests) <= set(self.captures.get(name, ())) for name, digests in captures.items())
-
     def with_forms(self, forms: Mapping[str, Path]) -> Source:
         """The same source, where each capture may also lie in one more form, and will."""
         captures = {name: sorted({*known, digest_of_file(forms[name])}) for name, known in self.captures.items()}
@@ -81,16 +77,14 @@ def load_or_make(
 ) -> AnyDerivedFile:
     """What is kept at `path` while the captures beside it, the arguments (of JSON) and the code are those that it was
     made from; else what `make` returns, which is then kept. Raises what `make` does, OSError."""
-    code, arguments_digest = digest_of_code(), digest_of_values(arguments)
-    seen = {name: _size_and_time(path.parent / name) for name in CAPTURES}
     stored = load(path, kind)
     source = stored.source if stored else None
-    if stored and source and (source.code, source.arguments) == (code, arguments_digest):
-        if source.seen == seen:
-            return stored
-        if source.accepts_captures(digests_of_captures(path.parent)):
+    made_by = digest_of_code(), digest_of_values(arguments)
+    if stored and source and (source.code, source.arguments) == made_by and is_of(source, path.parent):
+        seen = _seen(path.parent)
+        if source.seen != seen:
             keep(path, stored.model_copy(update={"source": source.model_copy(update={"seen": seen})}))
-            return stored
+        return stored
     source = source_of(path.parent, arguments)
     made = make().model_copy(update={"source": source})
     keep(path, made)
@@ -99,15 +93,23 @@ def load_or_make(
 
 def source_of(run_dir: Path, arguments: object) -> Source:
     """What is made now from the captures in `run_dir` and the arguments (of JSON). Raises OSError."""
-    seen = {name: _size_and_time(run_dir / name) for name in CAPTURES}
-    digests = digests_of_captures(run_dir)
-    return Source(code=digest_of_code(), arguments=digest_of_values(arguments), captures=digests, seen=seen)
+    return Source(
+        code=digest_of_code(),
+        arguments=digest_of_values(arguments),
+        captures=digests_of_captures(run_dir),
+        seen=_seen(run_dir),
+    )
 
 
 def is_of(source: Source, run_dir: Path) -> bool:
     """Whether the captures in `run_dir` are among the forms that the source knows. Raises OSError."""
-    seen = {name: _size_and_time(run_dir / name) for name in CAPTURES}
-    return source.seen == seen or source.accepts_captures(digests_of_captures(run_dir))
+    return source.seen == _seen(run_dir) or all(
+        set(digests) <= set(source.captures.get(name, ())) for name, digests in digests_of_captures(run_dir).items()
+    )
+
+
+def _seen(run_dir: Path) -> dict[str, tuple[int, int]]:
+    return {name: _size_and_time(run_dir / name) for name in CAPTURES}
 
 
 def load(path: Path, kind: type[AnyDerivedFile]) -> AnyDerivedFile | None:
@@ -157,11 +159,8 @@ def digest_of_code() -> str:
 @cache
 def digest_of_modules(package: Path) -> str:
     """The SHA-256 of a package's modules, in hex."""
-    return digest_of_values({str(path.relative_to(package)): digest_of_file(path) for path in _modules(package)})
-
-
-def _modules(package: Path) -> Iterable[Path]:
-    return sorted(package.rglob("*.py"))
+    modules = sorted(package.rglob("*.py"))
+    return digest_of_values({str(path.relative_to(package)): digest_of_file(path) for path in modules})
 
 
 def digest_of_values(values: object) -> str:

@@ -91,23 +91,23 @@ def measure(
     """
     if duration_s is not None:
         return _of_duration(amounts, first_ns, last_ns, file_size_bytes, rate_bps, duration_s)
-    goodput = None if file_size_bytes is None else rate_over(file_size_bytes, first_ns, last_ns)
-    to_delivery = None if file_size_bytes is None else rate_over(file_size_bytes, first_ns, file_delivered_at_ns)
+    goodput = rate_over(file_size_bytes, first_ns, last_ns)
+    to_delivery = rate_over(file_size_bytes, first_ns, file_delivered_at_ns)
     forward = rate_over(amounts.str_delivered_bytes, first_ns, last_ns)
     sent = amounts.str_sent_bytes
     return Measures(
         first_packet_ns=first_ns,
         last_packet_ns=last_ns,
-        session_s=None if first_ns is None or last_ns is None else (last_ns - first_ns) / 1e9,
+        session_s=seconds_between(first_ns, last_ns),
         goodput_bps=goodput,
         goodput_to_delivery_bps=to_delivery,
         throughput_forward_bps=forward,
         throughput_reverse_bps=rate_over(amounts.rts_delivered_bytes, first_ns, last_ns),
         total_data_bytes=sent,
-        data_ratio=_ratio(sent, file_size_bytes),
-        normalized_goodput_bps=_product(goodput, _ratio(file_size_bytes, sent)),
-        efficiency=_ratio(goodput, rate_bps),
-        utilisation=_ratio(forward, rate_bps),
+        data_ratio=ratio(sent, file_size_bytes),
+        normalized_goodput_bps=_product(goodput, ratio(file_size_bytes, sent)),
+        efficiency=ratio(goodput, rate_bps),
+        utilisation=ratio(forward, rate_bps),
     )
 
 
@@ -121,7 +121,7 @@ def _of_duration(
 ) -> Measures:
     goodput = None if received_bytes is None else 8 * received_bytes / duration_s
     of_packets = measure(amounts, first_ns, last_ns, None, None, rate_bps)
-    return of_packets.model_copy(update={"goodput_bps": goodput, "efficiency": _ratio(goodput, rate_bps)})
+    return of_packets.model_copy(update={"goodput_bps": goodput, "efficiency": ratio(goodput, rate_bps)})
 
 
 def summarise_delays(delay_ns: NDArray[np.int64]) -> DelaySummary:
@@ -132,10 +132,15 @@ def summarise_delays(delay_ns: NDArray[np.int64]) -> DelaySummary:
     return DelaySummary(matched=len(delay_ns), min_ns=least, p50_ns=middle, p99_ns=late, max_ns=greatest)
 
 
-def rate_over(size_bytes: int, start_ns: int | None, end_ns: int | None) -> float | None:
-    """The bits of so many bytes over the time from start to end, in bit/s; None if no time passed or one is
+def seconds_between(start_ns: int | None, end_ns: int | None) -> float | None:
+    """The time from start to end, in s; None if one is missing."""
+    return None if start_ns is None or end_ns is None else (end_ns - start_ns) / 1e9
+
+
+def rate_over(size_bytes: int | None, start_ns: int | None, end_ns: int | None) -> float | None:
+    """The bits of so many bytes over the time from start to end, in bit/s; None if no time passed or one of them is
     missing."""
-    if start_ns is None or end_ns is None or end_ns <= start_ns:
+    if size_bytes is None or start_ns is None or end_ns is None or end_ns <= start_ns:
         return None
     return 8e9 * size_bytes / (end_ns - start_ns)
 
@@ -144,5 +149,6 @@ def _product(factor: float | None, other: float | None) -> float | None:
     return None if factor is None or other is None else factor * other
 
 
-def _ratio(part: float | None, whole: float | None) -> float | None:
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """None if one is missing or the whole is 0."""
     return None if part is None or not whole else part / whole

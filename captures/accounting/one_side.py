@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from owlt.captures.accounting.measures import rate_over
+from owlt.captures.accounting.measures import rate_over, ratio, seconds_between
 from owlt.captures.accounting.suspicion import (
     NOTHING_EXPECTED,
     Claims,
@@ -90,7 +90,7 @@ def one_side(
     wrong += [f"the transfer failed: {failure}"] if failure else []
     if seen_at == "receiver":
         wrong += too_fast(capture, np.flatnonzero(from_sender), rate_bps)
-    goodput_bps = None if wrong else _goodput(file_size_bytes, first_ns, end_ns)
+    goodput_bps = None if wrong else rate_over(file_size_bytes, first_ns, end_ns)
     return OneSide(
         seen_at=seen_at,
         str_packets=int(from_sender.sum()),
@@ -99,12 +99,12 @@ def one_side(
         rts_bytes=int(capture.wire_bytes[from_receiver].sum()),
         first_packet_ns=first_ns,
         last_packet_ns=last_ns,
-        session_seen_s=_seconds(first_ns, last_ns),
+        session_seen_s=seconds_between(first_ns, last_ns),
         round_trip_added_s=None if added_ns is None else added_ns / 1e9,
-        session_s=_seconds(first_ns, end_ns),
-        goodput_seen_bps=None if wrong else _goodput(file_size_bytes, first_ns, last_ns),
+        session_s=seconds_between(first_ns, end_ns),
+        goodput_seen_bps=None if wrong else rate_over(file_size_bytes, first_ns, last_ns),
         goodput_bps=goodput_bps,
-        efficiency=None if goodput_bps is None or rate_bps is None else goodput_bps / rate_bps,
+        efficiency=ratio(goodput_bps, rate_bps),
         contradicted=wrong,
         str_ecn_capable=_count_ecn(capture, from_sender, ECT),
         str_ecn_marked=_count_ecn(capture, from_sender, (CE,)),
@@ -146,11 +146,3 @@ def _notes(
 
 def _count_ecn(capture: Columns, is_own: NDArray[np.bool_], codes: tuple[int, ...]) -> int:
     return int(np.count_nonzero(is_own & np.isin(capture.ecn, codes)))
-
-
-def _seconds(start_ns: int | None, end_ns: int | None) -> float | None:
-    return None if start_ns is None or end_ns is None else (end_ns - start_ns) / 1e9
-
-
-def _goodput(file_size_bytes: int | None, start_ns: int | None, end_ns: int | None) -> float | None:
-    return None if file_size_bytes is None else rate_over(file_size_bytes, start_ns, end_ns)

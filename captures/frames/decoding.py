@@ -26,7 +26,7 @@ TCP, UDP = 6, 17
 _ICMP, _IGMP = 1, 2
 """Numbers of protocols (IANA)."""
 
-_HEADERS = np.dtype(  # IEEE 802.3, RFC 791
+HEADERS = np.dtype(  # IEEE 802.3, RFC 791
     [
         ("ethernet_destination", "S6"),
         ("ethernet_source", "S6"),
@@ -57,6 +57,8 @@ _SEGMENT = np.dtype(  # RFC 9293; the ports are those of UDP (RFC 768) too, whos
 )
 _MORE_FRAGMENTS_OR_OFFSET = 0x3FFF
 _TCP_FLAGS = 0x0FFF
+FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+"""Flags of a TCP segment (RFC 9293, section 3.1)."""
 _ECN = 3
 ECT, CE = (1, 2), 3
 """The two bits of RFC 3168 in the type of service: the sender understands marks; a queue has marked the packet."""
@@ -154,7 +156,7 @@ def decode(block: Block, hashed_bytes: int, addresses: AddressNumbers) -> tuple[
 def _find_packets(block: Block, addresses: AddressNumbers) -> tuple[_Packets, int]:
     """By Wireshark's rules; a total length of 0 stands for the rest of the frame, as segmentation offload leaves it."""
     captured_bytes, wire_bytes = block.captured_bytes, block.wire_bytes
-    fields = gather(block.data, block.starts, _HEADERS.itemsize).view(_HEADERS)[:, 0]
+    fields = gather(block.data, block.starts, HEADERS.itemsize).view(HEADERS)[:, 0]
     ethernet_type = np.where(captured_bytes >= ETHERNET_BYTES, fields["ethernet_type"], 0)
     header_bytes = (fields["version_and_length"] & 15).astype(np.int64) * 4
     packet_bytes = fields["total_length"].astype(np.int64)

@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.captures.frames.columns import Columns, by_time
-from owlt.captures.frames.decoding import TCP
+from owlt.captures.frames.decoding import ACK, FIN, RST, SYN, TCP
 from owlt.captures.protocols.readers.reader import Coverage
 
 if TYPE_CHECKING:
     from owlt.captures.protocols.messages import Message
 
 Integers = NDArray[np.int64]
-
-_FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10  # RFC 9293, section 3.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +83,14 @@ def _of_tcp(
 ) -> tuple[FileData | None, Acknowledgements | None]:
     """Offsets and cumulative acknowledgements of the connection that carried most; the first data byte is byte 0."""
     all_sent = by_time(capture, from_sender)
-    is_reset = capture.tcp_flags[all_sent] & _RST > 0  # octets in it are no data of the stream: section 3.5.3
+    is_reset = capture.tcp_flags[all_sent] & RST > 0  # octets in it are no data of the stream: section 3.5.3
     all_payload_bytes = np.where(is_reset, 0, capture.payload_bytes[all_sent].astype(np.int64))
     if not all_payload_bytes.any():
         return None, None
     which = _connections(capture, all_sent)
     fullest = int(np.argmax(np.bincount(which, all_payload_bytes)))
     sent, payload_bytes = all_sent[which == fullest], all_payload_bytes[which == fullest]
-    is_syn = capture.tcp_flags[sent] & _SYN > 0
+    is_syn = capture.tcp_flags[sent] & SYN > 0
     has_data = payload_bytes > 0
     first_rows = sent[is_syn] if is_syn.any() else sent[has_data]
     base = int(capture.sequence[first_rows[0]]) + int(is_syn.any())
@@ -123,7 +121,7 @@ def _of_tcp(
         & (capture.time_ns[replies] >= capture.time_ns[sent[0]])
         & (capture.time_ns[replies] < end_ns)
         & (_ports(capture, replies) == destination << 16 | source)
-        & (capture.tcp_flags[replies] & _ACK > 0)
+        & (capture.tcp_flags[replies] & ACK > 0)
     )
     replies = replies[acknowledges]
     numbers = _unwrapped(capture.acknowledgment[replies], base) - earlier
@@ -142,7 +140,7 @@ def _connections(capture: Columns, rows: Integers) -> Integers:
     order = np.argsort(_ports(capture, rows), kind="stable")
     ports, sequence = _ports(capture, rows[order]), capture.sequence[rows[order]]
     begins = np.append(True, np.diff(ports) != 0)[: len(rows)]
-    of_syns = np.flatnonzero(capture.tcp_flags[rows[order]] & _SYN > 0)
+    of_syns = np.flatnonzero(capture.tcp_flags[rows[order]] & SYN > 0)
     is_again = np.append(False, (np.diff(ports[of_syns]) == 0) & (np.diff(sequence[of_syns].astype(np.int64)) == 0))
     begins[of_syns[~is_again[: len(of_syns)]]] = True
     numbers = np.empty(len(rows), np.int64)
@@ -156,7 +154,7 @@ def _are_keep_alives(
     """The keep-alives, by tshark's rule: segments of one octet just before the end of the data (section 3.8.4)."""
     ends = np.maximum.accumulate(first_byte + byte_count)
     furthest = np.concatenate([[0], ends[:-1]])
-    are_alone: NDArray[np.bool_] = (byte_count == 1) & (first_byte == furthest - 1) & (flags & (_SYN | _FIN) == 0)
+    are_alone: NDArray[np.bool_] = (byte_count == 1) & (first_byte == furthest - 1) & (flags & (SYN | FIN) == 0)
     return are_alone
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from owlt.captures.files.blocks import ETHERNET
 from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns, Rows, by_time
-from owlt.captures.frames.decoding import TCP, UDP, Kind
+from owlt.captures.frames.decoding import HEADERS, TCP, UDP, Kind
 from owlt.captures.frames.packets import IPV4_TYPE
 from owlt.captures.frames.session import Host, Session, sent_by
 from owlt.captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector, Transport
@@ -30,24 +30,10 @@ from owlt.captures.protocols.readers.saratoga import Saratoga
 from owlt.captures.protocols.readers.tcp import Tcp
 from owlt.captures.protocols.tshark import NoDissection, ip_packets, tshark_fields
 
-_HEADERS = np.dtype(  # IEEE 802.3, RFC 791, RFC 768
-    [
-        ("ethernet_addresses", "S12"),
-        ("ethernet_type", ">u2"),
-        ("version_and_length", "u1"),
-        ("type_of_service", "u1"),
-        ("total_length", ">u2"),
-        ("identification", "S6"),
-        ("checksum", ">u2"),
-        ("addresses", "S8"),
-        ("ports", "S4"),
-        ("udp_length", ">u2"),
-        ("udp_checksum", ">u2"),
-    ]
-)
+_HEADERS = np.dtype([("ip", HEADERS), ("ports", "S4"), ("udp_length", ">u2"), ("udp_checksum", ">u2")])
+"""Of a UDP datagram in Ethernet and IPv4 (RFC 768)."""
 _WITHOUT_OPTIONS = 0x45
 _IP_AT, _ADDRESSES_AT, _UDP_AT = 14, 26, 34
-_IP_BYTES, _UDP_BYTES = 20, 8
 _MOST_PACKET_BYTES = 16_384
 """Longer packets are left to tshark, which completes cut packets up to this length."""
 _ONES = 0xFFFF
@@ -328,12 +314,12 @@ def plain_datagrams(columns: Columns, rows: Rows) -> list[Datagram | None]:
     frames = read_frames(columns.path, columns.offset[rows], columns.captured_bytes[rows])
     heads = b"".join(frame[: _HEADERS.itemsize].ljust(_HEADERS.itemsize, b"\0") for frame in frames)
     fields = np.frombuffer(heads, _HEADERS)
-    ends = _IP_AT + fields["total_length"].astype(np.int64)
+    ends = _IP_AT + fields["ip"]["total_length"].astype(np.int64)
     captured_bytes = columns.captured_bytes[rows].astype(np.int64)
     is_plain = (
         (columns.kind[rows] == Kind.UDP)
-        & (fields["ethernet_type"] == IPV4_TYPE)
-        & (fields["version_and_length"] == _WITHOUT_OPTIONS)
+        & (fields["ip"]["ethernet_type"] == IPV4_TYPE)
+        & (fields["ip"]["version_and_length"] == _WITHOUT_OPTIONS)
         & (captured_bytes >= _HEADERS.itemsize)
         & (ends >= _HEADERS.itemsize)
         & (ends <= columns.wire_bytes[rows])

@@ -87,8 +87,7 @@ def _kind(message: Message, coverage: Coverage) -> Kind:
     if message.host == "receiver":
         return "of the receiver"
     if message.first_byte is not None:
-        new_bytes = sum(coverage.add(first, first + count) for first, count in message.placed_pieces)
-        return "new data" if new_bytes else "data again"
+        return "new data" if coverage.add_all(message.placed_pieces) else "data again"
     if message.unplaced:
         return "data again" if message.name == "retransmission" else "new data"
     return "of the sender"
@@ -125,7 +124,7 @@ def last_new_data(messages: Sequence[Message]) -> int | None:
     coverage, last = Coverage(), None
     for index, message in enumerate(messages):
         if message.first_byte is not None:
-            if sum(coverage.add(first, first + count) for first, count in message.placed_pieces):
+            if coverage.add_all(message.placed_pieces):
                 last = index
         elif message.unplaced and 2 * message.payload_bytes >= longest and message.name != "retransmission":
             last = index

@@ -309,9 +309,8 @@ def _carried_and_repeated(messages: Iterable[Message]) -> tuple[int, int] | None
     for message in messages:
         if message.unplaced:
             return None
-        for first_byte, byte_count in message.placed_pieces:
-            union += coverage.add(first_byte, first_byte + byte_count)
-            total += byte_count
+        union += coverage.add_all(message.placed_pieces)
+        total += sum(byte_count for _, byte_count in message.placed_pieces)
     return union, total - union
 
 

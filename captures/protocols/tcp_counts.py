@@ -16,6 +16,7 @@ from typing import IO
 
 from pydantic import BaseModel, ConfigDict
 
+from owlt.captures.frames.decoding import FIN, RST, SYN
 from owlt.captures.frames.session import Host, Session, summary_filter
 from owlt.captures.protocols.tshark import NoDissection, default_settings, find_tshark
 
@@ -27,7 +28,6 @@ _SACK = "tcp.options.sack.count"
 _PLACE = ("ip.src", "ipv6.src", "tcp.stream", "tcp.seq_raw", "tcp.len", "tcp.flags")
 _KEEP_ALIVE = "tcp.analysis.keep_alive"
 _FIELDS = (*_PLACE, *(f"tcp.analysis.{label}" for labels in _LABELS.values() for label in labels), _SACK, _KEEP_ALIVE)
-_SYN_OR_FIN, _RST = 0x003, 0x004
 _SEQUENCE_NUMBERS = 1 << 32
 _OPTIONS = ("tcp.desegment_tcp_streams:FALSE", "tcp.analyze_sequence_numbers:TRUE", "tcp.track_bytes_in_flight:TRUE")
 _CUT_SHORT = "cut short in the middle of a packet"
@@ -141,9 +141,9 @@ def _is_sent_again(values: dict[str, str], sent_up_to: dict[str, int]) -> bool:
         return False
     stream, begin = values["tcp.stream"], int(values["tcp.seq_raw"])
     flags = int(values["tcp.flags"] or "0", 16)
-    if flags & _RST or values[_KEEP_ALIVE]:
+    if flags & RST or values[_KEEP_ALIVE]:
         return False
-    carried = int(values["tcp.len"] or 0) + (flags & _SYN_OR_FIN).bit_count()
+    carried = int(values["tcp.len"] or 0) + (flags & (SYN | FIN)).bit_count()
     end = (begin + carried) % _SEQUENCE_NUMBERS
     before = sent_up_to.setdefault(stream, begin)
     if _is_after(end, before):

@@ -125,7 +125,14 @@ class Exchange:
 
     @property
     def _missing_bytes(self) -> int | None:
-        return _missing_bytes(self.of_sender, self._arrived)
+        """How many bytes of the file were sent and did not arrive; None if the position of some is not known."""
+        sent, arrived = self.of_sender, self._arrived
+        if not any(message.placed_pieces for message in sent) or any(message.unplaced for message in [*sent, *arrived]):
+            return None
+        coverage = Coverage()
+        for message in arrived:
+            coverage.add_all(message.placed_pieces)
+        return sum(coverage.add_all(message.placed_pieces) for message in sent)
 
     @property
     def _restorable_bytes(self) -> int:
@@ -137,21 +144,6 @@ class Exchange:
     @property
     def _arrived(self) -> list[Message]:
         return [message for message in self.at_receiver if message.host == "sender"]
-
-
-def _missing_bytes(sent: Sequence[Message], arrived: Sequence[Message]) -> int | None:
-    """The number of bytes of the file that were sent and did not arrive; None if the position of some is not known."""
-    if not any(message.placed_pieces for message in sent) or any(message.unplaced for message in [*sent, *arrived]):
-        return None
-    coverage = Coverage()
-    for message in arrived:
-        for first_byte, byte_count in message.placed_pieces:
-            coverage.add(first_byte, first_byte + byte_count)
-    return sum(
-        coverage.add(first_byte, first_byte + byte_count)
-        for message in sent
-        for first_byte, byte_count in message.placed_pieces
-    )
 
 
 def read_exchange(crossing: Crossing, session: Session, dissector: Sequence[str]) -> Exchange:

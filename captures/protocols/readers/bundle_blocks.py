@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from owlt.captures.protocols.readers.reader import Unreadable, read_number
+
 VERSION = 6
 VERSION_7, _FIRST_OCTET_7 = 7, 0x9F
 """A bundle of version 7 begins with a CBOR array of indefinite length (RFC 8949)."""
@@ -42,15 +44,13 @@ REPORT_REASONS = REASONS | {
 }
 """Of a status report: section 6.1.1."""
 
-_MOST_SDNV_OCTETS = 10
-"""Of a number of 64 bits."""
 _MOST_BLOCKS = 64
 """Blocks of one bundle that are read."""
 _EID_NUMBERS = 2
 """Endpoint ids are offsets into the dictionary or, without one, node and service of ipn (RFC 6260)."""
 
 
-class NotABundle(ValueError):
+class NotABundle(Unreadable):
     """The octets are not a bundle of version 6, or end before its primary block does."""
 
 
@@ -295,22 +295,19 @@ class _Items:
 
 
 class _Numbers:
-    """Self-delimiting numeric values from a place on: seven bits an octet, the highest bit set in all but the last
-    (section 4.1). Each method raises NotABundle if the octets end too early."""
+    """Self-delimiting numeric values (section 4.1) from a place on. Each method raises NotABundle if the octets end too
+    early."""
 
     def __init__(self, octets: bytes, place: int) -> None:
         self._octets = octets
         self.place = place
 
     def next(self) -> int:
-        value = 0
-        for place in range(self.place, min(self.place + _MOST_SDNV_OCTETS, len(self._octets))):
-            octet = self._octets[place]
-            value = value << 7 | octet & 0x7F
-            if not octet & 0x80:
-                self.place = place + 1
-                return value
-        raise NotABundle(f"no end of the number at octet {self.place}")
+        try:
+            value, self.place = read_number(self._octets, self.place)
+        except (IndexError, Unreadable) as error:
+            raise NotABundle(f"no end of the number at octet {self.place}") from error
+        return value
 
     def skip(self, count: int) -> None:
         if count > len(self._octets) - self.place:  # a number has at least one octet

@@ -79,10 +79,10 @@ class Custody:
         """The content of a bundle's first octets, after which so many were not captured. Raises Unreadable."""
         try:
             bundle = read_bundle(octets)
-        except NotABundle as error:
+        except NotABundle:
             if missing_octets and (not octets or is_begin_of_bundle(octets)):
                 return BundleStart(PacketContent("bundle", CUT, unplaced=True), None)
-            raise Unreadable(str(error)) from error
+            raise
         if bundle.flags & ADMINISTRATIVE and octets[0] != VERSION:
             return BundleStart(PacketContent("administrative bundle"), None)
         if bundle.flags & ADMINISTRATIVE:
@@ -174,9 +174,7 @@ def _status_report(statuses: int, reason: int) -> PacketContent:
 class Bundles(Reader):
     """Reads bundles that are carried one in a datagram: RFC 7122."""
 
-    LAYER, TITLE = "", "bundle"
-    FIELDS = ()
-    NEEDS_TSHARK = False
+    TITLE = "bundle"
 
     def __init__(self) -> None:
         self._custody = Custody()

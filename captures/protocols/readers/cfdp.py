@@ -75,9 +75,7 @@ class _Pdu:
 class Cfdp(Reader):
     """Reads PDUs, of which a datagram may hold several."""
 
-    LAYER, TITLE = "", "CFDP"
-    FIELDS = ()
-    NEEDS_TSHARK = False
+    TITLE = "CFDP"
 
     def __init__(self) -> None:
         self._file_bytes: dict[object, int] = {}

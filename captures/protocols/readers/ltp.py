@@ -14,6 +14,7 @@ from owlt.captures.protocols.readers.reader import (
     Unreadable,
     Verdict,
     each_unit,
+    read_number,
     several,
     span,
 )
@@ -37,8 +38,6 @@ _REASONS = {
 _BUNDLE_PROTOCOL = 1
 """The client service whose blocks are bundles (SANA registry of LTP client service ids)."""
 _EVERYWHERE = 1 << 64
-_NUMBER_OCTETS = 10
-"""Of a number of 64 bits."""
 
 _Block = tuple[int | None, int | None]
 """Engine id of the originator and session number."""
@@ -48,9 +47,7 @@ class Ltp(Reader):
     """Reads segments; a datagram may contain several. With `names_bundles`, a segment with the beginning of a bundle
     has the bundle's name."""
 
-    LAYER, TITLE = "", "LTP"
-    FIELDS = ()
-    NEEDS_TSHARK = False
+    TITLE = "LTP"
 
     def __init__(self, names_bundles: bool = False) -> None:
         self._names_bundles = names_bundles
@@ -81,8 +78,8 @@ class Ltp(Reader):
         if kind not in _NAMES:
             raise Unreadable(f"segment type {kind}")
         try:
-            originator, place = _number(octets, begin + 1)
-            number, place = _number(octets, place)
+            originator, place = read_number(octets, begin + 1)
+            number, place = read_number(octets, place)
             extensions, place = octets[place], place + 1
             place = _behind_extensions(octets, place, extensions >> 4)
             content, place = self._content(packet, kind, (originator, number), place)
@@ -110,7 +107,7 @@ class Ltp(Reader):
         if kind == _REPORT:
             return self._report(octets, block, place)
         if kind == _REPORT_ACK:
-            return PacketContent(_NAMES[kind]), _number(octets, place)[1]
+            return PacketContent(_NAMES[kind]), read_number(octets, place)[1]
         if kind in _CANCELS:
             reason = _REASONS.get(octets[place], f"reason {octets[place]}")
             verdict: Verdict = "" if block in self._carries_bundles else "ended early"
@@ -122,12 +119,12 @@ class Ltp(Reader):
         return placement.unit if placement else None
 
     def _data(self, packet: Packet, kind: int, block: _Block, place: int) -> tuple[PacketContent, int]:
-        client, place = _number(packet.payload, place)
-        offset, place = _number(packet.payload, place)
-        length, place = _number(packet.payload, place)
+        client, place = read_number(packet.payload, place)
+        offset, place = read_number(packet.payload, place)
+        length, place = read_number(packet.payload, place)
         if kind in _CHECKPOINTS:
-            _, place = _number(packet.payload, place)
-            _, place = _number(packet.payload, place)
+            _, place = read_number(packet.payload, place)
+            _, place = read_number(packet.payload, place)
         if client == _BUNDLE_PROTOCOL:
             self._carries_bundles.add(block)
         end = place + length
@@ -185,13 +182,13 @@ class Ltp(Reader):
     def _report(self, octets: bytes, block: _Block, place: int) -> tuple[PacketContent, int]:
         numbers = []
         for _ in range(5):
-            number, place = _number(octets, place)
+            number, place = read_number(octets, place)
             numbers.append(number)
         _, _, upper, lower, claim_count = numbers
         claims = []
         for _ in range(claim_count):
-            offset, place = _number(octets, place)
-            length, place = _number(octets, place)
+            offset, place = read_number(octets, place)
+            length, place = read_number(octets, place)
             claims.append((offset, length))
         if upper < lower:
             raise Unreadable(f"a report from {lower} to {upper}")
@@ -207,21 +204,6 @@ class Ltp(Reader):
 def _behind_extensions(octets: bytes, place: int, count: int) -> int:
     """The position after `count` extensions: type, length, value (section 3.1.4). Raises IndexError."""
     for _ in range(count):
-        length, place = _number(octets, place + 1)
+        length, place = read_number(octets, place + 1)
         place += length
     return place
-
-
-def _number(octets: bytes, place: int) -> tuple[int, int]:
-    """The self-delimiting number at a place, and where it ends: seven bits an octet, the highest bit set in all but the
-    last. Raises IndexError if it does not end."""
-    octet = octets[place]
-    if octet < 0x80:
-        return octet, place + 1
-    value = octet & 0x7F
-    for following in range(place + 1, place + _NUMBER_OCTETS):
-        octet = octets[following]
-        value = value << 7 | octet & 0x7F
-        if octet < 0x80:
-            return value, following + 1
-    raise Unreadable(f"no end of the number at octet {place}")

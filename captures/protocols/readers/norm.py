@@ -67,9 +67,7 @@ class _Object:
 class Norm(Reader):
     """Reads messages, one in a datagram."""
 
-    LAYER, TITLE = "", "NORM"
-    FIELDS = ()
-    NEEDS_TSHARK = False
+    TITLE = "NORM"
 
     def __init__(self) -> None:
         self._objects: dict[object, _Object] = {}

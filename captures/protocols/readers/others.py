@@ -18,6 +18,7 @@ class Uftp(Reader):
     """Reads messages of UFTP version 4. In what block of what section a segment is does not say where in the file."""
 
     LAYER, TITLE = "uftp4", "UFTP"
+    NEEDS_TSHARK = True
     FIELDS = ("uftp4.func", "uftp4.fileseg.section", "uftp4.fileseg.sec_block")
 
     def read(self, packet: Packet) -> PacketContent:
@@ -36,6 +37,7 @@ class Udt(Reader):
     """Reads messages of UDT and SRT: data are counted from a number that the handshake chose."""
 
     LAYER, TITLE = "udt", "UDT"
+    NEEDS_TSHARK = True
     FIELDS = ("udt.iscontrol", "udt.type", "udt.seqno")
 
     def read(self, packet: Packet) -> PacketContent:
@@ -60,6 +62,7 @@ class Quic(Reader):
     """
 
     LAYER, TITLE = "quic", "QUIC"
+    NEEDS_TSHARK = True
     FIELDS = ("quic.header_form", *_LONG, "quic.version")
 
     def read(self, packet: Packet) -> PacketContent:
@@ -78,8 +81,8 @@ class Quic(Reader):
 class Datagrams(Reader):
     """What no dissector knows."""
 
-    LAYER, TITLE = "", "UDP"
-    FIELDS = ()
+    TITLE = "UDP"
+    NEEDS_TSHARK = True
 
     def read(self, packet: Packet) -> PacketContent:
         """That it is a datagram."""

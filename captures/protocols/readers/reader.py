@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -102,10 +102,10 @@ class Reader(ABC):
     and `TITLE` what people call it.
     """
 
-    FIELDS: ClassVar[tuple[str, ...]]
-    LAYER: ClassVar[str]
     TITLE: ClassVar[str]
-    NEEDS_TSHARK: ClassVar[bool] = True
+    LAYER: ClassVar[str] = ""
+    FIELDS: ClassVar[tuple[str, ...]] = ()
+    NEEDS_TSHARK: ClassVar[bool] = False
     """Whether tshark has to dissect the packets; else `read` takes all from their octets."""
 
     @abstractmethod
@@ -148,12 +148,35 @@ def several(count: int, singular: str, plural: str = "") -> str:
     return f"{count} {singular if count == 1 else plural or singular + 's'}"
 
 
+def read_number(octets: bytes, place: int) -> tuple[int, int]:
+    """The self-delimiting number (SDNV) at a place, and where it ends: seven bits an octet, the highest bit set in all
+    but the last (RFC 6256). Raises IndexError if the octets end within it, Unreadable if it has more than 64 bits."""
+    octet = octets[place]
+    if octet < 0x80:
+        return octet, place + 1
+    value = octet & 0x7F
+    for following in range(place + 1, place + _MOST_NUMBER_OCTETS):
+        octet = octets[following]
+        value = value << 7 | octet & 0x7F
+        if octet < 0x80:
+            return value, following + 1
+    raise Unreadable(f"no end of the number at octet {place}")
+
+
+_MOST_NUMBER_OCTETS = 10
+"""Of a number of 64 bits."""
+
+
 class Coverage:
     """The bytes from 0 on: those before `furthest` are covered, but for the holes, which are in rising order."""
 
     def __init__(self) -> None:
         self.furthest = 0
         self.holes: list[tuple[int, int]] = []
+
+    def add_all(self, pieces: Iterable[tuple[int, int]]) -> int:
+        """Cover pieces, each by its first byte and its number of bytes. How many of the bytes were not covered."""
+        return sum(self.add(first, first + count) for first, count in pieces)
 
     def add(self, first: int, end: int) -> int:
         """Cover the bytes from `first` (0 or more) to before `end`. How many of them were not covered."""

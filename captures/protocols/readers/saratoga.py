@@ -52,7 +52,7 @@ _HARMLESS = (0x10,)
 """A request for METADATA, after which the session continues."""
 
 
-class NotSaratoga(ValueError):
+class NotSaratoga(Unreadable):
     """The octets are not a packet of Saratoga, or end before its fields do."""
 
 
@@ -250,24 +250,19 @@ _LAYOUTS: dict[tuple[int, str], Callable[[_Cursor], None]] = {
 class Saratoga(Reader):
     """Reads packets, one in a datagram."""
 
-    LAYER, TITLE = "", "Saratoga"
-    FIELDS = ()
-    NEEDS_TSHARK = False
+    TITLE = "Saratoga"
 
     def read(self, packet: Packet) -> PacketContent:
         """The content of a packet."""
         if packet.cut and not packet.payload:
             return PacketContent("packet", CUT, unplaced=True)
-        try:
-            _, kind = kind_of(packet.payload)
-        except NotSaratoga as error:
-            raise Unreadable(str(error)) from error
+        _, kind = kind_of(packet.payload)
         try:
             read = read_packet(packet.payload)
-        except NotSaratoga as error:
+        except NotSaratoga:
             if packet.cut:
                 return PacketContent(kind, CUT, unplaced=kind == "data")
-            raise Unreadable(str(error)) from error
+            raise
         if kind == "data":
             return _data_content(packet, read)
         if kind == "status":

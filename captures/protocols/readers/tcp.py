@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from owlt.captures.frames.decoding import ACK, FIN, RST, SYN
 from owlt.captures.frames.session import Host
 from owlt.captures.protocols.readers.reader import Coverage, Packet, PacketContent, Reader, Unreadable, span
 
-_FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 _WRAP = 1 << 32
 _FAR = _WRAP // 2
 _NAMED_BY_FLAG = ("SYN", "SYN-ACK", "FIN")
@@ -66,6 +66,7 @@ class Tcp(Reader):
     """
 
     LAYER, TITLE = "tcp", "TCP"
+    NEEDS_TSHARK = True
     FIELDS = (
         "tcp.srcport",
         "tcp.dstport",
@@ -94,13 +95,13 @@ class Tcp(Reader):
         unit = self._connection(packet, flags, sequence, acknowledgment)
         ours, theirs = unit.streams[packet.host], unit.streams[_OTHER[packet.host]]
         name = _name(packet, flags, length)
-        acknowledged = self._acknowledged(theirs, acknowledgment) if flags & _ACK and not flags & _RST else None
-        unit.is_over |= bool(flags & (_FIN | _RST))
-        if flags & _RST:  # octets in it are no data of the stream: section 3.5.3
+        acknowledged = self._acknowledged(theirs, acknowledgment) if flags & ACK and not flags & RST else None
+        unit.is_over |= bool(flags & (FIN | RST))
+        if flags & RST:  # octets in it are no data of the stream: section 3.5.3
             return PacketContent(name, unit=unit)
-        if flags & _SYN:
+        if flags & SYN:
             sequence = (sequence + 1) % _WRAP
-        if flags & _SYN and not length:
+        if flags & SYN and not length:
             return PacketContent(name, acknowledged_bytes=acknowledged, unit=unit)
         first_byte = ours.place(sequence)
         if length and name != "keep alive":
@@ -110,7 +111,7 @@ class Tcp(Reader):
             return PacketContent(
                 name, byte_count=length, acknowledged_bytes=acknowledged, unplaced=length > 0, unit=unit
             )
-        if flags & _FIN:
+        if flags & FIN:
             ours.end = first_byte + length
         detail = span(first_byte, length) if length else f"ack {acknowledged}" if acknowledged is not None else ""
         if not length or name == "keep alive":
@@ -125,13 +126,13 @@ class Tcp(Reader):
         ports = packet.number("tcp.srcport"), packet.number("tcp.dstport")
         key = ports if packet.host == "sender" else (ports[1], ports[0])
         known = self._connections.setdefault(key, _Connection())
-        if not flags & _SYN:
+        if not flags & SYN:
             return known
         begins: dict[Host, int] = {packet.host: (sequence + 1) % _WRAP}
-        if flags & _ACK and acknowledgment is not None:
+        if flags & ACK and acknowledgment is not None:
             begins[_OTHER[packet.host]] = known.streams[_OTHER[packet.host]].begin_acknowledged(acknowledgment)
         is_another = any(known.streams[host].first_sequence not in (None, begin) for host, begin in begins.items())
-        if is_another and (flags & _ACK or known.is_over):
+        if is_another and (flags & ACK or known.is_over):
             known = self._connections[key] = _Connection()
         for host, begin in begins.items():
             known.streams[host].begin(begin)
@@ -146,11 +147,11 @@ class Tcp(Reader):
 
 
 def _name(packet: Packet, flags: int, length: int) -> str:
-    if flags & _RST:
+    if flags & RST:
         return "RST"
-    if flags & _SYN:
-        return "SYN-ACK" if flags & _ACK else "SYN"
-    if flags & _FIN:
+    if flags & SYN:
+        return "SYN-ACK" if flags & ACK else "SYN"
+    if flags & FIN:
         return "FIN"
     if length and packet.fields["tcp.analysis.keep_alive"]:
         return "keep alive"
