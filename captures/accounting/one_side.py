@@ -22,7 +22,7 @@ from owlt.captures.accounting.suspicion import (
 )
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.decoding import CE, ECT
-from owlt.captures.frames.session import Host, Session, sent_by
+from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
 
 
 class OneSide(BaseModel):
@@ -78,7 +78,7 @@ def one_side(
     """
     file_size_bytes, rate_bps = claims.file_size_bytes, claims.rate_bps
     there_ns, back_ns = claims.forward_delay_ns, claims.reverse_delay_ns
-    from_sender, from_receiver = (sent_by(capture, session, host) for host in ("sender", "receiver"))
+    from_sender, from_receiver = (sent_by(capture, session, host) for host in HOSTS)
     times_ns = capture.time_ns[from_sender | from_receiver]
     first_ns, last_ns = (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (None, None)
     round_trip_ns = None if there_ns is None or back_ns is None else there_ns + back_ns

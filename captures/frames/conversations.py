@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_network
+from ipaddress import IPv4Address, ip_network
 
 import numpy as np
 
 from owlt.captures.frames.background import count_background
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.decoding import ODD_1, ODD_2, TCP, UDP, Kind
-from owlt.captures.frames.session import Ports, Session, is_among, port_text, some_are_among
-
-Address = IPv4Address | IPv6Address
+from owlt.captures.frames.session import Address, Ports, Session, is_among, port_text, some_are_among
 
 MOST_PORTS = 16
 """Hosts that use more ports than this at both ends cannot be described by their ports."""

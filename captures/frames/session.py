@@ -71,6 +71,7 @@ def port_text(transport: str, port: int | str) -> str:
 
 
 Host = Literal["sender", "receiver"]
+HOSTS: tuple[Host, ...] = ("sender", "receiver")
 Address = IPv4Address | IPv6Address
 
 _LINK = "^(((eth|sll):ethertype(:(vlan|ieee8021ad):ethertype)*|raw):)?"
@@ -163,7 +164,7 @@ def summary_filter(session: Session, host: Host | None = None) -> str:
     count; `#1` is the outermost layer of its kind (Wireshark has it since version 4.0). Fragments are named, so
     that it makes no difference whether tshark is told to reassemble them.
     """
-    senders: tuple[Host, ...] = (host,) if host else ("sender", "receiver")
+    senders: tuple[Host, ...] = (host,) if host else HOSTS
     name = "ip" if session.network == 4 else "ipv6"
     between = [
         f"({name}.src#1 == {session.address(sender)} && {name}.dst#1 in {_set(session.destinations(sender))})"

@@ -25,7 +25,8 @@ Format = Literal["csv", "parquet"]
 
 def packet_table(crossing: Crossing, accounts: tuple[Account, Account]) -> Table:
     """A row for each packet of the session, as `packet_rows` makes it: those of the sender, then of the receiver."""
-    return joined(*(packet_rows(way, account) for way, account in zip(crossing.ways, accounts, strict=True)))
+    tables = [packet_rows(way, account) for way, account in zip(crossing.ways, accounts, strict=True)]
+    return {name: _stacked([table[name] for table in tables]) for name in tables[0]}
 
 
 def packet_rows(way: OneWay, account: Account) -> Table:
@@ -63,11 +64,6 @@ def packet_rows(way: OneWay, account: Account) -> Table:
         "arrived_ns": arrived_ns,
         "delay_ns": delay_ns,
     }
-
-
-def joined(*tables: Table) -> Table:
-    """The rows of tables that have the same columns, one table after the other."""
-    return {name: _stacked([table[name] for table in tables]) for name in tables[0]}
 
 
 def _stacked(columns: list[NDArray[np.generic]]) -> NDArray[np.generic]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.captures.frames.columns import Columns, by_time
-from owlt.captures.frames.session import Host, Session, sent_by
+from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
 from owlt.captures.inspection.offsets import Acknowledgements, FileData, Integers, offsets_of
 from owlt.captures.matches.bottleneck import Link, Queue, queue_of
 from owlt.captures.matches.delivery import INTACT, Crossing, OneWay, without
@@ -127,7 +127,7 @@ def trace_one_side(capture: Columns, session: Session, seen_at: Host, messages: 
     damaged = [message.frame - 1 for message in messages if message.is_damaged]
     whole = np.ones(len(capture), np.bool_)
     whole[damaged] = False
-    of_sender, of_receiver = (sent_by(capture, session, host) for host in ("sender", "receiver"))
+    of_sender, of_receiver = (sent_by(capture, session, host) for host in HOSTS)
     times_ns = capture.time_ns[of_sender | of_receiver]
     first_ns, last_ns = _first_and_last(times_ns)
     data, acknowledgements = offsets_of(

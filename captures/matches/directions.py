@@ -19,7 +19,7 @@ from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns, Rows, read_heads
 from owlt.captures.frames.decoding import ODD_1, ODD_2
 from owlt.captures.frames.packets import completed
-from owlt.captures.frames.session import Host, Session, sent_by
+from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
 from owlt.captures.matches.delivery import INTACT
 from owlt.captures.matches.pairing import pair_by_key
 
@@ -48,8 +48,8 @@ ByHost = dict[Host | None, Bound]
 
 def bound_by_host(capture: Columns, session: Session) -> ByHost:
     """All frames of the capture."""
-    belongs = {host: sent_by(capture, session, host) for host in ("sender", "receiver")}
-    sender, receiver = (np.flatnonzero(belongs[host]) for host in ("sender", "receiver"))
+    belongs = {host: sent_by(capture, session, host) for host in HOSTS}
+    sender, receiver = (np.flatnonzero(belongs[host]) for host in HOSTS)
     if len(sender) + len(receiver) == len(capture):
         return {"sender": Bound(sender), "receiver": Bound(receiver), None: Bound(_NONE)}
     rest = np.flatnonzero(~(belongs["sender"] | belongs["receiver"]))

@@ -18,7 +18,7 @@ from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns, Rows, by_time
 from owlt.captures.frames.decoding import HEADERS, TCP, UDP, Kind
 from owlt.captures.frames.packets import IPV4_TYPE
-from owlt.captures.frames.session import Host, Session, sent_by
+from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
 from owlt.captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector, Transport
 from owlt.captures.protocols.readers.bundles import Bundles
 from owlt.captures.protocols.readers.cfdp import Cfdp
@@ -40,7 +40,6 @@ _ONES = 0xFFFF
 _SWAPPED = 256
 """A sum of 16-bit words, modulo 0xFFFF, is multiplied by this if each word has its octets swapped (RFC 1071)."""
 
-_HOSTS: tuple[Host, ...] = ("sender", "receiver")
 
 _READERS: dict[str, Callable[[], Reader]] = {
     "cfdp": Cfdp,
@@ -150,7 +149,7 @@ class _Capture:
                 continue
             reader = self.readers.of("udp", source, destination)
             payload_bytes = datagram.payload_bytes
-            packet = Packet(_HOSTS[not is_sender], datagram.payload, payload_bytes, payload_bytes, NO_FIELDS)
+            packet = Packet(HOSTS[not is_sender], datagram.payload, payload_bytes, payload_bytes, NO_FIELDS)
             dissected.append(Dissected(row, packet, reader, False, datagram.checksums, None, 0))
         others = self.by_tshark(rows[[packet is None for packet in dissected]])
         for each in dissected:
@@ -167,7 +166,7 @@ class _Capture:
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[first : first + _ROWS_AT_ONCE]
             for row, (octets, wire_bytes), values in zip(some.tolist(), ip_packets(columns, some), lines, strict=False):
-                host = _HOSTS[not self.is_sender[row]]
+                host = HOSTS[not self.is_sender[row]]
                 field_values = dict(zip(fields, values, strict=True))
                 transport: Transport = "tcp" if columns.protocol[row] == TCP else "udp"
                 if columns.network[row] == 6 and columns.kind[row] == Kind.FRAGMENT:
