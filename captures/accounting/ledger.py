@@ -104,9 +104,9 @@ def account(way: OneWay, counters: DirectionCounters | None, clock_error_ns: flo
     outside = np.intersect1d(delivery.outside, delivery.delivered[first[is_hit]])
     reordered, extent = reordering(near, delivery, first)
     captured = CapturedFrames.of(way)
-    unrecognised = unrecognised_arrivals(way, captured, counters)
+    unrecognised = _unrecognised_arrivals(way, captured, counters)
     captured = replace(captured, unrecognised=len(unrecognised))
-    missing_by_cause = explain(way, captured, counters)
+    missing_by_cause = _explain(way, captured, counters)
     hit, unseen = int(is_hit.sum()), _corrupted_unseen(way, captured, counters)
     ledger = Ledger(
         sent=len(delivery.near),
@@ -126,7 +126,7 @@ def account(way: OneWay, counters: DirectionCounters | None, clock_error_ns: flo
     reasons = list(suspect_arrivals(way, unrecognised, clock_error_ns))
     if counters is not None:
         reasons += suspect_counts(captured, counters, host)
-    caveats = [caveat(ledger.unrecognised, host)] if ledger.unrecognised else []
+    caveats = [_unrecognised_caveat(ledger.unrecognised, host)] if ledger.unrecognised else []
     if completed := np.count_nonzero(near.checksum[sent] != far.checksum[delivered]):
         caveats.append(
             f"the {host} left the checksums of {completed} packets to its network card (checksum offload), which "
@@ -174,7 +174,7 @@ def reordering(near: Columns, delivery: Delivery, first: Rows) -> tuple[int, int
 
 
 @dataclass(frozen=True, eq=False)
-class MissingByCause:
+class _MissingByCause:
     """The session's packets that are missing: rows by cause, numbers by cause, and how many have no recorded drop.
 
     Rows whose causes are known as numbers only are under "undetermined" in `named`, but not in `counts`.
@@ -185,7 +185,7 @@ class MissingByCause:
     unrecorded: int
 
 
-def explain(way: OneWay, captured: CapturedFrames, counters: DirectionCounters | None) -> MissingByCause:
+def _explain(way: OneWay, captured: CapturedFrames, counters: DirectionCounters | None) -> _MissingByCause:
     """Why packets are missing.
 
     A frame that is longer than all that arrived was too long, if there are as many as were dropped for that; those
@@ -196,7 +196,7 @@ def explain(way: OneWay, captured: CapturedFrames, counters: DirectionCounters |
         late = _too_late(way)
         named = dict.fromkeys(CAUSES, late[:0])
         named |= {"in_flight": late, "lost": without(captured.session_missing, late)}
-        return MissingByCause(named, _counts(named), 0)
+        return _MissingByCause(named, _counts(named), 0)
     near = way.near
     missing = _Missing.of(near, captured, counters)
     unrecorded = max(captured.missing - captured.expected_missing(counters), 0)
@@ -277,7 +277,7 @@ class _Missing:
         if len(self.open_causes) == 1 and len(self.left) <= self.counts[self.open_causes[0]]:
             self.name(self.open_causes[0], self.left)
 
-    def missing_by_cause(self, session_missing: Rows, unrecorded: int) -> MissingByCause:
+    def missing_by_cause(self, session_missing: Rows, unrecorded: int) -> _MissingByCause:
         """What is known of the session's packets. Causes that are open are shared out if all that is left is the
         session's, or if there is only one; else the packets that are left stay undetermined."""
         background = without(np.concatenate([self.left, *self.named.values()]), session_missing)
@@ -293,14 +293,14 @@ class _Missing:
                 counts[cause] += self.counts[cause]
         else:
             counts["undetermined"] += to_share
-        return MissingByCause(named | {"undetermined": left}, counts, unrecorded)
+        return _MissingByCause(named | {"undetermined": left}, counts, unrecorded)
 
 
 def _counts(named: dict[Cause, Rows]) -> dict[Cause, int]:
     return {cause: len(named.get(cause, ())) for cause in CAUSES}
 
 
-def unrecognised_arrivals(way: OneWay, captured: CapturedFrames, counters: DirectionCounters | None) -> Rows:
+def _unrecognised_arrivals(way: OneWay, captured: CapturedFrames, counters: DirectionCounters | None) -> Rows:
     """Arrivals (rows of the far capture) that are copies of missing packets, though it cannot be told of which.
 
     There are no more of them than packets that are missing although the emulator did not drop them, than frames that it
@@ -323,7 +323,7 @@ def unrecognised_arrivals(way: OneWay, captured: CapturedFrames, counters: Direc
     return np.array(fitting[: max(min(let_through, damaged), 0)], np.int64)
 
 
-def caveat(count: int, host: Host) -> str:
+def _unrecognised_caveat(count: int, host: Host) -> str:
     """What to know of a ledger with so many unrecognised packets."""
     return (
         f"{count} packets from the {host} passed the emulator but were not matched, and {count} frames of the same "
