@@ -40,14 +40,10 @@ def _receive(
     local: Address,
     peer: Address,
     file_bytes: int | None,
-    rate_bps: float,
-    one_way_delay_s: float,
     segment_bytes: int,
-    idle_limit_s: float | None,
+    **channel: Any,
 ) -> str:
-    patience = Patience.of(
-        rate_bps=rate_bps, one_way_delay_s=one_way_delay_s, segment_bytes=segment_bytes, silence_s=idle_limit_s
-    )
+    patience = Patience.of(segment_bytes=segment_bytes, **channel)
     with ExitStack() as stack:
         now_s = time.monotonic()
         party: Party

@@ -28,10 +28,10 @@ class Patience:
     """For the next, once an end marker was seen: what the path put out of order."""
 
     @classmethod
-    def of(cls, *, rate_bps: float, one_way_delay_s: float, segment_bytes: int, silence_s: float | None) -> Patience:
+    def of(cls, *, rate_bps: float, one_way_delay_s: float, segment_bytes: int, idle_limit_s: float | None) -> Patience:
         """As a channel needs it. A silence in the middle may be an outage: it is waited for as for the first."""
         packet_s = 8 * frame_bytes(segment_bytes + HEADER.size) / rate_bps if rate_bps else 0.0
-        longest_s = 30 + 10 * one_way_delay_s + 100 * packet_s if silence_s is None else silence_s
+        longest_s = 30 + 10 * one_way_delay_s + 100 * packet_s if idle_limit_s is None else idle_limit_s
         return cls(first_s=longest_s, silence_s=longest_s, after_end_s=0.1 + one_way_delay_s + 10 * packet_s)
 
 

@@ -15,6 +15,7 @@ from owlt.agents.bundle.convergence import (
 )
 from owlt.agents.bundle.custody import LARGEST_CUSTODY_ID, CustodySignal, DtnTime, Extent, Status
 from owlt.agents.bundle.nodes import SENDER, Division, data_bundle
+from owlt.agents.endpoint.command_line import count, not_negative, option, seconds_or_auto
 from owlt.agents.endpoint.exit import Unsupported
 
 LARGEST_FILE_BYTES = 2**31 - 1
@@ -77,21 +78,29 @@ class Settings:
     in front of each number it. So another agent's bundles can carry a file of any size.
     """
 
-    rate_bps: float
-    rtt_s: float
-    reverse_rate_bps: float | None = None
-    custody: Custody = Custody.AGGREGATE
-    convergence: Convergence = Convergence.LTP
-    bundle_bytes: int = 5000
-    segment_bytes: int = 1024
-    acs_window_s: float = 0.1
-    acs_bytes: int = 1000
-    custody_timer_s: float | None = None
-    timer_margin_s: float = 0.1
-    repeat_limit: int = 250
-    bundle_check: BundleCheck = BundleCheck.NONE
-    pieces_of: int | None = None
-    idle_limit_s: float | None = None
+    rate_bps: float = option("pacing rate of the sender in bit/s of layer-2 bytes; 0: no pacing", not_negative)
+    rtt_s: float = option("round-trip time, for the custody timers", not_negative)
+    reverse_rate_bps: float | None = option(
+        "pacing rate of the signals; default: the rate of the sender", not_negative, None
+    )
+    custody: Custody = option("one signal per bundle, or aggregates", Custody, Custody.AGGREGATE, choices=Custody)
+    convergence: Convergence = option("convergence layer", Convergence, Convergence.LTP, choices=Convergence)
+    bundle_bytes: int = option("bytes of file data per bundle", count, 5000)
+    segment_bytes: int = option("bytes of a bundle per LTP segment", count, 1024)
+    acs_window_s: float = option("longest wait of an aggregate for further signals", not_negative, 0.1)
+    acs_bytes: int = option("an aggregate with a longer record is sent at once", count, 1000)
+    custody_timer_s: float | None = option(
+        "time until a bundle is repeated; default: auto, computed", seconds_or_auto, None
+    )
+    timer_margin_s: float = option(
+        "margin of a computed timer, in addition to the time of an answer", not_negative, 0.1
+    )
+    repeat_limit: int = option("most transmissions of a bundle", count, 250)
+    bundle_check: BundleCheck = option("a CRC in every bundle", BundleCheck, BundleCheck.NONE, choices=BundleCheck)
+    pieces_of: int | None = option(
+        "size of a file whose bundles each begin with an 8-digit number", count, None, sides=("receive",)
+    )
+    idle_limit_s: float | None = option("silence of the peer that ends a run", not_negative, None)
 
     def __post_init__(self) -> None:
         if not 1 <= self.segment_bytes <= LARGEST_SEGMENT_BYTES:

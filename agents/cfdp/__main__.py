@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.cfdp.options import sides
+from owlt.agents.cfdp.settings import Settings
+from owlt.agents.endpoint.command_line import two_sides
 from owlt.agents.endpoint.event_loop import Pacer, converse
 from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.endpoint.udp import Address, Endpoint
@@ -23,7 +24,6 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
     # Imported late: a wrong option is answered at once, and the engine takes a tenth of a second to import.
     from owlt.agents.cfdp.receiving import Receiving
     from owlt.agents.cfdp.sending import Sending
-    from owlt.agents.cfdp.settings import Settings
 
     settings = Settings(**choices)
     party: Sending | Receiving
@@ -37,19 +37,10 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
 
 
 def _parser() -> argparse.ArgumentParser:
-    return sides("owlt.agents.cfdp", "CFDP class 2 over UDP, engine: cfdp-py", _add_own)
-
-
-def _add_own(side: argparse.ArgumentParser) -> None:
-    add = side.add_argument
-    add(
-        "--nak",
-        choices=["deferred", "immediate"],
-        help="request missing data after EOF, or at each gap; default: deferred",
-    )
-    add("--pdu-crc", choices=["off", "on"], help="a CRC in every PDU, in addition to the UDP checksum; default: off")
-    add("--checksum", choices=["crc32", "crc32c", "modular", "null"], help="checksum of the file; default: crc32")
-    add("--closure", choices=["on", "off"], help="transaction closure in the Metadata PDU; default: on")
+    sends, receives = "send one file and end when the receiver has finished", "receive one file and end"
+    return two_sides(
+        "owlt.agents.cfdp", "CFDP class 2 over UDP, engine: cfdp-py", Settings, sends=sends, receives=receives
+    )[0]
 
 
 if __name__ == "__main__":

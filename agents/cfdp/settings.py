@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from owlt.agents.endpoint.command_line import at_least_one, count, not_negative, option, seconds_or_auto
 from owlt.agents.endpoint.event_loop import frame_bytes
 from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
@@ -23,17 +24,23 @@ stays for half as long after each Finished PDU that it hears."""
 class Timing(ABC):
     """The pace, timers, limits and entity ids that a user can choose. Both sides need the same values."""
 
-    rate_bps: float
-    rtt_s: float
-    segment_bytes: int = 1000
-    timer_margin_s: float = 0.1
-    ack_timer_s: float | None = None
-    ack_limit: int = 250
-    nak_timer_s: float | None = None
-    nak_limit: int = 250
-    idle_limit_s: float | None = None
-    sender_entity: int = 101
-    receiver_entity: int = 102
+    rate_bps: float = option("pacing rate in bit/s of layer-2 bytes; 0: no pacing", not_negative)
+    rtt_s: float = option("round-trip time, for the timers", not_negative)
+    segment_bytes: int = option("bytes of file data per PDU", count, 1000)
+    timer_margin_s: float = option("margin of the timers, in addition to the round trip", not_negative, 0.1)
+    ack_timer_s: float | None = option(
+        "time until EOF or Finished is repeated; default: auto, the time of an answer", seconds_or_auto, None
+    )
+    ack_limit: int = option("limit of such repetitions", at_least_one, 250)
+    nak_timer_s: float | None = option(
+        "time until a NAK is repeated; default: auto, the time of an answer", seconds_or_auto, None
+    )
+    nak_limit: int = option("limit of such repetitions", at_least_one, 250)
+    idle_limit_s: float | None = option(
+        "silence of the peer that ends a run; default: auto, 30 and 10 timers", seconds_or_auto, None
+    )
+    sender_entity: int = option("entity id of the sender", count, 101)
+    receiver_entity: int = option("entity id of the receiver", count, 102)
 
     @property
     def entities(self) -> tuple[int, int]:
@@ -108,10 +115,12 @@ is number 1, is not in cfdp-py."""
 class Settings(Timing):
     """Choices that both sides must be given alike, but for the checksum and closure: the Metadata PDU tells those."""
 
-    nak: str = "deferred"
-    pdu_crc: str = "off"
-    checksum: str = "crc32"
-    closure: str = "on"
+    nak: str = option(
+        "request missing data after EOF, or at each gap", default="deferred", choices=["deferred", "immediate"]
+    )
+    pdu_crc: str = option("a CRC in every PDU, in addition to the UDP checksum", default="off", choices=["off", "on"])
+    checksum: str = option("checksum of the file", default="crc32", choices=sorted(CHECKSUMS))
+    closure: str = option("transaction closure in the Metadata PDU", default="on", choices=["on", "off"])
 
     def __post_init__(self) -> None:
         if not all(0 <= entity < 1 << 64 for entity in self.entities) or self.sender_entity == self.receiver_entity:

@@ -7,10 +7,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.cfdp.options import sides
+from owlt.agents.endpoint.command_line import two_sides
 from owlt.agents.endpoint.event_loop import Pacer, converse
 from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.endpoint.udp import Address, Endpoint
+from owlt.agents.librecube.settings import Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,7 +24,6 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
     # Imported late: a wrong option is answered at once.
     from owlt.agents.librecube.receiving import Receiving
     from owlt.agents.librecube.sending import Sending
-    from owlt.agents.librecube.settings import Settings
 
     settings = Settings(**choices)
     party: Sending | Receiving
@@ -38,15 +38,10 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
 
 
 def _parser() -> argparse.ArgumentParser:
-    return sides("owlt.agents.librecube", "CFDP class 2 over UDP, engine: LibreCube", _add_own)
-
-
-def _add_own(side: argparse.ArgumentParser) -> None:
-    side.add_argument(
-        "--gaps",
-        choices=["segments", "whole"],
-        help="repeat missing data in segments, or a whole gap in one PDU as the engine does; default: segments",
-    )
+    sends, receives = "send one file and end when the receiver has finished", "receive one file and end"
+    return two_sides(
+        "owlt.agents.librecube", "CFDP class 2 over UDP, engine: LibreCube", Settings, sends=sends, receives=receives
+    )[0]
 
 
 if __name__ == "__main__":

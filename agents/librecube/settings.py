@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from owlt.agents.cfdp.settings import Timing
+from owlt.agents.endpoint.command_line import option
 from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
@@ -19,7 +20,11 @@ computing for 10 MB in segments of 1000 bytes, a minute for 32 MB, ten for 100 M
 class Settings(Timing):
     """Choices that both sides must be given alike."""
 
-    gaps: str = "segments"
+    gaps: str = option(
+        "repeat missing data in segments, or a whole gap in one PDU as the engine does",
+        default="segments",
+        choices=["segments", "whole"],
+    )
 
     def __post_init__(self) -> None:
         if not all(0 <= entity < 256 for entity in self.entities) or self.sender_entity == self.receiver_entity:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
+from owlt.agents.endpoint.command_line import at_least_one, count, not_negative, option
 from owlt.agents.endpoint.event_loop import frame_bytes
 from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
@@ -16,6 +17,11 @@ LARGEST_FILE_BYTES = 2**32
 LARGEST_SEGMENT_BYTES = LARGEST_PAYLOAD_BYTES - LARGEST_DATA_HEADER_BYTES
 
 
+def _red_bytes(text: str) -> int | None:
+    """A number of bytes, or None for `all`."""
+    return None if text == "all" else count(text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Choices of both sides.
@@ -23,24 +29,30 @@ class Settings:
     `None` for `red_bytes` is all, for `reverse_rate_bps` the forward rate; 0 for `block_bytes` is the whole file.
     """
 
-    rate_bps: float
-    rtt_s: float
-    reverse_rate_bps: float | None = None
-    segment_bytes: int = 1000
-    red_bytes: int | None = None
-    checkpoint_every: int = 0
-    block_bytes: int = 0
-    sessions: int = 1
-    sender_engine: int = 1
-    first_session: int = 1
-    client_service: int = 4
-    timer_margin_s: float = 0.1
-    checkpoint_limit: int = 20
-    report_limit: int = 20
-    cancel_limit: int = 5
-    cycle_limit: int = 100
-    idle_limit_s: float | None = None
-    seed: int | None = None
+    rate_bps: float = option("pacing rate of the sender in bit/s of layer-2 bytes; 0: no pacing", not_negative)
+    rtt_s: float = option("round-trip time, for the timers", not_negative)
+    reverse_rate_bps: float | None = option(
+        "pacing rate of the receiver; 0: no pacing; default: the rate of the sender", not_negative, None
+    )
+    segment_bytes: int = option("bytes of file data per segment, and largest report", count, 1000)
+    red_bytes: int | None = option(
+        "red bytes of each block, or all; the others are green; default: all", _red_bytes, None, sides=("send",)
+    )
+    checkpoint_every: int = option("red segments per checkpoint; 0: only at the end", count, 0, sides=("send",))
+    block_bytes: int = option("bytes of file data per session; 0: the whole file", count, 0)
+    sessions: int = option("blocks in flight at the same time", at_least_one, 1, sides=("send",))
+    sender_engine: int = option("engine id of the sender", count, 1)
+    first_session: int = option("session number of the first block; any for a single block", count, 1)
+    client_service: int = option("client service id of the data", count, 4)
+    timer_margin_s: float = option("margin of the timers, in addition to the round trip", not_negative, 0.1)
+    checkpoint_limit: int = option("repeats of a checkpoint without a report", count, 20)
+    report_limit: int = option("repeats of a report without an acknowledgement", count, 20)
+    cancel_limit: int = option("repeats of a cancellation without an acknowledgement", count, 5)
+    cycle_limit: int = option("consecutive reports that repeated data are still missing", count, 100)
+    idle_limit_s: float | None = option(
+        "silence of the peer that ends a run; default: 30 and 27 timers", not_negative, None
+    )
+    seed: int | None = option("seed of the first serial numbers; default: random", count, None)
 
     def __post_init__(self) -> None:
         if not 1 <= self.segment_bytes <= LARGEST_SEGMENT_BYTES:

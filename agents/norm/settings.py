@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from owlt.agents.endpoint.command_line import count, not_negative, option
 from owlt.agents.endpoint.event_loop import frame_bytes
 from owlt.agents.endpoint.exit import Unsupported
 
@@ -54,26 +55,36 @@ class CongestionControl(StrEnum):
 class Settings:
     """Choices that both sides must be given alike."""
 
-    rate_bps: float
-    rtt_s: float
-    file_bytes: int
-    seed: int = 1
-    congestion_control: CongestionControl = CongestionControl.NONE
-    least_rate_bps: float = 0.0
-    greatest_rate_bps: float = 0.0
-    end: End = End.ACKNOWLEDGED
-    segment_bytes: int = 1000
-    block_segments: int = 64
-    parity_segments: int = 8
-    auto_parity_segments: int = 0
-    backoff_factor: float = 0.0
-    group_size: int = 10
-    robust_factor: int = 20
-    greatest_grtt_s: float = 0.0
-    probing: str = "none"
-    repair_boundary: str = "object"
-    idle_limit_s: float | None = None
-    linger_rtts: float | None = None
+    rate_bps: float = option("pacing rate in bit/s of layer-2 bytes; 0: 1 Gbit/s", not_negative)
+    rtt_s: float = option("first estimate of the greatest round trip (GRTT)", not_negative)
+    file_bytes: int = option("size of the file, for the buffers", count, sides=("receive",))
+    seed: int = option("seed of the random back-offs", count, 1)
+    congestion_control: CongestionControl = option(
+        "congestion control instead of pacing", CongestionControl, CongestionControl.NONE, choices=CongestionControl
+    )
+    least_rate_bps: float = option(
+        "lower bound for congestion control; 0: one segment per second or round trip", not_negative, 0.0
+    )
+    greatest_rate_bps: float = option("upper bound for congestion control; 0: no bound", not_negative, 0.0)
+    end: End = option("condition for the end of the sender", End, End.ACKNOWLEDGED, choices=End)
+    segment_bytes: int = option("bytes of file data per message", count, 1000)
+    block_segments: int = option("data segments in a coding block", count, 64)
+    parity_segments: int = option("parity segments kept for the repair of a block", count, 8)
+    auto_parity_segments: int = option("of these, sent without request", count, 0)
+    backoff_factor: float = option("random wait before a NACK, in GRTT", not_negative, 0.0)
+    group_size: int = option("receivers assumed by the random wait", count, 10)
+    robust_factor: int = option("unanswered flushes that end the session", count, 20)
+    greatest_grtt_s: float = option(
+        "upper bound of the measured round trip; 0: four --rtt-s, at least 10", not_negative, 0.0
+    )
+    probing: str = option("measure the round trip", default="none", choices=["active", "passive", "none"])
+    repair_boundary: str = option(
+        "boundary at which a receiver requests repairs", default="object", choices=["block", "object"]
+    )
+    idle_limit_s: float | None = option("time without progress that ends a run", not_negative, None)
+    linger_rtts: float | None = option(
+        "time that a receiver with the complete file stays, in round trips", not_negative, None
+    )
 
     def __post_init__(self) -> None:
         if not 1 <= self.segment_bytes <= LARGEST_SEGMENT_BYTES:

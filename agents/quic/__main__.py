@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.endpoint.command_line import add_addresses, add_sides, count, not_negative
+from owlt.agents.endpoint.command_line import two_sides
 from owlt.agents.endpoint.event_loop import Pacer, converse
 from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.endpoint.files import WRITE_BYTES
 from owlt.agents.endpoint.udp import Address, Endpoint
+from owlt.agents.quic.settings import Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,7 +27,6 @@ def _transfer(
     from owlt.agents.quic.configuration import kept_logs, receiver_configuration, sender_configuration
     from owlt.agents.quic.receiving import Receiving
     from owlt.agents.quic.sending import Sending
-    from owlt.agents.quic.settings import Settings
 
     settings = Settings(**choices)
     party: Sending | Receiving
@@ -43,50 +43,19 @@ def _transfer(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="owlt.agents.quic", description="QUIC (RFC 9000), engine: aioquic")
-    sender, receiver = add_sides(
-        parser,
+    parser, sender, receiver = two_sides(
+        "owlt.agents.quic",
+        "QUIC (RFC 9000), engine: aioquic",
+        Settings,
         sends="connect, send one file and end when the receiver has confirmed it",
         receives="accept one connection, receive one file and end",
     )
+    secrets = "secrets for tshark; - is standard output; default: none"
+    qlogs = "directory for qlogs, in send/ and receive/, written at the end; default: none"
     for side in (sender, receiver):
-        _add_common(side)
+        side.add_argument("--secrets-log", default="none", metavar="FILE", help=secrets)
+        side.add_argument("--qlog-dir", default="none", metavar="DIRECTORY", help=qlogs)
     return parser
-
-
-def _add_common(side: argparse.ArgumentParser) -> None:
-    """Options of both sides; their defaults are those of Settings."""
-    add = side.add_argument
-    add("--secrets-log", default="none", metavar="FILE", help="secrets for tshark; - is standard output; default: none")
-    add(
-        "--qlog-dir",
-        default="none",
-        metavar="DIRECTORY",
-        help="directory for qlogs, in send/ and receive/, written at the end; default: none",
-    )
-    side.argument_default = argparse.SUPPRESS
-    add_addresses(side)
-    add(
-        "--rate-bps", type=not_negative, required=True, help="rate of the channel, for windows and timers; 0: unlimited"
-    )
-    add("--rtt-s", type=not_negative, required=True, help="round-trip time before it is measured")
-    add("--congestion-control", choices=["reno", "cubic"], help="congestion control of aioquic; default: reno")
-    add("--datagram-bytes", type=count, help="largest UDP payload, 1200 to 1472; default: 1200")
-    add(
-        "--flow-window-bytes", type=count, help="receive window; 0: 16 MiB or four bandwidth-delay products; default: 0"
-    )
-    add("--timer-margin-s", type=not_negative, help="added to the first estimate of the round trip; default: 0.1")
-    add(
-        "--idle-limit-s",
-        type=not_negative,
-        help="silence of the peer that ends a run; 0: 30 s and 64 round trips; default: 0",
-    )
-    add(
-        "--linger-rtts",
-        type=not_negative,
-        help="round trips for which the sender repeats CONNECTION_CLOSE; default: 10",
-    )
-    add("--seed", type=count, help="seed of the receiver's key; default: 1")
 
 
 if __name__ == "__main__":

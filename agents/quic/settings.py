@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from owlt.agents.endpoint.command_line import count, not_negative, option
 from owlt.agents.endpoint.event_loop import IP_MTU_BYTES, IPV4_HEADER_BYTES, UDP_HEADER_BYTES, frame_bytes
 from owlt.agents.endpoint.exit import Unsupported
 
@@ -25,15 +26,15 @@ SMALLEST_WINDOW_BYTES = 16 << 20
 class Settings:
     """Choices that both sides must be given alike."""
 
-    rate_bps: float
-    rtt_s: float
-    congestion_control: str = "reno"
-    datagram_bytes: int = SMALLEST_DATAGRAM_BYTES
-    flow_window_bytes: int = 0
-    timer_margin_s: float = 0.1
-    idle_limit_s: float = 0.0
-    linger_rtts: float = 10.0
-    seed: int = 1
+    rate_bps: float = option("rate of the channel, for windows and timers; 0: unlimited", not_negative)
+    rtt_s: float = option("round-trip time before it is measured", not_negative)
+    congestion_control: str = option("congestion control of aioquic", default="reno", choices=["reno", "cubic"])
+    datagram_bytes: int = option("largest UDP payload, 1200 to 1472", count, SMALLEST_DATAGRAM_BYTES)
+    flow_window_bytes: int = option("receive window; 0: 16 MiB or four bandwidth-delay products", count, 0)
+    timer_margin_s: float = option("added to the first estimate of the round trip", not_negative, 0.1)
+    idle_limit_s: float = option("silence of the peer that ends a run; 0: 30 s and 64 round trips", not_negative, 0.0)
+    linger_rtts: float = option("round trips for which the sender repeats CONNECTION_CLOSE", not_negative, 10.0)
+    seed: int = option("seed of the receiver's key", count, 1)
 
     def __post_init__(self) -> None:
         if not SMALLEST_DATAGRAM_BYTES <= self.datagram_bytes <= LARGEST_DATAGRAM_BYTES:

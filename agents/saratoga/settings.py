@@ -1,19 +1,32 @@
 """What a user can choose about a Saratoga transfer, and what follows from it for both sides."""
 
+import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from owlt.agents.endpoint.command_line import count, not_negative, option
 from owlt.agents.endpoint.event_loop import frame_bytes
 from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 from owlt.agents.saratoga import version0, version1
+from owlt.agents.saratoga.checksums import CODES
 from owlt.agents.saratoga.packets import TIMESTAMP_BYTES, Data, Metadata, Packet, Request, Status
 
 LARGEST_HEADER_BYTES = 4 + 4 + TIMESTAMP_BYTES + 8
 """In front of the data of a DATA packet with a timestamp and 64-bit offsets."""
 
 DESCRIPTOR_BITS = (16, 32, 64)
+
+
+def _descriptor(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if text not in map(str, DESCRIPTOR_BITS):
+        expected = f"auto or one of {', '.join(map(str, DESCRIPTOR_BITS))}"
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected {expected}")
+    return int(text)
+
 
 STUCK_SILENCES = 10
 """How many limits of silence two sides may talk without progress. That is 100 rounds of question and answer: at PER 0.5
@@ -34,19 +47,29 @@ _CODECS = {0: Codec(version0.pack, version0.read), 1: Codec(version1.pack, versi
 class Settings:
     """Choices that both sides must be given alike."""
 
-    rate_bps: float
-    rtt_s: float
-    version: int = 1
-    transfer: str = "put"
-    start: str = "blind"
-    segment_bytes: int = 1000
-    descriptor_bits: int | None = None
-    checksum: str | None = None
-    timestamps: str = "off"
-    status_packets: int = 500
-    voluntary_s: float = 0.0
-    timer_margin_s: float = 0.1
-    idle_limit_s: float | None = None
+    rate_bps: float = option("pacing rate in bit/s of layer-2 bytes; 0: no pacing", not_negative)
+    rtt_s: float = option("round-trip time, for the timers", not_negative)
+    version: int = option("version of the protocol", int, 1, choices=[0, 1])
+    transfer: str = option(
+        "put: the sender begins; get: the receiver begins", default="put", choices=["put", "get"], required=True
+    )
+    start: str = option(
+        "start of a put: at once, or after the receiver has agreed", default="blind", choices=["blind", "asked"]
+    )
+    segment_bytes: int = option("bytes of file data per packet", count, 1000)
+    descriptor_bits: int | None = option(
+        "bits of offsets and sizes: auto, 16, 32 or 64; default: auto", _descriptor, None
+    )
+    checksum: str | None = option(
+        "checksum of the file, in its metadata; version 0 has none; default: md5", default=None, choices=CODES
+    )
+    timestamps: str = option("16 bytes in each DATA packet, returned in STATUS", default="off", choices=["off", "on"])
+    status_packets: int = option("DATA packets per requested STATUS; 0: only at the end", count, 500)
+    voluntary_s: float = option("interval of unrequested STATUS packets, from the start; 0: none", not_negative, 0.0)
+    timer_margin_s: float = option("margin of the timers, in addition to the round trip", not_negative, 0.1)
+    idle_limit_s: float | None = option(
+        "silence of the peer that ends a run; default: 30 and 10 timers", not_negative, None
+    )
 
     def __post_init__(self) -> None:
         largest = LARGEST_PAYLOAD_BYTES - LARGEST_HEADER_BYTES

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.endpoint.command_line import add_load, address, count, not_negative
+from owlt.agents.endpoint.command_line import add_load, add_settings, address, count
 from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.tcp.receiving import receive, receive_for
 from owlt.agents.tcp.sending import send, send_for
-from owlt.agents.tcp.settings import CHANNEL_BUFFERS, KERNEL_BUFFERS, Settings
+from owlt.agents.tcp.settings import Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,39 +43,10 @@ def _parser() -> argparse.ArgumentParser:
     add_load(sender, receiver)
     sender.add_argument("--peer", type=address, required=True, metavar="ADDRESS:PORT")
     receiver.add_argument("--local", type=address, required=True, metavar="ADDRESS:PORT")
-    for side in (sender, receiver):
-        _add_common(side)
-    receiver.add_argument("--file-bytes", type=count, help="size of the file; required with --output")
-    sender.add_argument("--congestion-control", help="congestion control of the kernel; default: cubic")
-    receiver.add_argument(
-        "--delack-limit-ms", type=count, help="longest delay of an acknowledgement; 0: the kernel's value; default: 0"
-    )
+    size = "size of the file; required with --output"
+    receiver.add_argument("--file-bytes", type=count, default=argparse.SUPPRESS, help=size)
+    add_settings(sender, receiver, Settings)
     return parser
-
-
-def _add_common(side: argparse.ArgumentParser) -> None:
-    """Options of both sides; their defaults are those of Settings."""
-    side.argument_default = argparse.SUPPRESS
-    add = side.add_argument
-    add("--rate-bps", type=not_negative, required=True, help="rate of the channel, for the buffers; 0: unlimited")
-    add("--rtt-s", type=not_negative, required=True, help="round-trip time, for buffers and time limits")
-    add("--segment-bytes", type=count, help="most bytes of file data per segment; 0: as the MTU allows; default: 1000")
-    add(
-        "--buffers",
-        type=_buffers,
-        help="channel: the bytes in flight; kernel: its own tuning; or a number of bytes; default: channel",
-    )
-    add(
-        "--idle-limit-s",
-        type=not_negative,
-        help="silence of the peer that ends a run; default: 1200 and 10 round trips",
-    )
-
-
-def _buffers(text: str) -> str:
-    if text not in (CHANNEL_BUFFERS, KERNEL_BUFFERS) and not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected {CHANNEL_BUFFERS}, {KERNEL_BUFFERS} or bytes")
-    return text
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """What a user can choose about a TCP transfer, and what follows from it."""
 
+import argparse
 import math
 from dataclasses import dataclass
 
+from owlt.agents.endpoint.command_line import count, not_negative, option
 from owlt.agents.endpoint.exit import Unsupported
 
 SMALLEST_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES = 88, 32_755
@@ -26,19 +28,31 @@ KERNEL_BUFFERS = "kernel"
 CHANNEL_BUFFERS = "channel"
 
 
+def _buffers(text: str) -> str:
+    if text not in (CHANNEL_BUFFERS, KERNEL_BUFFERS) and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected {CHANNEL_BUFFERS}, {KERNEL_BUFFERS} or bytes")
+    return text
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Choices of both sides. Raises Unsupported when TCP or Linux has no such segments or delays."""
 
-    rate_bps: float
-    rtt_s: float
+    rate_bps: float = option("rate of the channel, for the buffers; 0: unlimited", not_negative)
+    rtt_s: float = option("round-trip time, for buffers and time limits", not_negative)
     file_bytes: int | None = None
     """None: data for a time, whose amount is not known."""
-    segment_bytes: int = 1000
-    buffers: str = CHANNEL_BUFFERS
-    congestion_control: str = "cubic"
-    delack_limit_ms: int = 0
-    idle_limit_s: float | None = None
+    segment_bytes: int = option("most bytes of file data per segment; 0: as the MTU allows", count, 1000)
+    buffers: str = option(
+        "channel: the bytes in flight; kernel: its own tuning; or a number of bytes", _buffers, CHANNEL_BUFFERS
+    )
+    congestion_control: str = option("congestion control of the kernel", default="cubic", sides=("send",))
+    delack_limit_ms: int = option(
+        "longest delay of an acknowledgement; 0: the kernel's value", count, 0, sides=("receive",)
+    )
+    idle_limit_s: float | None = option(
+        "silence of the peer that ends a run; default: 1200 and 10 round trips", not_negative, None
+    )
 
     def __post_init__(self) -> None:
         if self.segment_bytes and not SMALLEST_SEGMENT_BYTES <= self.segment_bytes <= LARGEST_SEGMENT_BYTES:

@@ -102,8 +102,8 @@ def test_an_empty_file_is_complete_with_its_end_marker(output: Path) -> None:
 
 
 def test_patience_grows_with_the_light_time_and_the_time_of_a_packet() -> None:
-    near = Patience.of(rate_bps=10e6, one_way_delay_s=0.025, segment_bytes=1000, silence_s=None)
-    far = Patience.of(rate_bps=1e3, one_way_delay_s=600, segment_bytes=1000, silence_s=None)
+    near = Patience.of(rate_bps=10e6, one_way_delay_s=0.025, segment_bytes=1000, idle_limit_s=None)
+    far = Patience.of(rate_bps=1e3, one_way_delay_s=600, segment_bytes=1000, idle_limit_s=None)
 
     assert near.after_end_s < 1 < far.after_end_s
     assert near.first_s < 60 < 600 < far.first_s
