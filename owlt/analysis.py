@@ -120,8 +120,7 @@ def run(sweep: str | Path, results: str | Path | None = None, *options: str) -> 
     """
     from owlt.orchestrator.commands.performing.selecting import results_of
     from owlt.orchestrator.errors import OwltError
-    from owlt.orchestrator.profiles.catalogue import sweep_path
-    from owlt.orchestrator.sweeping.resolving import resolve
+    from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
 
     place = Path(results) if results else results_of(resolve(sweep_path(str(sweep))), None, None)
     command = [sys.executable, "-m", "owlt", "run", str(sweep), "--results", str(place), *options]

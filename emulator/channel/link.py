@@ -16,7 +16,6 @@ from pydantic import (
     model_validator,
 )
 
-from owlt.emulator.channel.quantities import format_delay, format_size, parse_queue
 from owlt.emulator.channel.text import (
     FORM,
     LARGEST_BIT_ERROR_RATE,
@@ -35,6 +34,7 @@ from owlt.emulator.channel.text import (
     parse_list,
 )
 from owlt.inputs.mistake import Invalid, Mistake, keys_below, unexpected
+from owlt.inputs.quantities import format_delay, format_size, parse_queue
 
 SMALLEST_SHARE = 1 / LARGEST_TABLE
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from owlt.emulator.channel.quantities import format_delay, parse_delay_ns
 from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
+from owlt.inputs.quantities import format_delay, parse_delay_ns
 
 _WAYS = ("forward", "reverse", "both")
 _TIMES = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}

@@ -21,7 +21,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from owlt.emulator.channel.quantities import (
+from owlt.inputs.mistake import unexpected
+from owlt.inputs.quantities import (
     format_delay,
     format_rate,
     format_size,
@@ -29,7 +30,6 @@ from owlt.emulator.channel.quantities import (
     parse_rate_bps,
     parse_size_bytes,
 )
-from owlt.inputs.mistake import unexpected
 
 LONGEST_DELAY_NS = 24 * 3600 * 10**9
 LONGEST_TIMELINE_NS = 366 * 24 * 3600 * 10**9

@@ -12,7 +12,7 @@ from typing import Any
 
 from owlt.emulator.kernel.capabilities import NEEDED_FOR, missing_reasons
 from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.planning.feasibility import infeasible
+from owlt.orchestrator.planning.estimate import infeasible
 from owlt.orchestrator.planning.plan import Plan
 
 KERNEL_FIXES = {

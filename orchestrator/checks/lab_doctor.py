@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 
 from owlt.agents.contract.implementation import Implementation, Role
+from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.checks.channel_support import unsupported_channels
 from owlt.orchestrator.checks.doctor import Requirement
@@ -13,7 +14,6 @@ from owlt.orchestrator.checks.lab_service import LEASE, emulator_capabilities, e
 from owlt.orchestrator.hosts.binaries import MissingProgram, find_programs
 from owlt.orchestrator.hosts.host import Host, HostError, last_line
 from owlt.orchestrator.planning.plan import Plan
-from owlt.orchestrator.planning.variants import base_name
 from owlt.orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry, LabRig, LabRole, TestHostEntry
 from owlt.orchestrator.rigs.lab.clocks import clock_offset
 from owlt.orchestrator.rigs.lab.interfaces import Interface, find_interface, interfaces_of

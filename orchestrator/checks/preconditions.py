@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 
+from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.checks.doctor import missing_for, missing_for_rig
 from owlt.orchestrator.kernel.build import find_kernel
 from owlt.orchestrator.planning.plan import Plan
-from owlt.orchestrator.planning.variants import base_name
 from owlt.orchestrator.rigs import namespaces
 
 

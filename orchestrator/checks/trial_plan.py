@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.implementation import Clock, Implementation
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
-from owlt.orchestrator.planning.clock import Clock
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 

@@ -15,14 +15,14 @@ from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.captures.frames.columns import first_difference
 from owlt.captures.frames.decoding import Kind
 from owlt.captures.frames.session import Session
-from owlt.emulator.channel.quantities import format_rate
-from owlt.orchestrator.artifacts.kept_files import KEPT_NAME
+from owlt.inputs.quantities import format_rate
 from owlt.orchestrator.checks.stray_ports import advise, ephemeral_ports, stray_pairs
 from owlt.orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock
 from owlt.orchestrator.hosts.exit_status import BY_SIGNAL, SHELL_BASE, how_ended
 from owlt.orchestrator.hosts.printable import begin_of, printable
 from owlt.orchestrator.results.record import NOT_DELIVERED, UNKNOWN, Outcome, RunRecord, refusals_text
 from owlt.orchestrator.results.recorded_runs import recorded_runs
+from owlt.orchestrator.run.left_files import KEPT_NAME
 
 Level = Literal["ok", "note", "bad"]
 Load = Callable[[Path], CaptureSummary | None]

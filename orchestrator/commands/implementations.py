@@ -18,8 +18,8 @@ from owlt.orchestrator.terminal.usage import add_command, new_app
 
 if TYPE_CHECKING:
     from owlt.agents.contract import implementation as contract
+    from owlt.agents.contract.implementation import Clock
     from owlt.orchestrator.checks.implementations_table import Row
-    from owlt.orchestrator.planning.clock import Clock
     from owlt.orchestrator.planning.plan import Plan
 
 implementations_app = new_app("List, show, check and tabulate implementations.")
@@ -218,7 +218,7 @@ def _missing_text(missing: Iterable[dict[str, str]]) -> str:
 
 def _perform(printer: Printer, plan: Plan, results: Path, guests: int | None, again: str) -> str:
     """Perform a plan. Returns the summary of an interrupted one, "" for one that came to its end."""
-    from owlt.orchestrator.sweeping.campaign import perform_plan
+    from owlt.orchestrator.sweep.campaign import perform_plan
     from owlt.orchestrator.terminal.progress import SweepProgress
 
     with SweepProgress(printer.console, again) as observe:
@@ -251,7 +251,7 @@ def _print_rows(printer: Printer, rows: Iterable[Row]) -> None:
 
 def _reports(printer: Printer, plans: dict[Clock, Plan], results: Path) -> list[Path]:
     from owlt.orchestrator.results.recorded_runs import recorded_directories
-    from owlt.orchestrator.sweeping.report import make_report
+    from owlt.orchestrator.sweep.report import make_report
 
     reports = []
     for clock in plans:

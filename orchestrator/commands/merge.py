@@ -29,8 +29,8 @@ def merge(
     is 2; the message names what differs.
     """
     from owlt.orchestrator.results.recorded_runs import results_root
-    from owlt.orchestrator.shards.merging import merge as merge_directories
-    from owlt.orchestrator.sweeping.report import make_report
+    from owlt.orchestrator.sweep.merging import merge as merge_directories
+    from owlt.orchestrator.sweep.report import make_report
 
     into, sources = results_root(into), [results_root(source) for source in sources]
     printer = Printer(as_json)

@@ -93,7 +93,7 @@ def reproduction_directory(name: str) -> Path:
 
 
 def _list(printer: Printer) -> None:
-    from owlt.orchestrator.sweeping.resolving import resolve
+    from owlt.orchestrator.profiles.catalogue import resolve
     from owlt.reports.reproduction.claims import load_claims
 
     rows: list[dict[str, Any]] = []
@@ -153,8 +153,8 @@ def _claims(directory: Path) -> Reproduction:
 def missing_for_sweep(sweep: Path, results: Path) -> list[Mistake]:
     """The programs of implementations that are missing for the runs that a sweep still has to perform."""
     from owlt.orchestrator.checks.preconditions import missing_implementations
-    from owlt.orchestrator.sweeping.campaign import is_finished
-    from owlt.orchestrator.sweeping.resolving import resolve
+    from owlt.orchestrator.profiles.catalogue import resolve
+    from owlt.orchestrator.sweep.campaign import is_finished
 
     plan = resolve(sweep)
     missing = missing_implementations(plan)
@@ -177,8 +177,8 @@ def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) 
 def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
     """Perform what is missing. Returns the exit status of the sweep, and its results."""
     from owlt.orchestrator.commands.performing.perform import as_typed, perform_and_conclude
+    from owlt.orchestrator.profiles.catalogue import resolve
     from owlt.orchestrator.results.recorded_runs import results_root
-    from owlt.orchestrator.sweeping.resolving import resolve
 
     plan = resolve(sweep)
     performed = results_root(results or Path("results", plan.sweep.name))

@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import cast
 
+from owlt.agents.contract.implementation import Clock
 from owlt.emulator.kernel import capabilities
 from owlt.emulator.kernel.rtnetlink import open_rtnetlink
 from owlt.orchestrator.kernel.probe import FINDINGS_NAME, SLEEP_S
-from owlt.orchestrator.planning.clock import Clock
 
 BPF_SYSCALL_NUMBER = 321
 BPF_PROG_LOAD = 5

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from owlt.orchestrator.planning.clock import Clock
+from owlt.agents.contract.implementation import Clock
 
 Observe = Callable[[str, float | None, str], None]
 """Gets the phase of a kernel build, the part of it that is done (0 to 1, None if unknown), and a word on it."""

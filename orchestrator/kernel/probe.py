@@ -13,10 +13,10 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
+from owlt.agents.contract.implementation import Clock
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
-from owlt.orchestrator.planning.clock import Clock
 from owlt.orchestrator.process_directory import process_directory
 from owlt.orchestrator.rigs.guest import Boot, launch, python_command
 from owlt.orchestrator.rigs.template import TEMPLATE_FILE, Template

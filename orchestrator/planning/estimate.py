@@ -1,13 +1,22 @@
-"""The approximate duration of a plan, from costs measured on one machine, and the disk space of a run on a lab rig."""
+"""What runs need, computed from the plan alone: time, the memory of their guests, and disk space on lab hosts.
+
+`infeasible` finds the points of the grid at which an implementation can never succeed: nothing is launched there.
+
+The costs were measured on one machine. What is recorded already, and what this machine has, belongs to
+`sweep.forecast`.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, log2
 
-from owlt.orchestrator.planning.clock import Clock, guests_side_by_side
+from owlt.agents.contract.implementation import Clock, Implementation
+from owlt.inputs.axes import base_name
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
+from owlt.orchestrator.planning.sweep import FASTEST_BPS
 
 GUEST_BOOT_WALL_S = 1.5
 """On a clock on which guests are booted; on the exact clock they are copied, which RUN_WALL_S includes."""
@@ -52,6 +61,11 @@ class RigTime:
 
     rig: str
     wall_s: float
+
+
+def guests_side_by_side(clock: Clock, cores: int) -> int:
+    """The number of guests with one core each: on `real` one core is kept for observing and analysing their runs."""
+    return max(1, cores - 1) if clock == "real" else cores
 
 
 def estimate(plan: Plan, guests: int | None = None, left: Sequence[Run] | None = None) -> Estimate:
@@ -128,3 +142,76 @@ def duration_text(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def infeasible(run: Run, implementation: Implementation) -> str | None:
+    """Why a run cannot complete; None if it can.
+
+    The transfer time is that at the line rate, without any header. A channel that changes over time is not examined for
+    it, because it may be faster than its lowest rate.
+    """
+    point = run.permutation
+    if point.duration_ns is not None and implementation.duration is None:
+        return f"sends files only: the profile of {base_name(implementation.name)} has no 'duration'"
+    beyond = implementation.limits.exceeded(point.file_size_bytes, point.rate_bps, point.delay_ns / 1e9)
+    if beyond is not None:
+        return beyond
+    limit_s = run.deadline_s(implementation)
+    if limit_s < run.rtt_s:
+        return f"the time limit of {limit_s:g} s is below the round trip of {run.rtt_s:g} s"
+    if not run.channel_changes_s and limit_s < run.file_time_s:
+        sent = f"{point.load_text} take {run.file_time_s:g} s at the line rate"
+        return f"the time limit is {limit_s:g} s, and {sent}"
+    return None
+
+
+PROGRAMS_MB = 512
+SMALLEST_GUEST_MB = 768
+SENT_PER_BYTE = 4
+"""Bytes sent for each byte of the file, at most: the file and as many repairs, all duplicated by the channel."""
+SMALL_PACKETS_BYTES = 10_000_000
+"""Bytes of packets that do not depend on the file's size, such as reports and keep-alives."""
+
+
+def guest_memory_mb(runs: list[Run]) -> int:
+    """The memory of a guest: each size is twice the one below, so that few templates serve all runs.
+
+    A guest takes from the machine only what it uses.
+    """
+    steps = max(0, ceil(log2(needed_memory_mb(runs) / SMALLEST_GUEST_MB)))
+    return SMALLEST_GUEST_MB << steps
+
+
+def beyond_memory(run: Run, machine_bytes: int) -> str | None:
+    """Why a machine with so much memory cannot hold the guest of a run; None if it can."""
+    needed_bytes = needed_memory_mb([run]) * 1_000_000
+    if needed_bytes <= machine_bytes:
+        return None
+    return f"the guest needs {needed_bytes / 1e9:.1f} GB of memory, the machine has {machine_bytes / 1e9:.1f} GB"
+
+
+def machine_memory_bytes() -> int:
+    """All memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def needed_memory_mb(runs: list[Run]) -> int:
+    """The memory that runs need in a guest: for its programs, the files and captures in tmpfs, and packets in flight.
+
+    A run for a duration has captures and no files. An skb's true size is two to three times its packet's. Certifying
+    sends little at a time.
+    """
+    in_flight = max(map(_in_flight, runs), default=0.0)
+    files = max((_in_tmpfs(run) for run in runs), default=0)
+    return PROGRAMS_MB + ceil((3 * 2 * in_flight + files) / 1e6)
+
+
+def _in_flight(run: Run) -> float:
+    """The most bytes in flight in one direction: at most what the channel holds, and at most what is sent."""
+    held = (run.permutation.rate_bps or FASTEST_BPS) / 8 * run.rtt_s / 2
+    return min(held, SENT_PER_BYTE * run.permutation.most_bytes + SMALL_PACKETS_BYTES)
+
+
+def _in_tmpfs(run: Run) -> int:
+    """The bytes of the files and captures of a run."""
+    return (8 if run.permutation.duration_ns is None else 3) * run.permutation.most_bytes

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from owlt.emulator.channel.quantities import format_delay, format_size
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.axes import AXES, LOADS, OF_THE_LINK, QUANTITIES, Axis, base_name, is_among, matches, selected
 from owlt.inputs.mistake import Mistake, Place, got
 from owlt.orchestrator.errors import SweepMistake, did_you_mean
-from owlt.orchestrator.planning.language.assertions import REFERENCES
-from owlt.orchestrator.planning.language.quantities import format_rate_or_unlimited
-from owlt.orchestrator.planning.language.rules import AXES, QUANTITIES, AxisValues, Interval, selected
-from owlt.orchestrator.planning.sweep import LOADS, OF_THE_CHANNEL, Permutation, Sweep
-from owlt.orchestrator.planning.variants import base_name
+from owlt.orchestrator.planning.rules import REFERENCES, AxisValues
+from owlt.orchestrator.planning.sweep import Permutation, Sweep
 
 Point = dict[str, Any]
 """A value for each axis; rate, delay and packet error rate only if the sweep gives them."""
-FIELDS = {
-    "file_size": "file_size_bytes",
-    "duration": "duration_ns",
-    "rate": "rate_bps",
-    "delay": "delay_ns",
-    "channel": "channel_name",
-    "implementations": "implementation",
-}
-"""The fields of a permutation that have other names than their axes."""
-_TEXTS: dict[str, Callable[[Any], str]] = {
-    "file_size": format_size,
-    "duration": format_delay,
-    "rate": format_rate_or_unlimited,
-    "delay": format_delay,
-    "packet_error_rate": "{:g}".format,
-}
 
 
 def permutations(
@@ -89,7 +70,7 @@ def _assertion_mistakes(place: int, rule: Mapping[str, Any], points: Sequence[Pe
     unmet = [
         Mistake(
             got(written),
-            f"a value of this sweep: {values_text(axis, points)}",
+            f"a value of this sweep: {values_text(AXES[axis], points)}",
             _line_with(axis, written, points),
             _at(place, axis, key="assertions"),
         )
@@ -109,7 +90,7 @@ def _points(
     chosen = {axis: selected(axis, values) for axis, values in rule.items()}
     names = chosen.pop("implementations", None)
     dimensions = [
-        [{"implementation": name} for name in implementations if names is None or _is_among(name, names)],
+        [{"implementations": name} for name in implementations if names is None or is_among(name, names)],
         *_dimensions(sweep, {"channel": list(channels) or [""]} | chosen),
     ]
     for parts in product(*dimensions):
@@ -136,7 +117,7 @@ def _dimensions(sweep: Sweep, chosen: Mapping[str, list[Any]]) -> Iterator[list[
 def _permutation(point: Point, channels: Mapping[str, ChannelSpec]) -> Permutation:
     link = channels.get(point["channel"], ChannelSpec()).forward
     own = {"rate": link.rate_bps, "delay": link.delay_ns, "packet_error_rate": link.packet_error_rate}
-    return Permutation(**{FIELDS.get(axis, axis): value for axis, value in (own | point).items()})
+    return Permutation(**{AXES[axis].field: value for axis, value in (own | point).items()})
 
 
 def _without_excluded(sweep: Sweep, points: list[Permutation]) -> list[Permutation]:
@@ -146,7 +127,7 @@ def _without_excluded(sweep: Sweep, points: list[Permutation]) -> list[Permutati
         mistakes = [
             Mistake(
                 got(written),
-                f"a {axis} of this sweep: {values_text(axis, points)}",
+                f"a {axis} of this sweep: {values_text(AXES[axis], points)}",
                 _line_with(axis, written, points),
                 _at(place, axis),
             )
@@ -167,28 +148,20 @@ def _without_excluded(sweep: Sweep, points: list[Permutation]) -> list[Permutati
 
 
 def _matches(axis: str, point: Permutation, values: Sequence[Any]) -> bool:
-    if axis == "implementations":
-        return _is_among(point.implementation, values)
-    value = getattr(point, FIELDS.get(axis, axis))
-    return any(value in each if isinstance(each, Interval) else value == each for each in values)
+    return matches(axis, AXES[axis].of(point), values)
 
 
-def _is_among(name: str, names: Sequence[str]) -> bool:
-    """Whether an implementation is named, itself or as the one that it is a variant of."""
-    return name in names or base_name(name) in names
-
-
-def values_text(axis: str, points: Iterable[Permutation]) -> str:
+def values_text(axis: Axis, points: Iterable[Permutation]) -> str:
     """The values that points have on an axis of a sweep, each once, as in a sweep file."""
-    values = dict.fromkeys(getattr(point, FIELDS.get(axis, axis)) for point in points)
-    return ", ".join(map(_TEXTS.get(axis, str), values))
+    values = dict.fromkeys(axis.of(point) for point in points)
+    return ", ".join(map(axis.quantity.text, values))
 
 
 def _line_with(axis: str, written: Any, points: Iterable[Permutation]) -> str:
     """The line of a sweep with one more value on an axis; for a range, which cannot be added, what to do instead."""
     if not isinstance(written, str | int | float):
         return "write a range that contains one of them"
-    line = f"{axis}: [{values_text(axis, points)}, {written}]"
+    line = f"{axis}: [{values_text(AXES[axis], points)}, {written}]"
     return f"write one of them here, or '{line}' in the sweep"
 
 
@@ -207,7 +180,7 @@ def _require_known_names(sweep: Sweep, names: Sequence[str], channels: Mapping[s
     mistakes += [
         _own_value(place, axis)
         for place, rule in enumerate(sweep.include)
-        for axis in OF_THE_CHANNEL
+        for axis in OF_THE_LINK
         if axis in rule and not sweep.gives(axis)
     ]
     mistakes += [

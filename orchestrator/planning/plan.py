@@ -1,17 +1,22 @@
 """The plan of a sweep: every run with its seed, in its order, in batches that share a guest.
 
-A plan is a pure function of the sweep and its implementations, so the same sweep gives the same plan on
-every machine; that is what makes resuming a look-up and a repeated sweep comparable run by run.
+A plan is a pure function of the sweep and its implementations, so the same sweep gives the same plan on every machine;
+that is what makes resuming a look-up and a repeated sweep comparable run by run.
+
+Runs are performed repetition by repetition, shuffled within each: a sweep that ends early has almost the same number of
+runs of each permutation. The place of a run among the others is drawn from its name, so runs that are added to a sweep
+do not move those that were there. Writing a plan belongs to `planning.stored_plan`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 
@@ -19,10 +24,11 @@ from owlt.agents.contract.implementation import Implementation
 from owlt.captures.accounting.derived_files import NewerVersion, current_version, upgraded
 from owlt.captures.files.plain_files import FileName, read_json
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake, Place, got
+from owlt.inputs.quantities import format_delay, format_rate_or_unlimited
 from owlt.orchestrator.errors import ResultsConflict, SweepMistake
 from owlt.orchestrator.planning.grid import baseline_of, permutations, require_points_of_assertions
-from owlt.orchestrator.planning.language.repetitions import MOST
 from owlt.orchestrator.planning.run_channel import (
     channel_at,
     channel_key,
@@ -31,13 +37,39 @@ from owlt.orchestrator.planning.run_channel import (
     slowest_rate_bps,
     time_to_change_s,
 )
-from owlt.orchestrator.planning.run_order import Place as RunPlace
-from owlt.orchestrator.planning.run_order import run_order, with_baseline
-from owlt.orchestrator.planning.seeds import certification_seed, guest_seed, link_seed, run_seed
-from owlt.orchestrator.planning.sweep import Permutation, Sweep
+from owlt.orchestrator.planning.seeds import certification_seed, guest_seed, link_seed, order_seed, run_seed
+from owlt.orchestrator.planning.sweep import MOST_REPETITIONS, Advertised, Permutation, Sweep
 from owlt.reports.results.upgrades import MOST_PLAN_BYTES, PLAN_STEPS
 
-PLAN_NAME = "plan.json"
+
+class RunPlace(NamedTuple):
+    """What is performed at one place of the order: a repetition of a point, or the baseline again."""
+
+    permutation: Permutation
+    repetition: int
+    """From 1; the runs of the baseline are counted on their own."""
+    is_baseline: bool = False
+
+
+def run_order(permutations: Sequence[Permutation], repetitions: int, seed: int) -> list[RunPlace]:
+    """Every permutation with every repetition number (from 1)."""
+    runs = [
+        RunPlace(permutation, repetition) for permutation in permutations for repetition in range(1, repetitions + 1)
+    ]
+    return sorted(runs, key=lambda run: (run[1], order_seed(seed, run[0].slug, run[1]), run[0].slug))
+
+
+def with_baseline(order: Sequence[RunPlace], baseline: Permutation, every: int) -> Iterator[RunPlace]:
+    """The order with a run of the baseline before the first run, after each `every` runs, and after the last."""
+    for place, run in enumerate(order):
+        if place % every == 0:
+            yield RunPlace(baseline, place // every + 1, is_baseline=True)
+        yield run
+    yield RunPlace(baseline, -(-len(order) // every) + 1, is_baseline=True)
+
+
+PLAN_NAME, RUNS = "plan.json", "runs"
+"""In a results directory: the plan, and the directories of its runs."""
 HOW_TO_WRITE_PLAN = "'owlt run' with the sweep file of these results rewrites it"
 
 
@@ -210,8 +242,8 @@ def with_repetitions(plan: Plan, repetitions: int) -> Plan:
     if sweep.adaptive:
         fix = "change 'at_most' in the sweep file, and run it"
         raise SweepMistake(Mistake("are adaptive", "a fixed number of repetitions", fix, where))
-    if not sweep.most_repetitions <= repetitions <= MOST:
-        expected = f"{sweep.most_repetitions}, the number now, to {MOST}"
+    if not sweep.most_repetitions <= repetitions <= MOST_REPETITIONS:
+        expected = f"{sweep.most_repetitions}, the number now, to {MOST_REPETITIONS}"
         raise SweepMistake(Mistake(got(repetitions), expected, where=where))
     sweep = sweep.model_copy(update={"repetitions": repetitions})
     examples = {run.permutation: run for run in plan.runs}
@@ -309,3 +341,24 @@ def read_plan(results: Path) -> Plan:
                 where=Place(str(results / PLAN_NAME)),
             )
         ) from problem
+
+
+@dataclass(frozen=True)
+class AdvertisedValues:
+    """Rate (None: unlimited), one-way delay and round trip as they are given to an implementation."""
+
+    rate_bps: float | None
+    one_way_delay_s: float
+    rtt_s: float
+
+
+def advertised_values(run: Run, sweep: Sweep) -> AdvertisedValues:
+    """The values given to the run's implementation. An advertised delay applies in both directions."""
+    point = run.permutation
+    advertised = sweep.advertised.get(base_name(point.implementation), Advertised())
+    rates = {"": point.rate_bps} | advertised.rate
+    rate_bps = rates.get(format_rate_or_unlimited(point.rate_bps), rates[""])
+    delay_ns = advertised.delay.get(format_delay(point.delay_ns), advertised.delay.get(""))
+    if delay_ns is None:
+        return AdvertisedValues(rate_bps, point.delay_ns / 1e9, run.rtt_s)
+    return AdvertisedValues(rate_bps, delay_ns / 1e9, 2 * delay_ns / 1e9)

@@ -1,29 +1,22 @@
-"""Some runs of a plan, selected by their names or by the points of the grid, to be performed alone or again."""
+"""Some runs of a plan, performed alone or again: selected by their names or by the points of the grid, or one shard.
+
+A shard is the part of one machine, which need not know of the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from owlt.emulator.channel.quantities import parse_delay_ns, parse_size_bytes
+from owlt.inputs.axes import BY_NAME, Axis
 from owlt.inputs.mistake import Mistake, MistakeError, got
+from owlt.inputs.quantities import RATE
 from owlt.orchestrator.errors import OwltError, did_you_mean
 from owlt.orchestrator.planning.grid import values_text
-from owlt.orchestrator.planning.language.quantities import parse_rate_or_unlimited
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.planning.seeds import retry_seed
-
-FIELDS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "implementation": ("implementation", str),
-    "file_size": ("file_size_bytes", parse_size_bytes),
-    "duration": ("duration_ns", parse_delay_ns),
-    "channel": ("channel_name", str),
-    "rate": ("rate_bps", parse_rate_or_unlimited),
-    "delay": ("delay_ns", parse_delay_ns),
-    "packet_error_rate": ("packet_error_rate", float),
-}
-"""The keys of a cell: the field of a permutation, and how its value is read."""
 
 
 @dataclass(frozen=True)
@@ -93,41 +86,85 @@ def runs_in_cells(plan: Plan, conditions: Iterable[str], option: str = "--cell")
 
     Raises OwltError for a value that no run has.
     """
-    by_key: dict[str, list[Any]] = {}
+    by_axis: dict[Axis, list[Any]] = {}
     for condition in conditions:
-        key, value = _condition(condition, option)
-        if not any(getattr(run.permutation, key) == value for run in plan.runs):
-            raise OwltError(_no_such_value(plan, condition, option))
-        by_key.setdefault(key, []).append(value)
-    return [run for run in plan.runs if all(getattr(run.permutation, key) in values for key, values in by_key.items())]
+        axis, value = _condition(condition, option)
+        if not any(axis.of(run.permutation) == value for run in plan.runs):
+            raise OwltError(_no_such_value(plan, condition, axis, option))
+        by_axis.setdefault(axis, []).append(value)
+    return [run for run in plan.runs if all(axis.of(run.permutation) in values for axis, values in by_axis.items())]
 
 
-def _no_such_value(plan: Plan, condition: str, option: str) -> Mistake:
-    key = condition.partition("=")[0]
-    values = {run.permutation: getattr(run.permutation, FIELDS[key][0]) for run in plan.runs}
+def _no_such_value(plan: Plan, condition: str, axis: Axis, option: str) -> Mistake:
+    values = {run.permutation: axis.of(run.permutation) for run in plan.runs}
     points = sorted(values, key=lambda point: (values[point] is None, values[point]))
-    has_values = key == "rate" or any(value is not None for value in values.values())
-    expected = f"one of {values_text(key, points)}" if has_values else f"a sweep with '{key}'"
-    fix = f"write {option} '{key}={values_text(key, points[:1])}'" if has_values else ""
-    return Mistake(f"{option} {condition}: no run of this sweep has this {key}", expected, fix)
+    has_values = axis.quantity is RATE or any(value is not None for value in values.values())
+    expected = f"one of {values_text(axis, points)}" if has_values else f"a sweep with '{axis.name}'"
+    fix = f"write {option} '{axis.name}={values_text(axis, points[:1])}'" if has_values else ""
+    return Mistake(f"{option} {condition}: no run of this sweep has this {axis.name}", expected, fix)
 
 
 def _matching(runs: Collection[Run], name: str, option: str) -> set[str]:
     if "=" in name and not any(name in (run.run_id, run.permutation.slug) for run in runs):
         conditions = [_condition(part, option) for part in name.split(",")]
-        return {run.run_id for run in runs if all(getattr(run.permutation, key) == value for key, value in conditions)}
+        return {run.run_id for run in runs if all(axis.of(run.permutation) == value for axis, value in conditions)}
     return {run.run_id for run in runs if name in (run.run_id, run.permutation.slug, run.permutation.cell)}
 
 
-def _condition(text: str, option: str) -> tuple[str, Any]:
-    """A field of a permutation and its value. Raises OwltError."""
-    key, separator, value = text.partition("=")
-    if not separator or key not in FIELDS:
-        raise OwltError(Mistake(f"{option}: {got(text)}", f"KEY=VALUE, with one of the keys {', '.join(FIELDS)}"))
-    name, parse = FIELDS[key]
+def _condition(text: str, option: str) -> tuple[Axis, Any]:
+    """An axis and one of its values. Raises OwltError."""
+    name, separator, value = text.partition("=")
+    axis = BY_NAME.get(name)
+    if not separator or axis is None:
+        raise OwltError(Mistake(f"{option}: {got(text)}", f"KEY=VALUE, with one of the keys {', '.join(BY_NAME)}"))
     try:
-        return name, parse(value)
+        return axis, axis.quantity.of_argument(value)
     except (MistakeError, ValueError) as problem:
         raise OwltError(
-            Mistake(f"{option} {key}: {got(value)}", "a value as in a sweep, such as 25ms or 10Mbit/s")
+            Mistake(f"{option} {name}: {got(value)}", "a value as in a sweep, such as 25ms or 10Mbit/s")
         ) from problem
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The `number`-th of `count` shards, counted from 1."""
+
+    number: int
+    count: int
+
+    @property
+    def text(self) -> str:
+        """For a directory's name, such as 2of8."""
+        return f"{self.number}of{self.count}"
+
+    def runs(self, plan: Plan) -> list[Run]:
+        """Its runs; each run of a plan is in one of the shards.
+
+        On the exact clock a run does not depend on the machine, so runs are dealt out in their order, and all shards
+        take the same time. On other clocks a shard has complete repetitions: a slow machine is then slow in every cell.
+        Raises OwltError if a shard would have no run.
+        """
+        if plan.sweep.adaptive:
+            fix = "perform the sweep without --shard, or write a number of repetitions"
+            problem = "a shard does not know the results of the others, on which adaptive repetitions depend"
+            raise OwltError(Mistake.of("--shard", problem, "a sweep with a fixed number of repetitions", fix))
+        if plan.sweep.clock == "exact":
+            runs = plan.runs[self.number - 1 :: self.count]
+            most = len(plan.runs)
+        else:
+            runs = [run for run in plan.runs if (run.repetition - 1) % self.count == self.number - 1]
+            most = plan.sweep.most_repetitions
+        if not runs:
+            what = "runs" if plan.sweep.clock == "exact" else f"repetitions on the clock {plan.sweep.clock}"
+            raise OwltError(Mistake.of("--shard", f"got {self.count} shards", f"at most {most}, the number of {what}"))
+        return runs
+
+
+def parse_shard(text: str) -> Shard:
+    """A shard in its written form, such as 2/8. Raises OwltError."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if match:
+        shard = Shard(int(match[1]), int(match[2]))
+        if 1 <= shard.number <= shard.count:
+            return shard
+    raise OwltError(Mistake.of("--shard", f"got '{text}'", "I/N with I from 1 to N, such as 2/8"))

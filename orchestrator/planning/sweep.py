@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from owlt.emulator.channel.quantities import format_delay, format_size, parse_delay_ns
-from owlt.inputs.mistake import Invalid, Mistake, Place, got
-from owlt.orchestrator.planning.clock import Clock
-from owlt.orchestrator.planning.language.assertions import Assertion
-from owlt.orchestrator.planning.language.quantities import (
+from owlt.agents.contract.implementation import Clock
+from owlt.inputs.axes import LOADS, OF_THE_LINK
+from owlt.inputs.mistake import Invalid, Mistake, Place, got, unexpected
+from owlt.inputs.quantities import DELAY, RATE, format_delay, format_rate_or_unlimited, format_size
+from owlt.inputs.validation import mistakes_in
+from owlt.orchestrator.planning.axis_values import (
     Axis,
     Delay,
     DelayAxis,
@@ -30,13 +31,75 @@ from owlt.orchestrator.planning.language.quantities import (
     SizeAxis,
     as_left_out,
     by_axis,
-    format_rate_or_unlimited,
     one_or_many,
-    parse_rate_or_unlimited,
     require_parameters,
 )
-from owlt.orchestrator.planning.language.repetitions import Adaptive, parse_repetitions
-from owlt.orchestrator.planning.language.rules import Baseline, Exclude, Include, Together
+from owlt.orchestrator.planning.rules import Assertion, Baseline, Exclude, Include, Together
+
+MOST_REPETITIONS = 10_000
+
+
+def _require_whole(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise unexpected("a whole number")
+    return value
+
+
+def _require_number(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise unexpected("a number of percent, such as 5")
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_require_whole)]
+
+
+class Adaptive(BaseModel):
+    """Repetitions of a permutation end when the 95 % interval of its median goodput is narrow enough."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at_least: Annotated[
+        Count, Field(ge=2, le=MOST_REPETITIONS, description="number of repetitions before the first decision")
+    ]
+    at_most: Annotated[Count, Field(ge=2, le=MOST_REPETITIONS, description="largest number of repetitions")]
+    until_interval_percent: Annotated[
+        float,
+        BeforeValidator(_require_number),
+        Field(gt=0, le=100, description="width of the interval in percent of the median, at which repetitions end"),
+    ]
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.at_most <= self.at_least:
+            expected = f"more than {self.at_least}, the value of 'at_least'"
+            raise Invalid(Mistake(got(self.at_most), expected, where=Place(key=("at_most",))))
+        return self
+
+    @property
+    def text(self) -> str:
+        """The rule in words."""
+        return (
+            f"{self.at_least} to {self.at_most} repetitions, until the interval of the median goodput is "
+            f"{self.until_interval_percent:g} % wide"
+        )
+
+
+def parse_repetitions(written: object) -> object:
+    """A number, or the keys of `Adaptive`. Raises Invalid for anything else."""
+    if isinstance(written, Adaptive):
+        return written
+    if isinstance(written, dict):
+        try:
+            return Adaptive.model_validate(written)
+        except ValidationError as problem:
+            raise Invalid(*mistakes_in(problem, Adaptive)) from None
+    if isinstance(written, bool) or not isinstance(written, int) or not 1 <= written <= MOST_REPETITIONS:
+        raise unexpected(
+            f"a whole number from 1 to {MOST_REPETITIONS}, or {{at_least: 6, at_most: 40, until_interval_percent: 5}}"
+        )
+    return written
+
 
 RigName = Literal["virtual", "local", "lab"]
 
@@ -51,13 +114,13 @@ class Advertised(BaseModel):
 
     rate: Annotated[
         dict[str, Rate],
-        BeforeValidator(by_axis(parse_rate_or_unlimited, format_rate_or_unlimited)),
+        BeforeValidator(by_axis(RATE)),
         OneOrByAxis(),
         Field(description="with its unit; or one for each of the sweep's rates: {1.024 Mbit/s: 1 Mbit/s}"),
     ] = {}
     delay: Annotated[
         dict[str, Delay],
-        BeforeValidator(by_axis(parse_delay_ns, format_delay)),
+        BeforeValidator(by_axis(DELAY)),
         OneOrByAxis(),
         Field(description="one way, with its unit; or one for each of the sweep's delays"),
     ] = {}
@@ -65,10 +128,6 @@ class Advertised(BaseModel):
 
 FASTEST_BPS = 1e9
 """The rate of the hosts' interfaces in a rig, which limits a channel of unlimited rate."""
-LOADS = ("file_size", "duration")
-"""The axes of which a sweep has one: what is sent, or for how long."""
-OF_THE_CHANNEL = ("rate", "delay", "packet_error_rate")
-"""The axes that make a channel, or replace values of its profile."""
 
 
 class Permutation(BaseModel):
@@ -265,7 +324,7 @@ class Sweep(BaseModel):
             expected = "either 'file_size' or 'duration'"
             fix = "write one of them; a sweep of its own can have the other"
             raise Invalid(Mistake("a sweep with both", expected, fix, Place(key=("duration",))))
-        missing = [name for name in OF_THE_CHANNEL if not self.gives(name)]
+        missing = [name for name in OF_THE_LINK if not self.gives(name)]
         if self.channel is None and missing:
             expected = "all three of rate, delay and packet_error_rate, or a channel profile"
             fix = "add what is missing, or 'channel: NAME'"

@@ -1,19 +1,55 @@
-"""The profiles that come with owlt, found by name; or in a file of the user's, by its path."""
+"""Implementations, channels and sweeps that come with owlt, found by name; or in a file of the user's, by its path.
+
+`implementations_of` and `channels_of` find those of a sweep, each implementation with a variant for each combination of
+parameters that the sweep varies: "norm" with parity_segments 0 and 8 has two, each with its own name, colour and box.
+`resolve` leads from a sweep file to its plan, and collects every mistake.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 from owlt import PACKAGE
-from owlt.agents.contract.implementation import ContractError, Implementation, load_implementation
+from owlt.agents.contract.implementation import ContractError, Implementation, Parameter, load_implementation
+from owlt.agents.contract.placeholders import as_text
+from owlt.emulator.channel.channel_file import Changes, ChannelProfile, load_channel
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import InvalidChannel
 from owlt.inputs.mistake import Mistake, Place, got
 from owlt.orchestrator.errors import NoSuchFile, NotFound, ProfileError, SweepMistake, did_you_mean
+from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
-from owlt.orchestrator.planning.variants import variants
-from owlt.orchestrator.profiles.kinds import refuse_other_kind
-from owlt.orchestrator.profiles.load import read_document
+from owlt.orchestrator.profiles.load import as_written, read_document, read_sweep_document, refuse_other_kind, sweep_of
+
+Parameters = Mapping[str, Parameter | Sequence[Parameter]]
+
+
+def variants(implementation: Implementation, parameters: Parameters) -> list[Implementation]:
+    """One implementation for each combination of the parameters for which a sweep has several values.
+
+    Raises ValueError for a parameter that it does not have.
+    """
+    varied = {name: values for name, values in parameters.items() if isinstance(values, list)}
+    fixed = {name: value for name, value in parameters.items() if not isinstance(value, list)}
+    return [
+        _variant(implementation.with_parameters({**fixed, **dict(zip(varied, chosen, strict=True))}), list(varied))  # type: ignore[dict-item]
+        for chosen in product(*varied.values())
+    ]
+
+
+def _variant(implementation: Implementation, varied: list[str]) -> Implementation:
+    chosen = {name: as_text(implementation.parameters[name]) for name in varied}
+    name = "+".join(
+        [implementation.name, *(f"{key}={re.sub(r'[^A-Za-z0-9_.-]', '-', text)}" for key, text in chosen.items())]
+    )
+    title = ", ".join([implementation.title, *(f"{key} {text}" for key, text in chosen.items())])
+    return implementation.model_copy(update={"name": name, "title": title})
+
 
 PROFILES = (PACKAGE / "profiles").resolve()
 ProfileKind = Literal["implementation", "channel"]
@@ -160,3 +196,90 @@ def _naming_mistakes(
                 fix = did_you_mean(parameter, implementation.parameters, known)
                 where = Place(key=("parameters", name, parameter))
                 yield Mistake(f"is not a parameter of {name}", fix=fix, where=where)
+
+
+def channel_files() -> list[Path]:
+    """The channel profiles that come with owlt."""
+    return sorted((PROFILES / "channels").glob("*.yaml"))
+
+
+def find_channel(name: str, changes: Changes | None = None) -> ChannelProfile:
+    """The channel of that name, or in the file of that path, with `changes` made to its links.
+
+    Raises NotFound for an unknown name, NoSuchFile for a path without a file, ProfileError with every mistake in it.
+    """
+    path = profile_path("channel", name)
+    try:
+        return load_channel(path, changes)
+    except InvalidChannel as problem:
+        raise ProfileError(*problem.mistakes) from problem
+
+
+def channels_of(sweep: Sweep) -> dict[str, ChannelSpec]:
+    """The channels of a sweep by their own names, in the order of the sweep.
+
+    Raises SweepMistake for names that are not found or shared, ProfileError for a file that is not a channel.
+    """
+    channels: dict[str, ChannelSpec] = {}
+    files: dict[str, Path] = {}
+    mistakes = []
+    for name in sweep.channel or []:
+        if mistake := mistake_in_name("channel", name):
+            mistakes.append(mistake)
+            continue
+        path, profile = profile_path("channel", name), find_channel(name)
+        if twin := files.get(profile.name):
+            problem = f"{twin} and {path} are both named {profile.name!r}"
+            where = Place(key=("channel",))
+            mistakes.append(Mistake(problem, "a name for each", "change 'name:' in one of them", where))
+        channels[profile.name], files[profile.name] = profile.channel, path
+    if mistakes:
+        raise SweepMistake(*mistakes)
+    return channels
+
+
+LAB = {"rig": "lab", "clock": "real"}
+"""What a sweep has on a lab rig; it overrides the sweep file."""
+
+
+def resolve(sweep_file: Path, in_lab: bool = False, host_captures: bool = False) -> Plan:
+    """The plan of a sweep file. Raises ProfileError for what cannot be used as written, with every mistake in it.
+
+    `in_lab`: on a lab rig, which a user names beside the file; `host_captures`: with captures at its hosts.
+    """
+    document = read_sweep_document(sweep_file)
+    if in_lab:
+        document = replace(document, value=document.value | LAB)
+    if host_captures:
+        document = replace(document, value=document.value | {"host_captures": True})
+    located = document.positions.located
+    try:
+        sweep = sweep_of(document.value)
+    except SweepMistake as problem:
+        names = [*not_found("implementation", document.value), *not_found("channel", document.value)]
+        raise ProfileError(*map(located, [*problem.mistakes, *names])) from None
+    mistakes: list[Mistake] = []
+    if sweep.rig != "virtual" and sweep.clock != "real":
+        expected = f"real, the only clock of the {sweep.rig} rig"
+        mistakes.append(Mistake(got(sweep.clock), expected, "write 'clock: real'", Place(key=("clock",))))
+    if sweep.host_captures and sweep.rig != "lab":
+        fix = "leave it out, or name the rig: owlt run SWEEP --rig INVENTORY"
+        mistakes.append(Mistake(got(True), "a lab rig, whose hosts are machines", fix, Place(key=("host_captures",))))
+    implementations: dict[str, Implementation] = {}
+    channels: dict[str, ChannelSpec] = {}
+    try:
+        implementations = implementations_of(sweep)
+    except SweepMistake as problem:
+        mistakes += problem.mistakes
+    try:
+        channels = channels_of(sweep)
+    except SweepMistake as problem:
+        mistakes += problem.mistakes
+    if mistakes:
+        raise ProfileError(*map(located, mistakes))
+    try:
+        return plan_sweep(sweep, implementations, channels)
+    except SweepMistake as problem:
+        raise ProfileError(*(located(as_written(each, document.value)) for each in problem.mistakes)) from None
+    except ProfileError as problem:
+        raise ProfileError(*(mistake.at(Place(str(sweep_file))) for mistake in problem.mistakes)) from None

@@ -10,10 +10,10 @@ from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.files.plain_files import names_in, require_plain
 from owlt.captures.frames.session import Session
 from owlt.captures.inspection.inspection import Case
+from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError, ResultsConflict
 from owlt.orchestrator.planning.plan import read_plan_values
-from owlt.orchestrator.planning.variants import base_name
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.results.analysis import duration_s, expected_of, steady_rate_bps
 from owlt.orchestrator.results.disturbance import described

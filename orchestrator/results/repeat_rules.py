@@ -1,7 +1,7 @@
 """The rules for repeating a run: whether, and how often, decided from its record alone.
 
 A run that failed because of the rig has no result for the implementation, so it is repeated; every rule has a limit.
-Repeating it, and keeping the files of earlier attempts, is the task of `orchestrator.sweeping`.
+Repeating it, and keeping the files of earlier attempts, is the task of `orchestrator.sweep`.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from owlt import PACKAGE
+from owlt.agents.contract.implementation import Clock
 from owlt.emulator.kernel.bpf.loading import compiled_object, object_cache, sources
-from owlt.orchestrator.planning.clock import Clock
 from owlt.orchestrator.rigs import warden
 from owlt.orchestrator.third_party.places import third_party_directory
 

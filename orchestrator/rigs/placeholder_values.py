@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from owlt.agents.contract.placeholders import RunValues
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.orchestrator.planning.advertised import AdvertisedValues
-from owlt.orchestrator.planning.error_rates import equivalent_bit_error_rate
-from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.planning.plan import AdvertisedValues, Run
+from owlt.orchestrator.planning.run_channel import equivalent_bit_error_rate
 from owlt.orchestrator.rigs.rig import Rig
 
 ETHERNET_HEADER_BYTES = 14

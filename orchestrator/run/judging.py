@@ -9,8 +9,6 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from owlt.agents.contract.implementation import Implementation
-from owlt.orchestrator.artifacts.comparison import Comparison, compare
-from owlt.orchestrator.artifacts.received_file import ReceivedFile, inspect_received
 from owlt.orchestrator.hosts.host import Host
 from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import Run
@@ -18,6 +16,7 @@ from owlt.orchestrator.results.reason_codes import ReasonCode
 from owlt.orchestrator.results.record import Outcome
 from owlt.orchestrator.run.delivery_watch import last_change_ns
 from owlt.orchestrator.run.ending import complain_of_failures, how_both_ended
+from owlt.orchestrator.run.left_files import Comparison, ReceivedFile, compare, inspect_received
 from owlt.orchestrator.run.result import Ended, RunResult
 from owlt.orchestrator.run.setting import Setting
 from owlt.orchestrator.run.sides import Sides

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from owlt.agents.contract.implementation import Role
 from owlt.emulator.faults import EmulatorError
-from owlt.orchestrator.artifacts.kept_files import keep_files
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.hosts.printable import printable
 from owlt.orchestrator.hosts.program import Program
@@ -40,6 +39,7 @@ from owlt.orchestrator.run.delivery_watch import start_watch
 from owlt.orchestrator.run.ending import stop_programs, wait_for_end
 from owlt.orchestrator.run.judging import compare_received, end_of_undelivered, fault_of_file, judge, judge_duration
 from owlt.orchestrator.run.launching import launch
+from owlt.orchestrator.run.left_files import keep_files
 from owlt.orchestrator.run.preparing import is_full
 from owlt.orchestrator.run.result import Ended, GaveUp, RunResult
 from owlt.orchestrator.run.setting import Setting

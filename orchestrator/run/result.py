@@ -9,8 +9,7 @@ from pydantic import JsonValue
 from owlt.agents.contract.implementation import Role
 from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.orchestrator.hosts.printable import printable
-from owlt.orchestrator.planning.advertised import AdvertisedValues
-from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.planning.plan import AdvertisedValues, Run
 from owlt.orchestrator.results.reason_codes import ReasonCode
 from owlt.orchestrator.results.record import (
     UNKNOWN,

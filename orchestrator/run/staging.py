@@ -18,9 +18,8 @@ from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.hosts.binaries import MissingProgram, find_programs
 from owlt.orchestrator.hosts.confinement import Room
 from owlt.orchestrator.hosts.visible_files import show_files, texts_in
-from owlt.orchestrator.planning.advertised import AdvertisedValues, advertised_values
-from owlt.orchestrator.planning.feasibility import infeasible
-from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.planning.estimate import infeasible
+from owlt.orchestrator.planning.plan import AdvertisedValues, Run, advertised_values
 from owlt.orchestrator.planning.seeds import file_seed
 from owlt.orchestrator.results.reason_codes import ReasonCode
 from owlt.orchestrator.results.record import Outcome, WrittenSession

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from owlt.emulator.channel.quantities import format_delay
-from owlt.orchestrator.planning.language.quantities import format_rate_or_unlimited
+from owlt.inputs.quantities import format_delay, format_rate_or_unlimited
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.planning.sweep import Permutation
 

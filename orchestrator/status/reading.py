@@ -19,8 +19,8 @@ from owlt.captures.files.plain_files import open_plain
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError, ResultsConflict
 from owlt.orchestrator.planning.plan import PLAN_NAME, Plan, Run, read_plan
+from owlt.orchestrator.planning.repetitions import DueRuns, Repeating, counts
 from owlt.orchestrator.planning.sweep import Sweep
-from owlt.orchestrator.repetitions.due import DueRuns, Repeating, counts
 from owlt.orchestrator.results.doubts import doubts_in, together
 from owlt.orchestrator.results.record import RECORD_NAME, Outcome, RunRecord, read_record
 from owlt.orchestrator.results.recorded_runs import RUNS, run_directory

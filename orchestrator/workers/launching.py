@@ -1,31 +1,216 @@
-"""Launching workers: in guests, one pinned to each core, or on this machine."""
+"""Launching workers: in guests, one pinned to each core, or on this machine.
+
+A launched worker is to the supervisor lines of text, waits for a processor, and an end.
+On the exact clock, guests are copies of templates: guests with the rig raised, one for each size of memory.
+"""
 
 from __future__ import annotations
 
 import os
+import queue
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from math import ceil, log2
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
+from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.kernel.kernel import Kernel
-from owlt.orchestrator.planning.plan import Batch, Plan, Run
+from owlt.orchestrator.planning.estimate import SMALLEST_GUEST_MB, guest_memory_mb
+from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.process_directory import process_directory
 from owlt.orchestrator.provenance.provenance import Provenance
 from owlt.orchestrator.results.certificates import Certified
-from owlt.orchestrator.rigs import guest, namespaces
-from owlt.orchestrator.rigs.rig import CARD_RATE_BPS
-from owlt.orchestrator.workers.process import Worker, WorkerProcess
-from owlt.orchestrator.workers.task import write_task
-from owlt.orchestrator.workers.templates import WORKER, Templates
+from owlt.orchestrator.rigs import guest, namespaces, warden
+from owlt.orchestrator.rigs.template import Copy, Template
+from owlt.orchestrator.rigs.waits import ProcessorWaits, Waited, is_counted
+from owlt.orchestrator.workers.events import EVENT_MARK, RigFailed, event_in
+from owlt.orchestrator.workers.task import write_survey, write_task
+from owlt.orchestrator.workers.versions import VERSION_S, read_versions
 
-PROGRAMS_MB = 512
-SMALLEST_GUEST_MB = 768
-SENT_PER_BYTE = 4
-"""Bytes sent for each byte of the file, at most: the file and as many repairs, all duplicated by the channel."""
-SMALL_PACKETS_BYTES = 10_000_000
-"""Bytes of packets that do not depend on the file's size, such as reports and keep-alives."""
+END_GRACE_S = 20.0
+"""The time that a worker has to end after SIGTERM, and a guest to report an event after a request to its warden."""
+
+
+class WorkerHung(Exception):
+    """A worker that has fallen silent; the text is the reason that the record of its run gives."""
+
+    def __init__(self, silence_s: float) -> None:
+        super().__init__(f"the guest hung: it reported nothing for {silence_s:g} s of wall time")
+        self.silence_s = silence_s
+
+
+class Waits(Protocol):
+    """How long a worker's processes waited for a processor (`orchestrator.rigs.waits`). Times are in ns since 1970."""
+
+    def between(self, first_ns: int, last_ns: int) -> Waited | None:
+        """The waits between two times; None if they were not measured."""
+
+    def since(self, first_ns: int) -> Waited | None:
+        """The waits from a time until now; None if they were not measured."""
+
+    def forget(self, before_ns: int) -> None:
+        """Drop what was measured before a time."""
+
+    def close(self) -> None:
+        """Measure no more."""
+
+
+class Process(Protocol):
+    """A process with a process group of its own, such as a guest: the part of subprocess.Popen that is used."""
+
+    pid: int
+
+    @property
+    def stdin(self) -> IO[str] | None: ...
+
+    @property
+    def stdout(self) -> IO[str] | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+class Worker(Protocol):
+    """A launched worker."""
+
+    def lines(self, limit_s: Callable[[], float]) -> Iterator[str]:
+        """Its lines as they come, until it ends. Raises WorkerHung after `limit_s()` seconds without one."""
+
+    def waits(self) -> Waits | None:
+        """Start to measure its processes' waits; None if this machine does not count them. Close it afterwards."""
+
+    def end(self) -> None:
+        """End it and all that it has started."""
+
+
+class WorkerProcess:
+    """A worker that is a process with a process group of its own, such as a guest."""
+
+    def __init__(self, process: Process, grace_s: float = END_GRACE_S) -> None:
+        self._process = process
+        self._grace_s = grace_s
+
+    def lines(self, limit_s: Callable[[], float]) -> Iterator[str]:
+        """Its lines; before a guest counts as hung, it is asked to end its programs, which may only compute."""
+        arrived: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, args=(arrived,), daemon=True).start()
+        was_asked = False
+        while True:
+            silence_s = limit_s()
+            try:
+                line = arrived.get(timeout=self._grace_s if was_asked else silence_s)
+            except queue.Empty:
+                if was_asked or not warden.ask(self._process.stdin, silence_s):
+                    raise WorkerHung(silence_s) from None
+                was_asked = True
+                continue
+            if line is None:
+                return
+            was_asked = was_asked and not line.startswith(EVENT_MARK)
+            yield line
+
+    def _read(self, arrived: queue.SimpleQueue[str | None]) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as console:
+            for line in console:
+                arrived.put(line.rstrip("\r\n") + "\n")
+        arrived.put(None)
+
+    def waits(self) -> Waits | None:
+        """Measured through /proc, where the kernel counts them."""
+        return ProcessorWaits(self._process.pid) if is_counted(self._process.pid) else None
+
+    def end(self) -> None:
+        """End its process group: first so that it can take its rig down, then at once."""
+        for ending in (signal.SIGTERM, signal.SIGKILL):
+            if self._process.poll() is not None:
+                break
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, ending)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(self._grace_s)
+        if self._process.stdin is not None:
+            with suppress(OSError):  # a line that the guest never read
+                self._process.stdin.close()
+
+
+WORKER = "owlt.orchestrator.workers"
+SEED = 1
+"""Templates of one size are the same in every sweep."""
+SURVEY_HANG_S = 120.0
+"""How long a survey may be silent in wall time, beside the time limits of its programs: one that computes without end
+stops the exact clock, and with it those limits."""
+
+
+class Templates:
+    """Templates, prepared when they are needed first. Not safe for use by several threads at once."""
+
+    def __init__(self, plan: Plan, kernel: Kernel, cpu: int, smallest_mb: int) -> None:
+        self._plan = plan
+        self._kernel = kernel
+        self._cpu = cpu
+        self._smallest_mb = smallest_mb
+        self._templates: dict[int, Template] = {}
+        self._versions: dict[str, str] | None = None
+        self._end = ExitStack()
+        self._directory = self._end.enter_context(process_directory("templates"))
+
+    def copy(self, memory_mb: int, seed: int, cpu: int, directory: Path) -> Copy:
+        """A copy of the template of this size, in `directory`. A template that is broken is replaced, with its copies.
+
+        Raises HostError if a guest cannot be prepared or copied.
+        """
+        template = self._templates.get(memory_mb)
+        if template is not None and template.is_broken:
+            template.close()
+            template = None
+        return (template or self._prepared(memory_mb)).copy(seed, cpu, directory)
+
+    def versions(self) -> dict[str, str]:
+        """The versions of the plan's implementations, from their programs in a copy of the smallest template."""
+        if self._versions is None:
+            directory = Path(tempfile.mkdtemp(prefix="survey-", dir=self._directory))
+            write_survey(self._plan, directory)
+            reason = self._survey(directory)
+            try:
+                self._versions = read_versions(directory)
+            except (OSError, ValueError) as problem:
+                raise HostError(f"the versions of the implementations are not known: {reason}") from problem
+        return self._versions
+
+    def _survey(self, directory: Path) -> str:
+        """Perform the survey in a directory. Returns why it may have failed."""
+        worker = WorkerProcess(self.copy(self._smallest_mb, SEED, self._cpu, directory))
+        limit_s = SURVEY_HANG_S + VERSION_S * len(self._plan.implementations)
+        lines: list[str] = []
+        try:
+            lines.extend(worker.lines(lambda: limit_s))
+        except WorkerHung as hang:
+            return str(hang)
+        finally:
+            worker.end()
+        failures = [event.reason for line in lines if isinstance(event := event_in(line), RigFailed)]
+        return " / ".join(failures or [line.strip() for line in lines[-5:]])
+
+    def close(self) -> None:
+        """End them, and with them all copies."""
+        for template in self._templates.values():
+            template.close()
+        self._end.close()
+
+    def _prepared(self, memory_mb: int) -> Template:
+        boot = guest.Boot(self._kernel.path, self._plan.sweep.clock, self._cpu, memory_mb, SEED, self._kernel.seccomp)
+        directory = Path(tempfile.mkdtemp(prefix=f"{memory_mb}MB-", dir=self._directory))
+        command = guest.python_command(WORKER, guest.RIG_DIRECTORY, "--template")
+        self._templates[memory_mb] = Template(boot, directory, command)
+        return self._templates[memory_mb]
 
 
 class Launcher(Protocol):
@@ -116,47 +301,3 @@ class LabWorkerProcess(WorkerProcess):
 
     def waits(self) -> None:
         """Not measured."""
-
-
-def guest_memory_mb(runs: list[Run]) -> int:
-    """The memory of a guest: each size is twice the one below, so that few templates serve all runs.
-
-    A guest takes from the machine only what it uses.
-    """
-    steps = max(0, ceil(log2(needed_memory_mb(runs) / SMALLEST_GUEST_MB)))
-    return SMALLEST_GUEST_MB << steps
-
-
-def beyond_memory(run: Run, machine_bytes: int) -> str | None:
-    """Why a machine with so much memory cannot hold the guest of a run; None if it can."""
-    needed_bytes = needed_memory_mb([run]) * 1_000_000
-    if needed_bytes <= machine_bytes:
-        return None
-    return f"the guest needs {needed_bytes / 1e9:.1f} GB of memory, the machine has {machine_bytes / 1e9:.1f} GB"
-
-
-def machine_memory_bytes() -> int:
-    """All memory of this machine."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def needed_memory_mb(runs: list[Run]) -> int:
-    """The memory that runs need in a guest: for its programs, the files and captures in tmpfs, and packets in flight.
-
-    A run for a duration has captures and no files. An skb's true size is two to three times its packet's. Certifying
-    sends little at a time.
-    """
-    in_flight = max(map(_in_flight, runs), default=0.0)
-    files = max((_in_tmpfs(run) for run in runs), default=0)
-    return PROGRAMS_MB + ceil((3 * 2 * in_flight + files) / 1e6)
-
-
-def _in_flight(run: Run) -> float:
-    """The most bytes in flight in one direction: at most what the channel holds, and at most what is sent."""
-    held = (run.permutation.rate_bps or CARD_RATE_BPS) / 8 * run.rtt_s / 2
-    return min(held, SENT_PER_BYTE * run.permutation.most_bytes + SMALL_PACKETS_BYTES)
-
-
-def _in_tmpfs(run: Run) -> int:
-    """The bytes of the files and captures of a run."""
-    return (8 if run.permutation.duration_ns is None else 3) * run.permutation.most_bytes

@@ -1,4 +1,8 @@
-"""A worker's task: a file in its directory with all that it needs to perform its batch."""
+"""A worker's task, a file in its directory with all that it needs to perform its batch.
+
+`planned_record` makes the record of a run of which only the task and the outcome are known, such as one that was lost
+with its guest.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from owlt.orchestrator.planning.plan import Batch, Channel, Plan, Run
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.provenance.provenance import UNKNOWN_MACHINE, Provenance
 from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import Outcome, RunRecord
 
 TASK_NAME = "batch.json"
 
@@ -92,3 +98,34 @@ def read_task(directory: Path) -> Task:
 def channel_keys(batch: Batch) -> set[str]:
     """The keys of all channels that a batch certifies or runs on."""
     return {*batch.certify, *(run.channel_key for run in batch.runs)}
+
+
+def planned_record(
+    run: Run,
+    sweep: Sweep,
+    implementation: Implementation,
+    certificate: Certified | None,
+    outcome: Outcome,
+    code: ReasonCode | None = None,
+    reason: str = "",
+) -> RunRecord:
+    """A run's record without anything measured; `certificate` is that of its channel."""
+    return RunRecord(
+        run_id=run.run_id,
+        sweep=sweep.name,
+        implementation=implementation.name,
+        title=implementation.title,
+        protocol=implementation.protocol,
+        **run.permutation.model_dump(exclude={"implementation"}),
+        channel_key=run.channel_key,
+        certificate=certificate.verdict if certificate else "",
+        suspect=certificate.suspicion if certificate else [],
+        repetition=run.repetition,
+        order=run.order,
+        seed=run.seed,
+        clock=sweep.clock,
+        rig=sweep.rig,
+        outcome=outcome,
+        reason_code=code,
+        reason=reason,
+    )

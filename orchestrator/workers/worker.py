@@ -1,4 +1,4 @@
-"""Performs the runs of one batch on a rig raised for it.
+"""Performs the task of one batch on a rig raised for it: certifies its channels, then performs its runs.
 
 It works in the batch's directory, which holds its task; each run leaves `runs/<run-id>/` there. Events are reported on
 standard output, a line each, because on a virtual clock only the supervisor can time them.
@@ -6,6 +6,7 @@ standard output, a line each, because on a virtual clock only the supervisor can
 
 from __future__ import annotations
 
+import platform
 import shutil
 import signal
 import sys
@@ -13,15 +14,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from owlt.emulator.faults import EmulatorError
+from owlt.agents.contract.implementation import Clock
+from owlt.emulator.certification.certificate import Certificate, Check
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
+from owlt.emulator.faults import ChannelRefused, EmulatorError
 from owlt.emulator.service.lease import LONGEST_LEASE_S
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.plan import Run
-from owlt.orchestrator.results.certificates import DIRECTORY_NAME
+from owlt.orchestrator.planning.run_channel import seeded
+from owlt.orchestrator.planning.seeds import link_seed
+from owlt.orchestrator.results.certificates import DIRECTORY_NAME, write_certificate
 from owlt.orchestrator.rigs import namespaces
 from owlt.orchestrator.rigs.guest import START_NS, mount_task, power_off
 from owlt.orchestrator.rigs.rig import Rig
@@ -29,7 +36,6 @@ from owlt.orchestrator.rigs.template import become_template
 from owlt.orchestrator.run.perform import perform
 from owlt.orchestrator.run.setting import Setting
 from owlt.orchestrator.third_party.places import third_party_directory
-from owlt.orchestrator.workers.certification import certify
 from owlt.orchestrator.workers.events import (
     BatchEnded,
     CertificationStarted,
@@ -45,6 +51,33 @@ from owlt.orchestrator.workers.events import (
 )
 from owlt.orchestrator.workers.task import Task, read_task
 from owlt.orchestrator.workers.versions import implementation_versions, own_versions, write_versions
+
+TOLERANCE_NS = {"exact": 1_000, "skip": 200_000, "real": 200_000}
+"""Largest delay of a packet beyond the specification: the kernel adds some on clocks where computation takes time."""
+BUDGET_S = {"exact": 50_000.0, "skip": 50_000.0, "real": 60.0}
+"""Longest time to send the probes of one measurement: virtual time is free. All measurements of a channel together take
+less than the lease of `worker`."""
+
+
+def certify(channel: ChannelSpec, key: str, rig: Rig, clock: Clock, netem_takes_seeds: bool, directory: Path) -> str:
+    """Have the emulator measure a channel; write its certificate to `directory` and return the verdict.
+
+    A channel that cannot be applied or measured has a certificate that says so.
+    """
+    specified = seeded(channel, partial(link_seed, key), netem_takes_seeds)
+    started_at_ns = time.time_ns()
+    try:
+        certificate = rig.channel.certify(specified, {"tolerance_ns": TOLERANCE_NS[clock], "budget_s": BUDGET_S[clock]})
+    except ChannelRefused as refusal:
+        certificate = _unmeasured(specified, started_at_ns, str(refusal)).to_wire()
+    write_certificate(certificate, key, directory)
+    return str(certificate["verdict"])
+
+
+def _unmeasured(channel: ChannelSpec, started_at_ns: int, reason: str) -> Certificate:
+    checks = tuple(Check(direction, "the channel", "not measured", reason=reason) for direction in DIRECTIONS)
+    return Certificate(channel, checks, started_at_ns, 0.0, platform.release(), alpha=0.0)
+
 
 CERTIFYING_S = {"exact": 7 * 24 * 3600.0, "skip": 7 * 24 * 3600.0, "real": 3600.0}
 """Longer than certifying a channel takes, by the rig's clock."""

@@ -1,4 +1,4 @@
 """The assertions of a sweep, checked against its results: which are met, by how much, in which permutation.
 
-How they are written belongs to `orchestrator.planning.language`, the page to `reports.page`.
+How they are written belongs to `orchestrator.planning`, the page to `reports.page`.
 """

@@ -15,7 +15,7 @@ Change = Callable[[Any], Any]
 
 MOST_PLAN_BYTES = 256_000_000
 SOURCES_NAME = "sources.json"
-"""In a directory that combines several: where its runs come from (owlt.orchestrator.shards.combining)."""
+"""In a directory that combines several: where its runs come from (owlt.orchestrator.sweep.combining)."""
 
 LINK_QUANTITIES = {
     "delay_ns": ("delay", "{} ns"),

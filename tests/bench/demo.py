@@ -8,9 +8,8 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from owlt.orchestrator.profiles.catalogue import PROFILES
-from owlt.orchestrator.sweeping.campaign import perform_plan
-from owlt.orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.profiles.catalogue import PROFILES, resolve
+from owlt.orchestrator.sweep.campaign import perform_plan
 
 PARTS = {
     "boot": "boot",

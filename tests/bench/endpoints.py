@@ -26,7 +26,7 @@ from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
 from owlt.orchestrator.results.record import Outcome, RunRecord
 from owlt.orchestrator.results.recorded_runs import recorded_runs
-from owlt.orchestrator.sweeping.campaign import perform_plan
+from owlt.orchestrator.sweep.campaign import perform_plan
 from tests.bench.endpoints_figure import Bar, draw
 
 CEILING = "udp-blast"

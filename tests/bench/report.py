@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from owlt.orchestrator.planning.sweep import Sweep
-from owlt.orchestrator.sweeping.report import make_checked_report
+from owlt.orchestrator.sweep.report import make_checked_report
 from owlt.reports.comparison.stopping import load_due_results
 from owlt.reports.table.rows import run_rows
 from tests.bench.sweep import GRID

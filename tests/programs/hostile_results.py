@@ -32,13 +32,13 @@ from owlt.orchestrator.hosts.printable import printable_lines
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.results.analysis import analyse_or_mark
 from owlt.orchestrator.results.recorded_runs import results_root
-from owlt.orchestrator.shards.combining import combine
-from owlt.orchestrator.shards.merging import merge
-from owlt.orchestrator.sweeping.campaign import perform_plan
-from owlt.orchestrator.sweeping.report import make_report
-from owlt.orchestrator.workers.in_memory import InMemoryWorkers
+from owlt.orchestrator.sweep.campaign import perform_plan
+from owlt.orchestrator.sweep.combining import combine
+from owlt.orchestrator.sweep.merging import merge
+from owlt.orchestrator.sweep.report import make_report
 from tests.unit.captures.making import SESSION
 from tests.unit.orchestrator.dashboard.conftest import Client
+from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers
 from tests.unit.reports.conftest import (
     change_record,
     plan_of,

@@ -17,7 +17,7 @@ from owlt.agents.contract.implementation import load_implementation
 from owlt.orchestrator.planning.plan import Batch, Plan, Run, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.sweeping.campaign import perform_plan
+from owlt.orchestrator.sweep.campaign import perform_plan
 from tests.system.hostile_implementations import FIRST_HALF, SECOND_HALF, Hostile
 
 pytestmark = pytest.mark.timeout(900)

@@ -18,12 +18,11 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import RawPcapReader
 
-from owlt.agents.contract.implementation import load_implementation
-from owlt.orchestrator.planning.clock import Clock
+from owlt.agents.contract.implementation import Clock, load_implementation
 from owlt.orchestrator.planning.plan import Batch, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.rigs import guest
-from owlt.orchestrator.sweeping.campaign import perform_plan
+from owlt.orchestrator.sweep.campaign import perform_plan
 from tests.system.programs.leftovers import OBSERVED
 
 pytestmark = pytest.mark.timeout(900)

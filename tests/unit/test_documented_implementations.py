@@ -17,8 +17,7 @@ from owlt.agents.contract.requirements import Binary, Need
 from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import Exchange, Ready, Side, Stop
 from owlt.orchestrator.checks.trial_plan import check_plan
-from owlt.orchestrator.planning.advertised import advertised_values
-from owlt.orchestrator.planning.plan import plan_sweep
+from owlt.orchestrator.planning.plan import advertised_values, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import implementation_files, implementations_of
 from tests.documents import code_blocks, tables

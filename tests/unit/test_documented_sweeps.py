@@ -12,12 +12,10 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from owlt.orchestrator.errors import ProfileError, ResultsConflict
-from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.planning.sweep import Sweep
-from owlt.orchestrator.profiles.catalogue import PROFILES, implementation_files
-from owlt.orchestrator.profiles.channels import channel_files
+from owlt.orchestrator.profiles.catalogue import PROFILES, channel_files, implementation_files, resolve
 from owlt.orchestrator.profiles.schemas import SCHEMAS
-from owlt.orchestrator.sweeping.resolving import resolve
 from tests.documents import code_blocks, tables
 
 PROJECT = PROFILES.parent

@@ -77,9 +77,7 @@ ORDER = {
     "orchestrator": [
         "",
         "hosts",
-        "planning.language",
         "planning",
-        "planning.stored",
         "profiles",
         "third_party",
         "rigs",
@@ -87,18 +85,12 @@ ORDER = {
         "kernel",
         "provenance",
         "results",
-        "artifacts",
-        "repetitions",
         "run",
         "memory",
         "checks",
-        "allocation",
         "workers",
         "status",
-        "shards",
-        "sweeping",
-        "cluster",
-        "forecast",
+        "sweep",
         "terminal",
         "dashboard.sweeps",
         "dashboard.pages",
@@ -202,8 +194,8 @@ def test_only_the_dashboard_and_the_report_commands_know_the_reports_beside_the_
         "commands/results/figure.py",
         "commands/channel/command.py",
         "commands/reproduce.py",
-        "repetitions/due.py",
-        "sweeping/report.py",
+        "planning/repetitions.py",
+        "sweep/report.py",
     }
 
 
@@ -221,8 +213,8 @@ def test_no_module_of_owlt_imports_scapy_which_is_gpl() -> None:
 
 
 OF_RESULTS = (
-    *("captures/accounting", "reports", "orchestrator/results", "orchestrator/status", "orchestrator/repetitions"),
-    *("orchestrator/sweeping", "orchestrator/shards", "orchestrator/planning/stored", "orchestrator/dashboard"),
+    *("captures/accounting", "reports", "orchestrator/planning", "orchestrator/results", "orchestrator/status"),
+    *("orchestrator/sweep", "orchestrator/dashboard"),
 )
 """What reads and writes results directories, which somebody else may have made."""
 BY_NAME = {
@@ -238,8 +230,11 @@ IN_A_DRAFT = {
 """They read and write in a new directory that owlt has just made (`reports.replacing`)."""
 OF_OWLT = {
     "captures/accounting/derived_files.py": "the modules of a package, for their digest",
-    "orchestrator/sweeping/machine.py": "the configuration of a kernel",
-    "orchestrator/shards/combining.py": "whether the directory for the combined results is empty",
+    "orchestrator/sweep/machine.py": "the configuration of a kernel",
+    "orchestrator/sweep/forecast.py": "the memory that this machine has",
+    "orchestrator/sweep/cluster_service.py": "what a worker of this machine left in a temporary directory",
+    "orchestrator/sweep/cluster_security.py": "certificates, in a directory that their user names",
+    "orchestrator/sweep/combining.py": "whether the directory for the combined results is empty",
     "orchestrator/dashboard/pages/retrying.py": "what `owlt retry` wrote, in a directory of the dashboard",
     "orchestrator/dashboard/pages/packet_views.py": "analyses, in a directory of the dashboard",
     "reports/validation/page.py": "the page of a validation, in a directory that its user names",

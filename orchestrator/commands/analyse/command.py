@@ -124,7 +124,7 @@ def _analysis(paths: list[Path], options: CaptureOptions, at: str, tables: str, 
     """Analyse the input that the paths are. Raises OwltError if they are none of the three."""
     from owlt.orchestrator.commands.analyse.analysing import analyse_one, analyse_run, analyse_two, require_writable
     from owlt.orchestrator.commands.analyse.options import CaptureOptions
-    from owlt.orchestrator.profiles.kinds import refuse_missing
+    from owlt.orchestrator.profiles.load import refuse_missing
     from owlt.orchestrator.results.recorded_runs import is_recorded, results_root
 
     require_writable(out)

@@ -42,7 +42,7 @@ def _dissected(capture: Path, frames: list[int], implementation: str) -> Any:
     from owlt.captures.protocols.details import packet_details
     from owlt.captures.protocols.tshark import NoDissection
     from owlt.orchestrator.commands.analyse.options import CaptureOptions, case_of_captures
-    from owlt.orchestrator.profiles.kinds import refuse_missing
+    from owlt.orchestrator.profiles.load import refuse_missing
 
     refuse_missing(capture, expected="a capture: a pcap or pcapng file")
     try:

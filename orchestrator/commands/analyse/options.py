@@ -14,8 +14,8 @@ from owlt.captures.frames.conversations import Known, NoTransfer, propose_sessio
 from owlt.captures.frames.session import Session, bounds
 from owlt.captures.inspection.inspection import Case
 from owlt.captures.matches.bottleneck import Link
-from owlt.emulator.channel.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
 from owlt.inputs.mistake import Invalid, Mistake
+from owlt.inputs.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
 from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.commands.analyse.traffic import require_session_packets
 from owlt.orchestrator.errors import OwltError

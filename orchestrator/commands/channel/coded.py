@@ -149,7 +149,7 @@ def coded(
     Eb/N0 is computed for BPSK or QPSK with this code alone. To code both links, compute one, and then the other with
     --base.
     """
-    from owlt.emulator.channel.quantities import format_rate
+    from owlt.inputs.quantities import format_rate
     from owlt.orchestrator.commands.channel.computed_files import ComputedChannel
 
     request = CodedRequest(
@@ -301,7 +301,7 @@ def _refuse(given: bool, option: str, code: Code, fix: str = "use --code other")
 
 
 def _base(name: str) -> ChannelProfile:
-    from owlt.orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.catalogue import find_channel
 
     profile = find_channel(name)
     if profile.channel.timeline is not None or profile.channel.bypass:
@@ -344,7 +344,7 @@ def _error_rate_at(frames: Frames, ebn0: float, table: Path | None) -> float:
 
 
 def _rate_bps(text: str) -> float:
-    from owlt.emulator.channel.quantities import parse_rate_bps
+    from owlt.inputs.quantities import parse_rate_bps
 
     try:
         return parse_rate_bps(text)

@@ -77,7 +77,7 @@ class Access:
 @add_command(channel_app, "list")
 def list_channels(as_json: Json = False) -> None:
     """List the channels that come with owlt."""
-    from owlt.orchestrator.profiles.channels import channel_files, find_channel
+    from owlt.orchestrator.profiles.catalogue import channel_files, find_channel
 
     printer = Printer(as_json)
     listed = [
@@ -105,7 +105,7 @@ def show_channel(
 
     Without CHANNEL, the emulator's counters and the state of its timeline are shown too.
     """
-    from owlt.orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.catalogue import find_channel
 
     printer = Printer(as_json)
     if channel is not None:
@@ -124,8 +124,7 @@ def check_channel(channel: Channel, as_json: Json = False) -> None:
 
     Exit status: 0 if it is valid, 2 if not; each mistake is printed on a line of its own.
     """
-    from owlt.orchestrator.profiles.catalogue import profile_path
-    from owlt.orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.catalogue import find_channel, profile_path
 
     printer = Printer(as_json)
     path, profile = profile_path("channel", channel), find_channel(channel)
@@ -150,7 +149,7 @@ def set_channel(
 
     Values are written as in a profile: --both delay=300ms --forward jitter.amount=5ms --reverse rate=unlimited.
     """
-    from owlt.orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.catalogue import find_channel
 
     printer = Printer(as_json)
     shared = fields_of("--both", both or [])
@@ -248,7 +247,7 @@ def certify_channel(
 
     Exit status: 0 if the channel is as specified or could not be measured, 1 if it failed certification.
     """
-    from owlt.orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.catalogue import find_channel
 
     options: dict[str, Any] = {} if tolerance is None else {"tolerance_ns": parse_tolerance_ns(tolerance)}
     options |= {} if budget is None else {"budget_s": parse_budget_s(budget)}

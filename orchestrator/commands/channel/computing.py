@@ -340,7 +340,7 @@ def land_mobile(
         land_mobile_channel,
         read_success_table,
     )
-    from owlt.orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.catalogue import find_channel
 
     again_ns = round(_seconds("--retransmission", retransmission) * 1e9)
     if not 10**6 <= again_ns <= 10**9:
@@ -442,8 +442,8 @@ def _values(hours: float, step: float) -> Values:
 
 
 def _seconds(option: str, text: str) -> float:
-    from owlt.emulator.channel.quantities import parse_delay_ns
     from owlt.inputs.mistake import Invalid
+    from owlt.inputs.quantities import parse_delay_ns
 
     try:
         return parse_delay_ns(text) / 1e9

@@ -12,7 +12,6 @@ import numpy
 
 from owlt.emulator.channel.channel_file import ChannelProfile
 from owlt.emulator.channel.link import LinkSpec
-from owlt.emulator.channel.quantities import format_delay
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.emulator.channel.text import SMALLEST_ERROR_RATE
 from owlt.emulator.faults import InvalidChannel
@@ -20,6 +19,7 @@ from owlt.emulator.models.harq import AVERAGE_TABLE_ENTRIES, SuccessTable, attem
 from owlt.emulator.models.land_mobile import snr_series_db
 from owlt.emulator.models.sky import Values
 from owlt.inputs.mistake import Mistake
+from owlt.inputs.quantities import format_delay
 from owlt.orchestrator.commands.channel.computed_files import ComputedChannel, seconds_text
 from owlt.orchestrator.errors import NoSuchFile, OwltError, ProfileError
 

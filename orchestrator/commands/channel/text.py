@@ -7,8 +7,8 @@ from typing import Any
 
 from owlt.emulator.certification.certificate import Check, number_text, power_text
 from owlt.emulator.channel.link import GilbertElliott
-from owlt.emulator.channel.quantities import format_delay, format_rate, format_size
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec, LinkSpec
+from owlt.inputs.quantities import format_delay, format_rate, format_size
 
 Rows = list[tuple[str, ...]]
 NOTHING = "none"

@@ -54,7 +54,7 @@ def parse_budget_s(text: str) -> float:
 
 
 def _parse_duration_ns(option: str, text: str) -> int:
-    from owlt.emulator.channel.quantities import parse_delay_ns
+    from owlt.inputs.quantities import parse_delay_ns
 
     try:
         return parse_delay_ns(text)

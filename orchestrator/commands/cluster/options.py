@@ -11,7 +11,7 @@ from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing, OwltError
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.sweeping.machine import Machine
+    from owlt.orchestrator.sweep.machine import Machine
 
 Dask = Annotated[
     str | None,
@@ -54,7 +54,7 @@ def cluster_of(
         fix = "limit each machine with 'owlt worker --slots'"
         raise OwltError(Mistake.of("--guests", "got it with --dask", "one of them", fix))
     require_dask()
-    from owlt.orchestrator.cluster.remote import Cluster
-    from owlt.orchestrator.sweeping.campaign import warn
+    from owlt.orchestrator.sweep.campaign import warn
+    from owlt.orchestrator.sweep.cluster import Cluster
 
     return Cluster(address, tls, accepts_plain, warn)

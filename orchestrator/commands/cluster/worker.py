@@ -41,7 +41,7 @@ def worker(
     and programs are the same as those of 'owlt run'; otherwise it names what differs.
     """
     require_dask()
-    from owlt.orchestrator.cluster import security
+    from owlt.orchestrator.sweep import cluster_security as security
 
     printer = Printer(False)
     if make_certificates:
@@ -51,9 +51,9 @@ def worker(
     if not scheduler:
         raise OwltError(Mistake.of("--scheduler", "is missing", "the address of a Dask scheduler: tls://HOST:8786"))
     settings = security.security_for(scheduler, tls, without_authentication)
-    from owlt.orchestrator.cluster.service import Service
-    from owlt.orchestrator.cluster.worker import serve
-    from owlt.orchestrator.sweeping.machine import THIS_MACHINE
+    from owlt.orchestrator.sweep.cluster_service import Service
+    from owlt.orchestrator.sweep.cluster_worker import serve
+    from owlt.orchestrator.sweep.machine import THIS_MACHINE
 
     cpus = sorted(os.sched_getaffinity(0))
     if slots and slots > len(cpus):

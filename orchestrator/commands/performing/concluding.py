@@ -13,8 +13,8 @@ from owlt.orchestrator.terminal.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.sweeping.campaign import Performed
-    from owlt.orchestrator.sweeping.report import CheckedAssertions
+    from owlt.orchestrator.sweep.campaign import Performed
+    from owlt.orchestrator.sweep.report import CheckedAssertions
 
 
 SOME_FAILED_STATUS = 3
@@ -41,7 +41,7 @@ def conclude(
 ) -> tuple[Path | None, CheckedAssertions]:
     """Print what a start of a sweep has done, make its report, and check the assertions of a sweep that `asserts`
     something. Returns the page of the report and what the check found."""
-    from owlt.orchestrator.sweeping.report import CheckedAssertions, check_assertions
+    from owlt.orchestrator.sweep.report import CheckedAssertions, check_assertions
 
     if performed.change:
         printer.note(f"{performed.results}: the sweep has changed: {performed.change.text}")
@@ -87,7 +87,7 @@ def report_of(performed: Performed, printer: Printer, make: Callable[[Path], Pat
 
 
 def _make_report(results: Path, with_pdf: bool = False) -> Path:
-    from owlt.orchestrator.sweeping.report import make_report
+    from owlt.orchestrator.sweep.report import make_report
 
     return make_report(results, with_pdf)
 

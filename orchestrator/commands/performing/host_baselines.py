@@ -13,8 +13,8 @@ from owlt.agents.contract.implementation import Implementation
 from owlt.captures.files.plain_files import directories_in
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.sweeping.campaign import BeginObserving, Performed, perform_until, warn
-from owlt.orchestrator.sweeping.machine import Machine
+from owlt.orchestrator.sweep.campaign import BeginObserving, Performed, perform_until, warn
+from owlt.orchestrator.sweep.machine import Machine
 
 DIRECTORY_NAME = "host-baselines"
 BEFORE, AFTER = "before", "after"

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from owlt.orchestrator.planning.plan import Plan
     from owlt.orchestrator.planning.selection import Selection
     from owlt.orchestrator.status.announcing import Ending
-    from owlt.orchestrator.sweeping.machine import Machine
-    from owlt.orchestrator.sweeping.stop_time import StopTime
+    from owlt.orchestrator.sweep.machine import Machine
+    from owlt.orchestrator.sweep.scheduling import StopTime
     from owlt.orchestrator.workers.events import Observe
 
 
@@ -49,7 +49,7 @@ def machine_of(
     Raises OwltError for options that do not go together.
     """
     from owlt.orchestrator.profiles.inventory import lab_rig
-    from owlt.orchestrator.sweeping.machine import THIS_MACHINE, LabMachine
+    from owlt.orchestrator.sweep.machine import THIS_MACHINE, LabMachine
 
     if cluster := cluster_of(dask, tls, without_authentication, guests, rig):
         return cluster
@@ -89,7 +89,7 @@ def perform_and_conclude(
     """
     from owlt.orchestrator.status.announcing import Ending, counts_of
     from owlt.orchestrator.status.metrics import MetricsFile
-    from owlt.orchestrator.sweeping.campaign import is_finished, perform_until, require_ready
+    from owlt.orchestrator.sweep.campaign import is_finished, perform_until, require_ready
     from owlt.orchestrator.terminal.progress import SweepProgress
 
     metrics = MetricsFile(directory)

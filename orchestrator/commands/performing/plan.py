@@ -10,8 +10,8 @@ from owlt.orchestrator.terminal.options import Guests, Json, LabRigOption, Resul
 from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.forecast.forecast import Forecast
     from owlt.orchestrator.planning.plan import Plan, PlanChange
+    from owlt.orchestrator.sweep.forecast import Forecast
 
 
 def plan(
@@ -30,10 +30,9 @@ def plan(
     is the reason. If 'owlt run' would refuse the sweep, the same message follows the plan, and the exit status is 2.
     With --only or --shard, the plan covers the selected runs. With --rig, it is for a lab rig, and checks its hosts.
     """
-    from owlt.orchestrator.forecast.forecast import forecast, texts
-    from owlt.orchestrator.profiles.catalogue import sweep_path
-    from owlt.orchestrator.sweeping.campaign import planned_change, require_ready, standing_runs
-    from owlt.orchestrator.sweeping.resolving import resolve
+    from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
+    from owlt.orchestrator.sweep.campaign import planned_change, require_ready, standing_runs
+    from owlt.orchestrator.sweep.forecast import forecast, texts
 
     printer = Printer(as_json)
     machine = machine_of(rig)

@@ -62,7 +62,7 @@ def retry(
     """
     from owlt.orchestrator.planning.selection import Selection, new_seeds
     from owlt.orchestrator.results.recorded_runs import read_recorded, results_root
-    from owlt.orchestrator.sweeping.attempts import reasons
+    from owlt.orchestrator.sweep.publishing import reasons
 
     printer = Printer(as_json)
     stop = stop_time(until, duration)

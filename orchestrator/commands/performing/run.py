@@ -19,7 +19,7 @@ from owlt.orchestrator.terminal.output import Printer
 if TYPE_CHECKING:
     from owlt.orchestrator.commands.performing.host_baselines import HostBaselines
     from owlt.orchestrator.planning.plan import Plan
-    from owlt.orchestrator.sweeping.machine import Machine
+    from owlt.orchestrator.sweep.machine import Machine
 
 
 def run(
@@ -59,8 +59,7 @@ def run(
     some did not complete; 4 if every run is recorded and an assertion of the sweep is not met; 1 if runs are aborted,
     missing or not analysed; 2 for a mistake or a missing program; 130 after an interrupt.
     """
-    from owlt.orchestrator.profiles.catalogue import sweep_path
-    from owlt.orchestrator.sweeping.resolving import resolve
+    from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
 
     if host_captures and rig is None:
         raise OwltError(Mistake.of("--host-captures", "got no lab rig", "--rig INVENTORY", "add it"))
@@ -92,8 +91,8 @@ def _host_baselines(
     plan: Plan, results: Path, machine: Machine, size: str | None, rig: str | None
 ) -> HostBaselines | None:
     """The host baselines of --host-baseline; None without the option."""
-    from owlt.emulator.channel.quantities import parse_size_bytes
     from owlt.inputs.mistake import Invalid, keys_below
+    from owlt.inputs.quantities import parse_size_bytes
     from owlt.orchestrator.commands.performing.host_baselines import HostBaselines
 
     if size is None:

@@ -24,8 +24,7 @@ ShardOption = Annotated[
 
 def selection_of(plan: Plan, only: Sequence[str], shard: str | None) -> Selection | None:
     """The runs that both options select; None without an option. Raises OwltError."""
-    from owlt.orchestrator.planning.selection import Selection, runs_named
-    from owlt.orchestrator.shards.shard import parse_shard
+    from owlt.orchestrator.planning.selection import Selection, parse_shard, runs_named
 
     if not only and not shard:
         return None
@@ -37,8 +36,8 @@ def selection_of(plan: Plan, only: Sequence[str], shard: str | None) -> Selectio
 
 def results_of(plan: Plan, shard: str | None, results: Path | None) -> Path:
     """The results directory: the given one, or the default one of the sweep or of its shard. Raises OwltError."""
+    from owlt.orchestrator.planning.selection import parse_shard
     from owlt.orchestrator.results.recorded_runs import results_root
-    from owlt.orchestrator.shards.shard import parse_shard
 
     name = f"{plan.sweep.name}-{parse_shard(shard).text}" if shard else plan.sweep.name
     return results_root(results or Path("results", name))

@@ -11,7 +11,7 @@ from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.sweeping.stop_time import StopTime
+    from owlt.orchestrator.sweep.scheduling import StopTime
 
 Until = Annotated[
     str | None,
@@ -29,10 +29,10 @@ def stop_time(until: str | None, duration: str | None) -> StopTime | None:
     """The time of --until, by the machine's clock, or of --for, by one that is never set; None if neither is given."""
     from datetime import datetime
 
-    from owlt.emulator.channel.quantities import parse_delay_ns
     from owlt.inputs.mistake import Invalid, keys_below
+    from owlt.inputs.quantities import parse_delay_ns
     from owlt.orchestrator.steady_clock import steady_s
-    from owlt.orchestrator.sweeping.stop_time import StopTime, parse_until
+    from owlt.orchestrator.sweep.scheduling import StopTime, parse_until
 
     if until and duration:
         raise OwltError(Mistake.of("--for", "got both --until and --for", "one of them"))

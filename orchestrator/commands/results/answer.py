@@ -55,7 +55,7 @@ def answer(
 
 
 def _answer_of(results: Path) -> Answer:
-    from owlt.orchestrator.profiles.kinds import refuse_missing
+    from owlt.orchestrator.profiles.load import refuse_missing
     from owlt.orchestrator.results.recorded_runs import results_root
     from owlt.reports.answer.answer import answer_of
     from owlt.reports.comparison.cells import cells_of

@@ -91,7 +91,7 @@ def _share(text: str) -> float:
 
 
 def _sources(results: Sequence[Path]) -> list[Source]:
-    from owlt.orchestrator.profiles.kinds import refuse_missing
+    from owlt.orchestrator.profiles.load import refuse_missing
     from owlt.orchestrator.results.recorded_runs import results_root
     from owlt.reports.changes.sources import load_sources
     from owlt.reports.results.records import ReportError

@@ -240,7 +240,7 @@ def _all_rows(directories: list[Path]) -> tuple[list[dict[str, Any]], tuple[str,
 
 def _rows(results: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """The table of runs, and the implementations in the order of the sweep, which decides their looks."""
-    from owlt.orchestrator.profiles.kinds import refuse_missing
+    from owlt.orchestrator.profiles.load import refuse_missing
     from owlt.orchestrator.results.recorded_runs import results_root
     from owlt.reports.comparison.stopping import load_due_results
     from owlt.reports.results.records import ReportError

@@ -10,16 +10,16 @@ from tempfile import TemporaryDirectory
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.files.plain_files import is_plain, is_plain_directory
 from owlt.captures.frames.columns import first_difference
+from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.selection import Selection
-from owlt.orchestrator.planning.variants import base_name
 from owlt.orchestrator.results.certificates import DIRECTORY_NAME
 from owlt.orchestrator.results.record import Outcome, RunRecord
 from owlt.orchestrator.results.recorded_runs import read_recorded, run_directory
-from owlt.orchestrator.shards.copying import copy_directory
-from owlt.orchestrator.sweeping.campaign import Performed, perform_plan
+from owlt.orchestrator.sweep.campaign import Performed, perform_plan
+from owlt.orchestrator.sweep.merging import copy_directory
 
 CAPTURES = ("sender.pcap", "receiver.pcap")
 SAME_IN_ITS_CLONE = ("quic-aioquic",)

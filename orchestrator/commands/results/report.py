@@ -17,7 +17,7 @@ from owlt.orchestrator.terminal.options import Json
 from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.shards.combining import Source
+    from owlt.orchestrator.sweep.combining import Source
 
 
 def report(
@@ -41,7 +41,7 @@ def report(
     Exit status: 4 if an assertion of the sweep is not met.
     """
     from owlt.orchestrator.results.recorded_runs import results_root
-    from owlt.orchestrator.sweeping.report import make_checked_report
+    from owlt.orchestrator.sweep.report import make_checked_report
 
     printer = Printer(as_json)
     sources: list[Source] = []
@@ -68,9 +68,9 @@ def _require_writable(directory: Path) -> None:
 
 def _combined(results: list[Path], out: Path | None) -> tuple[Path, list[Source]]:
     """The combined directory, and what became of each."""
-    from owlt.orchestrator.profiles.kinds import refuse_missing
+    from owlt.orchestrator.profiles.load import refuse_missing
     from owlt.orchestrator.results.recorded_runs import results_root
-    from owlt.orchestrator.shards.combining import combine
+    from owlt.orchestrator.sweep.combining import combine
 
     for path in results:
         refuse_missing(path, "directory", "a results directory that 'owlt run' made, such as results/demo")

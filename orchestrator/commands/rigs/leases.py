@@ -207,7 +207,7 @@ def _lease_text(lease: dict[str, Any]) -> str:
 
 
 def _seconds(duration: str) -> float:
-    from owlt.emulator.channel.quantities import parse_delay_ns
+    from owlt.inputs.quantities import parse_delay_ns
 
     try:
         with keys_below("--for"):

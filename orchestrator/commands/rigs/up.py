@@ -53,7 +53,7 @@ def raise_local_rig(
     """
     from owlt.emulator.faults import EmulatorError
     from owlt.orchestrator.hosts.host import HostError
-    from owlt.orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.catalogue import find_channel
     from owlt.orchestrator.rigs import namespaces
     from owlt.orchestrator.third_party.places import third_party_directory
 

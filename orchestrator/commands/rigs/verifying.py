@@ -46,7 +46,7 @@ def verify(
     Exit status: 0 if nothing is missing or limited, 1 otherwise.
     """
     from owlt.orchestrator.checks.lab_doctor import examine_lab
-    from owlt.orchestrator.profiles.channels import find_channel
+    from owlt.orchestrator.profiles.catalogue import find_channel
     from owlt.orchestrator.profiles.inventory import lab_rig
 
     path, lab = lab_rig(inventory)
@@ -122,7 +122,7 @@ def _certified(rig: Rig, name: str, channel: ChannelSpec, directory: Path) -> Re
     from owlt.orchestrator.checks.channel_support import kernel_fix
     from owlt.orchestrator.checks.doctor import Requirement
     from owlt.orchestrator.results.certificates import DIRECTORY_NAME, read_certificate
-    from owlt.orchestrator.workers.certification import certify
+    from owlt.orchestrator.workers.worker import certify
 
     what, needed_by = f"certificate: {name}", "every run" if name == CLEAN else "channels with impairments"
     capabilities = rig.channel.capabilities()

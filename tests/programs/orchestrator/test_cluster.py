@@ -16,21 +16,19 @@ from pathlib import Path
 import pytest
 from distributed import Client, Scheduler, Worker
 
-from owlt.orchestrator.cluster import pool as pools
-from owlt.orchestrator.cluster.calls import ServicePlugin
-from owlt.orchestrator.cluster.pool import Pool
-from owlt.orchestrator.cluster.remote import RemoteWorkers
-from owlt.orchestrator.cluster.service import Service
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.provenance.machine import own_files
 from owlt.orchestrator.provenance.provenance import Provenance
 from owlt.orchestrator.results.record import read_record
-from owlt.orchestrator.sweeping.supervisor import supervise
+from owlt.orchestrator.sweep import cluster as pools
+from owlt.orchestrator.sweep.cluster import Pool, RemoteWorkers
+from owlt.orchestrator.sweep.cluster_service import Service, ServicePlugin
+from owlt.orchestrator.sweep.supervisor import supervise
 from owlt.orchestrator.workers.events import Entry, RunPublished, RunRepeated, WorkerLost
-from owlt.orchestrator.workers.in_memory import InMemoryWorkers, PerformRun, Reported, complete
 from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.small_sweep import small_plan, small_workers
+from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, PerformRun, Reported, complete
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of its event loops and ports
 HERE = Provenance(groups={"kernel": {"guest": "1"}, "owlt": own_files()})

@@ -8,10 +8,10 @@ import sys
 
 from distributed import Worker
 
-from owlt.orchestrator.cluster import calls
-from owlt.orchestrator.cluster.service import Service
 from owlt.orchestrator.provenance.machine import own_files
 from owlt.orchestrator.provenance.provenance import Provenance
+from owlt.orchestrator.sweep import cluster_service
+from owlt.orchestrator.sweep.cluster_service import Service
 from tests.unit.orchestrator.small_sweep import small_plan, small_workers
 
 
@@ -24,10 +24,10 @@ class Vanishing:
 
 async def serve(scheduler: str, name: str) -> None:
     """Take a sweep as `owlt worker` does, and vanish with the first reports."""
-    calls.reports = lambda user, job: Vanishing()  # type: ignore[assignment,return-value]
+    cluster_service.reports = lambda user, job: Vanishing()  # type: ignore[assignment,return-value]
     machine = small_workers(small_plan("exact"))
     machine.provenance = Provenance(groups={"kernel": {"guest": "1"}, "owlt": own_files()})
-    plugins = (calls.ServicePlugin(Service(name, machine, [0], note=lambda text: None)),)
+    plugins = (cluster_service.ServicePlugin(Service(name, machine, [0], note=lambda text: None)),)
     async with Worker(scheduler, name=name, nthreads=4, memory_limit=0, plugins=plugins, host="127.0.0.1") as worker:
         await worker.finished()
 

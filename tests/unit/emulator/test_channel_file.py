@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owlt.emulator.channel.channel_file import Changes, load_channel, parse_channel
-from owlt.emulator.channel.quantities import format_delay, parse_delay_ns
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.emulator.channel.steps import contact_steps, parse_windows
 from owlt.emulator.faults import InvalidChannel
+from owlt.inputs.quantities import format_delay, parse_delay_ns
 
 PROFILES = sorted((Path(__file__).parents[3] / "profiles" / "channels").glob("*.yaml"))
 TRACE = "t,forward.delay_ms,both.up\n0,5,1\n60,6,0\n120,7,1\n"

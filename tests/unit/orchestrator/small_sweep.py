@@ -8,16 +8,16 @@ from pathlib import Path
 
 from owlt.emulator.certification.certificate import Certificate, Check
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.orchestrator.allocation.places import SlotsHere
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.orchestrator.results.certificates import write_certificate
 from owlt.orchestrator.rigs.quiet import Patience
-from owlt.orchestrator.sweeping.supervisor import supervise
+from owlt.orchestrator.sweep.allocation import SlotsHere
+from owlt.orchestrator.sweep.supervisor import supervise
 from owlt.orchestrator.workers.events import ChannelCertified, Entry
-from owlt.orchestrator.workers.in_memory import InMemoryWorkers, PerformRun, Reported, WorkerGone, complete
 from owlt.orchestrator.workers.task import Task
+from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, PerformRun, Reported, WorkerGone, complete
 
 
 def small_plan(clock: str = "skip", certify: bool = False, **changes: object) -> Plan:

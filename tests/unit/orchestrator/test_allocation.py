@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from owlt.orchestrator.allocation.allocation import Allocation
-from owlt.orchestrator.allocation.places import SlotsHere
-from owlt.orchestrator.allocation.repetitions import blocks_of_repetitions
 from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.sweep.allocation import Allocation, SlotsHere, blocks_of_repetitions
 from tests.unit.orchestrator.small_sweep import small_plan
 
 

@@ -14,14 +14,14 @@ from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
-from owlt.orchestrator.sweeping.campaign import Performed, perform_plan, require_ready
-from owlt.orchestrator.sweeping.report import make_report
-from owlt.orchestrator.sweeping.resolving import resolve
-from owlt.orchestrator.sweeping.supervisor import supervise
+from owlt.orchestrator.profiles.catalogue import resolve
+from owlt.orchestrator.sweep.campaign import Performed, perform_plan, require_ready
+from owlt.orchestrator.sweep.report import make_report
+from owlt.orchestrator.sweep.supervisor import supervise
 from owlt.orchestrator.workers.events import Observe
-from owlt.orchestrator.workers.in_memory import InMemoryWorkers, Reported, complete
 from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.small_sweep import abort, except_in, small_plan, small_workers
+from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, complete
 
 LOCAL = """\
 name: base

@@ -22,7 +22,7 @@ from owlt.orchestrator.commands.channel.curves import curves_of
 from owlt.orchestrator.commands.channel.text import link_rows, step_rows
 from owlt.orchestrator.commands.channel.values import fields_of, merged
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.profiles.channels import channel_files, find_channel
+from owlt.orchestrator.profiles.catalogue import channel_files, find_channel
 from owlt.reports.figures.channel_figure import draw_channel
 from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, changed, with_host
 

@@ -9,7 +9,7 @@ import pytest
 
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.results.record import read_record, write_record
-from owlt.orchestrator.shards.combining import Source, combine
+from owlt.orchestrator.sweep.combining import Source, combine
 from owlt.reports.results.load import Results, load_results
 from tests.unit.reports.conftest import few, page_text, plan_of, write_results
 

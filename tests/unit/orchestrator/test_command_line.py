@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from owlt.orchestrator.commands.cli import app, main
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.own_version import own_version
-from owlt.orchestrator.profiles import catalogue, channels
+from owlt.orchestrator.profiles import catalogue
 from owlt.orchestrator.terminal import completion
 from owlt.orchestrator.terminal.output import Printer, verbosity
 from owlt.orchestrator.terminal.usage import UsageError
@@ -182,7 +182,7 @@ def test_one_thing_is_printed_as_its_keys_and_values(capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("group", ["sweeps", "implementations", "channel", "third-party"])
 def test_an_empty_list_is_valid_json(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (catalogue, channels, importlib.import_module("owlt.orchestrator.third_party.load")):
+    for module in (catalogue, importlib.import_module("owlt.orchestrator.third_party.load")):
         monkeypatch.setattr(module, "PROFILES", tmp_path)
 
     assert owlt(group, "list", "--json").stdout == "[]\n"

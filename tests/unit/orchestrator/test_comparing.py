@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from owlt.orchestrator.artifacts.comparison import SHORTEST_GAP_BYTES, Comparison, compare
+from owlt.orchestrator.run.left_files import SHORTEST_GAP_BYTES, Comparison, compare
 
 SENT = random.Random(12).randbytes(100_000)
 

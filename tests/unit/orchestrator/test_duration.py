@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from owlt.orchestrator.errors import ProfileError, SweepMistake
-from owlt.orchestrator.forecast.forecast import forecast
 from owlt.orchestrator.memory.process import Process, Script
-from owlt.orchestrator.planning.feasibility import infeasible
+from owlt.orchestrator.planning.estimate import infeasible
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.planning.selection import runs_named
 from owlt.orchestrator.planning.sweep import Sweep
@@ -21,6 +20,7 @@ from owlt.orchestrator.results.analysis import delivered_bytes
 from owlt.orchestrator.results.reason_codes import ReasonCode
 from owlt.orchestrator.results.record import Outcome, RunRecord
 from owlt.orchestrator.rigs.rig import RECEIVER_ADDRESS
+from owlt.orchestrator.sweep.forecast import forecast
 from tests.unit.orchestrator.performing import PORT, Stage
 
 TIMED = """\

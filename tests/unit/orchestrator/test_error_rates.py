@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from owlt.emulator.channel.link import FourState, GilbertElliott, LinkSpec
-from owlt.orchestrator.planning.error_rates import equivalent_bit_error_rate
+from owlt.orchestrator.planning.run_channel import equivalent_bit_error_rate
 
 FRAME_BYTES = 1514
 

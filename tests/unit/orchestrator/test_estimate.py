@@ -9,8 +9,7 @@ import pytest
 from owlt.orchestrator.planning.estimate import CERTIFICATE_WALL_S, Estimate, disk_bytes, estimate
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.selection import Selection
-from owlt.orchestrator.profiles.catalogue import PROFILES
-from owlt.orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.profiles.catalogue import PROFILES, resolve
 from tests.unit.orchestrator.performing import Stage
 from tests.unit.orchestrator.small_sweep import small_plan
 

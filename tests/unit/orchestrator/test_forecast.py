@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from owlt.agents.contract.limits import TimeLimit
-from owlt.orchestrator.forecast.forecast import Forecast, forecast, texts
-from owlt.orchestrator.planning.feasibility import infeasible
+from owlt.orchestrator.planning.estimate import infeasible
 from owlt.orchestrator.planning.plan import Plan
-from owlt.orchestrator.sweeping.machine import missing_memory
+from owlt.orchestrator.sweep.forecast import Forecast, forecast, texts
+from owlt.orchestrator.sweep.machine import missing_memory
 from tests.unit.orchestrator.test_plan import planned, planned_over, with_profile
 
 

@@ -9,7 +9,7 @@ import pytest
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.planning.sweep import Permutation, Sweep
-from owlt.orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.profiles.catalogue import resolve
 
 BASE = """\
 name: x

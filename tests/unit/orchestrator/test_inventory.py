@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.inventory import LabRig, lab_rig, login_parts, read_inventory
-from owlt.orchestrator.profiles.inventory_schema import inventory_schema
 from owlt.orchestrator.profiles.load import read_document
+from owlt.orchestrator.profiles.schemas import inventory_schema
 
 EXAMPLE = Path(__file__).parents[3] / "profiles" / "rigs" / "example.yaml"
 DOCUMENT = read_document(EXAMPLE).value

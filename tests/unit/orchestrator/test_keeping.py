@@ -10,8 +10,8 @@ from typing import cast
 
 import pytest
 
-from owlt.orchestrator.artifacts.kept_files import KEPT_BYTES, keep_files
 from owlt.orchestrator.hosts.host import Completed, Host
+from owlt.orchestrator.run.left_files import KEPT_BYTES, keep_files
 
 
 class ThisMachine:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from owlt.orchestrator.commands import cli
 from owlt.orchestrator.errors import OwltError, ProfileError, did_you_mean
-from owlt.orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.profiles.catalogue import resolve
 
 SWEEP = """\
 name: small

@@ -15,7 +15,7 @@ from owlt.captures.accounting.summary import SUMMARY_STEPS, load_summary
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.planning.plan import Plan, read_plan, read_plan_values
-from owlt.orchestrator.planning.stored.plan_file import require_extension
+from owlt.orchestrator.planning.stored_plan import require_extension
 from owlt.orchestrator.results.certificates import read_certificate
 from owlt.orchestrator.results.reason_codes import ReasonCode
 from owlt.orchestrator.results.record import RunRecord, read_record

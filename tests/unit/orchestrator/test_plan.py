@@ -10,10 +10,9 @@ from owlt.agents.contract.requirements import Need
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.errors import ProfileError, ResultsConflict
 from owlt.orchestrator.planning.plan import Plan, channel_of, plan_sweep, read_plan_values
-from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.planning.sweep import Sweep
-from owlt.orchestrator.profiles.catalogue import implementations_of
-from owlt.orchestrator.profiles.channels import channels_of
+from owlt.orchestrator.profiles.catalogue import channels_of, implementations_of
 
 
 def sweep(**changes: object) -> Sweep:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.artifacts.received_file import ReceivedFile, inspect_received
 from owlt.orchestrator.hosts.host import Completed, Host
+from owlt.orchestrator.run.left_files import ReceivedFile, inspect_received
 
 SPACE_BYTES = 64_000_000
 

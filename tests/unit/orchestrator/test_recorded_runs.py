@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.allocation.places import SlotsHere
 from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.planning.plan import PLAN_NAME
-from owlt.orchestrator.planning.stored.plan_file import require_extension, write_plan
+from owlt.orchestrator.planning.stored_plan import require_extension, write_plan
 from owlt.orchestrator.results.record import RECORD_NAME, Outcome, write_record
 from owlt.orchestrator.results.recorded_runs import read_recorded, recorded_directories, recorded_runs, standing
-from owlt.orchestrator.sweeping.supervisor import supervise, uncertified
+from owlt.orchestrator.sweep.allocation import SlotsHere
+from owlt.orchestrator.sweep.supervisor import supervise, uncertified
 from tests.unit.orchestrator.making import record
 from tests.unit.orchestrator.small_sweep import go, in_a_thread, small_plan, small_workers
 

@@ -17,26 +17,25 @@ from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.ledger import Ledger
 from owlt.captures.accounting.measures import Amounts, measure
 from owlt.captures.accounting.summary import SUMMARY, CaptureSummary
-from owlt.orchestrator.allocation.places import SlotsHere
 from owlt.orchestrator.errors import OwltError, ProfileError
-from owlt.orchestrator.forecast.forecast import forecast, texts
 from owlt.orchestrator.planning.plan import Plan
-from owlt.orchestrator.planning.selection import Selection
-from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.planning.repetitions import Repeating, due_runs
+from owlt.orchestrator.planning.selection import Selection, parse_shard
+from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.profiles.load import load_sweep
-from owlt.orchestrator.repetitions.due import Repeating, due_runs
 from owlt.orchestrator.results.record import read_record
 from owlt.orchestrator.results.recorded_runs import read_recorded
-from owlt.orchestrator.shards.merging import merge
-from owlt.orchestrator.shards.shard import parse_shard
 from owlt.orchestrator.status.reading import read_state
 from owlt.orchestrator.status.text import repetitions_text
-from owlt.orchestrator.sweeping.supervisor import supervise
+from owlt.orchestrator.sweep.allocation import SlotsHere
+from owlt.orchestrator.sweep.forecast import forecast, texts
+from owlt.orchestrator.sweep.merging import merge
+from owlt.orchestrator.sweep.supervisor import supervise
 from owlt.orchestrator.terminal.progress import SweepProgress
-from owlt.orchestrator.workers.in_memory import InMemoryWorkers, PerformRun, complete
 from owlt.reports.comparison.stopping import Stop, stops_of
 from owlt.reports.results.load import load_results
 from tests.unit.orchestrator.small_sweep import abort, except_in, in_a_thread, runs_done, small_plan, small_workers
+from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, PerformRun, complete
 
 RULE = {"at_least": 3, "at_most": 9, "until_interval_percent": 10}
 SWEEP = """\

@@ -18,7 +18,7 @@ from owlt.orchestrator.commands.reproduce import (
     sweep_files,
 )
 from owlt.orchestrator.errors import NotFound, OwltError
-from owlt.orchestrator.sweeping.resolving import resolve
+from owlt.orchestrator.profiles.catalogue import resolve
 from owlt.orchestrator.terminal.output import Printer
 from tests.missing_implementation import MISSING
 from tests.unit.reports.conftest import few, write_results

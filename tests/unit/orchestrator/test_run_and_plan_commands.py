@@ -30,13 +30,13 @@ from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation, implementations_of, sweep_path
 from owlt.orchestrator.profiles.schemas import SCHEMAS
 from owlt.orchestrator.results.record import Outcome, RunRecord, write_record
-from owlt.orchestrator.sweeping.campaign import Performed, perform_plan
-from owlt.orchestrator.sweeping.monitoring import WorkerFailed
+from owlt.orchestrator.sweep.campaign import Performed, perform_plan
+from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.terminal.ending import outlasting_readers
 from owlt.orchestrator.terminal.output import Printer, Verbosity
 from owlt.orchestrator.terminal.progress import SweepProgress
 from owlt.orchestrator.workers.events import Entry, Observe, RunPublished
-from owlt.orchestrator.workers.in_memory import InMemoryWorkers
+from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers
 
 AGAIN = "owlt run small.yaml --guests 1"
 

@@ -15,12 +15,12 @@ from owlt.orchestrator.planning.selection import Selection, new_seeds
 from owlt.orchestrator.results.record import read_record, write_record
 from owlt.orchestrator.results.same_failures import failed_again, note_captures, same_failures_text
 from owlt.orchestrator.status.reading import read_state
-from owlt.orchestrator.sweeping.campaign import Performed, perform_plan
+from owlt.orchestrator.sweep.campaign import Performed, perform_plan
 from owlt.orchestrator.terminal.output import Printer
-from owlt.orchestrator.workers.in_memory import InMemoryWorkers, PerformRun, Reported, complete
 from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.making import record
 from tests.unit.orchestrator.small_sweep import small_plan
+from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, PerformRun, Reported, complete
 
 FAILURE = {"outcome": "failed", "reason_code": "exited", "reason": "status 3"}
 

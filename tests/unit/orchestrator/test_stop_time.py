@@ -14,9 +14,9 @@ from typer.testing import CliRunner, Result
 from owlt.inputs.mistake import Invalid
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.planning.estimate import batch_wall_s
-from owlt.orchestrator.sweeping.campaign import perform_plan
-from owlt.orchestrator.sweeping.stop_time import LATEST_BATCHES, Deadline, StopTime, parse_until
-from owlt.orchestrator.sweeping.supervisor import supervise
+from owlt.orchestrator.sweep.campaign import perform_plan
+from owlt.orchestrator.sweep.scheduling import LATEST_BATCHES, Deadline, StopTime, parse_until
+from owlt.orchestrator.sweep.supervisor import supervise
 from tests.unit.orchestrator.small_sweep import runs_done, small_plan, small_workers
 
 NOW = datetime(2030, 1, 31, 18, 0, tzinfo=timezone(timedelta(hours=1)))

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from owlt.orchestrator.allocation.allocation import Allocation
-from owlt.orchestrator.allocation.places import SlotsHere
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.results.analyses import Analyses
@@ -19,12 +17,11 @@ from owlt.orchestrator.results.record import Outcome, read_record
 from owlt.orchestrator.rigs.quiet import Patience
 from owlt.orchestrator.rigs.waits import Waited
 from owlt.orchestrator.status.journal import open_journal
-from owlt.orchestrator.sweeping.monitoring import SweepContext, WorkerFailed, hang_limit_s
-from owlt.orchestrator.sweeping.publishing import Publisher
-from owlt.orchestrator.sweeping.quarantine import Quarantine
-from owlt.orchestrator.sweeping.scheduling import Scheduler
-from owlt.orchestrator.sweeping.stop_time import Deadline
-from owlt.orchestrator.sweeping.supervisor import Supervisor
+from owlt.orchestrator.sweep.allocation import Allocation, SlotsHere
+from owlt.orchestrator.sweep.monitoring import SweepContext, WorkerFailed, hang_limit_s
+from owlt.orchestrator.sweep.publishing import Publisher
+from owlt.orchestrator.sweep.scheduling import Deadline, Quarantine, Scheduler
+from owlt.orchestrator.sweep.supervisor import Supervisor
 from owlt.orchestrator.workers.events import (
     ChannelCertified,
     ChannelDisturbed,
@@ -35,8 +32,7 @@ from owlt.orchestrator.workers.events import (
     RunRepeated,
     WorkerStarted,
 )
-from owlt.orchestrator.workers.in_memory import InMemoryWorkers, PerformRun, Reported, Silence, WorkerGone, complete
-from owlt.orchestrator.workers.process import Worker
+from owlt.orchestrator.workers.launching import Worker
 from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.small_sweep import (
     abort,
@@ -49,6 +45,14 @@ from tests.unit.orchestrator.small_sweep import (
     runs_done,
     small_plan,
     small_workers,
+)
+from tests.unit.orchestrator.workers_in_memory import (
+    InMemoryWorkers,
+    PerformRun,
+    Reported,
+    Silence,
+    WorkerGone,
+    complete,
 )
 
 

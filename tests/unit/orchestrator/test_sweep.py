@@ -9,8 +9,7 @@ import pytest
 
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.planning.grid import permutations
-from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.profiles.channels import find_channel
+from owlt.orchestrator.profiles.catalogue import find_channel, find_implementation
 from owlt.orchestrator.profiles.load import load_sweep
 
 SMALL = """\

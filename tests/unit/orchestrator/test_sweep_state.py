@@ -14,7 +14,7 @@ import pytest
 from owlt.captures.accounting.derived_files import SUMMARY
 from owlt.orchestrator.errors import OwltError, ResultsConflict
 from owlt.orchestrator.planning.plan import PLAN_NAME, Plan, Run
-from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.results.record import RECORD_NAME, Outcome
 from owlt.orchestrator.status.activity import Activity
 from owlt.orchestrator.status.channel_labels import channel_labels
@@ -24,9 +24,9 @@ from owlt.orchestrator.status.results_lock import LOCK_NAME, locked
 from owlt.orchestrator.status.state import SweepState
 from owlt.orchestrator.status.text import activity_text
 from owlt.orchestrator.workers.events import PhaseStarted
-from owlt.orchestrator.workers.in_memory import InMemoryWorkers, Reported, complete
 from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.small_sweep import go, small_plan
+from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, complete
 
 
 @pytest.fixture

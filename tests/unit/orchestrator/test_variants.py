@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
+from owlt.inputs.axes import base_name
 from owlt.orchestrator.errors import ProfileError, SweepMistake
-from owlt.orchestrator.planning.advertised import AdvertisedValues, advertised_values
-from owlt.orchestrator.planning.plan import Run, plan_sweep
+from owlt.orchestrator.planning.plan import AdvertisedValues, Run, advertised_values, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
-from owlt.orchestrator.planning.variants import base_name
-from owlt.orchestrator.profiles.catalogue import implementations_of
-from owlt.orchestrator.profiles.channels import channels_of
+from owlt.orchestrator.profiles.catalogue import channels_of, implementations_of
 from owlt.orchestrator.profiles.load import load_sweep
 
 SMALL: dict[str, Any] = {

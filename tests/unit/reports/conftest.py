@@ -24,7 +24,7 @@ from owlt.captures.protocols.view import VIEW, ProtocolView, load_or_view
 from owlt.emulator.certification.certificate import Certificate, Check
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
-from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.orchestrator.results.certificates import write_certificate

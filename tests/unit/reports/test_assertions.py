@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import ProfileError, SweepMistake
-from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.profiles.load import load_sweep, sweep_of
-from owlt.orchestrator.sweeping.report import check_assertions
+from owlt.orchestrator.sweep.report import check_assertions
 from owlt.reports.assertions.assertion import assertion_of
 from owlt.reports.assertions.checking import Finding, findings_of
 from owlt.reports.comparison.cells import Cell, Point, Sample

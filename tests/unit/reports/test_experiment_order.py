@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.reports.results.load import load_results
 from tests.unit.reports.conftest import few, plan_of, write_results
 

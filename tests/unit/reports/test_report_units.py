@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.emulator.channel.quantities import format_delay, format_rate
+from owlt.inputs.quantities import format_delay, format_rate
 from owlt.reports.style.units import (
     delay_text,
     listed,

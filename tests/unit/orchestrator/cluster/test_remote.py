@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from owlt.orchestrator.cluster import calls
-from owlt.orchestrator.cluster.pool import Member
-from owlt.orchestrator.cluster.remote import RemoteWorker
+from owlt.orchestrator.sweep import cluster_service
+from owlt.orchestrator.sweep.cluster import Member, RemoteWorker
 from tests.unit.orchestrator.small_sweep import small_plan
 
 MEMBER = Member("lab2", "tls://lab2:1", range(2))
@@ -23,11 +22,11 @@ class PoolOfOneCall:
         self._stopped = threading.Event()
 
     def call(self, member: Member, function: Callable[..., object], *arguments: object) -> list[object]:
-        if function is calls.start_job and self.worker is not None:
+        if function is cluster_service.start_job and self.worker is not None:
             self.worker.end()
             assert self._stopped.wait(60)
         self.done.append(function.__name__)
-        if function is calls.stop_job:
+        if function is cluster_service.stop_job:
             self._stopped.set()
         return []
 

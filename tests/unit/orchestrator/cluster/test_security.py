@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.cluster.security import make_certificates, require_loopback_only, security_for
 from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.sweep.cluster_security import make_certificates, require_loopback_only, security_for
 
 
 def test_the_certificates_that_are_made_can_be_used(tmp_path: Path) -> None:

@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.cluster.jobs import Report
-from owlt.orchestrator.cluster.service import Service
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.provenance.machine import own_files
 from owlt.orchestrator.provenance.provenance import Provenance
 from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.sweep.cluster_service import Report, Service
 from owlt.orchestrator.workers.events import RunEnded, event_in
-from owlt.orchestrator.workers.in_memory import InMemoryWorkers, Reported, Silence
 from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.small_sweep import lose_worker, small_plan, small_workers
+from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, Silence
 
 HERE = Provenance(groups={"kernel": {"guest": "1"}, "owlt": own_files()})
 PLAN = small_plan("exact", certify=True)

@@ -12,7 +12,7 @@ from owlt.orchestrator.dashboard.sweeps.filters import Filter, choices, conditio
 from owlt.orchestrator.dashboard.sweeps.index import SweepIndex
 from owlt.orchestrator.dashboard.sweeps.matrix import changed_cells, matrix_of
 from owlt.orchestrator.dashboard.sweeps.measures import Measures
-from owlt.orchestrator.planning.stored.plan_file import write_plan
+from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.results.record import Outcome
 from owlt.orchestrator.status.state import RunState
 from owlt.reports.comparison.metrics import METRICS

@@ -1,0 +1,310 @@
+"""The values of a sweep's axes as a user writes them: one value, a list, or ranges; and the types of its other values.
+
+A range, {from: 10 ms, to: 1 s, points: 5, scale: log}, is expanded into its values. It has both ends, and never ends at
+a value that the user did not write. What the axes are belongs to `inputs.axes`, how a quantity is read to
+`inputs.quantities`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from math import inf
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from owlt.agents.contract.implementation import require_parameter
+from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
+from owlt.inputs.quantities import DELAY, DURATION, NUMBER, PROBABILITY, RATE, SIZE, UNLIMITED, Quantity
+
+RANGE_KEYS = ("from", "to", "step", "factor", "points", "scale")
+RANGE_SPACINGS = ("step", "factor", "points")
+MOST_VALUES = 1000
+LINEAR_DIGITS, LOG_DIGITS = 6, 3
+"""Significant digits of the values between the ends of a range with `points`."""
+RANGE_EXAMPLE = "such as {from: 1, to: 100, factor: 10}, with units where the axis has them"
+
+
+def is_range(value: object) -> bool:
+    """Whether a value of an axis is written as a range."""
+    return isinstance(value, Mapping) and bool({"from", "to"} & set(value))
+
+
+def with_ranges_expanded(written: object, quantity: Quantity) -> object:
+    """An axis as it is written, each range replaced by its values. Raises Invalid with every mistake."""
+    if is_range(written):
+        return list(range_values(written, quantity))  # type: ignore[arg-type]
+    if not isinstance(written, list) or not any(map(is_range, written)):
+        return written
+    values: list[object] = []
+    mistakes: list[Mistake] = []
+    for place, item in enumerate(written):
+        try:
+            with keys_below(place):
+                values += range_values(item, quantity) if is_range(item) else [_checked(item, quantity)]
+        except Invalid as problem:
+            mistakes += problem.mistakes
+    if mistakes:
+        raise Invalid(*mistakes)
+    return values
+
+
+def range_values(written: Mapping[str, object], quantity: Quantity) -> Iterator[object]:
+    """The values of a range, as they would be written one by one."""
+    if unknown := [key for key in written if key not in RANGE_KEYS]:
+        fix = f"a range has {', '.join(RANGE_KEYS)}"
+        raise Invalid(*(Mistake("is not a known key", fix=fix, where=_at(key)) for key in unknown))
+    for key in ("from", "to"):
+        if key not in written:
+            raise Invalid(Mistake(f"a range without {key!r}", "'from' and 'to', both included", where=_at("")))
+    spacing = [key for key in RANGE_SPACINGS if key in written]
+    if len(spacing) != 1:
+        problem = f"a range with {' and '.join(spacing)}" if spacing else "a range without a spacing"
+        raise Invalid(Mistake(problem, "one of 'step', 'factor' and 'points'", RANGE_EXAMPLE))
+    if "scale" in written and spacing != ["points"]:
+        raise Invalid(Mistake(f"a range with 'scale' and {spacing[0]!r}", "'scale' with 'points' only"))
+    begin, end = _number("from", written, quantity), _number("to", written, quantity)
+    if begin >= end:
+        raise Invalid(Mistake(got(written["to"]), f"more than {written['from']}, the value of 'from'", where=_at("to")))
+    spaced = {"step": _by_step, "factor": _by_factor, "points": _by_points}[spacing[0]]
+    for value in spaced(begin, end, written, quantity):
+        yield quantity.write(int(value) if quantity.is_whole or value == value.to_integral_value() else float(value))
+
+
+def _by_step(begin: Decimal, end: Decimal, written: Mapping[str, object], quantity: Quantity) -> list[Decimal]:
+    step = _number("step", written, quantity)
+    if step <= 0:
+        raise Invalid(Mistake(got(written["step"]), "more than 0", where=_at("step")))
+    steps = int((end - begin) / step)
+    _require_few(steps, "step")
+    if begin + steps * step != end:
+        _refuse_end(written, quantity, begin + steps * step, begin + (steps + 1) * step)
+    return [begin + count * step for count in range(steps + 1)]
+
+
+def _by_factor(begin: Decimal, end: Decimal, written: Mapping[str, object], quantity: Quantity) -> list[Decimal]:
+    factor = written["factor"]
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 1 < factor < inf:
+        raise Invalid(Mistake(got(factor), "a number above 1", where=_at("factor")))
+    _require_positive(begin, written)
+    values = [begin]
+    while values[-1] < end:
+        _require_few(len(values), "factor")
+        values.append(values[-1] * Decimal(repr(factor)))
+    if values[-1] != end:
+        _refuse_end(written, quantity, values[-2], values[-1])
+    return [_rounded(value, quantity, 15) for value in values]
+
+
+def _by_points(begin: Decimal, end: Decimal, written: Mapping[str, object], quantity: Quantity) -> list[Decimal]:
+    points, scale = written["points"], written.get("scale", "linear")
+    if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= MOST_VALUES:
+        raise Invalid(Mistake(got(points), f"a whole number from 2 to {MOST_VALUES}", where=_at("points")))
+    if scale not in ("linear", "log"):
+        raise Invalid(Mistake(got(scale), "linear or log", where=_at("scale")))
+    if scale == "log":
+        _require_positive(begin, written)
+        inner = [begin * (end / begin) ** (Decimal(place) / (points - 1)) for place in range(1, points - 1)]
+        digits = LOG_DIGITS
+    else:
+        inner = [begin + place * (end - begin) / (points - 1) for place in range(1, points - 1)]
+        digits = LINEAR_DIGITS
+    values = [begin, *(_rounded(value, quantity, digits) for value in inner), end]
+    if len(set(values)) < points:
+        raise Invalid(Mistake(got(points), "fewer points: some are equal after rounding", where=_at("points")))
+    return values
+
+
+def _rounded(value: Decimal, quantity: Quantity, digits: int) -> Decimal:
+    rounded = Decimal(f"{value:.{digits - 1}e}")
+    return rounded.to_integral_value() if quantity.is_whole else rounded
+
+
+def _number(key: str, written: Mapping[str, object], quantity: Quantity) -> Decimal:
+    with keys_below(key):
+        value = quantity.parse(written[key])
+        if value is None:
+            raise Invalid(Mistake(got(written[key]), "a limited value: a range has both ends"))
+        return Decimal(repr(value))
+
+
+def _checked(item: object, quantity: Quantity) -> object:
+    quantity.parse(item)
+    return item
+
+
+def _require_positive(begin: Decimal, written: Mapping[str, object]) -> None:
+    if begin <= 0:
+        fix = "write 0 as a value of its own: [0, {from: ...}]"
+        raise Invalid(Mistake(got(written["from"]), "more than 0 for logarithmic steps", fix, _at("from")))
+
+
+def _require_few(count: int, key: str) -> None:
+    if count >= MOST_VALUES:
+        raise Invalid(Mistake("gives too many values", f"at most {MOST_VALUES}", where=_at(key)))
+
+
+def _refuse_end(written: Mapping[str, object], quantity: Quantity, below: Decimal, above: Decimal) -> None:
+    nearest = " or ".join(
+        str(quantity.write(int(each) if quantity.is_whole else float(each))) for each in (below, above)
+    )
+    raise Invalid(Mistake(got(written["to"]), f"a value that the steps reach: {nearest}", where=_at("to")))
+
+
+def _at(key: str) -> Place:
+    return Place(key=(key,) if key else ())
+
+
+def range_schema(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a range; `value` is that of one value of the axis."""
+    ends = dict(value)
+    return {
+        "type": "object",
+        "properties": {
+            "from": ends | {"description": "the first value"},
+            "to": ends | {"description": "the last value, which is included"},
+            "step": ends | {"description": "difference between two neighbouring values"},
+            "factor": {"type": "number", "exclusiveMinimum": 1, "description": "ratio of two neighbouring values"},
+            "points": {"type": "integer", "minimum": 2, "maximum": MOST_VALUES, "description": "number of values"},
+            "scale": {"enum": ["linear", "log"], "description": "spacing of the points; default: linear"},
+        },
+        "required": ["from", "to"],
+        "oneOf": [{"required": [each]} for each in RANGE_SPACINGS],
+        "dependentRequired": {"scale": ["points"]},
+        "additionalProperties": False,
+    }
+
+
+LARGEST_BYTES = 10**15
+
+
+def one_or_many(value: object) -> object:
+    """A list, also for one value written without brackets."""
+    return value if isinstance(value, list) else [value]
+
+
+def _check_distinct(values: list[Any]) -> list[Any]:
+    if repeated := [value for position, value in enumerate(values) if value in values[:position]]:
+        fix = "to run it more than once, use 'repetitions'"
+        raise unexpected(f"each value once: {repeated[0]!r} is listed twice", fix)
+    return values
+
+
+class OneOrMany:
+    """A list as it is written: its one value, or several; with ranges if its axis has any."""
+
+    def __init__(self, has_ranges: bool = False) -> None:
+        self._has_ranges = has_ranges
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        many = handler(core)
+        one = many["items"]
+        if not self._has_ranges:
+            return {"anyOf": [one, many | {"uniqueItems": True}]}
+        a_range = range_schema(one)
+        return {"anyOf": [one, a_range, many | {"uniqueItems": True, "items": {"anyOf": [one, a_range]}}]}
+
+
+class OneOrByAxis:
+    """An advertised quantity as it is written: one value, or one for each value of an axis."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        by_axis = handler(core)
+        return {"anyOf": [by_axis["additionalProperties"], by_axis]}
+
+
+def as_left_out(schema: dict[str, Any]) -> None:
+    """An optional key without a value is omitted, not written as null or empty."""
+    for key in schema["properties"].values():
+        if key.get("default") in (None, {}, ""):
+            key.pop("default", None)
+        kinds = [kind for kind in key.get("anyOf", ()) if kind != {"type": "null"}]
+        if kinds:
+            key |= {"anyOf": kinds}
+
+
+def _written(quantity: Quantity, units: str, *examples: str) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:
+    """A quantity: text with a unit in every file, a number in the code; `units` is a regular expression.
+
+    An example without a unit is a word that may be written instead.
+    """
+    number = r" *[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,2})? *"
+    words = "".join(f"|{example}" for example in examples if " " not in example)
+    pattern = f"^({number}({units}) *{words})$"
+    schema = WithJsonSchema({"type": "string", "pattern": pattern, "examples": [*examples]})
+    return BeforeValidator(quantity.parse), PlainSerializer(quantity.write, when_used="json"), schema
+
+
+def by_axis(quantity: Quantity) -> Callable[[object], object]:
+    """A parser of one value, or of one value for each value of an axis."""
+
+    def read(given: object) -> object:
+        if not isinstance(given, dict):
+            return {"": given}
+        read_keys = {key: "" if key == "" else quantity.write(quantity.parse(key)) for key in given}
+        if twice := [key for key, same in read_keys.items() if list(read_keys.values()).count(same) > 1]:
+            raise unexpected(f"each value of the axis once: {' and '.join(map(str, twice))} are the same")
+        return {read_keys[key]: value for key, value in given.items()}
+
+    return read
+
+
+def require_parameters(value: object) -> object:
+    """The values of a parameter, ranges replaced by theirs. Raises Invalid for a value that cannot be one."""
+    value = with_ranges_expanded(value, NUMBER)
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise unexpected("at least one value")
+    for each in values:
+        require_parameter(each)
+    return value
+
+
+def _axis(quantity: Quantity) -> tuple[BeforeValidator, AfterValidator, object, OneOrMany]:
+    """An axis of quantities: one value, a list of several, or ranges of them."""
+
+    def read(written: object) -> object:
+        return one_or_many(with_ranges_expanded(written, quantity))
+
+    return BeforeValidator(read), AfterValidator(_check_distinct), Field(min_length=1), OneOrMany(has_ranges=True)
+
+
+_TIME_UNITS = "[nu\u00b5\u03bcm]?s|min|h"
+"""Both the micro sign and the Greek letter, which look the same."""
+
+Size = Annotated[int, *_written(SIZE, "B|kB|MB|GB", "100 kB"), Field(gt=0, le=LARGEST_BYTES)]
+Rate = Annotated[float | None, *_written(RATE, "[kMGT]?bit/s", "10 Mbit/s", UNLIMITED)]
+Delay = Annotated[int, *_written(DELAY, _TIME_UNITS, "25 ms")]
+Duration = Annotated[int, *_written(DURATION, _TIME_UNITS, "600 s")]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Value = TypeVar("Value")
+Parameter = int | float | str
+Axis = Annotated[
+    list[Value], BeforeValidator(one_or_many), AfterValidator(_check_distinct), Field(min_length=1), OneOrMany()
+]
+SizeAxis = Annotated[list[Size], *_axis(SIZE)]
+RateAxis = Annotated[list[Rate], *_axis(RATE)]
+DelayAxis = Annotated[list[Delay], *_axis(DELAY)]
+DurationAxis = Annotated[list[Duration], *_axis(DURATION)]
+ProbabilityAxis = Annotated[list[Probability], *_axis(PROBABILITY)]
+_NAME = "^[a-z0-9][a-z0-9-]*$"
+
+
+def _check_name(name: str) -> str:
+    if not re.fullmatch(_NAME, name):
+        raise unexpected("lower-case letters, digits and hyphens, of which the first is a letter or a digit")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": _NAME})]

@@ -1,0 +1,383 @@
+"""One start of a sweep: check what is needed, perform what has no record yet, conclude; also after an interrupt."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import threading
+import time
+import types
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from owlt.captures.files.plain_files import DISK_IS_FULL
+from owlt.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import Missing, OwltError, ResultsConflict
+from owlt.orchestrator.hosts.printable import printable_lines
+from owlt.orchestrator.kernel.cache import cache_directory
+from owlt.orchestrator.planning.estimate import guests_side_by_side
+from owlt.orchestrator.planning.plan import Plan, PlanChange
+from owlt.orchestrator.planning.repetitions import due_runs
+from owlt.orchestrator.planning.selection import Selection
+from owlt.orchestrator.planning.stored_plan import require_extension, write_plan
+from owlt.orchestrator.provenance.provenance import write_provenance
+from owlt.orchestrator.results.analyses import Analyse
+from owlt.orchestrator.results.analysis import FAILURE_NAME, analyse_or_mark, is_marked, is_to_analyse
+from owlt.orchestrator.results.doubts import doubts_of
+from owlt.orchestrator.results.reason_codes import ReasonCode
+from owlt.orchestrator.results.record import NOT_DELIVERED, Outcome, RunRecord
+from owlt.orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, recorded_directories, standing
+from owlt.orchestrator.results.same_failures import failed_again, same_failures_text
+from owlt.orchestrator.status.results_lock import locked, require_free
+from owlt.orchestrator.sweep.machine import THIS_MACHINE, Machine
+from owlt.orchestrator.sweep.monitoring import WorkerFailed
+from owlt.orchestrator.sweep.publishing import note_seeds, noted_seeds, set_aside
+from owlt.orchestrator.sweep.scheduling import Deadline, StopTime
+from owlt.orchestrator.sweep.supervisor import supervise, uncertified
+from owlt.orchestrator.workers.events import Entry, Observe, SweepInterrupted
+
+
+class Interrupts:
+    """A context in which the first signal raises KeyboardInterrupt; later ones are only observed and counted.
+
+    SIGHUP (a closed terminal) counts once, because the shell repeats it. It is ignored from then on, also after this
+    context, so that the report is made. Under nohup it is ignored from the start.
+    """
+
+    def __init__(self, observe: Observe) -> None:
+        self.count = 0
+        self._observe = observe
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            numbers = [signal.SIGINT, signal.SIGTERM]
+            numbers += [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []
+            self._before = {number: signal.signal(number, self._take) for number in numbers}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handler)
+
+    def _take(self, number: int, _frame: types.FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            if self.count:
+                return
+        self.count += 1
+        self._observe(Entry(time.time(), None, SweepInterrupted(times=self.count)))
+        if self.count == 1:
+            raise KeyboardInterrupt
+
+
+UNSUPPORTED_TEXT = (
+    "the emulator's kernel does not support their channels: repeating them changes nothing; use another kernel there "
+    "(the reasons in the records name what is missing), or leave these cells out with 'exclude' in the sweep"
+)
+BeginObserving = Callable[[Plan, set[str]], Observe]
+"""Gets the plan and the runs that were done before; returns what observes every event."""
+Supervise = Callable[..., None]
+"""Called as `supervise` is: performs what is missing of a plan in a results directory."""
+
+
+@dataclass(frozen=True)
+class Performed:
+    """The result of a start of a sweep."""
+
+    results: Path
+    summary: str
+    interrupted: bool
+    recorded: int
+    """Runs that have a record now."""
+    is_complete: bool = True
+    """Whether every run has a record, and none blames the rig."""
+    interrupted_again: bool = False
+    """Whether it was interrupted a second time, before all workers had ended."""
+    failed: int = 0
+    """Runs that are recorded and did not complete: failed, timed out, incomplete, corrupt or quarantined."""
+    change: PlanChange | None = None
+    """What this start changed in the plan of earlier ones."""
+    same_failures: tuple[str, ...] = ()
+    """Runs that failed again exactly as an earlier attempt did."""
+    stopped: str = ""
+    """How far it came until its deadline; "": it was not ended by one."""
+
+
+def require_ready(
+    plan: Plan, results: Path, machine: Machine = THIS_MACHINE, selection: Selection | None = None
+) -> None:
+    """Raise OwltError for all that `perform_plan` refuses; changes nothing.
+
+    The machine is examined for the runs that are left and selected, and for all implementations of the plan.
+    """
+    require_extension(plan, results, _recorded_ids(results))
+    require_free(results)
+    left = _left(plan, results, selection)
+    if (left.runs or not is_finished(plan, results, selection)) and (missing := machine.missing(left)):
+        raise Missing(*missing)
+
+
+def _left(plan: Plan, results: Path, selection: Selection | None) -> Plan:
+    """The plan with those of its runs that `perform_plan` would perform."""
+    if selection and selection.again:
+        return selection.alone(plan)
+    recorded = _recorded(plan, results)
+    return Selection(frozenset(_selected(plan, results, recorded, selection) - standing(recorded))).alone(plan)
+
+
+def planned_change(plan: Plan, results: Path) -> PlanChange | None:
+    """What a plan would change in the one of earlier starts; None: nothing, or `require_ready` refuses it."""
+    try:
+        return require_extension(plan, results, _recorded_ids(results))
+    except ResultsConflict:
+        return None
+
+
+def standing_runs(plan: Plan, results: Path) -> set[str]:
+    """The runs of a plan that need not be performed; none if `require_ready` refuses the records."""
+    try:
+        require_extension(plan, results, _recorded_ids(results))
+        return standing(_recorded(plan, results))
+    except ResultsConflict:
+        return set()
+
+
+def is_finished(plan: Plan, results: Path, selection: Selection | None) -> bool:
+    """Whether every run, or every selected one, has a record that stands, and its channel a certificate."""
+    if selection and selection.again:
+        return not selection.run_ids
+    recorded = _recorded(plan, results)
+    is_recorded = _selected(plan, results, recorded, selection) <= standing(recorded)
+    return is_recorded and not uncertified(selection.applied(plan) if selection else plan, results)
+
+
+def _selected(plan: Plan, results: Path, recorded: Recorded, selection: Selection | None) -> set[str]:
+    """The runs that are due, or those of them that are selected."""
+    due = due_runs(plan, results, recorded.records)
+    return due if selection is None else due & selection.run_ids
+
+
+def perform_until(
+    plan: Plan,
+    directory: Path,
+    guests: int | None,
+    observe: BeginObserving,
+    again: str,
+    stop: StopTime | None,
+    selection: Selection | None = None,
+    machine: Machine = THIS_MACHINE,
+) -> Performed:
+    """The same as `perform_plan`, without runs that are expected to end after `stop`."""
+    deadline = Deadline(plan.sweep.clock, stop)
+    perform = partial(supervise, deadline=deadline)
+    performed = perform_plan(plan, directory, guests, observe, again, machine, perform, selection)
+    if not deadline.is_over:
+        return performed
+    return replace(performed, stopped=f"{_balance(plan, directory)}; {deadline.left}")
+
+
+def _balance(plan: Plan, results: Path) -> str:
+    """How many repetitions the cells have of a sweep that its deadline ended."""
+    records = _recorded(plan, results).records
+    counts = Counter({run.permutation: 0 for run in plan.runs})
+    counts.update(run.permutation for run in plan.runs if run.run_id in records and not run.is_baseline)
+    least, most = min(counts.values()), max(counts.values())
+    bound = "at most " if plan.sweep.adaptive else ""
+    number = str(most) if least == most else f"{least} to {most}"
+    of = f"{bound}{plan.sweep.most_repetitions}"
+    return f"stopped at the time of --until or --for: every cell has {number} of {of} repetitions"
+
+
+def perform_plan(
+    plan: Plan,
+    directory: Path,
+    guests: int | None,
+    observe: BeginObserving,
+    again: str,
+    machine: Machine = THIS_MACHINE,
+    perform: Supervise = supervise,
+    selection: Selection | None = None,
+) -> Performed:
+    """Perform every run without a record that stands, and analyse each as it is published.
+
+    With a `selection`, only its runs; those that are performed again are set aside first. `again` is the command that
+    resumes; `perform` is called as `supervise` is. A plan without runs left needs nothing of the machine. Raises
+    OwltError if something is missing or wrong before the first run; then nothing was changed.
+    """
+    require_ready(plan, directory, machine, selection)
+    with files_may_fail(directory, again), locked(directory) as holder:
+        if holder:
+            warn(
+                f"{directory}: {holder} did not release its lock; if it is still running, interrupt it or this command"
+            )
+        change = write_plan(plan, directory, _recorded_ids(directory))
+        if selection and selection.again:
+            note_seeds(directory, selection.run_ids, selection.new_seeds)
+            _set_aside(directory, selection.run_ids)
+        recorded = _recorded(plan, directory)
+        for warning in recorded.warnings:
+            warn(warning)
+        analyse = _analysis(plan)
+        for run_id, record in recorded.records.items():
+            if is_to_analyse(directory / RUNS / run_id, record, plan.sweep.keep_captures):
+                analyse(directory / RUNS / run_id)
+        due = Selection(frozenset(_selected(plan, directory, recorded, selection)))
+        observe_event = observe(due.alone(plan), standing(recorded))
+        interrupts = 0
+        if not is_finished(plan, directory, selection):
+            if selection:
+                perform = partial(perform, only=selection.run_ids)
+            performing = _with_seeds(plan, directory, selection)
+            interrupts = _perform_missing(
+                performing, directory, guests, observe_event, analyse, again, machine, perform
+            )
+        return replace(_performed(plan, directory, again, interrupts, selection), change=change)
+
+
+def _with_seeds(plan: Plan, results: Path, selection: Selection | None) -> Plan:
+    """What is performed of a plan, with the seeds that a retry has given, which may have been interrupted."""
+    selected = selection or Selection(frozenset(run.run_id for run in plan.runs))
+    return replace(selected, new_seeds=noted_seeds(results)).applied(plan)
+
+
+def _set_aside(results: Path, run_ids: Iterable[str]) -> None:
+    for run_id in sorted(run_ids):
+        if (results / RUNS / run_id).is_dir():
+            set_aside(results, results / RUNS / run_id)
+
+
+def _analysis(plan: Plan) -> Analyse:
+    dissectors = {name: each.dissector for name, each in plan.implementations.items()}
+    return partial(analyse_or_mark, keep=plan.sweep.keep_captures, dissectors=dissectors)
+
+
+def _perform_missing(
+    plan: Plan,
+    directory: Path,
+    guests: int | None,
+    observe: Observe,
+    analyse: Analyse,
+    again: str,
+    machine: Machine,
+    perform: Supervise,
+) -> int:
+    """Perform what is missing. Returns how often it was interrupted."""
+    if os.geteuid() == 0 and plan.sweep.rig != "lab":
+        _note_root()
+    cores = sorted(os.sched_getaffinity(0))
+    cpus = cores[: guests or guests_side_by_side(plan.sweep.clock, len(cores))]
+    slots = len(cpus) if plan.sweep.rig == "virtual" else 1
+    with Interrupts(observe) as interrupts, closing(machine.launcher(plan, cpus)) as launch:
+        write_provenance(launch.provenance, directory)
+        try:
+            executor = partial(machine.analysis_executor, plan)
+            perform(plan, directory, launch, machine.places(slots), observe, analyse, executor)
+        except KeyboardInterrupt:
+            pass
+        except WorkerFailed as problem:
+            raise OwltError(str(problem), _performed(plan, directory, again, 0).summary) from problem
+    return interrupts.count
+
+
+@contextmanager
+def files_may_fail(directory: Path, again: str) -> Iterator[None]:
+    """Raise OwltError, with what to do, if a file cannot be read or written."""
+    try:
+        yield
+    except OSError as problem:
+        is_full = problem.errno in DISK_IS_FULL
+        wrong = "no space left on its file system" if is_full else str(problem)
+        fix = "free some space" if is_full else "fix the problem"
+        then = f"all recorded runs are kept; {fix}, then run '{again}' again"
+        raise OwltError(Mistake(wrong, fix=then, where=Place(str(directory)))) from problem
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    print(f"owlt: warning: {printable_lines(text)}", file=sys.stderr)
+
+
+def _note_root() -> None:
+    """Print a note about running implementations as root, once; a file in the user's cache records this."""
+    said = cache_directory().parent / "root-was-noted"
+    if said.exists():
+        return
+    with suppress(OSError):
+        said.parent.mkdir(parents=True, exist_ok=True)
+        said.touch()
+    print(
+        "owlt: note: implementations run as root, and their confinement, including a guest, is not a security "
+        "boundary: run implementations that you do not trust as an ordinary user (docs/implementations.md#trust)",
+        file=sys.stderr,
+    )
+
+
+def _recorded_ids(results: Path) -> set[str]:
+    return {path.name for path in recorded_directories(results)}
+
+
+def _recorded(plan: Plan, results: Path) -> Recorded:
+    return read_recorded(results, {run.run_id for run in plan.runs})
+
+
+def _not_completed(records: Iterable[RunRecord]) -> str:
+    """What did not complete and why: "; udp-blast: 6 exited with an error; ltp: 1 time limit"."""
+    codes: dict[str, Counter[str]] = {}
+    for record in records:
+        if record.reason_code is not None:
+            codes.setdefault(record.implementation, Counter())[record.reason_code] += 1
+    return "".join(
+        f"; {name}: {', '.join(f'{count} {_phrase(code)}' for code, count in counts.most_common())}"
+        for name, counts in codes.items()
+    )
+
+
+def _suspect(records: Mapping[str, RunRecord], results: Path) -> str:
+    """Whose runs are suspect, and where the reasons are: "; 3 suspect: tcp 2, ltp 1 (...)"."""
+    suspects = Counter(
+        record.implementation for run_id, record in records.items() if doubts_of(record, results / RUNS / run_id)
+    )
+    if not suspects:
+        return ""
+    of_each = ", ".join(f"{name} {count}" for name, count in suspects.most_common())
+    return f"; {suspects.total()} suspect: {of_each} (for the reasons: owlt status {shlex.quote(str(results))})"
+
+
+def _phrase(code: str) -> str:
+    return "exited with an error" if code == ReasonCode.EXITED else code.replace("_", " ")
+
+
+def _performed(plan: Plan, results: Path, again: str, interrupts: int, selection: Selection | None = None) -> Performed:
+    recorded = _recorded(plan, results)
+    selected = _selected(plan, results, recorded, selection)
+    records = {run_id: each for run_id, each in recorded.records.items() if run_id in selected}
+    outcomes = Counter(str(record.outcome) for record in records.values())
+    counted = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    unsupported = sum(record.reason_code is ReasonCode.CHANNEL_UNSUPPORTED for record in records.values())
+    aborted, missing = outcomes[Outcome.ABORTED] - unsupported, len(selected) - len(records)
+    not_analysed = sum(is_marked(results / RUNS / run_id) for run_id in records)
+    to_do = [f"{missing} not recorded yet"] if missing else []
+    to_do += [f"{aborted} aborted by a fault of the rig, to be repeated"] if aborted else []
+    to_do += [f"{not_analysed} not analysed (see {FAILURE_NAME} in their directories)"] if not_analysed else []
+    counted += _not_completed(records.values())
+    counted += _suspect(records, results)
+    same = tuple(sorted(run_id for run_id, record in records.items() if failed_again(results, record)))
+    counted += f"; {same_failures_text(results, same)}" if same else ""
+    more = f"; {', '.join(to_do)}: run '{again}' again" if to_do else ""
+    more += f"; {unsupported} aborted because {UNSUPPORTED_TEXT}" if unsupported else ""
+    failed = sum(outcomes[outcome] for outcome in (*NOT_DELIVERED, Outcome.QUARANTINED))
+    of = f"{len(selected)} selected runs" if selection else f"{len(selected)} runs"
+    summary = f"{len(records)} of {of} recorded in {results}: {counted or 'none'}{more}"
+    is_complete = not to_do and not unsupported
+    return Performed(
+        results, summary, interrupts > 0, len(records), is_complete, interrupts > 1, failed, same_failures=same
+    )

@@ -1,0 +1,227 @@
+"""The forecast of a sweep: its cells, what is recorded of them, and the time, disk and memory that the rest needs.
+
+The sizes of results were measured on the exact clock. The time of runs belongs to `planning.estimate`.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from owlt.orchestrator.planning.estimate import (
+    Estimate,
+    RigTime,
+    beyond_memory,
+    duration_text,
+    estimate,
+    infeasible,
+    machine_memory_bytes,
+    needed_memory_mb,
+    times_by_rig,
+)
+from owlt.orchestrator.planning.plan import Plan, Run
+from owlt.orchestrator.planning.repetitions import DueRuns, Repeating
+from owlt.orchestrator.planning.selection import Selection
+from owlt.orchestrator.planning.sweep import Permutation
+from owlt.orchestrator.results.recorded_runs import read_recorded
+
+RUN_BYTES = 60_000
+"""Record, summary, logs, and the first packets of a run, which are kept whole."""
+CAPTURED_PER_BYTE = {"full": 2.3, "headers": 0.27, "none": 0.03}
+"""Bytes of captures and of what is derived from them for each byte that is sent, by `keep_captures`: packets of 1000
+bytes, in two captures."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Bytes that a sweep needs, and those that this machine has now."""
+
+    disk_bytes: int
+    """Of the runs that are left, after their analysis."""
+    disk_free_bytes: int
+    guest_bytes: int
+    """Memory of the largest guest; 0 if the sweep needs no guests."""
+    guests: int
+    """As many as run side by side."""
+    memory_free_bytes: int
+
+    @property
+    def is_disk_short(self) -> bool:
+        """Whether the disk is too small."""
+        return self.disk_bytes > self.disk_free_bytes
+
+    @property
+    def is_memory_short(self) -> bool:
+        """Whether the guests do not fit into memory side by side."""
+        return self.guest_bytes * self.guests > self.memory_free_bytes
+
+
+def resources(left: Iterable[Run], keep_captures: str, guests: int, results: Path) -> Resources:
+    """What runs need that are left; `guests` run side by side, 0 on a rig without guests."""
+    runs = list(left)
+    per_byte = CAPTURED_PER_BYTE[keep_captures]
+    memory_mb = max((needed_memory_mb([run]) for run in runs), default=0) if guests else 0
+    return Resources(
+        disk_bytes=sum(RUN_BYTES + int(per_byte * run.permutation.most_bytes) for run in runs),
+        disk_free_bytes=shutil.disk_usage(_existing(results)).free,
+        guest_bytes=memory_mb * 1_000_000,
+        guests=guests,
+        memory_free_bytes=_available_bytes(),
+    )
+
+
+def _existing(path: Path) -> Path:
+    """A path, or the nearest directory above it that exists."""
+    return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+
+
+def _available_bytes() -> int:
+    """Memory that programs can have without swapping, by the kernel's own estimate."""
+    [line] = [line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:")]
+    return int(line.split()[1]) * 1024
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A permutation of a sweep, as users see it."""
+
+    name: str
+    runs: int
+    recorded: int
+    time_limit_s: float
+    repetitions: str = ""
+    """With adaptive repetitions, the decision so far: "narrow: 3.1 % after 12"; "" if their number is fixed."""
+    infeasible: str = ""
+    """Why its runs cannot complete; "": they can."""
+    is_refused: bool = False
+    """Whether this machine cannot perform it: `owlt run` refuses it, and does not record it as unsupported."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a sweep consists of and needs; times and resources are those of the runs that are left."""
+
+    cells: tuple[Cell, ...]
+    runs: int
+    recorded: int
+    left: int
+    estimate: Estimate
+    times: tuple[RigTime, ...]
+    resources: Resources
+    rule: str = ""
+    """Adaptive repetitions in words; "" if their number is fixed. Times and resources are then upper bounds."""
+    least_left: int = 0
+    """The number of runs that are left even if no permutation needs more repetitions."""
+
+    @property
+    def infeasible(self) -> tuple[Cell, ...]:
+        """The cells whose runs cannot complete on any machine."""
+        return tuple(cell for cell in self.cells if cell.infeasible and not cell.is_refused)
+
+    @property
+    def refused(self) -> tuple[Cell, ...]:
+        """The cells that this machine cannot perform, and that have runs left."""
+        return tuple(cell for cell in self.cells if cell.is_refused and cell.recorded < cell.runs)
+
+
+def forecast(
+    plan: Plan,
+    recorded: Collection[str],
+    results: Path,
+    guests: int | None = None,
+    selected: Collection[str] | None = None,
+    machine_bytes: int | None = None,
+) -> Forecast:
+    """The forecast of a plan; `recorded` are its runs whose records stand, `guests` those that run side by side.
+
+    With `selected` runs, it is about these only. `machine_bytes` is the memory of the machine, by default of this one.
+    """
+    records = read_recorded(results, set(recorded)).records if plan.sweep.adaptive else {}
+    due = Repeating(plan, results).due(records)
+    if selected is not None:
+        recorded = set(recorded) & set(selected)
+        plan = Selection(frozenset(selected)).alone(plan)
+    machine_bytes = machine_memory_bytes() if machine_bytes is None else machine_bytes
+    left = [run for run in plan.runs if run.run_id not in recorded and (due is None or due.is_possible(run))]
+    to_launch = [run for run in left if not infeasible(run, plan.implementations[run.permutation.implementation])]
+    expected = estimate(plan, guests, left)
+    side_by_side = expected.side_by_side if plan.sweep.rig == "virtual" else 0
+    return Forecast(
+        cells=tuple(_cells(plan, recorded, due, machine_bytes)),
+        runs=len(left) + len(recorded),
+        recorded=len(recorded),
+        left=len(left),
+        estimate=expected,
+        times=times_by_rig(to_launch),
+        rule=plan.sweep.adaptive.text if plan.sweep.adaptive else "",
+        least_left=sum(run.run_id not in recorded and (due is None or due.is_due(run)) for run in plan.runs),
+        resources=resources(to_launch, plan.sweep.keep_captures, side_by_side, results),
+    )
+
+
+def _cells(plan: Plan, recorded: Collection[str], due: DueRuns | None, machine_bytes: int) -> Iterable[Cell]:
+    """In the order of the grid."""
+    by_cell: dict[Permutation, list[Run]] = {}
+    for run in plan.runs:
+        by_cell.setdefault(run.permutation, []).append(run)
+    places = {name: place for place, name in enumerate(plan.implementations)}
+    for point in sorted(by_cell, key=lambda point: _place(point, places)):
+        runs = by_cell[point]
+        implementation = plan.implementations[runs[0].permutation.implementation]
+        reason = infeasible(runs[0], implementation)
+        too_large = beyond_memory(runs[0], machine_bytes) if plan.sweep.rig == "virtual" and not reason else None
+        yield Cell(
+            name=point.slug,
+            runs=len(runs),
+            recorded=sum(run.run_id in recorded for run in runs),
+            time_limit_s=runs[0].deadline_s(implementation),
+            repetitions="" if due is None else due.text(point),
+            infeasible=reason or too_large or "",
+            is_refused=too_large is not None,
+        )
+
+
+def _place(point: Permutation, implementations: Mapping[str, int]) -> tuple[object, ...]:
+    rate = math.inf if point.rate_bps is None else point.rate_bps
+    link = (point.channel_name, rate, point.delay_ns, point.packet_error_rate)
+    return implementations[point.implementation], point.duration_ns or 0, point.file_size_bytes or 0, *link
+
+
+def texts(forecast: Forecast, results: Path) -> Iterable[str]:
+    """The lines below the table of cells."""
+    if forecast.rule:
+        more = f": {forecast.least_left} to {forecast.left} runs left; what follows is for {forecast.left}"
+        yield forecast.rule + (more if forecast.left else "")
+    if forecast.recorded:
+        yield f"{forecast.recorded} of {forecast.runs} runs recorded in {results}, {forecast.left} left"
+    if not forecast.left:
+        return
+    yield forecast.estimate.text
+    for time in forecast.times:
+        yield f"  {time.rig}: about {duration_text(time.wall_s)}"
+    needs = forecast.resources
+    yield f"disk: about {_bytes(needs.disk_bytes)}, {_bytes(needs.disk_free_bytes)} free" + (
+        "; not enough: free some space, or set 'keep_captures: none'" if needs.is_disk_short else ""
+    )
+    if needs.guest_bytes:
+        count = f"{needs.guests} guests" if needs.guests > 1 else "1 guest"
+        yield f"memory: {count} of up to {_bytes(needs.guest_bytes)}, {_bytes(needs.memory_free_bytes)} available" + (
+            "; not enough: use fewer --guests, or exclude large files" if needs.is_memory_short else ""
+        )
+    if cells := forecast.infeasible:
+        yield f"infeasible: {_counts(forecast, cells)}; they are recorded as unsupported, and nothing is launched"
+    if cells := forecast.refused:
+        fix = "leave them out with 'exclude', or perform others with --only"
+        yield f"too large for this machine: {_counts(forecast, cells)}; 'owlt run' refuses them: {fix}"
+
+
+def _counts(forecast: Forecast, cells: Collection[Cell]) -> str:
+    runs = sum(cell.runs for cell in cells)
+    return f"{len(cells)} of {len(forecast.cells)} cells, {runs} {'run' if runs == 1 else 'runs'}"
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

@@ -1,0 +1,130 @@
+"""The machine that workers run on: what it is missing for a plan (`checks.preconditions`), and its workers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Protocol
+
+from owlt.captures.pool import processes
+from owlt.inputs.mistake import Mistake
+from owlt.orchestrator.checks.channel_support import running_kernel_capabilities, unsupported_channels
+from owlt.orchestrator.checks.lab_doctor import missing_in_lab
+from owlt.orchestrator.checks.preconditions import missing_for_plan
+from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.planning.estimate import beyond_memory, disk_bytes, infeasible, machine_memory_bytes
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.profiles.inventory import LAB_ROLES, LabRig, LabRole
+from owlt.orchestrator.provenance.machine import provenance_of
+from owlt.orchestrator.provenance.provenance import UNKNOWN_MACHINE
+from owlt.orchestrator.rigs import guest
+from owlt.orchestrator.sweep.allocation import Places, SlotsHere
+from owlt.orchestrator.workers.launching import (
+    Launcher,
+    LocalWorkers,
+    VirtualWorkers,
+)
+
+
+class Machine(Protocol):
+    """Where workers run."""
+
+    def missing(self, plan: Plan) -> list[Mistake]:
+        """What it is missing to perform the runs of a plan, each with how to fix it."""
+
+    def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
+        """Its workers; `cpus` are the cores that guests are pinned to. Call it only if nothing is missing."""
+
+    def places(self, slots: int) -> Places:
+        """Where its workers run side by side; `slots` if they all run on this machine. Call it after `launcher`."""
+
+    def analysis_executor(self, plan: Plan) -> Executor:
+        """What analyses runs while others are performed."""
+
+
+class ThisMachine:
+    """The machine that owlt itself runs on."""
+
+    def missing(self, plan: Plan) -> list[Mistake]:
+        """What it is missing, each with how to get it; `perform_plan` refuses to start without."""
+        missing = [*missing_for_plan(plan), *missing_memory(plan, machine_memory_bytes())]
+        if missing or plan.sweep.rig != "local" or all(channel.bypass for channel in plan.channels.values()):
+            return missing
+        capabilities = running_kernel_capabilities()
+        return [] if capabilities is None else unsupported_channels(plan, capabilities, "this machine")
+
+    def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
+        """Guests, or this machine's own kernel."""
+        if plan.sweep.rig == "local":
+            return LocalWorkers(plan, _running_kernel_hz(), provenance_of(None, plan.implementations))
+        kernel = find_kernel()
+        assert kernel is not None, "`missing` names it"
+        guest.compile_ahead()
+        return VirtualWorkers(plan, kernel, cpus, provenance_of(kernel.path, plan.implementations))
+
+    def places(self, slots: int) -> Places:
+        """Slots of this machine."""
+        return SlotsHere(slots)
+
+    def analysis_executor(self, plan: Plan) -> Executor:
+        """A process for each core. They yield to the guests: on the real clock, waiting for a core would be part of a
+        run's time."""
+        return processes(len(os.sched_getaffinity(0)), "lowest" if plan.sweep.clock == "real" else "low")
+
+
+THIS_MACHINE = ThisMachine()
+
+
+def missing_memory(plan: Plan, machine_bytes: int) -> Iterator[Mistake]:
+    """A mistake if a run that would be launched needs a guest with more memory than the whole machine has."""
+    cells = {run.permutation: run for run in plan.runs if plan.sweep.rig == "virtual"}
+    reasons = {
+        point.slug: reason
+        for point, run in cells.items()
+        if (reason := beyond_memory(run, machine_bytes))
+        and not infeasible(run, plan.implementations[point.implementation])
+    }
+    for slug, reason in list(reasons.items())[:1]:
+        more = f" (and the same for {len(reasons) - 1} more cells: see 'owlt plan')" if len(reasons) > 1 else ""
+        fix = "leave out such cells with 'exclude' in the sweep, or perform others with --only"
+        yield Mistake(f"{slug}: {reason}{more}", fix=fix)
+
+
+def _running_kernel_hz() -> int | None:
+    """The timer frequency of the running kernel; None if its configuration is not installed."""
+    config = Path("/boot", f"config-{os.uname().release}")
+    setting = re.search(r"^CONFIG_HZ=(\d+)", config.read_text(), re.MULTILINE) if config.exists() else None
+    return int(setting[1]) if setting else None
+
+
+def needed_bytes(plan: Plan) -> dict[LabRole, int]:
+    """The disk space that the largest run needs, by the role of the host."""
+    captures = plan.sweep.host_captures
+    return {role: max((disk_bytes(run, role, captures) for run in plan.runs), default=0) for role in LAB_ROLES}
+
+
+class LabMachine:
+    """Performs plans on one rig of an inventory."""
+
+    def __init__(self, inventory: Path, rig: LabRig) -> None:
+        self._inventory = inventory
+        self._rig = rig
+
+    def missing(self, plan: Plan) -> list[Mistake]:
+        """What the hosts are missing, and the emulator's kernel for the channels; each with how to fix it."""
+        return missing_in_lab(self._rig, plan, needed_bytes(plan))
+
+    def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
+        """A worker at a time, which has the rig for itself. The files of the hosts have no digests in its records."""
+        return LocalWorkers(plan, None, UNKNOWN_MACHINE, f"{self._inventory.resolve()}:{self._rig.name}")
+
+    def places(self, slots: int) -> Places:
+        """One slot: the rig."""
+        return SlotsHere(slots)
+
+    def analysis_executor(self, plan: Plan) -> Executor:
+        """A process for each core: no run takes place on this machine."""
+        return processes(len(os.sched_getaffinity(0)), "low")

@@ -1,0 +1,93 @@
+"""The report of a results directory, made again at any time."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from owlt.inputs.mistake import Mistake, Place
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import read_plan_values
+from owlt.orchestrator.profiles.load import refuse_missing
+from owlt.orchestrator.results.analysis import analyse_runs
+from owlt.orchestrator.results.unavailable import unavailable
+from owlt.orchestrator.sweep.campaign import files_may_fail, warn
+
+if TYPE_CHECKING:
+    from owlt.reports.results.load import Results
+
+
+@dataclass(frozen=True)
+class CheckedAssertions:
+    """What a check of the assertions of a sweep found: `open_checks` in words are not met or have no result."""
+
+    checks: int = 0
+    failed: int = 0
+    """The checks that are not met."""
+    open_checks: tuple[str, ...] = ()
+    values: tuple[dict[str, Any], ...] = ()
+    """Every check, for JSON output."""
+
+
+def check_assertions(results: Path) -> CheckedAssertions:
+    """Check the assertions of the sweep in a results directory, as its report shows them."""
+    from owlt.reports.comparison.stopping import load_due_results
+    from owlt.reports.results.records import ReportError
+
+    if not read_plan_values(results).get("sweep", {}).get("assertions"):
+        return CheckedAssertions()
+    try:
+        loaded = load_due_results(results)
+    except ReportError as problem:
+        raise OwltError(*problem.mistakes) from problem
+    return _checked(loaded)
+
+
+def _checked(loaded: Results) -> CheckedAssertions:
+    from owlt.reports.assertions.checking import findings_of
+    from owlt.reports.comparison.cells import cells_of
+    from owlt.reports.table.rows import run_rows
+
+    if not loaded.sweep.assertions:
+        return CheckedAssertions()
+    findings = findings_of(loaded.sweep.assertions, cells_of(run_rows(loaded)))
+    return CheckedAssertions(
+        checks=len(findings),
+        failed=sum(finding.verdict == "not met" for finding in findings),
+        open_checks=tuple(finding.text for finding in findings if not finding.is_met),
+        values=tuple(finding.as_json() for finding in findings),
+    )
+
+
+def make_report(results: Path, with_pdf: bool = False) -> Path:
+    """The report of a results directory, from its records and captures alone; `with_pdf` adds a PDF to each figure.
+    Returns its page."""
+    return make_checked_report(results, with_pdf)[0]
+
+
+def make_checked_report(results: Path, with_pdf: bool = False) -> tuple[Path, CheckedAssertions]:
+    """The same, and the check of the sweep's assertions; the results are loaded once for both."""
+    from owlt.reports.comparison.stopping import load_due_results
+    from owlt.reports.cores import settled
+    from owlt.reports.page.build import ReportError, build_report_of
+
+    refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
+    if not (results / "runs").is_dir():
+        raise OwltError(
+            Mistake(
+                "is not a results directory (it has no runs/)", "one that 'owlt run' made", where=Place(str(results))
+            )
+        )
+    with files_may_fail(results, f"owlt report {shlex.quote(str(results))}"):
+        for problem in analyse_runs(results):
+            warn(problem)
+        for sentence in unavailable(results):
+            warn(sentence)
+        try:
+            with settled():
+                loaded = load_due_results(results)
+                return build_report_of(loaded, warn, with_pdf), _checked(loaded)
+        except ReportError as problem:
+            raise OwltError(*problem.mistakes) from problem

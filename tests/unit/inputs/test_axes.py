@@ -1,0 +1,57 @@
+"""The table of axes agrees with what has one value for each axis: the sweep, and a point of its grid."""
+
+from __future__ import annotations
+
+import pytest
+
+from owlt.inputs.axes import AXES, BY_NAME, Interval, matches, selected
+from owlt.orchestrator.planning.sweep import Permutation, Sweep
+from owlt.reports.results.records import Permutation as ReportedPermutation
+
+
+def test_points_of_plans_and_of_reports_have_a_field_for_each_axis_in_the_same_order() -> None:
+    fields = [axis.field for axis in AXES.values()]
+
+    assert list(Permutation.model_fields) == fields
+    assert list(ReportedPermutation.model_fields) == fields
+
+
+def test_a_sweep_has_a_key_for_each_axis() -> None:
+    assert [key for key in Sweep.model_fields if key in AXES] == list(AXES)
+
+
+def test_conditions_name_one_implementation() -> None:
+    assert set(BY_NAME) ^ set(AXES) == {"implementation", "implementations"}
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "value", "is_met"),
+    [
+        ("rate", ["1 Mbit/s", {"from": "10 Mbit/s"}], 1e6, True),
+        ("rate", ["1 Mbit/s", {"from": "10 Mbit/s"}], 5e6, False),
+        ("rate", [{"from": "10 Mbit/s"}], None, True),
+        ("rate", [{"to": "10 Mbit/s"}], None, False),
+        ("delay", ["25 ms"], 25_000_000, True),
+        ("implementations", ["norm"], "norm+parity_segments=8", True),
+        ("implementations", ["norm+parity_segments=0"], "norm+parity_segments=8", False),
+    ],
+)
+def test_written_values_match_values_of_points(key: str, written: list[object], value: object, is_met: bool) -> None:
+    assert matches(key, value, selected(key, written)) is is_met
+
+
+def test_an_interval_includes_both_ends() -> None:
+    assert [number in Interval(1, 2) for number in (0.9, 1, 2, 2.1)] == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("rate", None, "unlimited"),
+        ("packet_error_rate", 0.0, "0"),
+        ("delay", 25_000_000, "25 ms"),
+        ("channel", "geo", "geo"),
+    ],
+)
+def test_values_are_printed_as_in_a_sweep_file(key: str, value: object, text: str) -> None:
+    assert AXES[key].quantity.text(value) == text
