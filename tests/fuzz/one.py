@@ -21,7 +21,7 @@ from tests.fuzz.examining import Target, arm, examine
 
 TARGETS = {**DECODERS, **ENGINES}
 LONGEST_BYTES = 4096
-LIBRARIES = ["agents", "captures", "cfdp", "cfdppy", "spacepackets", "aioquic"]
+LIBRARIES = ["owlt.agents", "owlt.captures", "cfdp", "cfdppy", "spacepackets", "aioquic"]
 """What coverage is looked at of."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,15 @@ IMPLEMENTATIONS = Path(__file__).parent / "implementations"
 OWLT = [sys.executable, "-c", "from owlt.orchestrator.commands.cli import main; main()"]
 """The command, also for a script in a guest: the installed program `owlt` names the interpreter by its place on the
 machine, which can be hidden there."""
+
+
+def copy_project(directory: Path) -> None:
+    """The project's packages, profiles and environment in another directory, which the environment then imports."""
+    linked = [path.name for path in (PROJECT / "owlt").iterdir() if path.is_symlink()]
+    for part in ("owlt", *linked, ".venv"):
+        shutil.copytree(PROJECT / part, directory / part, symlinks=True)
+    for path in directory.glob(".venv/lib/*/site-packages/*owlt*.pth"):
+        path.write_text(str(directory))
 
 
 def owlt(

@@ -34,7 +34,9 @@ def home(request: pytest.FixtureRequest, guest_kernel: Kernel) -> Iterator[Path]
             home.symlink_to("disk")
         for part in PROJECT.iterdir():
             if part.is_dir() and part.name not in NOT_COPIED:
-                shutil.copytree(part, home / "owlt" / part.name, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(
+                    part, home / "owlt" / part.name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+                )
         shutil.copy(PROJECT / "pyproject.toml", home / "owlt")
         kernel = home / ".cache" / "owlt" / "kernels" / "copy"
         kernel.mkdir(parents=True)

@@ -16,7 +16,7 @@ from owlt.orchestrator.profiles.catalogue import PROFILES
 from owlt.orchestrator.third_party import find_installables
 from owlt.orchestrator.third_party.places import is_installed
 from tests.conftest import require
-from tests.system.sweeps import OWLT, owlt, perform, sweep_file
+from tests.system.sweeps import OWLT, copy_project, owlt, perform, sweep_file
 
 THIRD_PARTY = ["licklider", "normcast", "socat", "uftp"]
 IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "saratoga", "bp-acs", "tcp", "quic-aioquic", *THIRD_PARTY]
@@ -52,13 +52,9 @@ def together(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> 
 
 def clone(directory: Path) -> Path:
     """A copy of this project and its environment in another directory."""
-    project = Path(__file__).parents[2]
     made = directory / "a clone" / "elsewhere"
     made.mkdir(parents=True)
-    for package in ("agents", "captures", "emulator", "orchestrator", "profiles", "reports", ".venv"):
-        shutil.copytree(project / package, made / package, symlinks=True)
-    for place in made.glob(".venv/lib/*/site-packages/*owlt*.pth"):
-        place.write_text(str(made))
+    copy_project(made)
     return made
 
 
@@ -72,17 +68,15 @@ def captures_in(project: Path, directory: Path, implementations: list[str]) -> d
     return captures_of(directory / "results")
 
 
-def test_a_run_alone_is_the_same_as_among_others(tmp_path: Path, together: Path) -> None:
-    for name in IMPLEMENTATIONS:
-        results = tmp_path / name
-        assert (
-            perform(tmp_path, results, implementations=[name], **(GRID | {"packet_error_rate": 0.02})).returncode == 0
-        )
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
+def test_a_run_alone_is_the_same_as_among_others(name: str, tmp_path: Path, together: Path) -> None:
+    results = tmp_path / name
+    done = perform(tmp_path, results, implementations=[name], **(GRID | {"packet_error_rate": 0.02}))
 
-        alone = captures_of(results)
-
-        assert len(alone) == 2
-        assert alone.items() <= captures_of(together).items()
+    assert done.returncode == 0, done.stderr
+    alone = captures_of(results)
+    assert len(alone) == 2
+    assert alone.items() <= captures_of(together).items()
 
 
 def test_a_clone_in_another_directory_gives_the_same_captures(tmp_path: Path, together: Path) -> None:

@@ -20,12 +20,11 @@ import pytest
 
 from owlt.orchestrator.kernel.kernel import Kernel
 from tests.conftest import require
-from tests.system.sweeps import OWLT, PROJECT, owlt, records, sweep_file
+from tests.system.sweeps import OWLT, PROJECT, copy_project, owlt, records, sweep_file
 from tests.system.test_independence import captures_of
 
 NOBODY = 65534
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-PACKAGES = ("agents", "captures", "emulator", "orchestrator", "profiles", "reports")
 GRID = {"implementations": ["cfdp", "ltp", "tcp"], "packet_error_rate": [0, 0.01], "keep_captures": "full"}
 ONE_OF_EACH_PROTOCOL = ["cfdp", "ltp", "norm", "saratoga", "bp-acs", "tcp"]
 PATIENCE_S = 120.0
@@ -130,10 +129,7 @@ def cloned_for_nobody(home: Path, tls: Path, kernel: Kernel) -> Path:
     """A clone at another path, with a kernel and certificates, all of which belong to another user."""
     clone = home / "a clone"
     clone.mkdir()
-    for package in (*PACKAGES, ".venv"):
-        shutil.copytree(PROJECT / package, clone / package, symlinks=True)
-    for path in clone.glob(".venv/lib/*/site-packages/*owlt*.pth"):
-        path.write_text(str(clone))
+    copy_project(clone)
     entry = home / "owlt" / "kernels" / "copy"
     entry.mkdir(parents=True)
     shutil.copy(kernel.path, entry / "linux")
@@ -237,10 +233,7 @@ def guests_of(pid: int) -> list[int]:
 
 def test_a_machine_with_other_files_takes_no_runs_and_names_them(tmp_path: Path, cluster: Cluster) -> None:
     clone = tmp_path / "clone"
-    for package in (*PACKAGES, ".venv"):
-        shutil.copytree(PROJECT / package, clone / package, symlinks=True)
-    for path in clone.glob(".venv/lib/*/site-packages/*owlt*.pth"):
-        path.write_text(str(clone))
+    copy_project(clone)
     with (clone / "agents" / "ltp" / "sending.py").open("a") as file:
         file.write("# a change\n")
     cluster.add("other", 0, project=clone)
