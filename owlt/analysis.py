@@ -99,7 +99,7 @@ class Table:
 
 def load(*results: str | Path) -> Table:
     """The table of one or several results directories, read from their records. Raises OwltError with the reason."""
-    from owlt.orchestrator.commands.results.figure import _all_rows
+    from owlt.orchestrator.commands.figure import _all_rows
 
     rows, order = _all_rows([Path(each) for each in results])
     return Table(tuple(rows), order)
@@ -118,7 +118,7 @@ def run(sweep: str | Path, results: str | Path | None = None, *options: str) -> 
     `options` are those of `owlt run`, such as "--guests", "2". Raises OwltError if `owlt run` did not record all runs;
     what it prints says why.
     """
-    from owlt.orchestrator.commands.performing.selecting import results_of
+    from owlt.orchestrator.commands.performing import results_of
     from owlt.orchestrator.errors import OwltError
     from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
 

@@ -1,7 +1,7 @@
 """Draw docs/harq-calibration.svg, the share of packets that HARQ delivers by SNR: python -m tests.harq_calibration
 
 The points are seed 003's (Tauran et al. 2017, tables 1 and 2, columns "HARQ Success"), the curve is
-`emulator.models.harq` over many fading series of 600 s, the band the middle 90 % of these series.
+`emulator.models.land_mobile` over many fading series of 600 s, the band the middle 90 % of these series.
 """
 
 from __future__ import annotations
@@ -13,8 +13,13 @@ import numpy
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from owlt.emulator.models.harq import attempt_shares, coded_table
-from owlt.emulator.models.land_mobile import INTERMEDIATE_TREE_SHADOW, Environment, snr_series_db
+from owlt.emulator.models.land_mobile import (
+    INTERMEDIATE_TREE_SHADOW,
+    Environment,
+    attempt_shares,
+    coded_table,
+    snr_series_db,
+)
 
 FIGURE = Path(__file__).parents[1] / "docs" / "harq-calibration.svg"
 SNR_DB = tuple(range(7, 14))

@@ -2,5 +2,5 @@
 
 Each module turns parameters into values over time; nothing is read but the ephemeris, which comes with its Python
 package, and nothing is written. A channel as values, and channel files, belong to `emulator.channel`; the commands that
-write such files belong to `orchestrator.commands.channel`. Orbits need the extra `orbits` (skyfield).
+write such files belong to `orchestrator.commands`. Orbits need the extra `orbits` (skyfield).
 """

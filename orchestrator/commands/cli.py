@@ -13,34 +13,27 @@ from typing import Annotated
 
 import typer
 
-from owlt.orchestrator.commands.analyse.command import analyse
-from owlt.orchestrator.commands.analyse.dissect import dissect
-from owlt.orchestrator.commands.channel.command import channel_app
-from owlt.orchestrator.commands.cluster.worker import worker
-from owlt.orchestrator.commands.dashboard import dashboard
+from owlt.orchestrator.commands.analyse import analyse, dissect
+from owlt.orchestrator.commands.answer import answer
+from owlt.orchestrator.commands.channel import channel_app
+from owlt.orchestrator.commands.compare import compare
+from owlt.orchestrator.commands.figure import figure
 from owlt.orchestrator.commands.implementations import implementations_app
-from owlt.orchestrator.commands.machine import doctor, emulator_app, kernel_app, rigs_app
-from owlt.orchestrator.commands.merge import merge
-from owlt.orchestrator.commands.performing.extend import extend
-from owlt.orchestrator.commands.performing.plan import plan
-from owlt.orchestrator.commands.performing.retry import retry
-from owlt.orchestrator.commands.performing.run import run
+from owlt.orchestrator.commands.machine import doctor, emulator_app, kernel_app, raise_local_rig, rigs_app
+from owlt.orchestrator.commands.output import verbosity
+from owlt.orchestrator.commands.replay import replay
+from owlt.orchestrator.commands.report import merge, report
 from owlt.orchestrator.commands.reproduce import reproduce
-from owlt.orchestrator.commands.results.answer import answer
-from owlt.orchestrator.commands.results.compare import compare
-from owlt.orchestrator.commands.results.figure import figure
-from owlt.orchestrator.commands.results.replay import replay
-from owlt.orchestrator.commands.results.report import report
-from owlt.orchestrator.commands.rigs.command import rig_app
-from owlt.orchestrator.commands.rigs.up import raise_local_rig
+from owlt.orchestrator.commands.rig import rig_app
+from owlt.orchestrator.commands.run import extend, plan, retry, run
 from owlt.orchestrator.commands.setup import setup
-from owlt.orchestrator.commands.status import status
+from owlt.orchestrator.commands.status import dashboard, status
 from owlt.orchestrator.commands.sweeps import schema, sweeps_app
 from owlt.orchestrator.commands.third_party import third_party_app
+from owlt.orchestrator.commands.usage import Quiet, Verbose, add_command, new_app, set_verbosity
+from owlt.orchestrator.commands.worker import worker
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.printable import printable_lines
-from owlt.orchestrator.terminal.output import verbosity
-from owlt.orchestrator.terminal.usage import Quiet, Verbose, add_command, new_app, set_verbosity
 
 USER_ERROR_STATUS = 2
 

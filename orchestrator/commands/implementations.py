@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.orchestrator.terminal.completion import complete_implementation
-from owlt.orchestrator.terminal.ending import INTERRUPTED_STATUS
-from owlt.orchestrator.terminal.options import Guests, Implementation, Json
-from owlt.orchestrator.terminal.output import Printer, verbosity
-from owlt.orchestrator.terminal.usage import add_command, new_app
+from owlt.orchestrator.commands.output import Printer, verbosity
+from owlt.orchestrator.commands.usage import Guests, Implementation, Json, add_command, complete_implementation, new_app
+from owlt.orchestrator.ending import INTERRUPTED_STATUS
 
 if TYPE_CHECKING:
     from owlt.agents.contract import implementation as contract
@@ -218,8 +216,8 @@ def _missing_text(missing: Iterable[dict[str, str]]) -> str:
 
 def _perform(printer: Printer, plan: Plan, results: Path, guests: int | None, again: str) -> str:
     """Perform a plan. Returns the summary of an interrupted one, "" for one that came to its end."""
+    from owlt.orchestrator.commands.progress import SweepProgress
     from owlt.orchestrator.sweep.campaign import perform_plan
-    from owlt.orchestrator.terminal.progress import SweepProgress
 
     with SweepProgress(printer.console, again) as observe:
         performed = perform_plan(plan, results, guests, observe, again)

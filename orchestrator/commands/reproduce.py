@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owlt.inputs.mistake import Invalid, Mistake
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.usage import Guests, Json
+from owlt.orchestrator.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.errors import NotFound, OwltError, ProfileError, did_you_mean
-from owlt.orchestrator.terminal.ending import INTERRUPTED_STATUS
-from owlt.orchestrator.terminal.options import Guests, Json
-from owlt.orchestrator.terminal.output import Printer
 
 if TYPE_CHECKING:
     from owlt.reports.reproduction.claims import Reproduction
@@ -176,7 +176,7 @@ def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) 
 
 def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
     """Perform what is missing. Returns the exit status of the sweep, and its results."""
-    from owlt.orchestrator.commands.performing.perform import as_typed, perform_and_conclude
+    from owlt.orchestrator.commands.performing import as_typed, perform_and_conclude
     from owlt.orchestrator.profiles.catalogue import resolve
     from owlt.orchestrator.results.recorded_runs import results_root
 

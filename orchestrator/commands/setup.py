@@ -11,8 +11,8 @@ import typer
 
 from owlt.inputs.mistake import Mistake
 from owlt.installation import DEBIAN_PACKAGES
+from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.errors import Missing
-from owlt.orchestrator.terminal.output import Printer
 
 
 def setup(

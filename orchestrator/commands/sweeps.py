@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 
 from owlt.inputs.mistake import Mistake
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.usage import Json, Sweep, add_command, complete_kind, new_app
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.terminal.completion import complete_kind
-from owlt.orchestrator.terminal.options import Json, Sweep
-from owlt.orchestrator.terminal.output import Printer
-from owlt.orchestrator.terminal.usage import add_command, new_app
 
 sweeps_app = new_app("List, show and check sweeps.")
 

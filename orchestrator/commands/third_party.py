@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from owlt.orchestrator.commands.output import Printer, verbosity, yes_or_no
+from owlt.orchestrator.commands.usage import Json, add_command, complete_third_party, new_app
 from owlt.orchestrator.hosts.printable import printable_lines
-from owlt.orchestrator.terminal.completion import complete_third_party
-from owlt.orchestrator.terminal.options import Json
-from owlt.orchestrator.terminal.output import Printer, verbosity, yes_or_no
-from owlt.orchestrator.terminal.usage import add_command, new_app
 
 if TYPE_CHECKING:
     from owlt.orchestrator.third_party import Installable, Installation

@@ -28,9 +28,9 @@ from owlt.orchestrator.dashboard.pages.packet_views import (
 )
 from owlt.orchestrator.dashboard.pages.protection import Token
 from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.ending import ended_by_signals
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.process_directory import process_directory
-from owlt.orchestrator.terminal.ending import ended_by_signals
 
 THREADS = 6
 CONNECTIONS = 400

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from owlt.orchestrator.commands.cli import main as main_of_owlt
-from owlt.orchestrator.commands.performing.selecting import results_of
+from owlt.orchestrator.commands.performing import results_of
 from owlt.orchestrator.dashboard.pages.app import new_app
 from owlt.orchestrator.dashboard.pages.packet_views import PacketViews
 from owlt.orchestrator.dashboard.pages.protection import Token

@@ -11,7 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from owlt.orchestrator.commands.cli import USER_ERROR_STATUS
-from owlt.orchestrator.commands.performing.concluding import ASSERTION_STATUS, SOME_FAILED_STATUS
+from owlt.orchestrator.commands.performing import ASSERTION_STATUS, SOME_FAILED_STATUS
 from owlt.orchestrator.dashboard.pages.app import new_app
 from owlt.orchestrator.dashboard.pages.packet_views import PacketViews
 from owlt.orchestrator.dashboard.pages.protection import Token

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.reproduce import perform_all, reproductions
-from owlt.orchestrator.terminal.output import Printer
 from tests.missing_implementation import MISSING
 from tests.system.sweeps import owlt
 

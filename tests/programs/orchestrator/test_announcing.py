@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.commands.performing.perform import announce
+from owlt.orchestrator.commands.performing import announce
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.status.announcing import Ending, counts_of, run_hook
 from tests.unit.orchestrator.small_sweep import go, small_plan, small_workers

@@ -7,8 +7,17 @@ from dataclasses import replace
 import numpy
 import pytest
 
-from owlt.emulator.models.harq import TABLE_ENTRIES, SuccessTable, attempt_shares, coded_table, delay_table
-from owlt.emulator.models.land_mobile import INTERMEDIATE_TREE_SHADOW, Environment, Loo, snr_series_db
+from owlt.emulator.models.land_mobile import (
+    INTERMEDIATE_TREE_SHADOW,
+    TABLE_ENTRIES,
+    Environment,
+    Loo,
+    SuccessTable,
+    attempt_shares,
+    coded_table,
+    delay_table,
+    snr_series_db,
+)
 from tests.harq_calibration import PUBLISHED, SNR_DB, success_percent
 
 ONE_STATE = Environment(((Loo(-3.0, 2.0, -60.0)),), (1.0,), ((1.0,),), 4.0, 1.5)

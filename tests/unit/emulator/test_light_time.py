@@ -7,9 +7,7 @@ from datetime import UTC, datetime
 import numpy
 import pytest
 
-from owlt.emulator.models.contacts import contact_windows
-from owlt.emulator.models.light_time import TARGETS, l2_share, light_times
-from owlt.emulator.models.sky import LIGHT_KM_PER_S, STATIONS
+from owlt.emulator.models.sky import LIGHT_KM_PER_S, STATIONS, TARGETS, contact_windows, l2_share, light_times
 
 ASTRONOMICAL_UNIT_KM = 149_597_870.7
 NOW = numpy.array([0.0])

@@ -8,14 +8,17 @@ from math import acos, cos, pi, radians, sqrt
 import numpy
 import pytest
 
-from owlt.emulator.models.constellation_route import Route, isl_pairs, network_of, route_between
-from owlt.emulator.models.orbits import (
+from owlt.emulator.models.constellations import (
     EARTH_RADIUS_KM,
     GRAVITATION_KM3_PER_S2,
     Constellation,
     NotATle,
     Pass,
+    Route,
+    isl_pairs,
+    network_of,
     pass_over,
+    route_between,
     tle_satellites,
 )
 from owlt.emulator.models.sky import LIGHT_KM_PER_S, GroundPoint, position, times

@@ -10,10 +10,20 @@ from math import radians
 import numpy
 import pytest
 
-from owlt.emulator.models.constellation_route import Route, isl_pairs, network_of, route_between
-from owlt.emulator.models.orbits import EARTH_RADIUS_KM, Constellation, tle_satellites
+from owlt.emulator.models.constellations import (
+    EARTH_RADIUS_KM,
+    Constellation,
+    NoConstellation,
+    Route,
+    constellation_of,
+    isl_pairs,
+    links_of,
+    network_of,
+    planes_of,
+    route_between,
+    tle_satellites,
+)
 from owlt.emulator.models.sky import LIGHT_KM_PER_S, GroundPoint
-from owlt.emulator.models.tle_constellation import NoConstellation, constellation_of, links_of, planes_of
 from tests.unit.emulator.tle_files import tle_text
 
 START = datetime(2026, 11, 22, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import Any
 from sgp4.exporter import export_tle
 from sgp4.io import fix_checksum
 
-from owlt.emulator.models.orbits import Constellation
+from owlt.emulator.models.constellations import Constellation
 
 FIRST_NUMBER = 10_001
 

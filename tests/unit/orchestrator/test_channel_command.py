@@ -18,9 +18,8 @@ from owlt.emulator.faults import TimelineError
 from owlt.emulator.service.emulator import Emulator
 from owlt.emulator.service.server import EmulatorServer
 from owlt.orchestrator.commands import cli
-from owlt.orchestrator.commands.channel.curves import curves_of
-from owlt.orchestrator.commands.channel.text import link_rows, step_rows
-from owlt.orchestrator.commands.channel.values import fields_of, merged
+from owlt.orchestrator.commands.channel_text import curves_of, link_rows, step_rows
+from owlt.orchestrator.commands.computed_channels import fields_of, merged
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import channel_files, find_channel
 from owlt.reports.figures.channel_figure import draw_channel

@@ -14,12 +14,11 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from owlt.orchestrator.commands.cli import app, main
+from owlt.orchestrator.commands.output import Printer, verbosity
+from owlt.orchestrator.commands.usage import UsageError, profile_names
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.own_version import own_version
 from owlt.orchestrator.profiles import catalogue
-from owlt.orchestrator.terminal import completion
-from owlt.orchestrator.terminal.output import Printer, verbosity
-from owlt.orchestrator.terminal.usage import UsageError
 from tests.import_graph import PROJECT
 
 
@@ -189,7 +188,7 @@ def test_an_empty_list_is_valid_json(group: str, tmp_path: Path, monkeypatch: py
 
 
 def test_completion_without_profiles_offers_nothing(tmp_path: Path) -> None:
-    assert completion.profile_names("sweeps", "", tmp_path / "gone") == []
+    assert profile_names("sweeps", "", tmp_path / "gone") == []
 
 
 EXAMINING = {

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from owlt.emulator.channel.channel_file import load_channel
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.emulator.models.orbits import Constellation
+from owlt.emulator.models.constellations import Constellation
 from owlt.orchestrator.commands import cli
 from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.profiles.catalogue import PROFILES

@@ -14,8 +14,8 @@ from owlt.emulator.service.client import EmulatorClient
 from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
 from owlt.orchestrator.checks.lab_doctor import examine_lab
 from owlt.orchestrator.checks.preconditions import missing_for_plan
-from owlt.orchestrator.commands.performing.perform import as_typed
-from owlt.orchestrator.commands.rigs.leases import release
+from owlt.orchestrator.commands.performing import as_typed
+from owlt.orchestrator.commands.rig import release
 from owlt.orchestrator.errors import Missing, OwltError, ProfileError
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.profiles.catalogue import resolve

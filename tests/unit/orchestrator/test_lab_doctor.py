@@ -19,10 +19,9 @@ from owlt.orchestrator.checks.lab_doctor import (
     socket_buffers,
 )
 from owlt.orchestrator.checks.lab_service import capability_requirements, emulator_capabilities, lease_requirement
+from owlt.orchestrator.commands.output import Printer, print_requirements
 from owlt.orchestrator.profiles.inventory import LabRig, lab_rig
 from owlt.orchestrator.rigs.lab.interfaces import Interface
-from owlt.orchestrator.terminal.output import Printer
-from owlt.orchestrator.terminal.requirements import print_requirements
 from tests.unit.orchestrator.test_inventory import EXAMPLE
 
 FILE = "".join(f"{name} = 16777216\n" for name in BUFFER_SETTINGS)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.hosts.printable import begin_of, end_of, printable, printable_lines
-from owlt.orchestrator.terminal.output import Printer
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\r\x9b31m\u202e"
 

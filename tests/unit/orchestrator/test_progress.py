@@ -9,10 +9,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from owlt.orchestrator.commands.output import Verbosity
+from owlt.orchestrator.commands.progress import ProgressLog, SweepProgress
 from owlt.orchestrator.results.record import Outcome
-from owlt.orchestrator.terminal.output import Verbosity
-from owlt.orchestrator.terminal.progress import SweepProgress
-from owlt.orchestrator.terminal.progress_log import ProgressLog
 from owlt.orchestrator.workers.events import Entry, PhaseStarted, RunPublished, RunStarted
 from tests.unit.orchestrator.small_sweep import small_plan
 

@@ -17,6 +17,7 @@ from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.ledger import Ledger
 from owlt.captures.accounting.measures import Amounts, measure
 from owlt.captures.accounting.summary import SUMMARY, CaptureSummary
+from owlt.orchestrator.commands.progress import SweepProgress
 from owlt.orchestrator.errors import OwltError, ProfileError
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.planning.repetitions import Repeating, due_runs
@@ -31,7 +32,6 @@ from owlt.orchestrator.sweep.allocation import SlotsHere
 from owlt.orchestrator.sweep.forecast import forecast, texts
 from owlt.orchestrator.sweep.merging import merge
 from owlt.orchestrator.sweep.supervisor import supervise
-from owlt.orchestrator.terminal.progress import SweepProgress
 from owlt.reports.comparison.stopping import Stop, stops_of
 from owlt.reports.results.load import load_results
 from tests.unit.orchestrator.small_sweep import abort, except_in, in_a_thread, runs_done, small_plan, small_workers

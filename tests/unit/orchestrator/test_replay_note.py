@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.orchestrator.commands.results.replay import print_replay
-from owlt.orchestrator.commands.results.replaying import Replay, note_on
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.replay import print_replay
+from owlt.orchestrator.commands.replaying import Replay, note_on
 from owlt.orchestrator.results.record import Outcome
-from owlt.orchestrator.terminal.output import Printer
 from tests.unit.orchestrator.small_sweep import small_plan
 
 SAME = {"sender.pcap": "", "receiver.pcap": ""}

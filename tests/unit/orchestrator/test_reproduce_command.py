@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from owlt.orchestrator.commands import cli
+from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.reproduce import (
     missing_for_sweep,
     optional_sweep_files,
@@ -19,7 +20,6 @@ from owlt.orchestrator.commands.reproduce import (
 )
 from owlt.orchestrator.errors import NotFound, OwltError
 from owlt.orchestrator.profiles.catalogue import resolve
-from owlt.orchestrator.terminal.output import Printer
 from tests.missing_implementation import MISSING
 from tests.unit.reports.conftest import few, write_results
 

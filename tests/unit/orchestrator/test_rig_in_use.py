@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from owlt.orchestrator.commands.rigs.in_use import require_no_session
-from owlt.orchestrator.commands.rigs.installing import provision
+from owlt.orchestrator.commands.rig import provision
+from owlt.orchestrator.commands.rig_lease import require_no_session
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, read_inventory

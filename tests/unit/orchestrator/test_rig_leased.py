@@ -11,7 +11,7 @@ import pytest
 from owlt.emulator.faults import LeaseHeld
 from owlt.emulator.service.client import EmulatorClient
 from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
-from owlt.orchestrator.commands.rigs.leased import Change, leased
+from owlt.orchestrator.commands.rig_lease import Change, leased
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.inventory import LabRig
 from owlt.orchestrator.rigs.lab.emulator import LabEmulator

@@ -8,8 +8,8 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import EmulatorUnreachable
 from owlt.emulator.service.client import EmulatorClient
 from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport, memory_client
-from owlt.orchestrator.commands.channel.text import channel_line
-from owlt.orchestrator.commands.rigs.leases import left_behind, without_lease
+from owlt.orchestrator.commands.channel_text import channel_line
+from owlt.orchestrator.commands.rig import left_behind, without_lease
 from owlt.orchestrator.profiles.inventory import lab_rig
 from tests.unit.orchestrator.test_inventory import EXAMPLE
 

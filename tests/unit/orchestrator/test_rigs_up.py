@@ -9,7 +9,7 @@ import pytest
 
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import NotCapable
-from owlt.orchestrator.commands.rigs.up import configure_rig, suggested_change
+from owlt.orchestrator.commands.machine import configure_rig, suggested_change
 from owlt.orchestrator.errors import OwltError
 
 

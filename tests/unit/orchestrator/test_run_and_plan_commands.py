@@ -22,8 +22,10 @@ from owlt.orchestrator.checks.doctor import Requirement, examine
 from owlt.orchestrator.checks.preconditions import missing_for_plan
 from owlt.orchestrator.commands import cli
 from owlt.orchestrator.commands.machine import print_requirements
-from owlt.orchestrator.commands.performing.concluding import conclude, exit_status, report_of
-from owlt.orchestrator.commands.performing.perform import as_typed
+from owlt.orchestrator.commands.output import Printer, Verbosity
+from owlt.orchestrator.commands.performing import as_typed, conclude, exit_status, report_of
+from owlt.orchestrator.commands.progress import SweepProgress
+from owlt.orchestrator.ending import outlasting_readers
 from owlt.orchestrator.errors import Missing, OwltError, ResultsConflict
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
@@ -32,9 +34,6 @@ from owlt.orchestrator.profiles.schemas import SCHEMAS
 from owlt.orchestrator.results.record import Outcome, RunRecord, write_record
 from owlt.orchestrator.sweep.campaign import Performed, perform_plan
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
-from owlt.orchestrator.terminal.ending import outlasting_readers
-from owlt.orchestrator.terminal.output import Printer, Verbosity
-from owlt.orchestrator.terminal.progress import SweepProgress
 from owlt.orchestrator.workers.events import Entry, Observe, RunPublished
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from owlt.orchestrator.commands import cli
-from owlt.orchestrator.commands.performing import extend, retry
-from owlt.orchestrator.commands.performing.perform import performing_options
-from owlt.orchestrator.commands.performing.retry import select, warnings
+from owlt.orchestrator.commands.performing import performing_options
+from owlt.orchestrator.commands.progress import SweepProgress
+from owlt.orchestrator.commands.run import extend_again, retry_again, select, warnings
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.selection import Selection, new_seeds, runs_in_cells, runs_named
@@ -23,7 +23,6 @@ from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.results.record import Outcome, RunRecord, read_record
 from owlt.orchestrator.results.recorded_runs import read_recorded
 from owlt.orchestrator.sweep.campaign import Performed, perform_plan
-from owlt.orchestrator.terminal.progress import SweepProgress
 from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.small_sweep import launched, runs_done, small_plan, small_workers
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, complete
@@ -255,7 +254,7 @@ def test_a_run_that_an_interrupted_retry_set_aside_is_performed_again() -> None:
 
 
 def test_the_command_that_resumes_a_retry_selects_the_same_runs() -> None:
-    command = retry.as_typed(Path("results/a b"), "failed", ["r1", "r2"], ["delay=25 ms"], new_seed=True)
+    command = retry_again(Path("results/a b"), "failed", ["r1", "r2"], ["delay=25 ms"], new_seed=True)
 
     assert shlex.split(command) == [
         *("owlt", "retry", "results/a b", "--outcome", "failed", "--run", "r1", "--run", "r2"),
@@ -269,8 +268,8 @@ DASK = ("--dask", "tcp://lab1:8786", "--without-authentication")
 @pytest.mark.parametrize(
     ("as_typed", "words"),
     [
-        (retry.as_typed, (Path("results/a"), "", (), ())),
-        (extend.as_typed, (Path("results/a"), 8)),
+        (retry_again, (Path("results/a"), "", (), ())),
+        (extend_again, (Path("results/a"), 8)),
     ],
 )
 def test_the_command_that_resumes_uses_the_same_machines(

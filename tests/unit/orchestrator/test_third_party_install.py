@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.third_party import install_and_report, print_list
-from owlt.orchestrator.terminal.output import Printer
 from owlt.orchestrator.third_party import (
     Installable,
     Installation,

@@ -1,0 +1,128 @@
+"""`owlt answer`: which implementation to take for which channel and file, by how much, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from owlt.inputs.mistake import Mistake, Place
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.usage import Json
+from owlt.orchestrator.errors import OwltError
+
+if TYPE_CHECKING:
+    from owlt.reports.answer.answer import Answer, CriterionAnswer
+    from owlt.reports.answer.verdicts import Verdict
+
+ANSWER_VERSION = 1
+"""Raised if a field of the JSON output is renamed or removed, or changes its meaning."""
+
+
+def answer(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A results directory, such as results/demo.")],
+    criterion: Annotated[
+        str,
+        typer.Option(
+            "--criterion",
+            metavar="CRITERION",
+            help="goodput, goodput-to-delivery, total-data or rts (packets from the receiver); "
+            "default: one that does not mislead.",
+        ),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Name the best implementation for each channel and file.
+
+    It reads the records and summaries of a results directory as they are, and changes nothing.
+    """
+    result = _answer_of(results)
+    chosen = _chosen(result, criterion)
+    printer = Printer(as_json)
+    printer.json(_json_value(result, chosen))
+    printer.text(f"{chosen.headline} {chosen.certainty}".rstrip())
+    printer.text(result.sureness)
+    for region in chosen.regions:
+        cells = len(region.region.verdicts)
+        where = region.where + (f" ({cells} cells)" if cells > 1 else "")
+        printer.text(f"- {where}: {' '.join(region.sentences)}")
+    printer.table(
+        ("implementation", "best or close in", "farthest behind", "runs not completed"),
+        (_summary_cells(chosen, place) for place in range(len(chosen.summaries))),
+    )
+
+
+def _answer_of(results: Path) -> Answer:
+    from owlt.orchestrator.profiles.load import refuse_missing
+    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.reports.answer.answer import answer_of
+    from owlt.reports.comparison.cells import cells_of
+    from owlt.reports.comparison.stopping import load_due_results
+    from owlt.reports.results.records import ReportError
+    from owlt.reports.table.rows import run_rows
+
+    results = results_root(results)
+    refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
+    try:
+        cells = cells_of(run_rows(load_due_results(results)))
+    except ReportError as problem:
+        raise OwltError(*problem.mistakes) from problem
+    result = answer_of(cells)
+    if result is None:
+        raise OwltError(Mistake("has one implementation", "at least two to compare", where=Place(str(results))))
+    return result
+
+
+def _chosen(result: Answer, criterion: str) -> CriterionAnswer:
+    by_slug = {each.criterion.slug: each for each in result.by_criterion}
+    if criterion and criterion not in by_slug:
+        raise OwltError(Mistake.of("--criterion", f"got {criterion!r}", f"one of {', '.join(by_slug)}"))
+    return by_slug[criterion] if criterion else result.by_criterion[0]
+
+
+def _summary_cells(chosen: CriterionAnswer, place: int) -> tuple[str, ...]:
+    from owlt.reports.answer.sentences import percent_text
+
+    summary = chosen.summaries[place]
+    sign = "-" if chosen.criterion.higher_is_better else "+"
+    doubt = "" if summary.is_farthest_significant else " ?"
+    undelivered = summary.undelivered
+    return (
+        summary.name,
+        f"{summary.led} of {summary.planned}",
+        "" if summary.farthest is None else f"{sign}{percent_text(summary.farthest)}{doubt}",
+        f"{undelivered.count} of {undelivered.n}" if undelivered else "",
+    )
+
+
+def _json_value(result: Answer, chosen: CriterionAnswer) -> dict[str, Any]:
+    return {
+        "version": ANSWER_VERSION,
+        "criterion": chosen.criterion.slug,
+        "unit": chosen.criterion.metric.unit,
+        "headline": chosen.headline,
+        "sureness": result.sureness,
+        "summaries": [asdict(each) for each in chosen.summaries],
+        "regions": [
+            {
+                "where": region.where,
+                "cells": len(region.region.verdicts),
+                "take": region.region.take,
+                "sentences": list(region.sentences),
+            }
+            for region in chosen.regions
+        ],
+        "verdicts": [_verdict_value(verdict) for verdict in chosen.verdicts],
+    }
+
+
+def _verdict_value(verdict: Verdict) -> dict[str, Any]:
+    return {
+        **verdict.point._asdict(),
+        "best": verdict.best,
+        "leaders": list(verdict.leaders),
+        "kruskal_p": verdict.kruskal_p,
+        "standings": [asdict(each) for each in verdict.standings],
+    }

@@ -1,0 +1,259 @@
+"""`owlt figure`: one figure for a paper, from the runs of a sweep."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from owlt.inputs.mistake import Mistake, Place
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.usage import Json
+from owlt.orchestrator.errors import OwltError
+
+if TYPE_CHECKING:
+    from owlt.reports.publication.quantities import Quantity
+    from owlt.reports.publication.selection import Filter
+    from owlt.reports.publication.specification import Specification
+
+KINDS = ("box", "bar", "cdf", "heatmap", "line", "map")
+FORMATS = ("pdf", "svg", "png")
+MM = {"mm": 1.0, "cm": 10.0, "in": 25.4}
+LEAST_MM, MOST_MM = 20.0, 1000.0
+LEAST_PT, MOST_PT = 3.0, 40.0
+
+
+def figure(
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RESULTS...",
+            help="A results directory, such as results/demo; or several, such as "
+            "those of two rigs, to compare with --group rig.",
+        ),
+    ],
+    y: Annotated[
+        str,
+        typer.Option(
+            "--y", metavar="MEASURE", help="The measure: goodput, str, rts, session_s, or any column of runs.csv."
+        ),
+    ],
+    x: Annotated[
+        str,
+        typer.Option(
+            "--x",
+            metavar="SETTING",
+            help="The setting along the horizontal axis, such as packet_error_rate, delay, rtt; none for a map.",
+        ),
+    ] = "",
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="box, bar (mean and SEM), cdf, heatmap, line (medians), or map (the best of each cell).",
+        ),
+    ] = "box",
+    group: Annotated[
+        str, typer.Option("--group", metavar="SETTING", help="The setting that colours distinguish.")
+    ] = "implementation",
+    facet: Annotated[
+        list[str] | None,
+        typer.Option("--facet", metavar="SETTING", help="A panel for each value of this setting; repeatable."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter", metavar="NAME=VALUE,...", help="Only runs with these values, such as delay=1250ms; repeatable."
+        ),
+    ] = None,
+    theory: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--theory", metavar="NAME", help="A line of theory: rounds, capacity, mathis, padhye or cubic; repeatable."
+        ),
+    ] = None,
+    width: Annotated[
+        str,
+        typer.Option(
+            "--width",
+            metavar="LENGTH",
+            help="Such as 88mm or 3.5in, or ieee-column, ieee-page, nasa-column, nasa-page.",
+        ),
+    ] = "ieee-column",
+    height: Annotated[
+        str, typer.Option("--height", metavar="LENGTH", help="Such as 60mm; default: from the number of panels.")
+    ] = "",
+    font: Annotated[str, typer.Option("--font", metavar="SIZE", help="The size of type, such as 8pt.")] = "8pt",
+    file_format: Annotated[
+        str,
+        typer.Option("--format", metavar="FORMAT", help="pdf, svg or png; default: the suffix of the file, or pdf."),
+    ] = "",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="The file to write; default: Y-against-X.FORMAT or Y-map.FORMAT."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Draw one figure for a paper.
+
+    The same runs make the same bytes. Text stays text in PDF and SVG. Colours differ in grey too, and each group has a
+    marker, a hatch and a line of its own. Below the figure: the number of runs, undelivered files, and settings that
+    differ between the runs of one mark.
+    """
+    from owlt.reports.publication.figure import draw_figure, save_figure
+    from owlt.reports.publication.selection import NothingSelected
+
+    path = _path(x, y, file_format, out)
+    specification = _specification(x, y, kind, group, facet or [], only or [], theory or [], width, height, font)
+    if kind == "map" and len(results) > 1:
+        fix = "combine them first: owlt report A B --out C"
+        raise OwltError(Mistake.of("RESULTS", "got several with --kind map", "one results directory", fix))
+    rows, order = _all_rows(results)
+    try:
+        drawn = draw_figure(rows, replace(specification, order=order if group == "implementation" else ()))
+    except NothingSelected as problem:
+        raise OwltError(
+            Mistake.of(f"--filter {problem.name}", f"no run has {problem.value!r}", _one_of(problem.values))
+        ) from problem
+    try:
+        save_figure(drawn, path)
+    except OSError as problem:
+        raise OwltError(Mistake(f"cannot be written ({problem.strerror})", where=Place(str(path)))) from problem
+    printer = Printer(as_json)
+    printer.json({"figure": path})
+    printer.text(str(path))
+
+
+def _specification(
+    x: str,
+    y: str,
+    kind: str,
+    group: str,
+    facets: list[str],
+    only: list[str],
+    theory: list[str],
+    width: str,
+    height: str,
+    font: str,
+) -> Specification:
+    from owlt.reports.publication.curves import COLUMNS, THEORIES
+    from owlt.reports.publication.specification import WIDTHS_MM, Specification
+
+    if kind not in KINDS:
+        raise OwltError(Mistake.of("--kind", f"got {kind!r}", _one_of(KINDS)))
+    y_quantity = _quantity("--y", y)
+    _require_x(x, kind, y_quantity)
+    values: dict[str, Any] = {
+        "x": _quantity("--x", x) if x else y_quantity,
+        "y": y_quantity,
+        "kind": kind,
+        "group": _quantity("--group", group),
+        "facets": tuple(_quantity("--facet", name) for name in facets),
+        "filters": tuple(_filter(text) for text in only),
+        "theory": tuple(theory),
+        "width_mm": WIDTHS_MM.get(width) or _length_mm("--width", width),
+        "height_mm": _length_mm("--height", height) if height else None,
+        "font_pt": _font_pt(font),
+    }
+    if not values["y"].is_number:
+        raise OwltError(Mistake.of("--y", f"got {y!r}, which is text", "a number, such as goodput"))
+    if unknown := [name for name in theory if name not in THEORIES]:
+        raise OwltError(Mistake.of("--theory", f"got {unknown[0]!r}", _one_of(tuple(THEORIES))))
+    if theory and values["y"].column not in COLUMNS:
+        raise OwltError(Mistake.of("--theory", f"got it with --y {y}", "--y goodput or --y goodput_to_delivery"))
+    return Specification(**values)
+
+
+def _require_x(x: str, kind: str, y: Quantity) -> None:
+    from owlt.reports.publication.answer_map import criterion_of
+
+    if kind != "map" and not x:
+        raise OwltError(Mistake.of("--x", "is missing", "a setting, such as packet_error_rate"))
+    if kind == "map" and x:
+        fix = "leave --x out, or choose another --kind"
+        raise OwltError(Mistake.of("--x", "got it with --kind map", "the grid of the sweep alone", fix))
+    if kind == "map" and criterion_of(y.column) is None:
+        raise OwltError(Mistake.of("--y", f"got {y.name!r} with --kind map", "a criterion of 'owlt answer'"))
+
+
+def _quantity(option: str, name: str) -> Quantity:
+    from owlt.reports.publication.quantities import UnknownName, quantity
+
+    try:
+        return quantity(name)
+    except UnknownName as unknown:
+        expected = f"{_one_of(unknown.known)}, or a column of runs.csv"
+        raise OwltError(Mistake.of(option, f"got {name!r}", expected)) from unknown
+
+
+def _filter(text: str) -> Filter:
+    from owlt.reports.publication.selection import Filter
+
+    name, equals, values = text.partition("=")
+    if not equals or not values:
+        raise OwltError(Mistake.of("--filter", f"got {text!r}", "NAME=VALUE,..., such as implementation=ltp,cfdp"))
+    return Filter(_quantity("--filter", name), tuple(value.strip() for value in values.split(",")))
+
+
+def _length_mm(option: str, text: str) -> float:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *(mm|cm|in)", text)
+    length = float(match[1]) * MM[match[2]] if match else 0.0
+    if not LEAST_MM <= length <= MOST_MM:
+        expected = f"a length from {LEAST_MM:g}mm to {MOST_MM:g}mm, such as 88mm or 3.5in"
+        raise OwltError(Mistake.of(option, f"got {text!r}", expected))
+    return length
+
+
+def _font_pt(text: str) -> float:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *(?:pt)?", text)
+    size = float(match[1]) if match else 0.0
+    if not LEAST_PT <= size <= MOST_PT:
+        raise OwltError(Mistake.of("--font", f"got {text!r}", f"a size from {LEAST_PT:g}pt to {MOST_PT:g}pt"))
+    return size
+
+
+def _path(x: str, y: str, file_format: str, out: Path | None) -> Path:
+    """The file to write; its suffix is its format."""
+    suffix = file_format or (out.suffix[1:] if out and out.suffix else "pdf")
+    if suffix not in FORMATS:
+        raise OwltError(Mistake.of("--format" if file_format else "--out", f"got {suffix!r}", _one_of(FORMATS)))
+    path = out or Path(f"{y}-against-{x}.{suffix}" if x else f"{y}-map.{suffix}")
+    if path.suffix != f".{suffix}":
+        raise OwltError(
+            Mistake.of("--out", f"got {path.name!r} with --format {suffix}", f"a name that ends in .{suffix}")
+        )
+    return path
+
+
+def _all_rows(directories: list[Path]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The runs of all directories, and their implementations in the order of the first that has each."""
+    tables = [_rows(directory) for directory in directories]
+    order = dict.fromkeys(name for _, names in tables for name in names)
+    return [row for rows, _ in tables for row in rows], tuple(order)
+
+
+def _rows(results: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The table of runs, and the implementations in the order of the sweep, which decides their looks."""
+    from owlt.orchestrator.profiles.load import refuse_missing
+    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.reports.comparison.stopping import load_due_results
+    from owlt.reports.results.records import ReportError
+    from owlt.reports.table.rows import run_rows
+
+    results = results_root(results)
+    refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
+    try:
+        loaded = load_due_results(results)
+        return run_rows(loaded), tuple(loaded.series)
+    except ReportError as problem:
+        raise OwltError(*problem.mistakes) from problem
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return f"one of {', '.join(names)}"

@@ -1,0 +1,391 @@
+"""What commands that perform runs have in common: their options and machine, how they begin, end and are resumed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from owlt.inputs.mistake import Mistake, Place
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.ending import INTERRUPTED_STATUS, outlasting_readers
+from owlt.orchestrator.errors import Missing, OwltError
+
+if TYPE_CHECKING:
+    from owlt.orchestrator.commands.host_baselines import HostBaselines
+    from owlt.orchestrator.planning.plan import Plan
+    from owlt.orchestrator.planning.selection import Selection
+    from owlt.orchestrator.status.announcing import Ending
+    from owlt.orchestrator.sweep.campaign import Performed
+    from owlt.orchestrator.sweep.machine import Machine
+    from owlt.orchestrator.sweep.report import CheckedAssertions
+    from owlt.orchestrator.sweep.scheduling import StopTime
+    from owlt.orchestrator.workers.events import Observe
+
+
+SOME_FAILED_STATUS = 3
+"""Every run is recorded, and some did not complete."""
+ASSERTION_STATUS = 4
+"""Every run is recorded, and an assertion of the sweep is not met."""
+MOST_PRINTED = 20
+"""Checks of assertions that are printed; the report has all."""
+
+
+def exit_status(performed: Performed, checks_failed: int = 0) -> int:
+    """The exit status of a start of a sweep, and of so many checks of its assertions that are not met."""
+    if performed.interrupted:
+        return INTERRUPTED_STATUS
+    if not performed.is_complete:
+        return 1
+    if checks_failed:
+        return ASSERTION_STATUS
+    return SOME_FAILED_STATUS if performed.failed else 0
+
+
+def conclude(
+    performed: Performed, printer: Printer, report: bool, asserts: bool = False
+) -> tuple[Path | None, CheckedAssertions]:
+    """Print what a start of a sweep has done, make its report, and check the assertions of a sweep that `asserts`
+    something. Returns the page of the report and what the check found."""
+    from owlt.orchestrator.sweep.report import CheckedAssertions, check_assertions
+
+    if performed.change:
+        printer.note(f"{performed.results}: the sweep has changed: {performed.change.text}")
+    if performed.stopped:
+        printer.note(performed.stopped)
+    printer.note(performed.summary)
+    page: Path | None = None
+    checked = CheckedAssertions()
+    try:
+        page = report_of(performed, printer) if report and performed.recorded else None
+        if asserts and performed.recorded and not performed.interrupted:
+            checked = check_assertions(performed.results)
+    finally:
+        printer.json(_as_json(performed, page, checked))
+    print_assertions(checked, printer)
+    return page, checked
+
+
+def print_assertions(checked: CheckedAssertions, printer: Printer) -> None:
+    """The checks that are not met, and the number of all."""
+    for line in checked.open_checks[:MOST_PRINTED]:
+        printer.text(f"assertion {line}")
+    if checked.checks:
+        rest = len(checked.open_checks) - MOST_PRINTED
+        more = f" ({rest} more are in the report)" if rest > 0 else ""
+        printer.text(
+            f"assertions: {checked.checks - len(checked.open_checks)} of {checked.checks} checks are met{more}"
+        )
+
+
+def report_of(performed: Performed, printer: Printer, make: Callable[[Path], Path] | None = None) -> Path | None:
+    """The report of a sweep, by default as `make_report` makes it. An interrupt skips it, as a second interrupt before
+    it does."""
+    try:
+        if not performed.interrupted_again:
+            page = (make or _make_report)(performed.results)
+            printer.note(f"report: {page}")
+            return page
+    except KeyboardInterrupt:
+        pass
+    printer.note(f"the report was skipped; make it with: owlt report {shlex.quote(str(performed.results))}")
+    raise typer.Exit(INTERRUPTED_STATUS)
+
+
+def _make_report(results: Path, with_pdf: bool = False) -> Path:
+    from owlt.orchestrator.sweep.report import make_report
+
+    return make_report(results, with_pdf)
+
+
+def _as_json(performed: Performed, page: Path | None, checked: CheckedAssertions) -> dict[str, Any]:
+    return {
+        "results": performed.results,
+        "recorded": performed.recorded,
+        "complete": performed.is_complete,
+        "failed": performed.failed,
+        "summary": performed.summary,
+        "same_failures": performed.same_failures,
+        "interrupted": performed.interrupted,
+        "report": page,
+        "assertions": checked.values,
+    }
+
+
+Until = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Start no run that would end after this wall-clock time, such as 07:00."),
+]
+For = Annotated[
+    str | None,
+    typer.Option(
+        "--for", metavar="DURATION", help='Start no run that would end after this duration, such as 8h or "90 min".'
+    ),
+]
+
+
+def stop_time(until: str | None, duration: str | None) -> StopTime | None:
+    """The time of --until, by the machine's clock, or of --for, by one that is never set; None if neither is given."""
+    from datetime import datetime
+
+    from owlt.inputs.mistake import Invalid, keys_below
+    from owlt.inputs.quantities import parse_delay_ns
+    from owlt.orchestrator.steady_clock import steady_s
+    from owlt.orchestrator.sweep.scheduling import StopTime, parse_until
+
+    if until and duration:
+        raise OwltError(Mistake.of("--for", "got both --until and --for", "one of them"))
+    try:
+        if until:
+            with keys_below("--until"):
+                return StopTime(parse_until(until, datetime.now().astimezone()).timestamp(), time.time)
+        if duration:
+            with keys_below("--for"):
+                return StopTime(steady_s() + parse_delay_ns(duration, "20 min", ("min", "h")) / 1e9, steady_s)
+    except Invalid as problem:
+        raise OwltError(*problem.mistakes) from problem
+    return None
+
+
+Only = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CELL|RUN", help="Only this run, or the runs of a cell such as delay=25ms; repeatable."),
+]
+ShardOption = Annotated[
+    str | None,
+    typer.Option("--shard", metavar="I/N", help="Only the I-th of N shards; 'owlt merge' combines the results."),
+]
+
+
+def selection_of(plan: Plan, only: Sequence[str], shard: str | None) -> Selection | None:
+    """The runs that both options select; None without an option. Raises OwltError."""
+    from owlt.orchestrator.planning.selection import Selection, parse_shard, runs_named
+
+    if not only and not shard:
+        return None
+    selected = {each.run_id for each in (runs_named(plan, only) if only else plan.runs)}
+    if shard:
+        selected &= {each.run_id for each in parse_shard(shard).runs(plan)}
+    return Selection(frozenset(selected))
+
+
+def results_of(plan: Plan, shard: str | None, results: Path | None) -> Path:
+    """The results directory: the given one, or the default one of the sweep or of its shard. Raises OwltError."""
+    from owlt.orchestrator.planning.selection import parse_shard
+    from owlt.orchestrator.results.recorded_runs import results_root
+
+    name = f"{plan.sweep.name}-{parse_shard(shard).text}" if shard else plan.sweep.name
+    return results_root(results or Path("results", name))
+
+
+Dask = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Perform the runs on the machines of a Dask scheduler: tls://HOST:8786."),
+]
+Tls = Annotated[
+    Path | None,
+    typer.Option(metavar="DIRECTORY", help="Certificates of all machines; default: those of Dask's configuration."),
+]
+WithoutAuthentication = Annotated[
+    bool,
+    typer.Option(
+        "--without-authentication",
+        help="Accept tcp:// beyond this machine: anyone who reaches the scheduler can run any program on all machines.",
+    ),
+]
+
+
+def require_dask() -> None:
+    """Raise Missing without the library."""
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        fix = "install owlt with its extra dask: pip install 'owlt[dask]'"
+        raise Missing(Mistake("the Python package distributed is missing", fix=fix)) from None
+
+
+def cluster_of(
+    address: str | None, tls: Path | None, accepts_plain: bool, guests: int | None, rig: str | None
+) -> Machine | None:
+    """The machines of --dask; None without it. Raises OwltError for options that do not go together."""
+    if address is None:
+        if tls or accepts_plain:
+            option = "--tls" if tls else "--without-authentication"
+            raise OwltError(Mistake.of(option, "got it without --dask", "both, or neither"))
+        return None
+    if rig:
+        raise OwltError(Mistake.of("--rig", "got it with --dask", "one of them"))
+    if guests:
+        fix = "limit each machine with 'owlt worker --slots'"
+        raise OwltError(Mistake.of("--guests", "got it with --dask", "one of them", fix))
+    require_dask()
+    from owlt.orchestrator.sweep.campaign import warn
+    from owlt.orchestrator.sweep.cluster import Cluster
+
+    return Cluster(address, tls, accepts_plain, warn)
+
+
+OnEnd = Annotated[
+    str,
+    typer.Option(
+        metavar="COMMAND",
+        help="Shell command for the end, with OWLT_... variables and JSON (docs/sweeps.md); default: OWLT_ON_END.",
+    ),
+]
+
+
+def machine_of(
+    rig: str | None,
+    dask: str | None = None,
+    tls: Path | None = None,
+    without_authentication: bool = False,
+    guests: int | None = None,
+) -> Machine:
+    """What performs runs: the machines of --dask, the lab rig of --rig, or this machine.
+
+    Raises OwltError for options that do not go together.
+    """
+    from owlt.orchestrator.profiles.inventory import lab_rig
+    from owlt.orchestrator.sweep.machine import THIS_MACHINE, LabMachine
+
+    if cluster := cluster_of(dask, tls, without_authentication, guests, rig):
+        return cluster
+    return THIS_MACHINE if rig is None else LabMachine(*lab_rig(rig))
+
+
+def plan_of(results: Path) -> Plan:
+    """The plan of a results directory. Raises OwltError if it is none."""
+    from owlt.orchestrator.planning.plan import read_plan
+
+    try:
+        return read_plan(results)
+    except FileNotFoundError:
+        expected = "one that 'owlt run' made, such as results/demo"
+        raise OwltError(Mistake("is not a results directory", expected, where=Place(str(results)))) from None
+
+
+@outlasting_readers()
+def perform_and_conclude(
+    plan: Plan,
+    directory: Path,
+    guests: int | None,
+    report: bool,
+    on_end: str,
+    printer: Printer,
+    again: str,
+    stop: StopTime | None = None,
+    selection: Selection | None = None,
+    machine: Machine | None = None,
+    baselines: HostBaselines | None = None,
+    note: str = "",
+) -> None:
+    """Perform what is missing of a plan, or a selection, conclude, and announce how it ended, also after an error.
+
+    Host baselines are performed before and after, if a run is missing. `note` is printed when the sweep has
+    passed all checks.
+    """
+    from owlt.orchestrator.commands.progress import SweepProgress
+    from owlt.orchestrator.status.announcing import Ending, counts_of
+    from owlt.orchestrator.status.metrics import MetricsFile
+    from owlt.orchestrator.sweep.campaign import is_finished, perform_until, require_ready
+
+    metrics = MetricsFile(directory)
+
+    def begin(planned: Plan, done: set[str]) -> Observe:
+        metrics.start()
+        if note:
+            printer.note(note)
+        return progress(planned, done)
+
+    def perform_baselines(moment: str) -> bool:
+        """Whether they were not interrupted."""
+        assert baselines is not None
+        with SweepProgress(printer.console, again, False) as shown:
+            done = baselines.perform(moment, shown, again)
+        for each in done:
+            printer.note(f"host baseline {moment}: {each.summary}")
+        return not any(each.interrupted for each in done)
+
+    summary, page, status = "", None, 1
+    try:
+        with_baselines = baselines is not None and not is_finished(plan, directory, selection)
+        if with_baselines:
+            require_ready(plan, directory, machine or machine_of(None), selection)
+            if not perform_baselines("before"):
+                raise typer.Exit(INTERRUPTED_STATUS)
+        with SweepProgress(printer.console, again, report) as progress:
+            performed = perform_until(
+                plan, directory, guests, begin, again, stop, selection, machine or machine_of(None)
+            )
+        summary, status = performed.summary, exit_status(performed)
+        if with_baselines and not performed.interrupted:
+            perform_baselines("after")
+        page, checked = conclude(performed, printer, report, bool(plan.sweep.assertions))
+        status = exit_status(performed, checked.failed)
+    except typer.Exit as end:
+        status = end.exit_code
+        raise
+    except OwltError as problem:
+        summary, status = str(problem), 2
+        raise
+    finally:
+        metrics.close(status)
+        announce(Ending(directory, plan.sweep.name, status, summary, page, counts_of(directory)), on_end)
+    raise typer.Exit(status)
+
+
+def announce(ending: Ending, on_end: str) -> None:
+    """Run the user's command for the end of a sweep, if there is one; its failure is a warning."""
+    from owlt.orchestrator.status.announcing import HOOK_VARIABLE, run_hook
+
+    command = on_end or os.environ.get(HOOK_VARIABLE, "")
+    if command and (problem := run_hook(command, ending)):
+        print(f"owlt: warning: the command for the end ({command}): {problem}", file=sys.stderr)
+
+
+def as_typed(
+    sweep: str,
+    results: Path | None,
+    guests: int | None,
+    report: bool,
+    only: Sequence[str] = (),
+    shard: str | None = None,
+    rig: str | None = None,
+    dask: str | None = None,
+    tls: Path | None = None,
+    without_authentication: bool = False,
+    host_baseline: str | None = None,
+    host_captures: bool = False,
+) -> str:
+    """The command that resumes the sweep: the same, with its options."""
+    options = ["--results", str(results)] if results else []
+    options += [word for name in only for word in ("--only", name)]
+    options += ["--shard", shard] if shard else []
+    options += performing_options(guests, report, rig, dask, tls, without_authentication)
+    options += ["--host-baseline", host_baseline] if host_baseline else []
+    options += ["--host-captures"] if host_captures else []
+    return shlex.join(["owlt", "run", sweep, *options])
+
+
+def performing_options(
+    guests: int | None,
+    report: bool,
+    rig: str | None,
+    dask: str | None = None,
+    tls: Path | None = None,
+    without_authentication: bool = False,
+) -> list[str]:
+    """The options that all commands that perform runs have in common, as words of a command."""
+    options = ["--guests", str(guests)] if guests else []
+    options += [] if report else ["--no-report"]
+    options += ["--rig", rig] if rig else []
+    options += ["--dask", dask] if dask else []
+    options += ["--tls", str(tls)] if tls else []
+    options += ["--without-authentication"] if without_authentication else []
+    return options

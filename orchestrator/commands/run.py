@@ -1,0 +1,387 @@
+"""`owlt run`, `extend` and `retry`, which perform runs of a sweep, and `owlt plan`, which says what that would take."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from owlt.inputs.mistake import Mistake
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.performing import (
+    Dask,
+    For,
+    OnEnd,
+    Only,
+    ShardOption,
+    Tls,
+    Until,
+    WithoutAuthentication,
+    as_typed,
+    machine_of,
+    perform_and_conclude,
+    performing_options,
+    plan_of,
+    results_of,
+    selection_of,
+    stop_time,
+)
+from owlt.orchestrator.commands.usage import Guests, Json, LabRigOption, Results, Sweep
+from owlt.orchestrator.errors import OwltError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from owlt.orchestrator.commands.host_baselines import HostBaselines
+    from owlt.orchestrator.planning.plan import Plan, PlanChange, Run
+    from owlt.orchestrator.results.record import Outcome, RunRecord
+    from owlt.orchestrator.sweep.forecast import Forecast
+    from owlt.orchestrator.sweep.machine import Machine
+
+
+def run(
+    sweep: Sweep,
+    results: Results = None,
+    guests: Guests = None,
+    report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True,
+    only: Only = None,
+    shard: ShardOption = None,
+    on_end: OnEnd = "",
+    until: Until = None,
+    duration: For = None,
+    rig: LabRigOption = None,
+    host_baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help='With --rig: transfer a file of SIZE ("100 MB") without a channel, before and after.'
+        ),
+    ] = None,
+    host_captures: Annotated[
+        bool,
+        typer.Option(
+            "--host-captures", help="With --rig: capture at sender and receiver too, and measure their clocks."
+        ),
+    ] = False,
+    dask: Dask = None,
+    tls: Tls = None,
+    without_authentication: WithoutAuthentication = False,
+    as_json: Json = False,
+) -> None:
+    """Perform the runs of a sweep and make the report.
+
+    Only runs without a record are performed: on an existing results directory, a sweep resumes where it stopped and
+    repeats runs that were aborted by a fault of the rig.
+
+    Exit status: 0 if every run is recorded, analysed and completed (or is unsupported); 3 if every run is recorded and
+    some did not complete; 4 if every run is recorded and an assertion of the sweep is not met; 1 if runs are aborted,
+    missing or not analysed; 2 for a mistake or a missing program; 130 after an interrupt.
+    """
+    from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
+
+    if host_captures and rig is None:
+        raise OwltError(Mistake.of("--host-captures", "got no lab rig", "--rig INVENTORY", "add it"))
+    plan = resolve(sweep_path(sweep), in_lab=rig is not None, host_captures=host_captures)
+    directory = results_of(plan, shard, results)
+    selection = selection_of(plan, only or [], shard)
+    again = as_typed(
+        sweep,
+        results,
+        guests,
+        report,
+        only or [],
+        shard,
+        rig,
+        dask,
+        tls,
+        without_authentication,
+        host_baseline,
+        host_captures,
+    )
+    stop = stop_time(until, duration)
+    machine = machine_of(rig, dask, tls, without_authentication, guests)
+    around = _host_baselines(plan, directory, machine, host_baseline, rig)
+    printer = Printer(as_json)
+    perform_and_conclude(plan, directory, guests, report, on_end, printer, again, stop, selection, machine, around)
+
+
+def _host_baselines(
+    plan: Plan, results: Path, machine: Machine, size: str | None, rig: str | None
+) -> HostBaselines | None:
+    """The host baselines of --host-baseline; None without the option."""
+    from owlt.inputs.mistake import Invalid, keys_below
+    from owlt.inputs.quantities import parse_size_bytes
+    from owlt.orchestrator.commands.host_baselines import HostBaselines
+
+    if size is None:
+        return None
+    if rig is None:
+        raise OwltError(Mistake.of("--host-baseline", "got no lab rig", "--rig INVENTORY", "add it"))
+    try:
+        with keys_below("--host-baseline"):
+            return HostBaselines(plan, results, machine, parse_size_bytes(size))
+    except Invalid as problem:
+        raise OwltError(*problem.mistakes) from problem
+
+
+def plan(
+    sweep: Sweep,
+    results: Results = None,
+    guests: Guests = None,
+    only: Only = None,
+    shard: ShardOption = None,
+    rig: LabRigOption = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a sweep needs: cells, runs, time, disk, memory.
+
+    A cell is a permutation of the sweep. Existing results are taken into account. Cells whose runs cannot complete are
+    listed with the reason; 'owlt run' records these runs as unsupported, or refuses them if the memory of this machine
+    is the reason. If 'owlt run' would refuse the sweep, the same message follows the plan, and the exit status is 2.
+    With --only or --shard, the plan covers the selected runs. With --rig, it is for a lab rig, and checks its hosts.
+    """
+    from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
+    from owlt.orchestrator.sweep.campaign import planned_change, require_ready, standing_runs
+    from owlt.orchestrator.sweep.forecast import forecast, texts
+
+    printer = Printer(as_json)
+    machine = machine_of(rig)
+    planned = resolve(sweep_path(sweep), in_lab=rig is not None)
+    directory = results_of(planned, shard, results)
+    selection = selection_of(planned, only or [], shard)
+    selected = None if selection is None else selection.run_ids
+    expected = forecast(planned, standing_runs(planned, directory), directory, guests, selected)
+    adaptive = planned.sweep.adaptive
+    bounds = f"{adaptive.at_least} to {adaptive.at_most}" if adaptive else ""
+    printer.table(
+        ("cell", "runs", "recorded", *(["repetitions"] if adaptive else []), "time limit", "infeasible"),
+        (
+            (
+                *(each.name, bounds or str(each.runs), str(each.recorded), *([each.repetitions] if adaptive else [])),
+                *(f"{each.time_limit_s:.0f} s", each.infeasible),
+            )
+            for each in expected.cells
+        ),
+    )
+    for line in texts(expected, directory):
+        printer.text(line)
+    change = planned_change(planned, directory)
+    if change:
+        printer.text(f"{directory}: the sweep has changed: {change.text}")
+    printer.json(plan_values(selection.alone(planned) if selection else planned, expected, change))
+    require_ready(planned, directory, machine, selection)
+
+
+def plan_values(planned: Plan, expected: Forecast, change: PlanChange | None) -> dict[str, Any]:
+    """The JSON output of `owlt plan`."""
+    runs = [
+        {
+            "order": each.order,
+            "run_id": each.run_id,
+            "deadline_s": each.deadline_s(planned.implementations[each.permutation.implementation]),
+            "batch": batch.index,
+        }
+        for batch in planned.batches
+        for each in batch.runs
+    ]
+    return {
+        "sweep": planned.sweep.name,
+        "cells": expected.cells,
+        "recorded": expected.recorded,
+        "left": expected.left,
+        "least_left": expected.least_left,
+        "repetitions": expected.rule,
+        "runs": runs,
+        "estimate": expected.estimate,
+        "times": expected.times,
+        "resources": expected.resources,
+        "change": change and change.model_dump(mode="json", include={"added", "removed", "changes"}),
+    }
+
+
+MORE = 5
+
+
+def extend(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A results directory, such as results/demo.")],
+    by: Annotated[
+        int | None, typer.Option(metavar="COUNT", min=1, help=f"Number of repetitions to add; default: {MORE}.")
+    ] = None,
+    to: Annotated[
+        int | None, typer.Option(metavar="COUNT", min=1, help="The number of repetitions that the sweep then has.")
+    ] = None,
+    guests: Guests = None,
+    report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True,
+    on_end: OnEnd = "",
+    until: Until = None,
+    duration: For = None,
+    rig: LabRigOption = None,
+    dask: Dask = None,
+    tls: Tls = None,
+    without_authentication: WithoutAuthentication = False,
+    as_json: Json = False,
+) -> None:
+    """Add repetitions to a sweep, and perform what is missing.
+
+    Recorded runs stay as they are; the new ones are those that the sweep file with this number of repetitions would
+    have. The exit status is that of 'owlt run'.
+    """
+    from owlt.orchestrator.planning.plan import with_repetitions
+    from owlt.orchestrator.results.recorded_runs import results_root
+
+    if by is not None and to is not None:
+        raise OwltError(Mistake.of("extend", "got both --by and --to", "one of them"))
+    stop = stop_time(until, duration)
+    machine = machine_of(rig, dask, tls, without_authentication, guests)
+    results = results_root(results)
+    plan = plan_of(results)
+    extended = with_repetitions(plan, to or plan.sweep.most_repetitions + (by or MORE))
+    printer = Printer(as_json)
+    number = extended.sweep.most_repetitions
+    advice = f"before 'owlt run', write 'repetitions: {number}' in the sweep file too"
+    note = f"{results}: {number} repetitions; {advice}"
+    again = extend_again(results, number, performing_options(guests, report, rig, dask, tls, without_authentication))
+    perform_and_conclude(extended, results, guests, report, on_end, printer, again, stop, None, machine, None, note)
+
+
+def extend_again(results: Path, number: int, options: Sequence[str] = ()) -> str:
+    """The command that resumes: the same with the number of repetitions, so that it adds no more."""
+    return shlex.join(["owlt", "extend", str(results), "--to", str(number), *options])
+
+
+DEFAULT_OUTCOMES = "failed,timed_out,quarantined,aborted"
+
+
+def retry(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A results directory, such as results/demo.")],
+    outcome: Annotated[
+        str, typer.Option(metavar="OUTCOME,...", help=f"Outcomes to perform again; default: {DEFAULT_OUTCOMES}.")
+    ] = "",
+    run: Annotated[
+        list[str] | None, typer.Option(metavar="RUN", help="A run to perform again, any outcome; repeatable.")
+    ] = None,
+    cell: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Only runs with this value, such as delay=25ms; repeatable."),
+    ] = None,
+    new_seed: Annotated[bool, typer.Option("--new-seed", help="Give the runs other seeds.")] = False,
+    guests: Guests = None,
+    report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True,
+    on_end: OnEnd = "",
+    until: Until = None,
+    duration: For = None,
+    rig: LabRigOption = None,
+    dask: Dask = None,
+    tls: Tls = None,
+    without_authentication: WithoutAuthentication = False,
+    as_json: Json = False,
+) -> None:
+    """Perform runs again: those that failed, or any others.
+
+    Their records and logs are kept in attempts/ of the results directory. The exit status is that of 'owlt run', for
+    the selected runs.
+    """
+    from owlt.orchestrator.planning.selection import Selection, new_seeds
+    from owlt.orchestrator.results.recorded_runs import read_recorded, results_root
+    from owlt.orchestrator.sweep.publishing import reasons
+
+    printer = Printer(as_json)
+    stop = stop_time(until, duration)
+    machine = machine_of(rig, dask, tls, without_authentication, guests)
+    results = results_root(results)
+    plan = plan_of(results)
+    records = read_recorded(results, {each.run_id for each in plan.runs}).records
+    left = {each.run_id for each in plan.runs if each.run_id not in records and reasons(results, each.run_id)}
+    runs = select(plan, records, outcome, run or [], cell or [], left)
+    if not runs:
+        printer.note("nothing to do: no run that was performed matches")
+        printer.json({"results": results, "runs": []})
+        return
+    note = "" if new_seed else "\n".join(warnings(plan, runs, records))
+    seeds = new_seeds(runs, {each.run_id: len(reasons(results, each.run_id)) for each in runs}) if new_seed else {}
+    selection = Selection(frozenset(each.run_id for each in runs), again=True, new_seeds=seeds)
+    options = performing_options(guests, report, rig, dask, tls, without_authentication)
+    again = retry_again(results, outcome, run or [], cell or [], new_seed, options)
+    perform_and_conclude(plan, results, guests, report, on_end, printer, again, stop, selection, machine, None, note)
+
+
+def retry_again(
+    results: Path,
+    outcome: str,
+    runs: Sequence[str],
+    cells: Sequence[str],
+    new_seed: bool = False,
+    options: Sequence[str] = (),
+) -> str:
+    """The command that resumes a retry: the same, with its options; `options` are those of how it is performed."""
+    selected = ["--outcome", outcome] if outcome else []
+    selected += [word for name in runs for word in ("--run", name)]
+    selected += [word for each in cells for word in ("--cell", each)]
+    selected += ["--new-seed"] if new_seed else []
+    return shlex.join(["owlt", "retry", str(results), *selected, *options])
+
+
+def select(
+    plan: Plan,
+    records: dict[str, RunRecord],
+    outcome: str,
+    names: Sequence[str],
+    cells: Sequence[str],
+    left: Collection[str] = (),
+) -> list[Run]:
+    """The recorded runs with the outcomes, or with the names, in the cells. Raises OwltError for an unknown word.
+
+    `left` are runs without a record that an interrupted retry has set aside: they have any outcome.
+    """
+    from owlt.orchestrator.planning.selection import runs_in_cells, runs_named
+
+    outcomes = _outcomes(outcome or ("" if names else DEFAULT_OUTCOMES))
+    named = runs_named(plan, names, "--run") if names else plan.runs
+    here = {run.run_id for run in runs_in_cells(plan, cells)}
+    return [
+        run
+        for run in named
+        if run.run_id in here
+        and (
+            run.run_id in left
+            or ((record := records.get(run.run_id)) is not None and (not outcomes or record.outcome in outcomes))
+        )
+    ]
+
+
+def _outcomes(text: str) -> set[Outcome]:
+    from owlt.orchestrator.results.record import Outcome
+
+    outcomes = set()
+    for word in filter(None, text.split(",")):
+        try:
+            outcomes.add(Outcome(word.strip()))
+        except ValueError:
+            expected = f"one or more of {', '.join(Outcome)}"
+            raise OwltError(Mistake.of("retry", f"--outcome: got {word!r}", expected)) from None
+    return outcomes
+
+
+def warnings(plan: Plan, runs: Sequence[Run], records: dict[str, RunRecord]) -> list[str]:
+    """A sentence if some runs will fail again as they did: on the exact clock, their seed decides their packets."""
+    from owlt.orchestrator.results.record import NOT_DELIVERED
+
+    if plan.sweep.clock != "exact":
+        return []
+    same = [
+        run
+        for run in runs
+        if (record := records.get(run.run_id)) is not None
+        and record.outcome in NOT_DELIVERED
+        and not plan.implementations[run.permutation.implementation].not_repeatable
+        and record.seed == run.seed
+    ]
+    if not same:
+        return []
+    named = same[0].run_id if len(same) == 1 else f"{len(same)} runs ({same[0].run_id}, ...)"
+    return [
+        f"on the exact clock the same seed gives the same packets: expect the same result from {named}, unless the "
+        "implementation has changed; --new-seed gives other seeds"
+    ]
