@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from owlt import PACKAGE
+
 if TYPE_CHECKING:
     import tarfile
     from collections.abc import Iterator
 
-PACKAGE = Path(__file__).parent
-"""The directory of the package `owlt`: its modules, `profiles` and `playbooks`."""
 PARTS = ("agents", "captures", "emulator", "orchestrator", "playbooks", "profiles", "reports")
 """The folders at the top of a clone that are parts of the package; in a clone, the package has links to them."""
 DEBIAN_PACKAGES = PACKAGE / "debian-packages"
