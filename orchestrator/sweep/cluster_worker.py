@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import dask
 from distributed import Security, Worker
@@ -26,6 +27,15 @@ MORE_THREADS = 2
 """Beside two for each slot: to compare, to extend the lease, to end."""
 
 
+@dataclass(frozen=True)
+class _Connection:
+    """How the scheduler is reached; without authentication it must listen on loopback only, unless that is accepted."""
+
+    scheduler: str
+    security: Security
+    accepts_plain: bool
+
+
 async def serve(
     scheduler: str,
     security: Security,
@@ -39,6 +49,7 @@ async def serve(
 
     Raises OwltError for a scheduler without authentication to which others can connect, unless `accepts_plain`.
     """
+    connection = _Connection(scheduler, security, accepts_plain)
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -46,7 +57,7 @@ async def serve(
             loop.add_signal_handler(number, stopped.set)
     try:
         while not stopped.is_set():
-            await _serve_once(scheduler, security, service, slots, port, stopped, note, accepts_plain)
+            await _serve_once(connection, service, slots, port, stopped, note)
             if not stopped.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), AGAIN_S)
@@ -55,23 +66,22 @@ async def serve(
 
 
 async def _serve_once(
-    scheduler: str,
-    security: Security,
+    connection: _Connection,
     service: Service,
     slots: int,
     port: int,
     stopped: asyncio.Event,
     note: Callable[[str], None],
-    accepts_plain: bool,
 ) -> None:
     """Serve until the connection ends or the user ends it."""
-    require_loopback_only(scheduler, accepts_plain)
+    scheduler = connection.scheduler
+    require_loopback_only(scheduler, connection.accepts_plain)
     with process_directory("worker") as directory, dask.config.set({"distributed.worker.http.routes": []}):
         worker = Worker(
             scheduler,
             name=service.name,
             nthreads=2 * slots + MORE_THREADS,
-            security=security,
+            security=connection.security,
             host=address_to_bind(scheduler),
             port=port,
             dashboard_address="127.0.0.1:0",  # Dask opens it in any case
@@ -80,7 +90,7 @@ async def _serve_once(
             plugins=(ServicePlugin(service),),
         )
         end = asyncio.create_task(stopped.wait())
-        start = asyncio.create_task(_started(worker, scheduler, security, accepts_plain))
+        start = asyncio.create_task(_started(worker, connection))
         done, _ = await asyncio.wait([end, start], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
         if not done:
             note(f"waits for {scheduler}: there is no scheduler, or it has other certificates")
@@ -101,14 +111,16 @@ async def _serve_once(
             raise reason
 
 
-async def _started(worker: Worker, scheduler: str, security: Security, accepts_plain: bool) -> None:
+async def _started(worker: Worker, connection: _Connection) -> None:
     """Connect to the scheduler as soon as it runs. Raises OwltError if it is not safe to use."""
     while True:
         try:
-            async with rpc(scheduler, connection_args=security.get_connection_args("worker")) as asked:
+            async with rpc(
+                connection.scheduler, connection_args=connection.security.get_connection_args("worker")
+            ) as asked:
                 services = (await asked.identity(n_workers=0))["services"]
             break
         except OSError:  # such as a scheduler that is not running yet, or has other certificates
             await asyncio.sleep(ASKS_S)
-    require_loopback_only(scheduler, accepts_plain, services)
+    require_loopback_only(connection.scheduler, connection.accepts_plain, services)
     await worker
