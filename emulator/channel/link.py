@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -16,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from owlt.emulator.channel.impairment import Impairment
 from owlt.emulator.channel.text import (
     FORM,
     LARGEST_BIT_ERROR_RATE,
@@ -175,22 +177,76 @@ class LinkSpec(Value):
     A packet passes the MTU check, then the queue before the rate limit, then the errors, then the delay.
     """
 
-    delay_ns: Annotated[Delay, as_written("delay")] = 0
-    """Propagation delay: from the last bit into the link to the last bit out of it."""
+    delay_ns: Annotated[
+        Delay,
+        as_written("delay"),
+        Impairment(
+            "time", "pipe", "one-way propagation delay, from the last bit in to the last bit out", "delay: 1250 ms"
+        ),
+    ] = 0
 
-    jitter: Jitter | None = None
+    jitter: Annotated[
+        Jitter | None,
+        Impairment(
+            "jitter",
+            "pipe",
+            "random addition to each packet's delay",
+            "jitter: {amount: 5 ms, distribution: pareto}",
+            drawn_by="netem",
+        ),
+    ] = None
 
-    keeps_order: bool = True
-    """Whether a packet with a shorter delay, random or changed, waits for those before it; else it overtakes."""
+    keeps_order: Annotated[
+        bool,
+        Impairment(
+            "switch",
+            "pipe",
+            "whether packets stay in order: each one waits for those before it",
+            "keeps_order: false",
+            alone=False,
+        ),
+    ] = True
 
-    rate_bps: Annotated[Rate | None, as_written("rate")] = None
-    """Bit rate, counting whole Ethernet frames without the checksum, and the overhead; None: unlimited."""
+    reordering: Annotated[
+        Reordering | None,
+        Impairment(
+            "rule",
+            "pipe",
+            "a share of the packets is delayed further",
+            "reordering: {rate: 0.01, by: 20 ms}",
+            drawn_by="netem",
+        ),
+    ] = None
 
-    overhead_bytes: Annotated[Size, Field(ge=0, le=10_000), as_written("overhead")] = 0
-    """Bytes of the rate that each frame uses beyond its own, e.g. 24 for Ethernet's preamble, checksum and gap."""
+    rate_bps: Annotated[
+        Rate | None,
+        as_written("rate"),
+        Impairment(
+            "rate", "bottleneck", "bit rate, counting whole Ethernet frames without their checksum", "rate: 10 Mbit/s"
+        ),
+    ] = None
+    """None: unlimited."""
 
-    queue_packets: int = Field(default=1000, ge=1, le=2**31 - 1)
-    """Capacity in packets before the rate limit, including the packet being sent; without a rate it has no effect."""
+    overhead_bytes: Annotated[
+        Size,
+        Field(ge=0, le=10_000),
+        as_written("overhead"),
+        Impairment(
+            "size",
+            "bottleneck",
+            "bytes added to each frame when its transmission time is computed",
+            "overhead: 24 B",
+            alone=False,
+        ),
+    ] = 0
+    """For example 24 for Ethernet's preamble, checksum and gap."""
+
+    queue_packets: Annotated[
+        int,
+        Field(ge=1, le=2**31 - 1),
+        Impairment("queue", "bottleneck", "capacity of the queue before the rate limit", "queue: 50 ms", alone=False),
+    ] = 1000
+    """Including the packet being sent; without a rate it has no effect."""
 
     queue_bytes: Annotated[int, Field(ge=1)] | None = None
     """The capacity in bytes of frames and their overhead instead."""
@@ -201,37 +257,96 @@ class LinkSpec(Value):
     queue_bdp: Annotated[float, Field(gt=0)] | None = None
     """The capacity in multiples of rate x round trip (both directions' delays) instead."""
 
-    mtu_bytes: Annotated[Annotated[Size, Field(ge=68, le=65_535)] | None, as_written("mtu")] = None
-    """Frames with more than this after their Ethernet header are dropped."""
+    mtu_bytes: Annotated[
+        Annotated[Size, Field(ge=68, le=65_535)] | None,
+        as_written("mtu"),
+        Impairment(
+            "size",
+            "gate",
+            "longer frames are dropped; the Ethernet header does not count",
+            "mtu: 1500 B",
+        ),
+    ] = None
 
-    packet_error_rate: Probability = 0.0
-    """Probability that a frame is hit: one of its bits, headers included, is flipped (see `error_effect`)."""
+    packet_error_rate: Annotated[
+        Probability,
+        Impairment(
+            "share", "pipe", "probability that a frame has an error", "packet_error_rate: 0.01", drawn_by="netem"
+        ),
+    ] = 0.0
 
-    bit_error_rate: Annotated[float, Field(ge=0, le=LARGEST_BIT_ERROR_RATE)] = 0.0
-    """Probability that a bit is hit, independent of others: a frame of L bytes is hit with 1-(1-BER)^(8L)."""
+    bit_error_rate: Annotated[
+        float,
+        Field(ge=0, le=LARGEST_BIT_ERROR_RATE),
+        Impairment(
+            "share",
+            "errors",
+            "probability that a bit has an error, at most 0.01",
+            "bit_error_rate: 1.0e-6",
+            drawn_by="program",
+        ),
+    ] = 0.0
+    """Bits are hit independent of each other: a frame of L bytes is hit with 1-(1-BER)^(8L)."""
 
-    coding: Coding | None = None
-    """Coded frames, which are lost with all packets in them."""
+    pattern: Annotated[
+        Pattern | None,
+        Impairment("rule", "errors", "list of the packets or bits with errors", "pattern: {packets: [0, 7, 42]}"),
+    ] = None
 
-    error_effect: Literal["flip", "drop"] = "flip"
-    """The effect of a hit: the bit is flipped, or its frame is dropped."""
+    coding: Annotated[
+        Coding | None,
+        Impairment(
+            "rule",
+            "errors",
+            "coded frames, which are lost with every packet in them",
+            "coding: {frame_bytes: 1115, frame_error_rate: 0.001}",
+            drawn_by="program",
+        ),
+    ] = None
 
-    pattern: Pattern | None = None
-    """A list of what is hit, instead of random hits."""
+    error_effect: Annotated[
+        Literal["flip", "drop"],
+        Impairment(
+            "rule",
+            "errors",
+            "the effect of an error: `flip` a bit, or `drop` the frame",
+            "error_effect: drop",
+            alone=False,
+        ),
+    ] = "flip"
 
-    loss: Loss | None = None
-    """Packets lost in bursts, in addition to errors. (Single losses: a packet error rate with the effect drop.)"""
+    loss: Annotated[
+        Loss | None,
+        Impairment(
+            "rule",
+            "pipe",
+            "losses in bursts",
+            "loss: {model: gilbert_elliott, mean_rate: 0.01, burst_packets: 5}",
+            drawn_by="netem",
+        ),
+    ] = None
+    """In addition to errors. (Single losses: a packet error rate with the effect drop.)"""
 
-    duplication_rate: Probability = 0.0
-    """Probability that a packet arrives twice."""
+    duplication_rate: Annotated[
+        Probability,
+        Impairment(
+            "share", "pipe", "probability that a packet arrives twice", "duplication_rate: 0.001", drawn_by="netem"
+        ),
+    ] = 0.0
 
-    reordering: Reordering | None = None
+    up: Annotated[bool, Impairment("switch", "pipe", "`false`: an outage", "up: false")] = True
+    """Packets in flight arrive; `while_down` applies to new packets."""
 
-    up: bool = True
-    """False: an outage. Packets in flight arrive; `while_down` applies to new packets."""
-
-    while_down: Literal["drop", "hold"] = "drop"
-    """Packets that enter during an outage are dropped, or wait in the queue until the timeline ends it."""
+    while_down: Annotated[
+        Literal["drop", "hold"],
+        Impairment(
+            "rule",
+            "pipe",
+            "what happens to packets that enter during an outage: `drop` or `hold`",
+            "while_down: hold",
+            alone=False,
+        ),
+    ] = "drop"
 
     seed: Whole | None = None
     """Determines all random choices except which bit of a packet is flipped: the same seed hits the same packets.
@@ -270,22 +385,27 @@ class LinkSpec(Value):
     @property
     def unimpaired(self) -> bool:
         """True if packets pass unchanged."""
-        nothing = LinkSpec()
-        meaningless = {"keeps_order", "overhead_bytes", "queue_packets", "error_effect", "while_down", "seed"}
-        return all(
-            getattr(self, name) == getattr(nothing, name) for name in LinkSpec.model_fields if name not in meaningless
-        )
+        changed = any(self.has(name) for name, row in impairments().items() if row.alone)
+        other_queue = any(self.has(name) for name in ("queue_bytes", "queue_ns", "queue_bdp"))
+        return not changed and not other_queue
 
     @property
     def netem_draws(self) -> bool:
         """True if netem makes random choices."""
-        return bool(self.packet_error_rate or self.loss or self.jitter or self.reordering or self.duplication_rate)
+        return self._drawn_by("netem")
 
     @property
     def draws(self) -> bool:
         """True if there are random choices, so that a seed has an effect."""
         flips_a_bit_somewhere = self.pattern and self.pattern.packets and self.error_effect == "flip"
-        return bool(self.netem_draws or self.bit_error_rate or self.coding or flips_a_bit_somewhere)
+        return bool(self._drawn_by("netem", "program") or flips_a_bit_somewhere)
+
+    def has(self, name: str) -> bool:
+        """Return whether a field has another value than its default."""
+        return bool(getattr(self, name) != LinkSpec.model_fields[name].default)
+
+    def _drawn_by(self, *sources: str) -> bool:
+        return any(row.drawn_by in sources and self.has(name) for name, row in impairments().items())
 
     def to_wire(self) -> dict[str, Any]:
         """Return the link as it is written; default values are omitted."""
@@ -304,3 +424,19 @@ class LinkSpec(Value):
             if self.queue_packets == LinkSpec.model_fields["queue_packets"].default
             else f"{self.queue_packets} packets"
         )
+
+
+@cache
+def impairments() -> dict[str, Impairment]:
+    """Return the row of each field of a link that has one; a queue has its in the field for packets."""
+    return {
+        name: row
+        for name, field in LinkSpec.model_fields.items()
+        for row in field.metadata
+        if isinstance(row, Impairment)
+    }
+
+
+def key_of(field: str) -> str:
+    """Return the key by which a field of a link is written."""
+    return "queue" if field == "queue_packets" else LinkSpec.model_fields[field].serialization_alias or field

@@ -11,29 +11,17 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from owlt.emulator.channel.link import impairments, key_of
 from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
 from owlt.inputs.quantities import format_delay, parse_delay_ns
 
 _WAYS = ("forward", "reverse", "both")
-_TIMES = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}
-_RATES = {"bps": "bit/s", "kbps": "kbit/s", "Mbps": "Mbit/s", "Gbps": "Gbit/s"}
-_SIZES = {"B": "B", "kB": "kB"}
-_UNITS = {
-    "delay": _TIMES,
-    "jitter": _TIMES,
-    "rate": _RATES,
-    "queue": {"packets": "packets", "BDP": "BDP", **_SIZES, **_TIMES},
-    "mtu": _SIZES,
-    "overhead": _SIZES,
-}
-"""The fields with a unit: its name in a column, and its written form."""
-_SHARES = ("packet_error_rate", "bit_error_rate", "duplication_rate")
-_SWITCHES = ("up", "keeps_order")
+_TABLE = "jitter_table"
 NONE = "none"
 """In a cell of any column: removes the value."""
 _HEADER = re.compile(rf"(?P<way>{'|'.join(_WAYS)})\.(?P<rest>[A-Za-z_]+)")
@@ -101,19 +89,25 @@ def _header(row: list[str], where: Place) -> list[_Column]:
 def _column(header: str, where: Place) -> _Column:
     match = _HEADER.fullmatch(header)
     way, rest = (match["way"], match["rest"]) if match else ("", "")
-    if rest in _SHARES:
-        return _Column(header, way, rest, _number)
-    if rest in _SWITCHES:
-        return _Column(header, way, rest, _switch)
-    if rest == "jitter_table":
+    if rest == _TABLE:
         return _Column(header, way, "jitter", _table)
-    field, _, unit = rest.partition("_")
-    if unit in _UNITS.get(field, {}):
-        written = _UNITS[field][unit]
-        return _Column(header, way, field, _jitter(written) if field == "jitter" else _quantity(written))
-    fields = [*(f"{name}_{'|'.join(units)}" for name, units in _UNITS.items()), "jitter_table", *_SHARES, *_SWITCHES]
-    expected = f"{'|'.join(_WAYS)}, a dot and one of {', '.join(fields)}"
+    for field, row in ((key_of(name), row) for name, row in impairments().items()):
+        if rest == field and row.quantity in ("share", "switch"):
+            return _Column(header, way, field, _number if row.quantity == "share" else _switch)
+        unit = row.column_units.get(rest.removeprefix(f"{field}_"))
+        if unit is not None and rest.startswith(f"{field}_"):
+            return _Column(header, way, field, _jitter(unit) if row.quantity == "jitter" else _quantity(unit))
+    expected = f"{'|'.join(_WAYS)}, a dot and one of {', '.join([*_column_names(), _TABLE])}"
     raise Invalid(Mistake(f"got the column {header!r:.60}", expected, where=where))
+
+
+def _column_names() -> Iterator[str]:
+    """What a column may have after its direction, with the units that are possible."""
+    for name, row in impairments().items():
+        if row.column_units:
+            yield f"{key_of(name)}_{'|'.join(row.column_units)}"
+        elif row.quantity in ("share", "switch"):
+            yield key_of(name)
 
 
 def _changes(columns: list[_Column], cells: list[str], where: Place) -> dict[str, dict[str, Any]]:
@@ -164,7 +158,7 @@ def _switch(cell: str) -> bool:
 
 
 def _quantity(unit: str) -> Callable[[str], str]:
-    return lambda cell: cell if cell == "unlimited" and unit in _RATES.values() else f"{_decimal(cell):f} {unit}"
+    return lambda cell: cell if cell == "unlimited" and unit.endswith("bit/s") else f"{_decimal(cell):f} {unit}"
 
 
 def _jitter(unit: str) -> Callable[[str], Any]:
