@@ -20,7 +20,7 @@ def setup(
         bool, typer.Option("--install", help="Install missing Debian packages, as root or with sudo.")
     ] = False,
 ) -> None:
-    """Install and build what owlt needs on this machine beside Python packages.
+    """Install and build what owlt needs beside Python packages.
 
     Names missing Debian packages, or installs them with --install. Compiles the emulator's eBPF programs. Builds the
     virtual-time kernel, unless it is cached: 4 to 9 minutes on two cores, once for this user.
