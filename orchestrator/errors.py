@@ -8,20 +8,16 @@ OwltError              the base: the command ends with status 2 and this text; n
 ├── Missing            something that is missing on this machine, and how to get it
 └── ResultsConflict    a results directory that belongs to another sweep
 
-A run that ends badly is not an error but a record: see `orchestrator.results.record`.
+A run that ends badly is not an error but a record: see `results.record`.
 """
 
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from owlt.inputs.mistake import MistakeError
+from owlt.inputs.mistake import OwltError as OwltError
 
 LEAST_LIKENESS = 0.65
 """Of a suggestion, by difflib: "lpt" and "ltp" have 0.67; "completion" and "implementations" 0.64."""
-
-
-class OwltError(MistakeError):
-    """Mistakes that the user can fix."""
 
 
 class ProfileError(OwltError):
@@ -42,10 +38,6 @@ class SweepMistake(ProfileError):
 
 class Missing(OwltError):
     """A program, package, kernel or permission that is not there."""
-
-
-class ResultsConflict(OwltError):
-    """A results directory that holds something other than what is specified."""
 
 
 def did_you_mean(name: str, known: Collection[str], otherwise: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from owlt.captures.files.plain_files import (
+from owlt.results.plain_files import (
     directories_in,
     files_in,
     is_plain_directory,

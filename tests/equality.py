@@ -11,12 +11,11 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.accounting.summary import load_summary
+from owlt.captures.accounting.summary import CAPTURES, load_summary
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.frames.session import Host, Session, summary_filter
-from owlt.orchestrator.results.record import read_record
-from owlt.orchestrator.results.recorded_runs import recorded_runs
+from owlt.results.record import read_record
+from owlt.results.recorded_runs import recorded_runs
 from tests.conftest import require_command
 from tests.tshark_frames import Frame, differences, frames_of, read_with_tshark
 

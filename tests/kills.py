@@ -20,9 +20,9 @@ from pathlib import Path
 
 from owlt.orchestrator.planning.plan import read_plan
 from owlt.orchestrator.results.analysis import is_to_analyse
-from owlt.orchestrator.results.record import Outcome, RunRecord, read_record
-from owlt.orchestrator.results.recorded_runs import recorded_directories
 from owlt.orchestrator.rigs.network import leftovers
+from owlt.results.record import Outcome, RunRecord, read_record
+from owlt.results.recorded_runs import recorded_directories
 
 PR_SET_CHILD_SUBREAPER = 36
 PROJECT = Path(__file__).parents[1]

@@ -70,7 +70,7 @@ Failure = Literal[
     "time_limit",
     "hung",
 ]
-"""Reason codes of runs that fail because of the implementation: see `orchestrator.results.reason_codes`."""
+"""Reason codes of runs that fail because of the implementation: see `results.record`."""
 INCOMPLETE_TRANSFER: tuple[Failure, ...] = ("part_of_file", "no_file", "time_limit")
 
 

@@ -15,15 +15,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.captures.accounting.derived_files import CAPTURES, SUMMARY, DerivedFile, is_of, keep, load
+from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, is_of, keep, load
 from owlt.captures.accounting.pairs import PAIRS, StoredPairs, load_or_match
 from owlt.captures.accounting.summary import CaptureSummary, load_summary, read_both
 from owlt.captures.files.blocks import LONGEST_FRAME_BYTES
 from owlt.captures.files.pcap import read_snaplen
-from owlt.captures.files.plain_files import create, move, open_capture
 from owlt.captures.files.tcpdump_command import WHOLE_FRAMES
 from owlt.captures.frames.columns import Columns, by_time
 from owlt.captures.frames.session import Session
+from owlt.results.plain_files import create, move, open_capture
+from owlt.results.record import SUMMARY
 
 HEADER_BYTES = 96
 """Ethernet, IPv4 and TCP with all options; or 54 bytes of what UDP carries."""

@@ -3,37 +3,25 @@
 A capture is known by its SHA-256, which copying does not change; the code by the one of this package's modules. A
 capture that is cut to its headers makes nothing better than the whole one did, so the hash of the cut form is entered
 as a second accepted one before it replaces the whole form: what was made from whole frames stays valid.
-
-A JSON file of an older schema version is upgraded as it is read, one small step for each version. A step is a pure
-function from the values of one version to those of the next. It renames or converts and never looks at anything but its
-argument. The steps of a kind of file stand beside the kind.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from owlt.captures.files.plain_files import create, move, open_plain, read_json
+from owlt.results.plain_files import create, digest_of_values, move, open_plain, read_json
+from owlt.results.upgrades import NewerVersion, Steps, upgraded
 
 CAPTURES = ("sender.pcap", "receiver.pcap")
-SUMMARY = "summary.json"
 MOST_DERIVED_BYTES = 512_000_000
 """The largest file derived from captures: the fates of the packets of a long run take the most space."""
-
-VERSION_KEY = "schema_version"
-
-Values = Mapping[str, Any]
-Step = Callable[[Values], dict[str, Any]]
-Steps = Mapping[int, Step]
-"""By the version that the step starts from; the versions are consecutive."""
 
 
 class Source(BaseModel):
@@ -161,45 +149,3 @@ def digest_of_modules(package: Path) -> str:
     """The SHA-256 of a package's modules, in hex."""
     modules = sorted(package.rglob("*.py"))
     return digest_of_values({str(path.relative_to(package)): digest_of_file(path) for path in modules})
-
-
-def digest_of_values(values: object) -> str:
-    """The SHA-256 of values of JSON, in hex."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-class NewerVersion(Exception):
-    """A file of a schema version that this version of owlt does not know; the text names both versions."""
-
-    def __init__(self, written: int, current: int) -> None:
-        super().__init__(f"schema version {written}; this version of owlt reads up to {current}")
-
-
-def current_version(steps: Steps) -> int:
-    """The version that the last step leads to."""
-    return max(steps) + 1
-
-
-def upgraded(values: Any, steps: Steps) -> Any:
-    """The values of a file as the current version has them; a file without a version is of the first one.
-
-    What is not a mapping with a version is returned unchanged, for the check of its form to refuse, and so is a version
-    that is older than the first step. Raises NewerVersion.
-    """
-    if not isinstance(values, Mapping):
-        return values
-    version = values.get(VERSION_KEY, 1)
-    if type(version) is not int:
-        return values
-    if version > current_version(steps):
-        raise NewerVersion(version, current_version(steps))
-    if version < min(steps):
-        return values
-    for start in range(version, current_version(steps)):
-        values = {**steps[start](values), VERSION_KEY: start + 1}
-    return values
-
-
-def renamed(values: Values, names: Mapping[str, str]) -> dict[str, Any]:
-    """The same values in the same order, under new names where `names` has one."""
-    return {names.get(name, name): value for name, value in values.items()}

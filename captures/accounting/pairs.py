@@ -13,20 +13,12 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from owlt.captures.accounting.derived_files import (
-    DerivedFile,
-    Source,
-    digest_of_code,
-    digest_of_values,
-    is_of,
-    keep,
-    load,
-    source_of,
-)
+from owlt.captures.accounting.derived_files import DerivedFile, Source, digest_of_code, is_of, keep, load, source_of
 from owlt.captures.frames.columns import Columns, Rows
 from owlt.captures.frames.session import Session
 from owlt.captures.matches.delivery import INTACT, Crossing, Delivery
 from owlt.captures.matches.matching import match_captures
+from owlt.results.plain_files import digest_of_values
 
 PAIRS = "pairs.json"
 

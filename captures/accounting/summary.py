@@ -18,17 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
-from owlt.captures.accounting.derived_files import (
-    CAPTURES,
-    SUMMARY,
-    DerivedFile,
-    Steps,
-    Values,
-    current_version,
-    load,
-    load_or_make,
-    renamed,
-)
+from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load, load_or_make
 from owlt.captures.accounting.ledger import Account, Ledger, account
 from owlt.captures.accounting.measures import (
     OF_A_DELIVERED_FILE,
@@ -47,13 +37,14 @@ from owlt.captures.accounting.suspicion import (
     suspect_copies,
 )
 from owlt.captures.files.pcap import read_snaplen
-from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.frames.background import count_background
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.conversations import suspect_groups
 from owlt.captures.frames.session import Session
 from owlt.captures.matches.bottleneck import Link, overdue_ns
 from owlt.captures.matches.delivery import Crossing, Delivery, without
+from owlt.results.record import SUMMARY, CaptureCounters
+from owlt.results.upgrades import Steps, Values, current_version, renamed
 
 Links = tuple[Link | None, Link | None]
 """Forward and reverse; None if a direction changes, varies from packet to packet, or has no rate."""

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from owlt.captures.accounting.counts import CapturedFrames, DirectionCounters
 from owlt.captures.accounting.measures import rate_over
 from owlt.captures.files.blocks import ETHERNET_BYTES
-from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import Host
 from owlt.captures.matches.clocks import ClockRelation
 from owlt.captures.matches.delivery import Crossing, Delivery, OneWay, without
 from owlt.captures.matches.directions import content_key
+from owlt.results.record import CaptureCounters
 
 MORE_THAN_ALL = 1.02
 """A link's rate as people know it is true to about that."""

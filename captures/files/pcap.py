@@ -31,7 +31,7 @@ from owlt.captures.files.blocks import (
     refuse_link_type,
 )
 from owlt.captures.files.pcapng import MAGIC, read_pcapng_blocks, read_pcapng_snaplen
-from owlt.captures.files.plain_files import open_capture
+from owlt.results.plain_files import open_capture
 
 FILE_HEADER_BYTES = 24
 RECORD_HEADER_BYTES = 16

@@ -31,7 +31,7 @@ from owlt.captures.files.blocks import (
     next_steps,
     refuse_link_type,
 )
-from owlt.captures.files.plain_files import open_capture
+from owlt.results.plain_files import open_capture
 
 _RESOLUTION, _OFFSET = 9, 14
 """Codes of options of an interface description."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
+
+from owlt.results.record import CaptureCounters
 
 WHOLE_FRAMES = 2_048
 """A snapshot length, in bytes, that leaves the frames of an MTU of 1500 complete.
@@ -26,33 +27,6 @@ READY_LINE = re.compile(r"^tcpdump: listening on (?P<interface>\S+), link-type E
 _COUNTER = re.compile(
     r"\b(?P<count>\d+) packets? (?P<name>captured|received by filter|dropped by kernel|dropped by interface)\b"
 )
-
-
-@dataclass(frozen=True)
-class CaptureCounters:
-    """The packet counts that tcpdump writes at its end and upon SIGUSR1 (tcpdump(1), pcap_stats(3PCAP))."""
-
-    captured: int
-    received_by_filter: int
-    dropped_by_kernel: int
-    dropped_by_interface: int
-    lost_by_tcpdump: int = 0
-    """Packets that the kernel offered, and that were neither dropped by it nor captured: they were in the ring when
-    tcpdump ended."""
-
-    @property
-    def drained(self) -> bool:
-        """Whether no packet is left in the ring: each one that the kernel offered was captured or dropped.
-
-        What is left there when SIGINT comes is lost, and tcpdump calls it neither captured nor dropped.
-        """
-        return self.captured + self.dropped_by_kernel == self.received_by_filter
-
-    @property
-    def complete(self) -> bool:
-        """Whether every packet that the kernel offered is in the file."""
-        return self.drained and self.dropped_by_kernel == self.dropped_by_interface == 0
-
 
 ONE_BY_ONE = ("--immediate-mode",)
 """tcpdump is woken for each packet; a ring of `ring_bytes_of` keeps it from losing packets when it has to wait."""

@@ -33,8 +33,8 @@ from owlt.captures.protocols.messages import (
 from owlt.captures.protocols.readers.reader import Coverage
 from owlt.captures.protocols.tcp_counts import TcpCounts, count_tcp
 from owlt.captures.protocols.tshark import tshark_version
+from owlt.results.record import VIEW
 
-VIEW = "protocol.json"
 SCHEMA_VERSION = 1
 """Raised whenever a field or the meaning of one changes, for those who read the JSON."""
 

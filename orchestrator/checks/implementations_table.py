@@ -11,11 +11,11 @@ from pathlib import Path
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.captures.accounting.summary import load_summary
-from owlt.captures.files.plain_files import write_whole
 from owlt.orchestrator.checks.verdict import Load, explanation
 from owlt.orchestrator.planning.plan import Plan
-from owlt.orchestrator.results.record import Outcome, read_record
-from owlt.orchestrator.results.recorded_runs import is_recorded, run_directory
+from owlt.results.plain_files import write_whole
+from owlt.results.record import Outcome, read_record
+from owlt.results.recorded_runs import is_recorded, run_directory
 
 
 @dataclass(frozen=True)

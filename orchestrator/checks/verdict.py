@@ -20,9 +20,9 @@ from owlt.orchestrator.checks.stray_ports import advise, ephemeral_ports, stray_
 from owlt.orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock
 from owlt.orchestrator.hosts.exit_status import BY_SIGNAL, SHELL_BASE, how_ended
 from owlt.orchestrator.hosts.printable import begin_of, printable
-from owlt.orchestrator.results.record import NOT_DELIVERED, UNKNOWN, Outcome, RunRecord, refusals_text
-from owlt.orchestrator.results.recorded_runs import recorded_runs
 from owlt.orchestrator.run.left_files import KEPT_NAME
+from owlt.results.record import NOT_DELIVERED, UNKNOWN, Outcome, RunRecord, refusals_text
+from owlt.results.recorded_runs import recorded_runs
 
 Level = Literal["ok", "note", "bad"]
 Load = Callable[[Path], CaptureSummary | None]

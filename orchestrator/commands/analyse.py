@@ -167,8 +167,8 @@ def analyse(
     capture, give --at.
     """
     from owlt.captures.files.blocks import NotACapture
-    from owlt.captures.files.plain_files import DISK_IS_FULL
     from owlt.orchestrator.commands.captures import CaptureOptions
+    from owlt.results.plain_files import DISK_IS_FULL
 
     _require_one_of("--at", at, ("", *HOSTS))
     _require_one_of("--clocks", clocks, CLOCKS)
@@ -210,7 +210,7 @@ def _analysis(paths: list[Path], options: CaptureOptions, at: str, tables: str, 
         require_writable,
     )
     from owlt.orchestrator.profiles.load import refuse_missing
-    from owlt.orchestrator.results.recorded_runs import is_recorded, results_root
+    from owlt.results.recorded_runs import is_recorded, results_root
 
     require_writable(out)
     for path in paths:

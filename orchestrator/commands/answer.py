@@ -56,12 +56,12 @@ def answer(
 
 def _answer_of(results: Path) -> Answer:
     from owlt.orchestrator.profiles.load import refuse_missing
-    from owlt.orchestrator.results.recorded_runs import results_root
     from owlt.reports.answer.answer import answer_of
     from owlt.reports.comparison.cells import cells_of
     from owlt.reports.comparison.stopping import load_due_results
-    from owlt.reports.results.records import ReportError
-    from owlt.reports.table.rows import run_rows
+    from owlt.reports.results.rows import run_rows
+    from owlt.results.files import ReportError
+    from owlt.results.recorded_runs import results_root
 
     results = results_root(results)
     refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")

@@ -52,10 +52,10 @@ def analyse_run(run: Path, tables: str, out: Path | None) -> Analysis:
     from owlt.captures.accounting.pairs import load_pairs
     from owlt.captures.accounting.summary import load_summary, read_both
     from owlt.captures.inspection.inspection import inspect
-    from owlt.orchestrator.results.cases import case_of_run
-    from owlt.reports.results.links import link_of
-    from owlt.reports.results.records import WrittenChannel
+    from owlt.orchestrator.results.analysis import case_of_run
+    from owlt.reports.results.channels import link_of
     from owlt.reports.sessions.run_numbers import outcome_text
+    from owlt.results.files import WrittenChannel
 
     directory = _output_directory(out, run / "analysis")
     record, case = case_of_run(run)
@@ -140,7 +140,7 @@ def require_writable(directory: Path | None) -> None:
 
 
 def _make_directory(directory: Path) -> None:
-    from owlt.captures.files.plain_files import make_directory
+    from owlt.results.plain_files import make_directory
 
     try:
         make_directory(directory)
@@ -153,7 +153,7 @@ def _make_directory(directory: Path) -> None:
 
 
 def _output_directory(out: Path | None, default: Path) -> Path:
-    from owlt.captures.files.plain_files import real_root
+    from owlt.results.plain_files import real_root
 
     if out is None:
         require_writable(default)

@@ -92,9 +92,9 @@ def _share(text: str) -> float:
 
 def _sources(results: Sequence[Path]) -> list[Source]:
     from owlt.orchestrator.profiles.load import refuse_missing
-    from owlt.orchestrator.results.recorded_runs import results_root
     from owlt.reports.changes.sources import load_sources
-    from owlt.reports.results.records import ReportError
+    from owlt.results.files import ReportError
+    from owlt.results.recorded_runs import results_root
 
     if len(results) < 2:
         raise OwltError(Mistake.of("RESULTS", "got one results directory", "two or more, the earlier first"))
@@ -184,8 +184,8 @@ def _print_nights(compared: NightsCompared, printer: Printer) -> None:
 
 
 def _write_page(compared: TwoCompared | NightsCompared, page: Path) -> None:
-    from owlt.captures.files.plain_files import real_root, write_whole
     from owlt.reports.changes.page import changes_page
+    from owlt.results.plain_files import real_root, write_whole
 
     try:
         write_whole(real_root(page), changes_page(compared))

@@ -100,9 +100,9 @@ def write_channel(channel: ComputedChannel, path: Path) -> ChannelProfile:
 
     Raises OwltError if either exists or cannot be written, ProfileError if the profile would be refused.
     """
-    from owlt.captures.files.plain_files import real_root, write_whole
     from owlt.emulator.channel.channel_file import parse_channel
     from owlt.emulator.faults import InvalidChannel
+    from owlt.results.plain_files import real_root, write_whole
 
     trace = path.with_suffix(".csv")
     text, rows = _profile_text(channel, path.stem, trace.name), _trace_text(channel)

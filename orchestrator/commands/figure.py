@@ -241,10 +241,10 @@ def _all_rows(directories: list[Path]) -> tuple[list[dict[str, Any]], tuple[str,
 def _rows(results: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """The table of runs, and the implementations in the order of the sweep, which decides their looks."""
     from owlt.orchestrator.profiles.load import refuse_missing
-    from owlt.orchestrator.results.recorded_runs import results_root
     from owlt.reports.comparison.stopping import load_due_results
-    from owlt.reports.results.records import ReportError
-    from owlt.reports.table.rows import run_rows
+    from owlt.reports.results.rows import run_rows
+    from owlt.results.files import ReportError
+    from owlt.results.recorded_runs import results_root
 
     results = results_root(results)
     refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")

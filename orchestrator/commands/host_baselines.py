@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from owlt.agents.contract.implementation import Implementation
-from owlt.captures.files.plain_files import directories_in
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.sweep.campaign import BeginObserving, Performed, perform_until, warn
 from owlt.orchestrator.sweep.machine import Machine
+from owlt.results.plain_files import directories_in
 
 DIRECTORY_NAME = "host-baselines"
 BEFORE, AFTER = "before", "after"

@@ -98,10 +98,10 @@ def check_implementation(
 
     Exit status: 0 if it is fit for a sweep, 1 if not; the output says why.
     """
-    from owlt.captures.files.plain_files import real_root, remove_tree
     from owlt.orchestrator.checks.trial_plan import best_clock, check_plan
     from owlt.orchestrator.checks.verdict import SUBJECTS, findings, is_fit
     from owlt.orchestrator.profiles.catalogue import find_implementation
+    from owlt.results.plain_files import real_root, remove_tree
 
     printer = Printer(as_json)
     implementation = with_parameters(find_implementation(name), parameter or [])
@@ -147,10 +147,10 @@ def try_implementations(
 
     Exit status: 1 if a run is suspect, or failed for a reason that its profile does not state; otherwise 0.
     """
-    from owlt.captures.files.plain_files import real_root
     from owlt.orchestrator.checks.implementations_table import summary, table_rows, write_csv
     from owlt.orchestrator.checks.trial_plan import table_plans
     from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
+    from owlt.results.plain_files import real_root
 
     printer = Printer(as_json)
     requested = [find_implementation(name) for name in names or map(str, implementation_files())]
@@ -227,8 +227,8 @@ def _perform(printer: Printer, plan: Plan, results: Path, guests: int | None, ag
 def _print_log_tails(printer: Printer, results: Path) -> None:
     """Print the ends of the logs of runs that did not complete; of all runs with -v."""
     from owlt.orchestrator.checks.verdict import log_tail
-    from owlt.orchestrator.results.record import Outcome
-    from owlt.orchestrator.results.recorded_runs import recorded_runs
+    from owlt.results.record import Outcome
+    from owlt.results.recorded_runs import recorded_runs
 
     for run in recorded_runs(results):
         if verbosity.verbose or run.record.outcome is not Outcome.COMPLETED:
@@ -248,8 +248,9 @@ def _print_rows(printer: Printer, rows: Iterable[Row]) -> None:
 
 
 def _reports(printer: Printer, plans: dict[Clock, Plan], results: Path) -> list[Path]:
-    from owlt.orchestrator.results.recorded_runs import recorded_directories
+
     from owlt.orchestrator.sweep.report import make_report
+    from owlt.results.recorded_runs import recorded_directories
 
     reports = []
     for clock in plans:

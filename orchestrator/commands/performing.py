@@ -178,7 +178,7 @@ def selection_of(plan: Plan, only: Sequence[str], shard: str | None) -> Selectio
 def results_of(plan: Plan, shard: str | None, results: Path | None) -> Path:
     """The results directory: the given one, or the default one of the sweep or of its shard. Raises OwltError."""
     from owlt.orchestrator.planning.selection import parse_shard
-    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.results.recorded_runs import results_root
 
     name = f"{plan.sweep.name}-{parse_shard(shard).text}" if shard else plan.sweep.name
     return results_root(results or Path("results", name))
@@ -291,8 +291,7 @@ def perform_and_conclude(
     passed all checks.
     """
     from owlt.orchestrator.commands.progress import SweepProgress
-    from owlt.orchestrator.status.announcing import Ending, counts_of
-    from owlt.orchestrator.status.metrics import MetricsFile
+    from owlt.orchestrator.status.announcing import Ending, MetricsFile, counts_of
     from owlt.orchestrator.sweep.campaign import is_finished, perform_until, require_ready
 
     metrics = MetricsFile(directory)

@@ -26,11 +26,9 @@ from owlt.orchestrator.commands.output import Verbosity, verbosity
 from owlt.orchestrator.hosts.printable import printable_lines
 from owlt.orchestrator.planning.estimate import duration_text
 from owlt.orchestrator.planning.plan import Plan
-from owlt.orchestrator.results.record import Outcome
-from owlt.orchestrator.status.activity import Activities
-from owlt.orchestrator.status.channel_labels import channel_labels
-from owlt.orchestrator.status.pace import runs_per_s, time_left_s
-from owlt.orchestrator.status.text import activity_text, duration, stamp
+from owlt.orchestrator.status.journal import Activities
+from owlt.orchestrator.status.reading import channel_labels, runs_per_s, time_left_s
+from owlt.orchestrator.status.state import activity_text, duration, stamp
 from owlt.orchestrator.steady_clock import SteadyTime
 from owlt.orchestrator.workers.events import (
     ChannelCertified,
@@ -48,6 +46,7 @@ from owlt.orchestrator.workers.events import (
     SweepInterrupted,
     WorkerLost,
 )
+from owlt.results.record import Outcome
 
 LINE_EVERY_S = 30.0
 

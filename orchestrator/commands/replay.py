@@ -25,11 +25,11 @@ def replay(
     On the exact clock, the same seed gives the same packets. The results are not changed. The exit status is 1 if the
     outcome, or a frame of a kept capture, differs.
     """
-    from owlt.captures.files.plain_files import real_root
     from owlt.orchestrator.commands.replaying import replay as perform_again
     from owlt.orchestrator.planning.plan import read_plan
-    from owlt.orchestrator.results.record import read_record
-    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.results.plain_files import real_root
+    from owlt.results.record import read_record
+    from owlt.results.recorded_runs import results_root
 
     run = real_root(run.absolute())
     results = results_root(run.parent.parent)

@@ -8,18 +8,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from owlt.captures.files.blocks import NotACapture
-from owlt.captures.files.plain_files import is_plain, is_plain_directory
 from owlt.captures.frames.columns import first_difference
 from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.selection import Selection
-from owlt.orchestrator.results.certificates import DIRECTORY_NAME
-from owlt.orchestrator.results.record import Outcome, RunRecord
-from owlt.orchestrator.results.recorded_runs import read_recorded, run_directory
 from owlt.orchestrator.sweep.campaign import Performed, perform_plan
 from owlt.orchestrator.sweep.merging import copy_directory
+from owlt.results.files import CERTIFICATES
+from owlt.results.plain_files import is_plain, is_plain_directory
+from owlt.results.record import Outcome, RunRecord
+from owlt.results.recorded_runs import read_recorded, run_directory
 
 CAPTURES = ("sender.pcap", "receiver.pcap")
 SAME_IN_ITS_CLONE = ("quic-aioquic",)
@@ -56,8 +56,8 @@ def replay(plan: Plan, results: Path, record: RunRecord) -> Replay:
     with TemporaryDirectory(prefix="owlt-replay-") as name:
         again = Path(name).resolve() / "results"
         again.mkdir()
-        if is_plain_directory(results / DIRECTORY_NAME):
-            copy_directory(results / DIRECTORY_NAME, again / DIRECTORY_NAME)
+        if is_plain_directory(results / CERTIFICATES):
+            copy_directory(results / CERTIFICATES, again / CERTIFICATES)
         alone = Selection(frozenset({run.run_id}), new_seeds={run.run_id: record.seed})
         _perform(alone.alone(alone.applied(plan)), again)
         records = read_recorded(again, {run.run_id}).records

@@ -41,8 +41,9 @@ def report(
 
     Exit status: 4 if an assertion of the sweep is not met.
     """
-    from owlt.orchestrator.results.recorded_runs import results_root
+
     from owlt.orchestrator.sweep.report import make_checked_report
+    from owlt.results.recorded_runs import results_root
 
     printer = Printer(as_json)
     sources: list[Source] = []
@@ -70,8 +71,8 @@ def _require_writable(directory: Path) -> None:
 def _combined(results: list[Path], out: Path | None) -> tuple[Path, list[Source]]:
     """The combined directory, and what became of each."""
     from owlt.orchestrator.profiles.load import refuse_missing
-    from owlt.orchestrator.results.recorded_runs import results_root
     from owlt.orchestrator.sweep.combining import combine
+    from owlt.results.recorded_runs import results_root
 
     for path in results:
         refuse_missing(path, "directory", "a results directory that 'owlt run' made, such as results/demo")
@@ -106,9 +107,9 @@ def merge(
     is in two directories must have the same result. If one of these is not so, nothing is changed, and the exit status
     is 2; the message names what differs.
     """
-    from owlt.orchestrator.results.recorded_runs import results_root
     from owlt.orchestrator.sweep.merging import merge as merge_directories
     from owlt.orchestrator.sweep.report import make_report
+    from owlt.results.recorded_runs import results_root
 
     into, sources = results_root(into), [results_root(source) for source in sources]
     printer = Printer(as_json)

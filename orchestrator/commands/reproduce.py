@@ -178,7 +178,7 @@ def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: boo
     """Perform what is missing. Returns the exit status of the sweep, and its results."""
     from owlt.orchestrator.commands.performing import as_typed, perform_and_conclude
     from owlt.orchestrator.profiles.catalogue import resolve
-    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.results.recorded_runs import results_root
 
     plan = resolve(sweep)
     performed = results_root(results or Path("results", plan.sweep.name))
@@ -232,10 +232,10 @@ def perform_all(
 
 
 def _judge(directory: Path, results: list[Path], name: str) -> tuple[Path, list[Judged]]:
-    from owlt.orchestrator.results.recorded_runs import results_root
     from owlt.reports.reproduction.judging import BadQuery
     from owlt.reports.reproduction.page import make_page
-    from owlt.reports.results.records import ReportError
+    from owlt.results.files import ReportError
+    from owlt.results.recorded_runs import results_root
 
     try:
         return make_page(directory, [results_root(path) for path in results], name)

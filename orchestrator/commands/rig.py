@@ -425,8 +425,9 @@ def _certified(rig: Rig, name: str, channel: ChannelSpec, directory: Path) -> Re
     from owlt.emulator.kernel.capabilities import missing_capabilities, missing_reasons
     from owlt.orchestrator.checks.channel_support import kernel_fix
     from owlt.orchestrator.checks.doctor import Requirement
-    from owlt.orchestrator.results.certificates import DIRECTORY_NAME, read_certificate
+    from owlt.orchestrator.results.certificates import read_certificate
     from owlt.orchestrator.workers.worker import certify
+    from owlt.results.files import CERTIFICATES
 
     what, needed_by = f"certificate: {name}", "every run" if name == CLEAN else "channels with impairments"
     capabilities = rig.channel.capabilities()
@@ -437,14 +438,14 @@ def _certified(rig: Rig, name: str, channel: ChannelSpec, directory: Path) -> Re
         return Requirement(what, False, detail, needed_by, kernel_fix(next(iter(missing))))
     directory.mkdir(parents=True, exist_ok=True)
     key = name.replace(" ", "-")
-    verdict = certify(channel, key, rig, "real", bool(capabilities["seed"]["available"]), directory / DIRECTORY_NAME)
+    verdict = certify(channel, key, rig, "real", bool(capabilities["seed"]["available"]), directory / CERTIFICATES)
     certificate = read_certificate(directory, key)
     assert certificate is not None, "it was just written"
     reasons = [
         *certificate.suspicion(),
         *(check.reason for check in certificate.checks if check.verdict == "not measured"),
     ]
-    file = directory / DIRECTORY_NAME / f"{key}.json"
+    file = directory / CERTIFICATES / f"{key}.json"
     detail = "; ".join(
         [f"{verdict}, {len(certificate.checks)} checks in {certificate.duration_s:.0f} s", *reasons, str(file)]
     )

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     from owlt.orchestrator.commands.host_baselines import HostBaselines
     from owlt.orchestrator.planning.plan import Plan, PlanChange, Run
-    from owlt.orchestrator.results.record import Outcome, RunRecord
     from owlt.orchestrator.sweep.forecast import Forecast
     from owlt.orchestrator.sweep.machine import Machine
+    from owlt.results.record import Outcome, RunRecord
 
 
 def run(
@@ -229,7 +229,7 @@ def extend(
     have. The exit status is that of 'owlt run'.
     """
     from owlt.orchestrator.planning.plan import with_repetitions
-    from owlt.orchestrator.results.recorded_runs import results_root
+    from owlt.results.recorded_runs import results_root
 
     if by is not None and to is not None:
         raise OwltError(Mistake.of("extend", "got both --by and --to", "one of them"))
@@ -284,8 +284,8 @@ def retry(
     the selected runs.
     """
     from owlt.orchestrator.planning.selection import Selection, new_seeds
-    from owlt.orchestrator.results.recorded_runs import read_recorded, results_root
     from owlt.orchestrator.sweep.publishing import reasons
+    from owlt.results.recorded_runs import read_recorded, results_root
 
     printer = Printer(as_json)
     stop = stop_time(until, duration)
@@ -352,7 +352,7 @@ def select(
 
 
 def _outcomes(text: str) -> set[Outcome]:
-    from owlt.orchestrator.results.record import Outcome
+    from owlt.results.record import Outcome
 
     outcomes = set()
     for word in filter(None, text.split(",")):
@@ -366,7 +366,7 @@ def _outcomes(text: str) -> set[Outcome]:
 
 def warnings(plan: Plan, runs: Sequence[Run], records: dict[str, RunRecord]) -> list[str]:
     """A sentence if some runs will fail again as they did: on the exact clock, their seed decides their packets."""
-    from owlt.orchestrator.results.record import NOT_DELIVERED
+    from owlt.results.record import NOT_DELIVERED
 
     if plan.sweep.clock != "exact":
         return []

@@ -38,8 +38,8 @@ def status(
 
     It changes nothing, and works from any terminal, while the sweep runs and afterwards.
     """
-    from owlt.captures.files.plain_files import real_root
     from owlt.orchestrator.status.reading import StateReader
+    from owlt.results.plain_files import real_root
 
     if watch and as_json:
         raise OwltError(Mistake.of("status", "got --watch and --json", "one of them", "leave one out"))
@@ -59,8 +59,7 @@ def status(
 
 def latest_results(parent: Path) -> Path:
     """The results directory below a directory whose sweep was performed last. Raises OwltError if there is none."""
-    from owlt.orchestrator.planning.plan import PLAN_NAME
-    from owlt.orchestrator.status.journal import JOURNAL_NAME
+    from owlt.results.files import JOURNAL_NAME, PLAN_NAME
 
     changed = {
         plan.parent: max(path.stat().st_mtime for path in (plan, plan.with_name(JOURNAL_NAME)) if path.exists())
@@ -75,7 +74,7 @@ def latest_results(parent: Path) -> Path:
 def print_state(state: SweepState, printer: Printer) -> None:
     """Print the state of a sweep as text or JSON."""
     from owlt.orchestrator.results.same_failures import same_failures_text
-    from owlt.orchestrator.status.text import activity_text, duration, headline, process_text, repetitions_text, since
+    from owlt.orchestrator.status.state import activity_text, duration, headline, process_text, repetitions_text, since
 
     printer.json(as_json_value(state))
     printer.text(headline(state), style="bold")

@@ -17,17 +17,17 @@ from waitress.task import ThreadedTaskDispatcher
 
 from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.dashboard.pages.app import new_app
-from owlt.orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
-from owlt.orchestrator.dashboard.pages.packet_views import (
+from owlt.orchestrator.dashboard.app import new_app
+from owlt.orchestrator.dashboard.emulator_page import EmulatorWatch
+from owlt.orchestrator.dashboard.index import Directories
+from owlt.orchestrator.dashboard.packet_views import (
     LONGEST_LIST_S,
     AnalysisProcesses,
     PacketViews,
     list_missing,
     lists_in,
 )
-from owlt.orchestrator.dashboard.pages.protection import Token
-from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.ending import ended_by_signals
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.process_directory import process_directory

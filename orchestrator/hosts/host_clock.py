@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from owlt.results.record import HostClock
+
 SHORTEST_NS = 1_000_000_000
 """Readings that are less apart say nothing of a drift."""
 
@@ -21,24 +23,6 @@ class ClockReading:
     at_ns: int
     ahead_ns: int
     error_ns: int
-
-
-@dataclass(frozen=True)
-class HostClock:
-    """The clock of a host by the emulator's: how far it was ahead at `at_ns`, the last reading, and what it gains.
-
-    The readings are those of the block of runs so far: since the rig was raised. `drift_ppm` is what the clock gains,
-    in µs a second, to `drift_error_ppm`; both are None if the readings span less than a second, or if no constant drift
-    explains them: the clock was set or slewed.
-    """
-
-    at_ns: int
-    offset_ns: int
-    offset_error_ns: int
-    readings: int
-    span_ns: int
-    drift_ppm: float | None = None
-    drift_error_ppm: float | None = None
 
 
 def clock_of(readings: Sequence[ClockReading]) -> HostClock:

@@ -21,13 +21,11 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 
 from owlt.agents.contract.implementation import Implementation
-from owlt.captures.accounting.derived_files import NewerVersion, current_version, upgraded
-from owlt.captures.files.plain_files import FileName, read_json
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.axes import base_name
-from owlt.inputs.mistake import Mistake, Place, got
+from owlt.inputs.mistake import Mistake, Place, ResultsConflict, got
 from owlt.inputs.quantities import format_delay, format_rate_or_unlimited
-from owlt.orchestrator.errors import ResultsConflict, SweepMistake
+from owlt.orchestrator.errors import SweepMistake
 from owlt.orchestrator.planning.grid import baseline_of, permutations, require_points_of_assertions
 from owlt.orchestrator.planning.run_channel import (
     channel_at,
@@ -39,7 +37,9 @@ from owlt.orchestrator.planning.run_channel import (
 )
 from owlt.orchestrator.planning.seeds import certification_seed, guest_seed, link_seed, order_seed, run_seed
 from owlt.orchestrator.planning.sweep import MOST_REPETITIONS, Advertised, Permutation, Sweep
-from owlt.reports.results.upgrades import MOST_PLAN_BYTES, PLAN_STEPS
+from owlt.results.files import PLAN_NAME
+from owlt.results.plain_files import FileName, read_json
+from owlt.results.upgrades import MOST_PLAN_BYTES, PLAN_STEPS, NewerVersion, current_version, upgraded
 
 
 class RunPlace(NamedTuple):
@@ -68,8 +68,6 @@ def with_baseline(order: Sequence[RunPlace], baseline: Permutation, every: int) 
     yield RunPlace(baseline, -(-len(order) // every) + 1, is_baseline=True)
 
 
-PLAN_NAME, RUNS = "plan.json", "runs"
-"""In a results directory: the plan, and the directories of its runs."""
 HOW_TO_WRITE_PLAN = "'owlt run' with the sweep file of these results rewrites it"
 
 

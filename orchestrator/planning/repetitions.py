@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from owlt.captures.accounting.summary import load_summary
-from owlt.orchestrator.planning.plan import RUNS, Plan, Run
+from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.sweep import Permutation
+from owlt.results.recorded_runs import RUNS
 
 if TYPE_CHECKING:  # scipy takes most of a second, and only adaptive repetitions need it
     from owlt.reports.comparison.stopping import Stop
@@ -58,7 +59,7 @@ class Repeating:
         if written is None:
             return None
         from owlt.reports.comparison.stopping import stop
-        from owlt.reports.results.records import Repetitions
+        from owlt.results.files import Repetitions
 
         rule = Repetitions.model_validate(written.model_dump())
         goodputs: dict[Permutation, dict[int, float | None]] = {run.permutation: {} for run in self._plan.runs}
@@ -69,7 +70,7 @@ class Repeating:
 
     def _goodput(self, run_id: str, record: Recorded | None) -> tuple[float | None, ...]:
         """As `repetition_goodput`; () without a record."""
-        from owlt.reports.results.repetition_goodput import repetition_goodput
+        from owlt.reports.results.load import repetition_goodput
 
         if record is None:
             return ()

@@ -17,14 +17,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from owlt.captures.files.plain_files import make_directory, write_whole
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.errors import ResultsConflict
+from owlt.inputs.mistake import Mistake, ResultsConflict
 from owlt.orchestrator.own_version import own_version
 from owlt.orchestrator.planning.plan import (
     HOW_TO_WRITE_PLAN,
-    PLAN_NAME,
     Plan,
     PlanChange,
     Run,
@@ -32,6 +29,8 @@ from owlt.orchestrator.planning.plan import (
     read_plan_values,
 )
 from owlt.orchestrator.planning.sweep import Sweep
+from owlt.results.files import PLAN_NAME
+from owlt.results.plain_files import make_directory, write_whole
 
 OF_A_SWEEP = ("title", "assertions", "keep_captures", "host_captures", "quarantine_after")
 OF_AN_IMPLEMENTATION = ("title", "description", "known_limits", "not_repeatable", "dissector")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from owlt.captures.files.plain_files import files_in, make_directory, read_plain, write_whole
+from owlt.results.plain_files import files_in, make_directory, read_plain, write_whole
 
 DIRECTORY_NAME = "machines"
 DIGEST_LENGTH = 16

@@ -1,4 +1,4 @@
-"""What runs leave in a results directory, and the reader of it: records, analyses, disturbance, retry decisions.
+"""What is made of recorded runs beside their records: summaries, certificates, digests of attempts that failed alike.
 
-Drawing conclusions belongs to the package `reports`.
+The records and the layout of a results directory belong to `owlt.results`, drawing conclusions to `reports`.
 """

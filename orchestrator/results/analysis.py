@@ -1,6 +1,8 @@
 """The analysis of recorded runs: summaries beside the records; the captures are then kept as the sweep specifies.
 
-Every run has a summary; the protocol view, which takes longer, is made of one run of each permutation.
+Every run has a summary; the protocol view, which takes longer, is made of one run of each permutation. During a sweep,
+`Analyses` makes them in processes of their own, so that no worker waits. A few runs at most wait for their analysis;
+then the next worker waits too, so that complete captures do not pile up.
 """
 
 from __future__ import annotations
@@ -9,53 +11,71 @@ import errno
 import fcntl
 import math
 import os
+import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from owlt.captures.accounting.counts import direction_counters
 from owlt.captures.accounting.cutting import is_cut, keep_only_headers
-from owlt.captures.accounting.derived_files import CAPTURES, SUMMARY
+from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Links, Transfer, load_or_summarise, load_summary
 from owlt.captures.accounting.suspicion import Expected
 from owlt.captures.files.blocks import CutShort, NotACapture
-from owlt.captures.files.plain_files import DISK_IS_FULL, is_plain, open_to_lock, remove, write_whole
 from owlt.captures.frames.session import Session
+from owlt.captures.inspection.inspection import Case
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.pool import processes
 from owlt.captures.protocols.tshark import NoDissection
-from owlt.captures.protocols.view import VIEW, ProtocolView, load_or_view
+from owlt.captures.protocols.view import ProtocolView, load_or_view, load_view
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
-from owlt.inputs.mistake import Mistake, Place
-from owlt.orchestrator.errors import ResultsConflict
-from owlt.orchestrator.planning.plan import HOW_TO_WRITE_PLAN, PLAN_NAME, read_plan_values
-from owlt.orchestrator.results.disturbance import disturbance
-from owlt.orchestrator.results.record import RECORD_NAME, MachineDelay, Outcome, RunRecord, read_record, write_record
-from owlt.orchestrator.results.recorded_runs import recorded_directories
+from owlt.inputs.axes import base_name
+from owlt.inputs.mistake import Mistake, Place, ResultsConflict
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import HOW_TO_WRITE_PLAN, read_plan_values
+from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.rigs.waits import Waited
+from owlt.results.files import FAILURE_NAME, PLAN_NAME
+from owlt.results.plain_files import DISK_IS_FULL, is_plain, names_in, open_to_lock, remove, require_plain, write_whole
+from owlt.results.record import (
+    RECORD_NAME,
+    SUMMARY,
+    VIEW,
+    MachineDelay,
+    Outcome,
+    RunRecord,
+    read_record,
+    refusals_text,
+    write_record,
+)
+from owlt.results.recorded_runs import recorded_directories
+from owlt.results.repeat_rules import described, disturbance
 
 WORTH_A_PROCESS = 20
 """Runs per process; with fewer, starting the process takes longer than it saves."""
 VIEWED_REPETITION = 1
-FAILURE_NAME = "analysis-failed.txt"
-"""Beside a run that could not be analysed: the reason in the first line, then the traceback."""
 WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 Dissectors = Mapping[str, Sequence[str]]
 """The dissector options of each implementation's profile (owlt.captures.protocols.dissector), by name."""
 
 
-def analyse_run(directory: Path, keep: str, dissectors: Dissectors) -> str:
+def analyse_run(directory: Path, keep: str, dissectors: Dissectors, known: RunRecord | None = None) -> str:
     """Summarise the captures of one run, unless that is done, and keep them "full", as "headers" or not at all.
 
     With "headers", the captures of a run that did not complete stay full: they may show why. The first repetition of a
     permutation gets a protocol view too; if it cannot be made, the reason is returned, else "". A run that ended before
-    its captures began has no summary, nor has an unsupported one. Raises NotACapture, RuntimeError, OSError.
+    its captures began has no summary, nor has an unsupported one. `known` is the record if another process has read it.
+    Raises NotACapture, RuntimeError, OSError.
     """
-    record = read_record(directory)
+    record = known or read_record(directory)
     captures = [directory / name for name in CAPTURES]
     if not record.session or record.outcome is Outcome.UNSUPPORTED:
         return ""
@@ -150,13 +170,26 @@ def analyse_runs(results: Path) -> list[str]:
     they have no protocol view.
     """
     settings = _settings(results)
-    analyse = partial(analyse_or_mark, keep=settings.keep, dissectors=settings.dissectors)
+    analyse = partial(_analyse_known, keep=settings.keep, dissectors=settings.dissectors)
     runs = recorded_directories(results)
+    records = list(map(_readable_record, runs))
     cores = min(len(os.sched_getaffinity(0)), len(runs) // WORTH_A_PROCESS)
     if cores < 2:
-        return _sentences(zip(runs, map(analyse, runs), strict=True))
+        return _sentences(zip(runs, map(analyse, runs, records), strict=True))
     with processes(cores) as pool:
-        return _sentences(zip(runs, pool.map(analyse, runs, chunksize=WORTH_A_PROCESS), strict=True))
+        return _sentences(zip(runs, pool.map(analyse, runs, records, chunksize=WORTH_A_PROCESS), strict=True))
+
+
+def _analyse_known(directory: Path, known: RunRecord | None, keep: str, dissectors: Dissectors) -> str:
+    return analyse_or_mark(directory, keep, dissectors, known)
+
+
+def _readable_record(directory: Path) -> RunRecord | None:
+    """The record of a run; None if it cannot be read, which the analysis of the run reports."""
+    try:
+        return read_record(directory)
+    except (ResultsConflict, OSError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -184,14 +217,14 @@ def _settings(results: Path) -> _Settings:
         ) from problem
 
 
-def analyse_or_mark(directory: Path, keep: str, dissectors: Dissectors) -> str:
-    """Analyse a run with `analyse_run`; a failure is noted beside the record and returned; "" if there is none.
+def analyse_or_mark(directory: Path, keep: str, dissectors: Dissectors, known: RunRecord | None = None) -> str:
+    """Analyse a run as `analyse_run` does; a failure is noted beside the record and returned; "" if there is none.
 
     One process at a time analyses a run; another waits for it. Raises OSError if the disk is full.
     """
     try:
         with _locked(directory):
-            without_view = _analyse_marked(directory, keep, dissectors)
+            without_view = _analyse_marked(directory, keep, dissectors, known)
     except AnalysisFailed as problem:
         return f"analysis failed: {problem}"
     return f"without the protocol's messages: {without_view}" if without_view else ""
@@ -230,9 +263,9 @@ class AnalysisFailed(Exception):
     """A run that has a record and no summary; the text is the reason."""
 
 
-def _analyse_marked(directory: Path, keep: str, dissectors: Dissectors) -> str:
+def _analyse_marked(directory: Path, keep: str, dissectors: Dissectors, known: RunRecord | None) -> str:
     try:
-        without_view = analyse_run(directory, keep, dissectors)
+        without_view = analyse_run(directory, keep, dissectors, known)
     except Exception as problem:
         if isinstance(problem, OSError) and problem.errno in DISK_IS_FULL:
             raise
@@ -298,3 +331,158 @@ def _steady_link(link: LinkSpec) -> Link | None:
 def steady_rate_bps(record: RunRecord) -> float | None:
     """The forward channel's rate; None: unlimited or variable."""
     return None if record.channel is None or "timeline" in record.channel else record.rate_bps
+
+
+Analyse = Callable[[Path], str]
+"""Analyses a published run. Returns the problem, "" if there is none. Pickled, if the executor is a process pool."""
+MakeExecutor = Callable[[], Executor]
+Note = Callable[[str, str], None]
+"""Gets the id of a run and the problem of its analysis, "" if there is none; from any thread."""
+
+MOST_WAITING = 8
+"""Runs that are published and not yet analysed: some seconds of work, and at most some 200 MB of complete captures."""
+PROCESS_ENDED = "a process of the analysis ended unexpectedly; if memory ran out, run fewer guests at a time"
+
+
+class Analyses:
+    """Starts the analysis of each published run, and notes its result."""
+
+    def __init__(self, analyse: Analyse, make_executor: MakeExecutor, note: Note) -> None:
+        self._analyse = analyse
+        self._make_executor = make_executor
+        self._note = note
+        self._executor: Executor | None = None
+        self._lock = threading.Lock()
+        self._room = threading.Semaphore(MOST_WAITING)
+        self._problem: BaseException | None = None
+
+    def start(self, directory: Path) -> None:
+        """Start the analysis of a run. Waits if too many wait already. Raises what an earlier analysis raised."""
+        self._raise_problem()
+        self._room.acquire()
+        self._submit(directory).add_done_callback(partial(self._take, directory))
+
+    def finish(self) -> None:
+        """Wait for all that were started. Raises what one of them raised."""
+        with self._lock:
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown()
+        self._raise_problem()
+
+    def _submit(self, directory: Path) -> Future[str]:
+        with self._lock:
+            # Ctrl-C and a closed terminal signal all processes; those of the analysis complete their current work.
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+            try:
+                if self._executor is None:
+                    self._executor = self._make_executor()
+                try:
+                    return self._executor.submit(self._analyse, directory)
+                except BrokenProcessPool:
+                    self._executor = self._make_executor()
+                    return self._executor.submit(self._analyse, directory)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    def _take(self, directory: Path, done: Future[str]) -> None:
+        """Note the result of an analysis, from a thread of the executor."""
+        try:
+            self._note(directory.name, self._result(directory, done))
+        except BaseException as raised:  # the executor would drop it
+            self._problem = self._problem or raised
+        finally:
+            self._room.release()
+
+    def _result(self, directory: Path, done: Future[str]) -> str:
+        """The problem of an analysis, "" if there is none; what it raised is kept."""
+        try:
+            return done.result()
+        except (BrokenProcessPool, CancelledError):
+            mark_failed(directory, PROCESS_ENDED)
+            return f"analysis failed: {PROCESS_ENDED}"
+        except BaseException as raised:
+            self._problem = self._problem or raised
+            return f"analysis failed: {raised}"
+
+    def _raise_problem(self) -> None:
+        if self._problem is not None:
+            raise self._problem
+
+
+def unavailable(results: Path) -> list[str]:
+    """A sentence for each value of the sweep that cannot take effect on some runs, with their number.
+
+    Runs whose records cannot be read are not counted. Raises FileNotFoundError without a plan, ResultsConflict,
+    LookupError if the plan is damaged.
+    """
+    plan = read_plan_values(results)
+    keep = plan["sweep"]["keep_captures"]
+    counts: dict[str, int] = {}
+    for directory in recorded_directories(results):
+        try:
+            record = read_record(directory)
+        except ResultsConflict:  # the analysis and the report name it
+            continue
+        if not record.captures or record.outcome is Outcome.UNSUPPORTED:
+            continue
+        for sentence in _of_run(directory, record, keep, plan["implementations"]):
+            counts[sentence] = counts.get(sentence, 0) + 1
+    return [f"{sentence} ({count} {'run' if count == 1 else 'runs'})" for sentence, count in counts.items()]
+
+
+def _of_run(directory: Path, record: RunRecord, keep: str, implementations: dict[str, Any]) -> Iterator[str]:
+    captures = [directory / name for name in CAPTURES]
+    are_there = all(map(is_plain, captures))
+    if keep != "none" and not are_there:
+        yield f"keep_captures: {keep}: the captures were removed earlier and cannot be restored"
+    elif keep == "full" and any(map(is_cut, captures)):
+        yield "keep_captures: full: the captures were cut to headers earlier and cannot be restored"
+    name = record.implementation
+    dissector = list(implementations.get(name, {}).get("dissector", []))
+    view = None if are_there else load_view(directory)
+    if view is not None and view.dissector != dissector:
+        yield f"dissector of {name}: the captures were removed earlier, so the view of an earlier dissector stays"
+
+
+def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
+    """The record of a run and its case, without its channel's links.
+
+    Raises OwltError if its captures are not there, OSError.
+    """
+    record = read_record(directory)
+    missing = [name for name in CAPTURES if name not in names_in(directory)]
+    if missing or not record.session:
+        why = f"there is no {' and no '.join(missing)}" if missing else "it ended before its session was known"
+        raise OwltError(
+            Mistake(f"cannot be analysed, for {why}", "a run that kept its captures", where=Place(str(directory)))
+        )
+    for name in CAPTURES:
+        require_plain(directory / name)
+    return record, Case(
+        session=Session.model_validate(record.session),
+        dissector=_dissector(directory, record),
+        file_size_bytes=record.file_size_bytes if record.duration_ns is None else record.received_bytes,
+        duration_s=duration_s(record),
+        file_delivered_at_ns=record.file_delivered_at_ns,
+        rate_bps=steady_rate_bps(record),
+        expected=expected_of(record),
+        outcome=record.outcome.value,
+        reason=record.reason,
+        beside=[*described(record.clock, record.machine_delay), *_refused(record)],
+    )
+
+
+def _refused(record: RunRecord) -> list[tuple[str, str]]:
+    """The packets that the hosts refused to send, as a name and a value; [] if they sent everything."""
+    text = refusals_text(record.host_refusals)
+    return [("not sent, because the host had no room", text)] if text else []
+
+
+def _dissector(directory: Path, record: RunRecord) -> Sequence[str]:
+    """The planned implementation's; if the plan is missing or damaged, that of the current profile of the same name."""
+    planned: Sequence[str] = ()
+    with suppress(OSError, ResultsConflict, LookupError, TypeError):
+        plan = read_plan_values(directory.parent.parent)
+        planned = plan["implementations"][record.implementation]["dissector"]
+    return planned or find_implementation(base_name(record.implementation)).dissector

@@ -9,15 +9,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from owlt.captures.accounting.derived_files import VERSION_KEY, NewerVersion, current_version, upgraded
-from owlt.captures.files.plain_files import make_directory, read_json, write_whole
 from owlt.emulator.certification.certificate import Certificate
-from owlt.inputs.mistake import Mistake, Place
-from owlt.orchestrator.errors import ResultsConflict
+from owlt.inputs.mistake import Mistake, Place, ResultsConflict
 from owlt.orchestrator.provenance.provenance import DIRECTORY_NAME as MACHINES
-from owlt.reports.results.upgrades import CERTIFICATE_STEPS
+from owlt.results.files import CERTIFICATES
+from owlt.results.plain_files import make_directory, read_json, write_whole
+from owlt.results.upgrades import CERTIFICATE_STEPS, VERSION_KEY, NewerVersion, current_version, upgraded
 
-DIRECTORY_NAME = "certificates"
 SCHEMA_VERSION = current_version(CERTIFICATE_STEPS)
 
 
@@ -42,7 +40,7 @@ def read_certificate(results: Path, key: str) -> Certificate | None:
 
     Raises ResultsConflict if a newer version of owlt wrote it.
     """
-    path = results / DIRECTORY_NAME / f"{key}.json"
+    path = results / CERTIFICATES / f"{key}.json"
     try:
         values = dict(upgraded(read_json(path, may_be_infinite=True), CERTIFICATE_STEPS))
         values.pop(VERSION_KEY)

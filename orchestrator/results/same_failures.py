@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.files.plain_files import directories_in, is_plain, open_plain
-from owlt.orchestrator.errors import ResultsConflict
-from owlt.orchestrator.results.record import NOT_DELIVERED, RunRecord, read_record, write_record
+from owlt.inputs.mistake import ResultsConflict
+from owlt.results.plain_files import directories_in, is_plain, open_plain
+from owlt.results.record import NOT_DELIVERED, RunRecord, read_record, write_record
 
 ATTEMPTS = "attempts"
 """Of a results directory: `attempts/RUN/N/` has what is kept of the N-th attempt at a run that was repeated."""

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.hosts.host import Host
-from owlt.orchestrator.hosts.host_clock import HostClock
 from owlt.orchestrator.rigs.killed_programs import KilledPrograms
+from owlt.results.record import HostClock
 
 SENDER_ADDRESS = "10.77.0.1"
 RECEIVER_ADDRESS = "10.77.0.2"

@@ -8,11 +8,10 @@ from contextlib import ExitStack
 from owlt.emulator.channel.spec import ETHERNET_MTU_BYTES
 from owlt.emulator.faults import ChannelRefused, NotCapable
 from owlt.orchestrator.planning.plan import Run, channel_of
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome, Statistics
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.orchestrator.run.result import Ended, PlayedTimeline, RunResult
 from owlt.orchestrator.run.setting import Setting
+from owlt.results.record import Outcome, ReasonCode, Statistics
 
 LATEST_STEP_NS = 5_000_000
 """A step of a timeline that is later than this makes the run suspect."""

@@ -17,7 +17,6 @@ from owlt.captures.files.tcpdump_command import (
     IN_BLOCKS_RING_BYTES,
     ONE_BY_ONE,
     READY_LINE,
-    CaptureCounters,
     best_stamps,
     capture_command,
     parse_counters,
@@ -32,11 +31,10 @@ from owlt.orchestrator.planning.estimate import disk_bytes
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.planning.run_channel import fastest_rate_bps
 from owlt.orchestrator.planning.sweep import Sweep
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import HostCapture, Outcome
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig, TestHost
 from owlt.orchestrator.run.preparing import make_directory
 from owlt.orchestrator.run.result import Ended, RunResult
+from owlt.results.record import CaptureCounters, HostCapture, Outcome, ReasonCode
 
 CAPTURE_START_S = 10.0
 CAPTURE_STOP_S = 30.0

@@ -8,10 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path, PurePath
 
 from owlt.orchestrator.hosts.program import Program
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.orchestrator.run.result import Ended
+from owlt.results.record import Outcome, ReasonCode
 
 WATCHING_S = 30.0
 COMPLETE = "^delivered$"

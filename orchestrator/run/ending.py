@@ -13,11 +13,10 @@ from owlt.orchestrator.hosts.confinement import CANNOT_CONFINE, NO_SUCH_PROGRAM,
 from owlt.orchestrator.hosts.exit_status import how_ended
 from owlt.orchestrator.hosts.program import OUTPUT_LIMIT_BYTES, Program
 from owlt.orchestrator.planning.plan import Run
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome
 from owlt.orchestrator.run.delivery_watch import COMPLETE
 from owlt.orchestrator.run.result import Ended, GaveUp
 from owlt.orchestrator.run.sides import Sides
+from owlt.results.record import Outcome, ReasonCode
 
 LAST_CHANCE_RTTS = 4
 LAST_CHANCE_S = 10.0

@@ -12,8 +12,6 @@ from owlt.agents.contract.implementation import Implementation
 from owlt.orchestrator.hosts.host import Host
 from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import Run
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome
 from owlt.orchestrator.run.delivery_watch import last_change_ns
 from owlt.orchestrator.run.ending import complain_of_failures, how_both_ended
 from owlt.orchestrator.run.left_files import Comparison, ReceivedFile, compare, inspect_received
@@ -21,6 +19,7 @@ from owlt.orchestrator.run.result import Ended, RunResult
 from owlt.orchestrator.run.setting import Setting
 from owlt.orchestrator.run.sides import Sides
 from owlt.orchestrator.run.staging import HASHING_S, Staged, file_content
+from owlt.results.record import Outcome, ReasonCode
 
 MOST_FILES_NAMED = 8
 

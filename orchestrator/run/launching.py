@@ -16,13 +16,12 @@ from owlt.agents.contract.implementation import ROLES, Implementation, Role
 from owlt.agents.contract.side import Exchange, Ready
 from owlt.orchestrator.hosts.host import Host
 from owlt.orchestrator.hosts.program import Program
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.orchestrator.run.ending import complain_of_failures, complain_of_unsupported
 from owlt.orchestrator.run.result import Ended
 from owlt.orchestrator.run.sides import Sides
 from owlt.orchestrator.run.staging import Staged
+from owlt.results.record import Outcome, ReasonCode
 
 
 def launch(

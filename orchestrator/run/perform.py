@@ -20,8 +20,6 @@ from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.hosts.printable import printable
 from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import Run
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome, RunRecord, Statistics, write_record
 from owlt.orchestrator.run.applying import apply_channel, close_channel, start_timeline
 from owlt.orchestrator.run.capturing import (
     CapturingHost,
@@ -47,6 +45,7 @@ from owlt.orchestrator.run.sides import Sides
 from owlt.orchestrator.run.staging import Staged, stage
 from owlt.orchestrator.run.tcp_sampling import increases, read_refusals, start_sampling, stop_sampling
 from owlt.orchestrator.steady_clock import ClockStep
+from owlt.results.record import Outcome, ReasonCode, RunRecord, Statistics, write_record
 
 Observe = Callable[[str], None]
 

@@ -12,11 +12,10 @@ from owlt.agents.contract.implementation import Implementation, Role
 from owlt.orchestrator.hosts.confinement import NOT_CONFINED, Room, left_running
 from owlt.orchestrator.hosts.exit_status import how_ended
 from owlt.orchestrator.hosts.host import ANSWER_BYTES, FLOODED, LATE, RUNS, Completed, Host, last_line
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, TestHost, card_command
 from owlt.orchestrator.run.result import Ended
 from owlt.orchestrator.run.sides import Sides
+from owlt.results.record import Outcome, ReasonCode
 
 PREPARING_S = 600.0
 

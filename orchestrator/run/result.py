@@ -7,23 +7,23 @@ from dataclasses import asdict, dataclass, field
 from pydantic import JsonValue
 
 from owlt.agents.contract.implementation import Role
-from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.orchestrator.hosts.printable import printable
 from owlt.orchestrator.planning.plan import AdvertisedValues, Run
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import (
+from owlt.orchestrator.run.setting import Setting
+from owlt.orchestrator.run.sides import Sides
+from owlt.results.record import (
     UNKNOWN,
+    CaptureCounters,
     CertificateVerdict,
     HostCapture,
     HostTcp,
     Outcome,
+    ReasonCode,
     RunRecord,
     Statistics,
     WrittenChannel,
     WrittenSession,
 )
-from owlt.orchestrator.run.setting import Setting
-from owlt.orchestrator.run.sides import Sides
 
 
 class Ended(Exception):

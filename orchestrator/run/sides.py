@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from owlt.agents.contract.implementation import Role
 from owlt.agents.contract.side import Side
 from owlt.orchestrator.hosts.program import Program
-from owlt.orchestrator.results import record
+from owlt.results import record
 
 
 @dataclass

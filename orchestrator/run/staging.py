@@ -21,8 +21,6 @@ from owlt.orchestrator.hosts.visible_files import show_files, texts_in
 from owlt.orchestrator.planning.estimate import infeasible
 from owlt.orchestrator.planning.plan import AdvertisedValues, Run, advertised_values
 from owlt.orchestrator.planning.seeds import file_seed
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome, WrittenSession
 from owlt.orchestrator.rigs.placeholder_values import placeholder_values
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.orchestrator.run.applying import set_mtu
@@ -30,6 +28,7 @@ from owlt.orchestrator.run.preparing import make_directory, make_run_directory, 
 from owlt.orchestrator.run.result import Ended, RunResult
 from owlt.orchestrator.run.setting import Setting
 from owlt.orchestrator.run.sides import Sides
+from owlt.results.record import Outcome, ReasonCode, WrittenSession
 
 HASHING_S = 600.0
 

@@ -19,8 +19,8 @@ from owlt.orchestrator.hosts.exit_status import how_ended
 from owlt.orchestrator.hosts.host import Host
 from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import Run
-from owlt.orchestrator.results.record import HostTcp
 from owlt.orchestrator.rigs.rig import Rig
+from owlt.results.record import HostTcp
 
 SAMPLES_PER_RTT = 4
 SHORTEST_PERIOD_S = 0.010

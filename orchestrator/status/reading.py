@@ -10,32 +10,63 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from owlt.captures.accounting.derived_files import SUMMARY
-from owlt.captures.files.plain_files import open_plain
-from owlt.inputs.mistake import Mistake, Place
-from owlt.orchestrator.errors import OwltError, ResultsConflict
-from owlt.orchestrator.planning.plan import PLAN_NAME, Plan, Run, read_plan
+from owlt.inputs.mistake import Mistake, Place, ResultsConflict
+from owlt.inputs.quantities import format_delay, format_rate_or_unlimited
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import Plan, Run, read_plan
 from owlt.orchestrator.planning.repetitions import DueRuns, Repeating, counts
-from owlt.orchestrator.planning.sweep import Sweep
-from owlt.orchestrator.results.doubts import doubts_in, together
-from owlt.orchestrator.results.record import RECORD_NAME, Outcome, RunRecord, read_record
-from owlt.orchestrator.results.recorded_runs import RUNS, run_directory
+from owlt.orchestrator.planning.sweep import Permutation, Sweep
 from owlt.orchestrator.results.same_failures import failed_again
-from owlt.orchestrator.status.activity import Activities, Activity
-from owlt.orchestrator.status.channel_labels import channel_labels
-from owlt.orchestrator.status.journal import JOURNAL_NAME, entries_in
-from owlt.orchestrator.status.pace import time_left_s
-from owlt.orchestrator.status.results_lock import LockState, lock_state
+from owlt.orchestrator.status.journal import Activities, Activity, entries_in
 from owlt.orchestrator.status.state import AdaptiveState, RunState, SweepProcess, SweepState
 from owlt.orchestrator.steady_clock import steady_s
 from owlt.orchestrator.workers.events import RunAnalysed, RunPublished
+from owlt.results.files import CERTIFICATES, JOURNAL_NAME, PLAN_NAME
+from owlt.results.judgements import doubts_of
+from owlt.results.lock import LockState, lock_state
+from owlt.results.plain_files import open_plain
+from owlt.results.record import RECORD_NAME, SUMMARY, Outcome, RunRecord, Signature, read_record, signature
+from owlt.results.recorded_runs import RUNS, run_directory
 
-Signature = tuple[int, int, int]
-"""Of a file: inode, time of its last change in ns, size. A file that replaces another has another inode."""
+LATEST_RUNS = 200
+"""Only so many runs decide: other work on the machine may come and go."""
+
+
+def runs_per_s(started_s: float, published_s: Sequence[float], now_s: float) -> float | None:
+    """How many runs are published in a second; None before the first, or if the clock was set back meanwhile.
+
+    The runs of a sweep are in random order, so the latest ones represent those that follow.
+    """
+    if not published_s:
+        return None
+    counted = min(len(published_s), LATEST_RUNS)
+    began_s = started_s if counted == len(published_s) else published_s[-counted - 1]
+    elapsed_s = now_s - began_s
+    return counted / elapsed_s if elapsed_s > 0 else None
+
+
+def time_left_s(left: int, started_s: float | None, published_s: Sequence[float], now_s: float) -> float | None:
+    """How long the runs that are left take at the latest pace; None if the pace is unknown."""
+    if not left:
+        return 0.0
+    pace = None if started_s is None else runs_per_s(started_s, published_s, now_s)
+    return None if pace is None else left / pace
+
+
+def channel_labels(plan: Plan) -> dict[str, str]:
+    """Each channel of a plan by its key: its name if it has one, and its values: "geo: 2 Mbit/s, 270 ms"."""
+    return {run.channel_key: channel_label(run.permutation) for run in plan.runs}
+
+
+def channel_label(point: Permutation) -> str:
+    """The channel of a point of the grid in words."""
+    values = [format_rate_or_unlimited(point.rate_bps), format_delay(point.delay_ns)]
+    values += [f"PER {point.packet_error_rate:g}"] if point.packet_error_rate else []
+    return f"{point.channel_name}: {', '.join(values)}" if point.channel_name else ", ".join(values)
 
 
 @dataclass(frozen=True)
@@ -55,7 +86,7 @@ class StateReader:
     """
 
     def __init__(self, results: Path, with_summaries: bool = True) -> None:
-        """`with_summaries`: a run is suspect for what its captures show, too.
+        """`with_summaries`: a run is suspect for what lies beside its record, too.
 
         Raises OwltError if the directory has no plan, or one that cannot be read.
         """
@@ -66,8 +97,8 @@ class StateReader:
         self._channels: dict[str, str] = {}
         self._plan = self._read_plan()
         self._records: dict[str, _Record] = {}
-        self._doubts: dict[str, tuple[Signature, tuple[str, ...]]] = {}
-        """Of summaries."""
+        self._doubts: dict[str, tuple[RunRecord, tuple[Signature | None, ...], tuple[str, ...]]] = {}
+        """By run: the record, what lay beside it, and the reasons that follow."""
         self._activities = Activities()
         self._journal_inode = 0
         self._journal_problem = ""
@@ -174,7 +205,7 @@ class StateReader:
             outcome=record.outcome if record else None,
             code=record.reason_code if record else None,
             reason=record.reason if record else "",
-            suspect=together(record, self._doubts_of(run.run_id)) if record else (),
+            suspect=self._doubts_of(record) if record else (),
             attempt=record.attempt if record else 1,
             machine=record.machine if record else "",
             failed_again=bool(known and known.failed_again),
@@ -204,8 +235,8 @@ class StateReader:
         return begin_s + steady_s() - begin_steady_s
 
     def _read_plan(self) -> Plan:
-        signature = _signature(self.results / PLAN_NAME)
-        if signature is None:
+        written = signature(self.results / PLAN_NAME)
+        if written is None:
             raise OwltError(
                 Mistake(
                     "is not a results directory (it has no plan.json)",
@@ -213,35 +244,37 @@ class StateReader:
                     where=Place(str(self.results)),
                 )
             )
-        if signature != self._plan_signature:
+        if written != self._plan_signature:
             self._plan = read_plan(self.results)
             self._repeating = Repeating(self._plan, self.results)
-            self._plan_signature = signature
+            self._plan_signature = written
             self._cells = {run.run_id: run.permutation.cell for run in self._plan.runs}
             self._channels = channel_labels(self._plan)
         return self._plan
 
     def _record(self, run_id: str) -> _Record | None:
         """The record of a run; None if it has none."""
-        signature = _signature(f"{self.results}/{RUNS}/{run_id}/{RECORD_NAME}")  # a Path takes longer than the call
-        if signature is None:
+        written = signature(f"{self.results}/{RUNS}/{run_id}/{RECORD_NAME}")  # a Path takes longer than the call
+        if written is None:
             self._records.pop(run_id, None)
             return None
         known = self._records.get(run_id)
-        if known is None or known.signature != signature:
-            known = self._records[run_id] = _read(self.results, run_id, signature)
+        if known is None or known.signature != written:
+            known = self._records[run_id] = _read(self.results, run_id, written)
         return known
 
-    def _doubts_of(self, run_id: str) -> tuple[str, ...]:
-        """Why the captures of a run make it suspect, from its summary; () if it has none."""
-        path = f"{self.results}/{RUNS}/{run_id}/{SUMMARY}"
-        signature = _signature(path) if self._with_summaries else None
-        if signature is None:
-            return ()
-        known = self._doubts.get(run_id)
-        if known is None or known[0] != signature:
-            known = self._doubts[run_id] = signature, doubts_in(Path(path))
-        return known[1]
+    def _doubts_of(self, record: RunRecord) -> tuple[str, ...]:
+        """Why a run is suspect; only what its record states, `with_summaries` False."""
+        if not self._with_summaries:
+            return tuple(record.suspect)
+        directory = f"{self.results}/{RUNS}/{record.run_id}"  # a Path takes longer than the calls
+        certificate = f"{self.results}/{CERTIFICATES}/{record.channel_key}.json" if record.certificate else ""
+        beside = (directory, f"{directory}/{SUMMARY}", certificate)
+        signatures = tuple(map(signature, beside))
+        known = self._doubts.get(record.run_id)
+        if known is None or known[0] is not record or known[1] != signatures:
+            known = self._doubts[record.run_id] = record, signatures, doubts_of(record, Path(directory))
+        return known[2]
 
     def _read_journal(self) -> None:
         """Take in the entries that were appended since the last time."""
@@ -276,15 +309,6 @@ def _adaptive_state(sweep: Sweep, due: DueRuns | None) -> AdaptiveState | None:
 def read_state(results: Path) -> SweepState:
     """The state of a sweep, read once."""
     return StateReader(results).read()
-
-
-def _signature(path: Path | str) -> Signature | None:
-    """None if there is no such file."""
-    try:
-        status = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _read(results: Path, run_id: str, signature: Signature) -> _Record:

@@ -17,9 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from owlt.captures.files.plain_files import DISK_IS_FULL
-from owlt.inputs.mistake import Mistake, Place
-from owlt.orchestrator.errors import Missing, OwltError, ResultsConflict
+from owlt.inputs.mistake import Mistake, Place, ResultsConflict
+from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.hosts.printable import printable_lines
 from owlt.orchestrator.kernel.cache import cache_directory
 from owlt.orchestrator.planning.estimate import guests_side_by_side
@@ -28,20 +27,20 @@ from owlt.orchestrator.planning.repetitions import due_runs
 from owlt.orchestrator.planning.selection import Selection
 from owlt.orchestrator.planning.stored_plan import require_extension, write_plan
 from owlt.orchestrator.provenance.provenance import write_provenance
-from owlt.orchestrator.results.analyses import Analyse
-from owlt.orchestrator.results.analysis import FAILURE_NAME, analyse_or_mark, is_marked, is_to_analyse
-from owlt.orchestrator.results.doubts import doubts_of
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import NOT_DELIVERED, Outcome, RunRecord
-from owlt.orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, recorded_directories, standing
+from owlt.orchestrator.results.analysis import Analyse, analyse_or_mark, is_marked, is_to_analyse
 from owlt.orchestrator.results.same_failures import failed_again, same_failures_text
-from owlt.orchestrator.status.results_lock import locked, require_free
 from owlt.orchestrator.sweep.machine import THIS_MACHINE, Machine
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.sweep.publishing import note_seeds, noted_seeds, set_aside
 from owlt.orchestrator.sweep.scheduling import Deadline, StopTime
 from owlt.orchestrator.sweep.supervisor import supervise, uncertified
 from owlt.orchestrator.workers.events import Entry, Observe, SweepInterrupted
+from owlt.results.files import FAILURE_NAME
+from owlt.results.judgements import doubts_of
+from owlt.results.lock import locked, require_free
+from owlt.results.plain_files import DISK_IS_FULL
+from owlt.results.record import NOT_DELIVERED, Outcome, ReasonCode, RunRecord
+from owlt.results.recorded_runs import RUNS, Recorded, read_recorded, recorded_directories, standing
 
 
 class Interrupts:

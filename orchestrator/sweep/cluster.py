@@ -25,7 +25,6 @@ from typing import Any
 
 from distributed import CancelledError, Client, Future
 
-from owlt.captures.files.plain_files import as_file_name, create, make_directory
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
@@ -40,6 +39,7 @@ from owlt.orchestrator.sweep.cluster_security import require_loopback_only, secu
 from owlt.orchestrator.sweep.cluster_service import Opened, Report
 from owlt.orchestrator.sweep.machine import THIS_MACHINE
 from owlt.orchestrator.workers.launching import Launcher, Worker, WorkerHung
+from owlt.results.plain_files import as_file_name, create, make_directory
 
 PERIOD_S = 1.0
 """How often it looks for new and lost machines."""

@@ -28,15 +28,16 @@ from owlt.orchestrator.process_directory import process_directory
 from owlt.orchestrator.provenance.machine import own_files
 from owlt.orchestrator.provenance.provenance import Provenance, difference, differences
 from owlt.orchestrator.results.analysis import analyse_or_mark, note_machine_delay
-from owlt.orchestrator.results.certificates import DIRECTORY_NAME, Certified
-from owlt.orchestrator.results.record import read_record, write_record
-from owlt.orchestrator.results.recorded_runs import RUNS
+from owlt.orchestrator.results.certificates import Certified
 from owlt.orchestrator.rigs.quiet import stalled_in_all_s
 from owlt.orchestrator.rigs.waits import Waited
 from owlt.orchestrator.sweep.machine import Machine
 from owlt.orchestrator.sweep.monitoring import silence_limit_s
 from owlt.orchestrator.workers.events import ChannelCertified, RunEnded, RunStarted, event_in
 from owlt.orchestrator.workers.launching import Launcher, Waits, Worker, WorkerHung
+from owlt.results.files import CERTIFICATES as CERTIFICATES_NAME
+from owlt.results.record import read_record, write_record
+from owlt.results.recorded_runs import RUNS
 
 Files = dict[str, bytes]
 """The content of files by their path in the worker's directory."""
@@ -160,7 +161,7 @@ class Job:
                 shutil.rmtree(run_directory)
                 return files
             case ChannelCertified():
-                certificate = directory / DIRECTORY_NAME / f"{event.channel}.json"
+                certificate = directory / CERTIFICATES_NAME / f"{event.channel}.json"
                 return {str(certificate.relative_to(directory)): certificate.read_bytes()}
         return {}
 

@@ -26,7 +26,7 @@ from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.repetitions import DueRuns, Repeating
 from owlt.orchestrator.planning.selection import Selection
 from owlt.orchestrator.planning.sweep import Permutation
-from owlt.orchestrator.results.recorded_runs import read_recorded
+from owlt.results.recorded_runs import read_recorded
 
 RUN_BYTES = 60_000
 """Record, summary, logs, and the first packets of a run, which are kept whole."""

@@ -13,7 +13,21 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from owlt.captures.files.plain_files import (
+from owlt.inputs.mistake import Mistake, Place, ResultsConflict
+from owlt.orchestrator.planning.plan import read_plan, read_plan_values
+from owlt.orchestrator.planning.repetitions import due_runs
+from owlt.orchestrator.planning.stored_plan import differences, without_presentation
+from owlt.orchestrator.provenance.provenance import DIRECTORY_NAME as MACHINES
+from owlt.orchestrator.provenance.provenance import (
+    OF_AN_IMPLEMENTATION,
+    Provenance,
+    difference,
+    read_provenances,
+)
+from owlt.orchestrator.results.same_failures import ATTEMPTS
+from owlt.results.files import CERTIFICATES, PLAN_NAME
+from owlt.results.lock import lock_state, locked
+from owlt.results.plain_files import (
     NotPlain,
     create,
     directories_in,
@@ -28,24 +42,9 @@ from owlt.captures.files.plain_files import (
     remove_tree,
     write_whole,
 )
-from owlt.inputs.mistake import Mistake, Place
-from owlt.orchestrator.errors import ResultsConflict
-from owlt.orchestrator.planning.plan import PLAN_NAME, read_plan, read_plan_values
-from owlt.orchestrator.planning.repetitions import due_runs
-from owlt.orchestrator.planning.stored_plan import differences, without_presentation
-from owlt.orchestrator.provenance.provenance import DIRECTORY_NAME as MACHINES
-from owlt.orchestrator.provenance.provenance import (
-    OF_AN_IMPLEMENTATION,
-    Provenance,
-    difference,
-    read_provenances,
-)
-from owlt.orchestrator.results.certificates import DIRECTORY_NAME as CERTIFICATES
-from owlt.orchestrator.results.record import RECORD_NAME, RunRecord
-from owlt.orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, run_directory
-from owlt.orchestrator.results.same_failures import ATTEMPTS
-from owlt.orchestrator.status.results_lock import lock_state, locked
-from owlt.reports.results.upgrades import MOST_PLAN_BYTES
+from owlt.results.record import RECORD_NAME, RunRecord
+from owlt.results.recorded_runs import RUNS, Recorded, read_recorded, run_directory
+from owlt.results.upgrades import MOST_PLAN_BYTES
 
 COPIED_BYTES = 1 << 20
 

@@ -9,13 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from owlt.agents.contract.implementation import Implementation
-from owlt.captures.files.plain_files import make_directory, read_plain, write_whole
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.results.analysis import note_machine_delay
 from owlt.orchestrator.results.certificates import certified
-from owlt.orchestrator.results.disturbance import may_have_delayed_probes
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome, write_record
 from owlt.orchestrator.rigs.waits import Waited
 from owlt.orchestrator.status.journal import Journal
 from owlt.orchestrator.steady_clock import steady_s
@@ -36,6 +32,9 @@ from owlt.orchestrator.workers.events import (
 )
 from owlt.orchestrator.workers.launching import Waits, Worker, WorkerHung
 from owlt.orchestrator.workers.task import planned_record
+from owlt.results.plain_files import make_directory, read_plain, write_whole
+from owlt.results.record import Outcome, ReasonCode, write_record
+from owlt.results.repeat_rules import may_have_delayed_probes
 
 POWER_OFF = re.compile(r"sysrq: Power Off|reboot: Power down")
 """A guest's last words if it ends as it should."""
@@ -227,7 +226,7 @@ class WorkerMonitor:
         certificate = certified(self._directory, {channel}).get(channel)
         waited = self._waits.since(self._state.certifying_since_ns)
         is_blamed = certificate is not None and bool(certificate.suspicion)
-        return is_blamed and waited is not None and may_have_delayed_probes(waited)
+        return is_blamed and waited is not None and may_have_delayed_probes(waited.waited_ns, waited.dispatches)
 
     def _settle_rig_loss(self, reason: str) -> None:
         """Have another worker follow one that was lost outside of a run, unless it is the last of several."""

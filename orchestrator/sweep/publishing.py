@@ -10,7 +10,17 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from owlt.captures.files.plain_files import (
+from owlt.inputs.mistake import ResultsConflict
+from owlt.orchestrator.planning.plan import Plan, Run
+from owlt.orchestrator.results.analysis import Analyses
+from owlt.orchestrator.results.certificates import certified, of_machine
+from owlt.orchestrator.results.same_failures import ATTEMPTS, note_captures
+from owlt.orchestrator.status.journal import Journal
+from owlt.orchestrator.sweep.scheduling import Quarantine, Scheduler
+from owlt.orchestrator.workers.events import ChannelCertified, ImplementationQuarantined, RunPublished, RunRepeated
+from owlt.orchestrator.workers.task import planned_record
+from owlt.results.files import CERTIFICATES
+from owlt.results.plain_files import (
     directories_in,
     files_in,
     is_plain,
@@ -21,20 +31,9 @@ from owlt.captures.files.plain_files import (
     remove_tree,
     write_whole,
 )
-from owlt.orchestrator.errors import ResultsConflict
-from owlt.orchestrator.planning.plan import Plan, Run
-from owlt.orchestrator.results.analyses import Analyses
-from owlt.orchestrator.results.certificates import DIRECTORY_NAME, certified, of_machine
-from owlt.orchestrator.results.disturbance import disturbance
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import RECORD_NAME, Outcome, RunRecord, read_record, write_record
-from owlt.orchestrator.results.recorded_runs import RUNS, UNPUBLISHED
-from owlt.orchestrator.results.repeat_rules import fault, reason_code
-from owlt.orchestrator.results.same_failures import ATTEMPTS, note_captures
-from owlt.orchestrator.status.journal import Journal
-from owlt.orchestrator.sweep.scheduling import Quarantine, Scheduler
-from owlt.orchestrator.workers.events import ChannelCertified, ImplementationQuarantined, RunPublished, RunRepeated
-from owlt.orchestrator.workers.task import planned_record
+from owlt.results.record import RECORD_NAME, Outcome, ReasonCode, RunRecord, read_record, write_record
+from owlt.results.recorded_runs import RUNS, UNPUBLISHED
+from owlt.results.repeat_rules import disturbance, fault, reason_code
 
 SEED_NAME = "seed"
 MOST_SEED_BYTES = 100
@@ -125,7 +124,7 @@ class Publisher:
     def prepare(self) -> None:
         """Make the directories, and remove what workers of an earlier start left."""
         make_directory(self.results / RUNS)
-        make_directory(self.results / DIRECTORY_NAME)
+        make_directory(self.results / CERTIFICATES)
         self.remove_workers()
 
     def worker_directory(self, batch: int, slot: int) -> Path:
@@ -189,10 +188,10 @@ class Publisher:
         """Publish a channel's certificate; the first of several machines is that of the results, too."""
         self._journal.note(batch, event)
         name = f"{event.channel}.json"
-        certificate = worker_directory / DIRECTORY_NAME / name
-        of_results = self.results / DIRECTORY_NAME / name
+        certificate = worker_directory / CERTIFICATES / name
+        of_results = self.results / CERTIFICATES / name
         if machine:
-            place = of_machine(self.results, machine) / DIRECTORY_NAME
+            place = of_machine(self.results, machine) / CERTIFICATES
             make_directory(place)
             write_whole(place / name, read_plain(certificate))
         if not (machine and of_results.exists()):

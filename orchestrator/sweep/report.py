@@ -11,8 +11,7 @@ from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import read_plan_values
 from owlt.orchestrator.profiles.load import refuse_missing
-from owlt.orchestrator.results.analysis import analyse_runs
-from owlt.orchestrator.results.unavailable import unavailable
+from owlt.orchestrator.results.analysis import analyse_runs, unavailable
 from owlt.orchestrator.sweep.campaign import files_may_fail, warn
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class CheckedAssertions:
 def check_assertions(results: Path) -> CheckedAssertions:
     """Check the assertions of the sweep in a results directory, as its report shows them."""
     from owlt.reports.comparison.stopping import load_due_results
-    from owlt.reports.results.records import ReportError
+    from owlt.results.files import ReportError
 
     if not read_plan_values(results).get("sweep", {}).get("assertions"):
         return CheckedAssertions()
@@ -48,7 +47,7 @@ def check_assertions(results: Path) -> CheckedAssertions:
 def _checked(loaded: Results) -> CheckedAssertions:
     from owlt.reports.assertions.checking import findings_of
     from owlt.reports.comparison.cells import cells_of
-    from owlt.reports.table.rows import run_rows
+    from owlt.reports.results.rows import run_rows
 
     if not loaded.sweep.assertions:
         return CheckedAssertions()

@@ -25,11 +25,10 @@ from owlt.agents.contract.implementation import Clock
 from owlt.inputs.mistake import Invalid, Mistake, got
 from owlt.orchestrator.planning.estimate import batch_wall_s, duration_text
 from owlt.orchestrator.planning.plan import Batch, Run
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome, RunRecord
-from owlt.orchestrator.results.repeat_rules import is_repeated_now, needs_quiet
 from owlt.orchestrator.rigs.quiet import Patience
 from owlt.orchestrator.steady_clock import steady_s
+from owlt.results.record import Outcome, ReasonCode, RunRecord
+from owlt.results.repeat_rules import is_repeated_now, needs_quiet
 
 WORKERS_PER_START = 3
 """A start of the sweep gives up when so many workers of a batch are lost outside of runs that it has yet to perform."""

@@ -19,10 +19,8 @@ from pathlib import Path
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.planning.repetitions import Repeating
-from owlt.orchestrator.results.analyses import Analyse, Analyses, MakeExecutor
+from owlt.orchestrator.results.analysis import Analyse, Analyses, MakeExecutor
 from owlt.orchestrator.results.certificates import certified, of_machine
-from owlt.orchestrator.results.record import Outcome
-from owlt.orchestrator.results.recorded_runs import RUNS, Recorded, read_recorded, standing
 from owlt.orchestrator.rigs.quiet import PATIENCE_S, Patience
 from owlt.orchestrator.status.journal import Journal, open_journal
 from owlt.orchestrator.steady_clock import steady_s
@@ -41,6 +39,8 @@ from owlt.orchestrator.workers.events import (
 )
 from owlt.orchestrator.workers.launching import Launcher, Worker
 from owlt.orchestrator.workers.task import channel_keys
+from owlt.results.record import Outcome
+from owlt.results.recorded_runs import RUNS, Recorded, read_recorded, standing
 
 LEAST_FREE_BYTES = 16_000_000
 INTERRUPT_PERIOD_S = 0.2

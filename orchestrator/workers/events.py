@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome
+from owlt.results.record import Outcome, ReasonCode
 
 EVENT_MARK = "@owlt "
 """Begins each line of a worker that is an event; other lines are its console's."""

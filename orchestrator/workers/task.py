@@ -16,8 +16,7 @@ from owlt.orchestrator.planning.plan import Batch, Channel, Plan, Run
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.provenance.provenance import UNKNOWN_MACHINE, Provenance
 from owlt.orchestrator.results.certificates import Certified
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome, RunRecord
+from owlt.results.record import Outcome, ReasonCode, RunRecord
 
 TASK_NAME = "batch.json"
 

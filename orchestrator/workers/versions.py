@@ -14,8 +14,8 @@ from owlt.orchestrator.hosts.exit_status import how_ended
 from owlt.orchestrator.hosts.host import LATE, Host, last_line
 from owlt.orchestrator.hosts.printable import printable
 from owlt.orchestrator.hosts.visible_files import show_files
-from owlt.orchestrator.results.record import UNKNOWN
 from owlt.orchestrator.rigs.rig import Rig
+from owlt.results.record import UNKNOWN
 
 VERSIONS_NAME = "versions.json"
 VERSION_S = 20.0

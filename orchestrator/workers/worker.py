@@ -28,7 +28,7 @@ from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.planning.run_channel import seeded
 from owlt.orchestrator.planning.seeds import link_seed
-from owlt.orchestrator.results.certificates import DIRECTORY_NAME, write_certificate
+from owlt.orchestrator.results.certificates import write_certificate
 from owlt.orchestrator.rigs import namespaces
 from owlt.orchestrator.rigs.guest import START_NS, mount_task, power_off
 from owlt.orchestrator.rigs.rig import Rig
@@ -51,6 +51,7 @@ from owlt.orchestrator.workers.events import (
 )
 from owlt.orchestrator.workers.task import Task, read_task
 from owlt.orchestrator.workers.versions import implementation_versions, own_versions, write_versions
+from owlt.results.files import CERTIFICATES
 
 TOLERANCE_NS = {"exact": 1_000, "skip": 200_000, "real": 200_000}
 """Largest delay of a packet beyond the specification: the kernel adds some on clocks where computation takes time."""
@@ -204,7 +205,7 @@ def _certify(key: str, task: Task, setting: Setting, directory: Path) -> None:
     report(CertificationStarted(channel=key))
     clock, rig = task.sweep.clock, setting.rig
     rig.channel.renew(CERTIFYING_S[clock])
-    certificates = directory / DIRECTORY_NAME
+    certificates = directory / CERTIFICATES
     verdict = certify(task.channels[key], key, rig, clock, setting.netem_takes_seeds, certificates)
     report(ChannelCertified(channel=key, verdict=verdict))
 

@@ -72,6 +72,14 @@ class MistakeError(Exception):
         return "\n".join(map(str, self.mistakes))
 
 
+class OwltError(MistakeError):
+    """Mistakes that the user can fix: the command ends with their text."""
+
+
+class ResultsConflict(OwltError):
+    """A results directory that holds something other than what is specified."""
+
+
 class Invalid(MistakeError, ValueError):
     """Raised by code that checks a value; the keys of the mistakes count from that value."""
 

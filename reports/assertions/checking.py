@@ -16,8 +16,8 @@ import numpy as np
 from owlt.reports.assertions.assertion import Assertion, assertion_of
 from owlt.reports.comparison.cells import Cell, Point, Sample
 from owlt.reports.comparison.estimates import Interval, median_interval
+from owlt.reports.results.rows import Row
 from owlt.reports.style.units import delay_text, duration_text, probability_text, rate_text, size_text
-from owlt.reports.table.rows import Row
 from owlt.reports.theory import capacity
 
 BITS = 8

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from owlt.reports.comparison.cells import Point
+from owlt.reports.results.rows import Row
 from owlt.reports.style.units import listed
-from owlt.reports.table.rows import Row
 
 OF_ALL = {
     "sweep": "sweep",

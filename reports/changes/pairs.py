@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from owlt.reports.comparison.cells import Cell, Point, Sample
-from owlt.reports.table.rows import Row
+from owlt.reports.results.rows import Row
 
 OF_A_RUN = (
     *("seed", "outcome", "session_s", "goodput_to_delivery_bps"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from owlt.reports.comparison.cells import Cell, cells_of
 from owlt.reports.comparison.stopping import load_due_results
-from owlt.reports.table.rows import Row, run_rows
+from owlt.reports.results.rows import Row, run_rows
 
 
 @dataclass(frozen=True)

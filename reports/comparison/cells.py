@@ -8,9 +8,9 @@ from math import inf
 from typing import NamedTuple
 
 from owlt.reports.comparison.metrics import Metric
-from owlt.reports.results.delivery import ABORTED, COMPLETED
-from owlt.reports.table.columns import NOT_RUN
-from owlt.reports.table.rows import Row
+from owlt.reports.results.columns import NOT_RUN
+from owlt.reports.results.rows import Row
+from owlt.results.judgements import ABORTED, COMPLETED
 
 NO_RESULT = (ABORTED, NOT_RUN)
 """Outcomes that are not the implementation's."""

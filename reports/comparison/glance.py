@@ -10,9 +10,9 @@ from owlt.reports.comparison.grid import Grid
 from owlt.reports.comparison.metrics import METRICS, Metric, defined_in
 from owlt.reports.comparison.statistics import Box, box_of
 from owlt.reports.results.load import Results
-from owlt.reports.results.records import Permutation
 from owlt.reports.style.looks import NAMED
 from owlt.reports.style.units import delay_text, probability_text, rate_text
+from owlt.results.record import Permutation
 
 PAGE_LETTERS = 150
 """The width of the page."""

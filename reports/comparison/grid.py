@@ -9,8 +9,8 @@ from typing import Literal
 
 from owlt.reports.results.channels import channel_head, rates_text
 from owlt.reports.results.load import Results
-from owlt.reports.results.records import Permutation
 from owlt.reports.style.units import delay_text, duration_text, listed, probability_text, rate_text, size_text
+from owlt.results.record import Permutation
 
 
 @dataclass(frozen=True)

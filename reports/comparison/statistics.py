@@ -14,7 +14,7 @@ from typing import NamedTuple
 from owlt.reports.comparison.estimates import TwoGroups, two_groups
 from owlt.reports.comparison.metrics import Metric
 from owlt.reports.results.load import Results, Run
-from owlt.reports.results.records import Permutation
+from owlt.results.record import Permutation
 
 FEW = 5
 """With at most this many runs, quartiles say little more than the points."""

@@ -16,9 +16,9 @@ from typing import Literal
 
 from owlt.captures.accounting.summary import CaptureSummary
 from owlt.reports.comparison.estimates import CONFIDENCE, median_interval
-from owlt.reports.results.load import Results, Run, load_results
-from owlt.reports.results.records import Permutation, Repetitions
-from owlt.reports.results.repetition_goodput import repetition_goodput
+from owlt.reports.results.load import Results, Run, load_results, repetition_goodput
+from owlt.results.files import Repetitions
+from owlt.results.record import Permutation
 
 Reason = Literal["open", "narrow", "bound", "undelivered"]
 REASONS: dict[Reason, str] = {

@@ -12,9 +12,8 @@ from owlt.reports.comparison.differences import compare, ratio
 from owlt.reports.comparison.estimates import estimate, share, two_groups
 from owlt.reports.comparison.metrics import MEASURES, METRICS, Metric
 from owlt.reports.comparison.statistics import box_numbers
-from owlt.reports.table.columns import Column, Kind
-from owlt.reports.table.files import columns_name, csv_text, names_of, write_columns
-from owlt.reports.table.rows import Row
+from owlt.reports.results.columns import Column, Kind
+from owlt.reports.results.rows import Row, columns_name, csv_text, names_of, write_columns
 
 STATISTICS_NAME, COMPARISONS_NAME = "statistics.csv", "comparisons.csv"
 _POINT: tuple[tuple[str, Kind, str, str], ...] = (

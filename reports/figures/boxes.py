@@ -15,8 +15,8 @@ from matplotlib.transforms import IdentityTransform
 
 from owlt.reports.comparison.panels import Figure
 from owlt.reports.comparison.statistics import FEW, Box
-from owlt.reports.results.records import Permutation
 from owlt.reports.style.looks import ALARM, INK, MUTED, PAPER, RULE, Looks
+from owlt.results.record import Permutation
 
 RUN_LINK = "../index.html#run-"
 """The link of a point: the run's row in the page. Followed by the run id."""

@@ -15,8 +15,8 @@ from typing import Any
 
 import matplotlib
 
-from owlt.captures.accounting.derived_files import digest_of_code, digest_of_modules, digest_of_values
-from owlt.captures.files.plain_files import as_file_name, read_json, read_plain
+from owlt.captures.accounting.derived_files import digest_of_code, digest_of_modules
+from owlt.results.plain_files import as_file_name, digest_of_values, read_json, read_plain
 
 KEYS_NAME = "drawn-from.json"
 """Beside the figures: for each drawing the digest of what it was drawn from, and the digests of its files."""

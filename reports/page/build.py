@@ -19,11 +19,10 @@ from owlt.reports.page.page import render_page
 from owlt.reports.page.parts import Parts
 from owlt.reports.replacing import replaced_directory
 from owlt.reports.results.load import Results
-from owlt.reports.results.records import ReportError
+from owlt.reports.results.rows import FILES, run_rows, write_table
 from owlt.reports.sessions.session_figures import draw_sessions
-from owlt.reports.table.files import FILES, write_table
-from owlt.reports.table.rows import run_rows
 from owlt.reports.theory.expectations import comparisons_of
+from owlt.results.files import ReportError
 
 __all__ = ["ReportError", "build_report"]
 

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from math import isinf
 
-from owlt.reports.results.load import CERTIFICATES, Channel
-from owlt.reports.results.records import Check
+from owlt.reports.results.load import Channel
 from owlt.reports.style.units import number_text, probability_text, rate_text
+from owlt.results.files import CERTIFICATES, Check
 
 NONE = "–"
 _TIMES = (("s", 10**9, 10**10), ("ms", 10**6, 10**5), ("µs", 10**3, 10**3), ("ns", 1, 0))

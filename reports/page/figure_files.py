@@ -18,8 +18,8 @@ from owlt.reports.page.drawings import figure_text, point_labels
 from owlt.reports.page.inline import inlined
 from owlt.reports.page.parts import SCRIPT, script
 from owlt.reports.results.load import Results
-from owlt.reports.results.records import Permutation
 from owlt.reports.theory.expectations import Comparison
+from owlt.results.record import Permutation
 
 
 def draw_figures(

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from textwrap import shorten
 
-from owlt.reports.results.advertised import advertised_delays, advertised_rates
-from owlt.reports.results.load import Results
-from owlt.reports.results.records import KnownLimit, Limits, Origin, Profile, Record, Side
+from owlt.reports.results.load import Results, advertised_delays, advertised_rates
 from owlt.reports.style.units import delay_text, number_text, probability_text, rate_text, size_text
+from owlt.results.files import KnownLimit, Limits, Origin, Profile
+from owlt.results.record import RunRecord, Side
 
 VERSION_LETTERS = 60
 """The most letters of a version that are shown; some programs append a list of features."""
@@ -52,7 +52,7 @@ class ImplementationRow:
 
 def implementation_rows(results: Results) -> list[ImplementationRow]:
     """Every implementation, in the order of the sweep."""
-    records: dict[str, list[Record]] = {name: [] for name in results.implementations}
+    records: dict[str, list[RunRecord]] = {name: [] for name in results.implementations}
     for run in results.runs:
         records[run.record.implementation].append(run.record)
     return [
@@ -74,7 +74,7 @@ def _base_name(name: str) -> str:
     return name.partition("+")[0]
 
 
-def _row(name: str, title: str, profile: Profile, records: list[Record], chosen: Iterable[str]) -> ImplementationRow:
+def _row(name: str, title: str, profile: Profile, records: list[RunRecord], chosen: Iterable[str]) -> ImplementationRow:
     parameters: dict[str, list[str]] = {}
     for record in records:
         for key, value in record.parameters.items():
@@ -109,19 +109,19 @@ def _value_text(parameter: str, value: str | float) -> str:
     return f"{value:g}" if "port" in parameter.split("_") else number_text(value)
 
 
-def _advertised_notes(records: list[Record]) -> list[str]:
+def _advertised_notes(records: list[RunRecord]) -> list[str]:
     """Advertised rates and delays that differ from the channel's."""
     rates = [f"advertised {rate} on a channel of {channel}" for rate, channel in advertised_rates(records)]
     delays = [f"advertised {delay} one way on a channel of {channel}" for delay, channel in advertised_delays(records)]
     return _most([*rates, *delays])
 
 
-def _paced_notes(records: list[Record]) -> list[str]:
+def _paced_notes(records: list[RunRecord]) -> list[str]:
     rates = dict.fromkeys((who, side.card_rate_bps) for record in records for who, side in _sides(record))
     return _most(f"the {who}’s network card paces it at {rate_text(rate)}" for who, rate in rates if rate is not None)
 
 
-def _refused_notes(records: list[Record]) -> list[str]:
+def _refused_notes(records: list[RunRecord]) -> list[str]:
     """Notes about packets that never left a host, because a program ignored a full socket buffer."""
     refused: Counter[str] = Counter()
     runs: Counter[str] = Counter()
@@ -137,7 +137,7 @@ def _refused_notes(records: list[Record]) -> list[str]:
     ]
 
 
-def _left_notes(records: list[Record]) -> list[str]:
+def _left_notes(records: list[RunRecord]) -> list[str]:
     left = Counter(
         (who, _without_directory(command))
         for record in records
@@ -150,14 +150,14 @@ def _left_notes(records: list[Record]) -> list[str]:
     )
 
 
-def _repeating_notes(profile: Profile, records: list[Record]) -> list[str]:
+def _repeating_notes(profile: Profile, records: list[RunRecord]) -> list[str]:
     """A note only for the clock exact, where a reader expects runs to be repeatable."""
     if not profile.not_repeatable or all(record.clock != "exact" for record in records):
         return []
     return [f"the same seed does not reproduce the same packets: {profile.not_repeatable}"]
 
 
-def _sides(record: Record) -> tuple[tuple[str, Side], ...]:
+def _sides(record: RunRecord) -> tuple[tuple[str, Side], ...]:
     return ("sender", record.sender), ("receiver", record.receiver)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from owlt.captures.accounting.ledger import Ledger
 from owlt.reports.results.load import Results, Run
-from owlt.reports.results.records import Permutation
+from owlt.results.record import Permutation
 
 Way = Literal["forward", "reverse"]
 

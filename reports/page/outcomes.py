@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import get_args
 
 from owlt.reports.results.load import Results
-from owlt.reports.results.records import Outcome
+from owlt.results.record import Outcome
 
-OUTCOMES: tuple[str, ...] = get_args(Outcome)
+OUTCOMES: tuple[str, ...] = tuple(Outcome)
 COLUMNS = {name: name.replace("_", " ") for name in OUTCOMES} | {
     "missing": "not yet run",
     "suspect": "suspect",

@@ -42,8 +42,7 @@ from owlt.reports.page.provenance import provenance_of
 from owlt.reports.page.tcp_table import CAPTION, HEADS, TEXT_HEADS, tcp_cells, tcp_problems
 from owlt.reports.rendering import new_environment
 from owlt.reports.results.channels import channel_head, link_words, step_rows, timeline_words
-from owlt.reports.results.host_baselines import host_baselines_of
-from owlt.reports.results.load import Results, Run
+from owlt.reports.results.load import Results, Run, host_baselines_of
 from owlt.reports.sessions.protocols import PHASES
 from owlt.reports.sessions.session_figures import Drawn
 from owlt.reports.style.looks import NAMED, SERIES

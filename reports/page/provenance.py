@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from owlt.captures.accounting.derived_files import digest_of_values
-from owlt.captures.files.plain_files import files_in
 from owlt.reports.results.load import Channel, Results, Run
-from owlt.reports.results.records import DIGEST_LENGTH, Record
+from owlt.results.files import DIGEST_LENGTH
+from owlt.results.plain_files import digest_of_values, files_in
+from owlt.results.record import RunRecord
 
 GROUPS = {
     "kernel": "kernel",
@@ -74,7 +74,7 @@ def provenance_of(results: Results) -> Provenance:
     )
 
 
-def _facts(results: Results, records: list[Record]) -> list[Fact]:
+def _facts(results: Results, records: list[RunRecord]) -> list[Fact]:
     facts = [
         Fact("owlt", _values(records, lambda record: record.versions.get("owlt"))),
         Fact("kernel", _values(records, _kernel)),
@@ -88,7 +88,7 @@ def _facts(results: Results, records: list[Record]) -> list[Fact]:
     return [fact for fact in facts if fact.values]
 
 
-def _kernel(record: Record) -> str | None:
+def _kernel(record: RunRecord) -> str | None:
     version = record.versions.get("kernel")
     return f"{version}, {record.kernel_hz} Hz" if version and record.kernel_hz else version
 
@@ -103,7 +103,7 @@ def _implementation(name: str, results: Results) -> ImplementationProvenance:
     )
 
 
-def _programs(record: Record) -> str | None:
+def _programs(record: RunRecord) -> str | None:
     digest = record.provenance.get(OF_AN_IMPLEMENTATION)
     return "no programs of its own" if digest == NO_FILES else digest
 
@@ -112,6 +112,6 @@ def _is_of(run: Run, name: str) -> bool:
     return run.record.implementation == name
 
 
-def _values(records: Iterable[Record], value: Callable[[Record], str | None]) -> tuple[str, ...]:
+def _values(records: Iterable[RunRecord], value: Callable[[RunRecord], str | None]) -> tuple[str, ...]:
     """Each value once, in the order of the runs; empty ones are none."""
     return tuple(dict.fromkeys(each for record in records if (each := value(record))))

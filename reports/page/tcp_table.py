@@ -14,9 +14,9 @@ from statistics import fmean
 from owlt.reports.comparison.metrics import METRICS
 from owlt.reports.results.channels import channel_head
 from owlt.reports.results.load import Results, Run
-from owlt.reports.results.records import Permutation
+from owlt.reports.results.rows import TcpRun, tcp_of
 from owlt.reports.style.units import measured_text, probability_text, tick_text
-from owlt.reports.table.tcp_numbers import TcpRun, tcp_of
+from owlt.results.record import Permutation
 
 GOODPUT = METRICS[0]
 HEADS = (

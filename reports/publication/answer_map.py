@@ -20,8 +20,8 @@ from owlt.reports.comparison.criteria import CRITERIA, Criterion
 from owlt.reports.publication.looks import STYLE_NAME, GroupLooks, font_style, looks_of
 from owlt.reports.publication.notes import counts_text
 from owlt.reports.publication.specification import Specification
+from owlt.reports.results.rows import Row
 from owlt.reports.style.looks import ALARM, INK, MUTED, RULE
-from owlt.reports.table.rows import Row
 
 MM = 25.4
 LETTER = 0.62

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from owlt.reports.table.rows import Row
+from owlt.reports.results.rows import Row
 from owlt.reports.theory import capacity, rounds, tcp
 from owlt.reports.theory.expectations import BITS, IN_ROUNDS, SEGMENT_BYTES, has_packet_errors_alone, packets_of
 

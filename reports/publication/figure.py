@@ -44,9 +44,9 @@ from owlt.reports.publication.panels import (
 from owlt.reports.publication.quantities import SETTINGS
 from owlt.reports.publication.selection import divided, samples_by, selected, values_of
 from owlt.reports.publication.specification import Specification
+from owlt.reports.results.rows import Row
 from owlt.reports.style.looks import INK, MUTED, PAPER
 from owlt.reports.style.units import listed, tick_text
-from owlt.reports.table.rows import Row
 
 MM = 25.4
 """Per inch."""

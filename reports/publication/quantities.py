@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS
+from owlt.reports.results.columns import COLUMNS
 from owlt.reports.style.units import delay_text, duration_text, probability_text, rate_text, size_text, tick_text
-from owlt.reports.table.columns import COLUMNS
 
 
 class UnknownName(ValueError):

@@ -8,7 +8,7 @@ from typing import Any
 
 from owlt.reports.comparison.cells import Sample
 from owlt.reports.publication.quantities import Quantity
-from owlt.reports.table.rows import Row
+from owlt.reports.results.rows import Row
 
 
 class NothingSelected(ValueError):

@@ -16,10 +16,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from owlt.captures.files.plain_files import write_whole
 from owlt.reports.reproduction.claims import FigureOf, PanelOf
 from owlt.reports.reproduction.judging import Point
 from owlt.reports.style.looks import INK, MUTED, STYLE, Looks
+from owlt.results.plain_files import write_whole
 
 NO_POINTS = "no completed run in this part of the grid"
 MOST_MARKERS = 30

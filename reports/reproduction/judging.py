@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from owlt.captures.files.blocks import NotACapture
-from owlt.captures.files.plain_files import read_plain, require_plain
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.session import Session, sent_by
 from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.reproduction.claims import Claim, Reproduction, TableOf
 from owlt.reports.results.load import Results, Run
-from owlt.reports.results.records import ReportError
-from owlt.reports.table.files import PARQUET_NAME, write_table
-from owlt.reports.table.rows import run_rows
+from owlt.reports.results.rows import PARQUET_NAME, run_rows, write_table
+from owlt.results.files import ReportError
+from owlt.results.plain_files import read_plain, require_plain
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

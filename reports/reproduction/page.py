@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from owlt.captures.files.plain_files import make_directory, write_whole
 from owlt.reports.reproduction.claims import load_claims
 from owlt.reports.reproduction.figures import draw
 from owlt.reports.reproduction.judging import Judged, Verdict, database, judged, points, table
 from owlt.reports.results.load import Results, load_results
+from owlt.results.plain_files import make_directory, write_whole
 
 TEMPLATE = "page.md"
 QUICK = "-quick"

@@ -1,4 +1,4 @@
-"""A results directory as values: a row for each run, checked records, channels in words.
+"""A results directory with its summaries, as values: runs, channels in words, rows of the table of runs.
 
-Comparing runs belongs to `reports.comparison`.
+The files and what follows from a record alone belong to `owlt.results`, comparing runs to `reports.comparison`.
 """

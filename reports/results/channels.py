@@ -1,11 +1,11 @@
-"""The specification of a channel in words: in full for a table, in a line for the heading of a row of panels."""
+"""The specification of a channel in words, in full for a table and in a line for a heading; its links as numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from owlt.reports.results.records import WrittenChannel
+from owlt.captures.matches.bottleneck import Link
 from owlt.reports.style.units import (
     delay_text,
     moment_text,
@@ -13,7 +13,9 @@ from owlt.reports.style.units import (
     rate_text,
     written_delay_ns,
     written_rate_bps,
+    written_size_bytes,
 )
+from owlt.results.files import WrittenChannel
 
 MOST_STEPS = 20
 QUEUE = "1000 packets"
@@ -145,3 +147,20 @@ _PHRASES: dict[str, Callable[[Any], str]] = {
     "while_down": lambda value: f"packets {'wait' if value == 'hold' else 'are dropped'} during outages",
 }
 """A phrase for each key of a link, from its written value."""
+
+
+_VARYING = {"jitter", "reordering", "up", "while_down"}
+"""The keys of a link with which the delay varies without a queue."""
+
+
+def link_of(channel: WrittenChannel, way: str) -> Link | None:
+    """The delay, rate and overhead of a direction; None if it has no rate, or if it or its delay changes over time."""
+    written = channel.forward if way == "forward" else channel.reverse
+    rate = written.get("rate", "unlimited")
+    if channel.bypass or channel.timeline or rate in ("unlimited", "none") or _VARYING & set(written):
+        return None
+    return Link(
+        written_delay_ns(written.get("delay", "0 s")),
+        written_rate_bps(rate),
+        written_size_bytes(written.get("overhead", "0 B")),
+    )

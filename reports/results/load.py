@@ -1,9 +1,12 @@
-"""A results directory as values: a row for each run, and the plan. Comparing runs belongs to `reports.comparison`."""
+"""A results directory as values: a row for each run, the plan, and the host baselines of a lab rig.
+
+Comparing runs belongs to `reports.comparison`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,35 +14,65 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.summary import CaptureSummary, load_summary
-from owlt.captures.files.plain_files import is_plain_directory, names_in, read_plain
 from owlt.captures.protocols.view import ProtocolView, load_view
 from owlt.inputs.mistake import Mistake, Place
-from owlt.reports.results.advertised import advertised_note
-from owlt.reports.results.delivery import COMPLETED, Delivery, by_delivery
-from owlt.reports.results.records import (
+from owlt.reports.style.units import delay_text, rate_text
+from owlt.results.files import (
+    FAILURE_NAME,
+    JOURNAL_NAME,
+    PLAN_NAME,
     Certificate,
     DamagedFile,
     Event,
-    Permutation,
     Plan,
     PlannedRun,
     Profile,
-    Record,
     ReportError,
     Source,
     Sources,
     Sweep,
     WrittenChannel,
+    read_certificate_of_channel,
+    read_reported_record,
 )
-from owlt.reports.results.suspicion import doubts_about_files, reasons_for_doubt
-from owlt.reports.results.upgrades import SOURCES_NAME
+from owlt.results.judgements import ABORTED, COMPLETED, Delivery, by_delivery, doubts_about_files, reasons_for_doubt
+from owlt.results.plain_files import directories_in, is_plain, is_plain_directory, names_in, read_plain
+from owlt.results.record import RECORD_NAME, Permutation, RunRecord
+from owlt.results.upgrades import SOURCES_NAME
 
-PLAN_NAME = "plan.json"
-RECORD_NAME = "record.json"
-JOURNAL_NAME = "journal.jsonl"
+OTHERWISE = "advertised differently"
+
+
+def advertised_rates(records: Iterable[RunRecord]) -> dict[tuple[str, str], None]:
+    """The advertised rates that differ from the channel's, each with the channel's, in order of the records."""
+    return dict.fromkeys(
+        (rate_text(record.advertised["rate_bps"]), rate_text(record.rate_bps))
+        for record in records
+        if "rate_bps" in record.advertised and record.advertised["rate_bps"] != record.rate_bps
+    )
+
+
+def advertised_delays(records: Iterable[RunRecord]) -> dict[tuple[str, str], None]:
+    """The advertised one-way delays that differ from the channel's, each with the channel's, likewise."""
+    return dict.fromkeys(
+        (delay_text(advertised_ns), delay_text(record.delay_ns))
+        for record in records
+        if (advertised_s := record.advertised.get("one_way_delay_s")) is not None
+        and (advertised_ns := round(advertised_s * 1e9)) != record.delay_ns
+    )
+
+
+def advertised_note(records: list[RunRecord]) -> str:
+    """The one advertised value, or that there are several; "" if only the channel's values were advertised."""
+    advertised = [value for value, _ in (*advertised_rates(records), *advertised_delays(records))]
+    if not advertised:
+        return ""
+    return f"advertised {advertised[0]}" if len(set(advertised)) == 1 else OTHERWISE
+
+
 MOST_JOURNAL_BYTES = 512_000_000
-CERTIFICATES = "certificates"
 PERFORMED_AGAIN = "the run is omitted; 'owlt run' performs it again"
 
 
@@ -48,7 +81,7 @@ class Run:
     """One run. `summary` is None if its captures have no summary, `view` if its messages were not decoded: they are for
     one repetition of each permutation."""
 
-    record: Record
+    record: RunRecord
     summary: CaptureSummary | None
     directory: Path
     view: ProtocolView | None = None
@@ -58,7 +91,9 @@ class Run:
     @cached_property
     def suspect(self) -> tuple[str, ...]:
         """The reasons for doubt about the run's numbers; empty for most runs."""
-        return reasons_for_doubt(self.record, self.summary, self.view, self.doubts)
+        of_captures = self.summary.suspect if self.summary else []
+        sent_again = self.view.tcp.sent_again if self.view and self.view.tcp else None
+        return reasons_for_doubt(self.record, of_captures, sent_again, self.doubts)
 
     @property
     def completed(self) -> bool:
@@ -128,7 +163,7 @@ class Results:
     @cached_property
     def implementations(self) -> dict[str, str]:
         """The title of each implementation, with advertised values that differ, by name, in the order of the report."""
-        records: dict[str, list[Record]] = {permutation.implementation: [] for permutation in self.planned}
+        records: dict[str, list[RunRecord]] = {permutation.implementation: [] for permutation in self.planned}
         for run in self.runs:
             records[run.record.implementation].append(run.record)
         return {name: _title(name, of_name) for name, of_name in records.items()}
@@ -144,7 +179,7 @@ class Results:
         return self.runs[0].record.clock
 
 
-def _title(name: str, records: list[Record]) -> str:
+def _title(name: str, records: list[RunRecord]) -> str:
     note = advertised_note(records)
     return (records[0].title if records else name) + (f" ({note})" if note else "")
 
@@ -211,7 +246,7 @@ def _plan(directory: Path) -> Plan:
         ) from problem
 
 
-def _records(directory: Path, plan: Plan, warnings: list[str]) -> Iterator[tuple[Path, Record]]:
+def _records(directory: Path, plan: Plan, warnings: list[str]) -> Iterator[tuple[Path, RunRecord]]:
     """The directory and the record of every run of the plan; warnings are appended for all other entries.
 
     Each has its place in the order of the present plan: the record's is that of the plan of its time.
@@ -224,7 +259,7 @@ def _records(directory: Path, plan: Plan, warnings: list[str]) -> Iterator[tuple
             warnings.append(f"{path}: not a run of this sweep, ignored; move it to another directory")
             continue
         try:
-            record = Record.read(path / RECORD_NAME)
+            record = read_reported_record(path)
         except FileNotFoundError:
             continue
         except DamagedFile as problem:
@@ -236,7 +271,7 @@ def _records(directory: Path, plan: Plan, warnings: list[str]) -> Iterator[tuple
             warnings.append(f"{path / RECORD_NAME}: the record of another run, {record.run_id}; {PERFORMED_AGAIN}")
 
 
-def _require_records(directory: Path, records: Mapping[Path, Record]) -> None:
+def _require_records(directory: Path, records: Mapping[Path, RunRecord]) -> None:
     if not records:
         raise ReportError(
             Mistake(
@@ -247,7 +282,7 @@ def _require_records(directory: Path, records: Mapping[Path, Record]) -> None:
         )
 
 
-def _run(directory: Path, record: Record, channel: Channel) -> Run:
+def _run(directory: Path, record: RunRecord, channel: Channel) -> Run:
     doubts = doubts_about_files(directory, record, channel.problem)
     summary = load_summary(directory)
     if summary is not None and record.outcome != COMPLETED:
@@ -273,24 +308,12 @@ def _times(lines: Iterable[bytes]) -> Iterator[float]:
 
 def _channels(directory: Path, plan: Plan, permutations: list[Permutation]) -> dict[Permutation, Channel]:
     keys = {run.permutation: run.channel_key for run in plan.runs}
-    certificates = {key: _certificate(directory, key) for key in set(keys.values())}
+    certificates = {key: read_certificate_of_channel(directory, key) for key in set(keys.values())}
     return {
         point: Channel(key, point.channel_name, plan.channels[key], *certificates[key])
         for point in permutations
         for key in [keys[point]]
     }
-
-
-def _certificate(directory: Path, key: str) -> tuple[Certificate | None, str]:
-    """A channel's certificate; or None, and the problem of its file."""
-    path = directory / CERTIFICATES / f"{key}.json"
-    try:
-        return Certificate.read(path), ""
-    except (FileNotFoundError, NotADirectoryError):
-        state = "missing"
-    except ReportError:
-        state = "damaged"
-    return None, f"the certificate {CERTIFICATES}/{path.name} is {state}; 'owlt run' measures the channel again"
 
 
 def _refuse_mixed_clocks(directory: Path, runs: list[Run]) -> None:
@@ -304,3 +327,71 @@ def _refuse_mixed_clocks(directory: Path, runs: list[Run]) -> None:
                 where=Place(str(directory)),
             )
         )
+
+
+def repetition_goodput(
+    directory: Path, outcome: str, summary: Callable[[], CaptureSummary | None]
+) -> tuple[float | None, ...]:
+    """The goodput of the run in a directory, in bit/s; None in the tuple if it has none: it did not complete, or its
+    captures have no summary.
+
+    (): the goodput is not known, because the rig aborted the run or its captures have not been analysed yet.
+    """
+    if outcome == ABORTED:
+        return ()
+    if outcome != COMPLETED:
+        return (None,)
+    known = summary()
+    if known is not None:
+        return (known.goodput_bps,)
+    return () if _is_analysis_awaited(directory) else (None,)
+
+
+def _is_analysis_awaited(directory: Path) -> bool:
+    return not (directory / FAILURE_NAME).exists() and all(is_plain(directory / name) for name in CAPTURES)
+
+
+DIRECTORY_NAME = "host-baselines"
+CPU_BOUND = "CPU-bound"
+"""How a record says that a host may have limited a run."""
+
+
+@dataclass(frozen=True)
+class HostBaseline:
+    """One implementation before and after a start of the sweep, which counts from 1; None: it was not performed."""
+
+    start: int
+    title: str
+    load: str
+    """What was sent: "100 MB", "10 s"."""
+    before: Run | None
+    after: Run | None
+
+    @property
+    def cpu_bound(self) -> list[str]:
+        """Why a host, and not the link, may have been the limit; each sentence once."""
+        runs = [run for run in (self.before, self.after) if run is not None]
+        return list(dict.fromkeys(each for run in runs for each in run.record.suspect if each.startswith(CPU_BOUND)))
+
+
+def host_baselines_of(directory: Path) -> tuple[HostBaseline, ...]:
+    """The host baselines in a results directory, in the order of the starts."""
+    starts = [path for path in directories_in(directory / DIRECTORY_NAME) if path.name.isdecimal()]
+    return tuple(each for start in sorted(starts, key=lambda path: int(path.name)) for each in _of_start(start))
+
+
+def _of_start(start: Path) -> Iterator[HostBaseline]:
+    for kind in ("files", "iperf3"):
+        before, after = (_runs(start / moment / kind) for moment in ("before", "after"))
+        for name in dict.fromkeys([*before, *after]):
+            runs = before.get(name), after.get(name)
+            record = next(run.record for run in runs if run is not None)
+            yield HostBaseline(int(start.name), record.title, record.permutation.load_text, *runs)
+
+
+def _runs(directory: Path) -> dict[str, Run]:
+    """The one run of each implementation; none if nothing can be read."""
+    try:
+        return {run.record.implementation: run for run in load_results(directory).runs}
+    except ReportError:
+        return {}

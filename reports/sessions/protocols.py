@@ -101,4 +101,4 @@ def _hardest(results: Results, name: str) -> Run | None:
 
 
 def _hardness(run: Run) -> tuple[float, int, int]:
-    return run.record.packet_error_rate, run.record.delay_ns, run.record.load
+    return run.record.packet_error_rate, run.record.delay_ns, run.record.permutation.load

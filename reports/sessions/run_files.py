@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.captures.accounting.one_side import OneSide
-from owlt.captures.files.plain_files import files_in, make_directory, remove, write_whole
 from owlt.captures.inspection.inspection import Case, Inspection
 from owlt.captures.inspection.tables import Table, trace_rows, write_table
 from owlt.captures.inspection.traces import Traces
 from owlt.captures.protocols.messages import Message, message_counts
 from owlt.reports.replacing import replaced_files
+from owlt.results.plain_files import files_in, make_directory, remove, write_whole
 
 _WRITTEN = ("index.html", "analysis.json", "traces.svg", "ladder.svg")
 _TABLES = ("packets", "messages", "trace-*")

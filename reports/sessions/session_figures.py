@@ -15,7 +15,6 @@ from owlt.captures.accounting.derived_files import CAPTURES, digest_of_file
 from owlt.captures.accounting.pairs import PAIRS, load_pairs
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.files.blocks import NotACapture
-from owlt.captures.files.plain_files import is_plain
 from owlt.captures.frames.session import Session
 from owlt.captures.inspection.inspection import Case, inspect
 from owlt.captures.matches.bottleneck import Link
@@ -24,15 +23,15 @@ from owlt.reports.comparison.panels import file_text
 from owlt.reports.cores import Share
 from owlt.reports.figures.drawing import save
 from owlt.reports.figures.kept import KeptFigures, digest_of_drawing
-from owlt.reports.results.channels import channel_head
-from owlt.reports.results.links import link_of
+from owlt.reports.results.channels import channel_head, link_of
 from owlt.reports.results.load import Results
-from owlt.reports.results.records import ReportError
 from owlt.reports.sessions.ladder import draw_ladder
 from owlt.reports.sessions.protocols import ShownRun
 from owlt.reports.sessions.tcp_figure import SAMPLES_NAME, draw_connection, read_connection
 from owlt.reports.sessions.trace_figure import draw_traces
 from owlt.reports.style.units import probability_text
+from owlt.results.files import ReportError
+from owlt.results.plain_files import is_plain
 
 MOST_DRAWN = 40
 """The most implementations of which a run is drawn; each takes some seconds."""

@@ -17,11 +17,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from owlt.captures.files.plain_files import read_plain
 from owlt.inputs.mistake import Mistake, Place
-from owlt.reports.results.records import ReportError
 from owlt.reports.style.looks import MUTED, RULE, SERIES, STYLE
 from owlt.reports.style.units import tick_text
+from owlt.results.files import ReportError
+from owlt.results.plain_files import read_plain
 
 SAMPLES_NAME = "tcp-sender.csv"
 WIDTH, HEIGHT = 7.0, 3.3

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from owlt.results.record import duration_text as duration_text
+from owlt.results.record import size_text as size_text
+
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Units = tuple[tuple[str, float, float], ...]
@@ -52,11 +55,6 @@ def delay_text(delay_ns: int) -> str:
     return f"{delay_ns} ns" if delay_ns else "0 ms"
 
 
-def duration_text(duration_ns: int) -> str:
-    """A duration for which data is sent, in s: ten minutes are "600 s"."""
-    return f"{duration_ns / 10**9:.6g} s"
-
-
 def moment_text(time_ns: int) -> str:
     """A time since a beginning: 11,760 s are "3 h 16 min", half a second is "500 ms"."""
     seconds, rest_ns = divmod(time_ns, 10**9)
@@ -75,14 +73,6 @@ def rate_text(rate_bps: float | None) -> str:
         if rate_bps >= factor:
             return f"{rate_bps / factor:.6g} {prefix}bit/s"
     return f"{rate_bps:g} bit/s"
-
-
-def size_text(size_bytes: int) -> str:
-    """A size in decimal units: 100,000 bytes are 100 kB."""
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size_bytes >= factor:
-            return f"{size_bytes / factor:.6g} {unit}"
-    return f"{size_bytes} B"
 
 
 def probability_text(probability: float) -> str:

@@ -19,7 +19,7 @@ from statistics import median
 from typing import Literal
 
 from owlt.reports.comparison.cells import Cell, Point, Sample
-from owlt.reports.table.rows import Row
+from owlt.reports.results.rows import Row
 from owlt.reports.theory import capacity, rounds, tcp
 
 BITS = 8

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 from owlt.reports.comparison.estimates import Estimate, estimate
-from owlt.reports.table.rows import Row
+from owlt.reports.results.rows import Row
 from owlt.reports.validation.equivalence import Equivalence, equivalence, outside_of, verdict_of_all
 from owlt.reports.validation.statements import Statement, interval_text, percent_text
 

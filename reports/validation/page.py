@@ -8,7 +8,7 @@ from pathlib import Path
 
 from owlt.reports.reproduction.page import markdown_table, write_rows
 from owlt.reports.results.load import Results, load_results
-from owlt.reports.table.rows import Row, run_rows
+from owlt.reports.results.rows import Row, run_rows
 from owlt.reports.validation.clocks import (
     SETTINGS,
     ClockCell,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from owlt.reports.table.rows import Row
+from owlt.reports.results.rows import Row
 from owlt.reports.theory.custody import last_signal_s
 from owlt.reports.theory.tcp import padhye_rate
 from owlt.reports.validation.equivalence import equivalence, verdict_of

@@ -16,7 +16,7 @@ from statistics import fmean
 import numpy as np
 
 from owlt.reports.comparison.differences import holm
-from owlt.reports.table.rows import Row
+from owlt.reports.results.rows import Row
 from owlt.reports.theory.rounds import (
     Distribution,
     announced_distribution,

@@ -18,9 +18,9 @@ from statistics import median
 from typing import Any
 
 from owlt.captures.accounting.summary import load_summary
-from owlt.orchestrator.results.recorded_runs import recorded_runs
-from owlt.orchestrator.results.repeat_rules import is_disturbed
 from owlt.orchestrator.rigs.quiet import QUIET_SHARE, stalled_in_all_s
+from owlt.results.recorded_runs import recorded_runs
+from owlt.results.repeat_rules import is_disturbed
 from tests.load import load
 
 IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "saratoga", "tcp"]

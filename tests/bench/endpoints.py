@@ -24,9 +24,9 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
-from owlt.orchestrator.results.record import Outcome, RunRecord
-from owlt.orchestrator.results.recorded_runs import recorded_runs
 from owlt.orchestrator.sweep.campaign import perform_plan
+from owlt.results.record import Outcome, RunRecord
+from owlt.results.recorded_runs import recorded_runs
 from tests.bench.endpoints_figure import Bar, draw
 
 CEILING = "udp-blast"

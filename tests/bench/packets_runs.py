@@ -12,11 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from owlt.captures.accounting.derived_files import SUMMARY
 from owlt.captures.accounting.summary import CAPTURES, CaptureSummary, load_summary
-from owlt.orchestrator.planning.plan import PLAN_NAME
 from owlt.orchestrator.results.analysis import analyse_runs
-from owlt.orchestrator.results.record import Outcome, RunRecord, write_record
+from owlt.results.files import PLAN_NAME
+from owlt.results.record import SUMMARY, Outcome, RunRecord, write_record
 from tests.bench.packets_captures import DATA_BYTES, SESSION, START_NS, STEP_NS, Fate, write_session
 from tests.bench.packets_readers import Counts, Timed, timed
 

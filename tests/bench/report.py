@@ -15,7 +15,7 @@ from pathlib import Path
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.sweep.report import make_checked_report
 from owlt.reports.comparison.stopping import load_due_results
-from owlt.reports.table.rows import run_rows
+from owlt.reports.results.rows import run_rows
 from tests.bench.sweep import GRID
 from tests.chromium import CHROMIUM, DESKTOP, MISSING, browser
 from tests.unit.reports.conftest import RELIABLE_CHECK, plan_of, sweep_of, write_certificates, write_results

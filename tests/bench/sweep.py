@@ -28,12 +28,12 @@ from owlt.orchestrator.kernel.build import find_kernel
 from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.profiles.catalogue import PROFILES, resolve
 from owlt.orchestrator.results.analysis import analyse_runs
-from owlt.orchestrator.results.record import Outcome, RunRecord
-from owlt.orchestrator.results.recorded_runs import recorded_runs
 from owlt.orchestrator.sweep.campaign import perform_plan
 from owlt.orchestrator.sweep.machine import ThisMachine
 from owlt.orchestrator.sweep.supervisor import supervise
 from owlt.reports.page.build import build_report
+from owlt.results.record import Outcome, RunRecord
+from owlt.results.recorded_runs import recorded_runs
 from tests.bench.channel import in_guest
 from tests.system.conftest import Guest
 

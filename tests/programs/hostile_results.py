@@ -23,19 +23,19 @@ from typing import Any
 
 from owlt.orchestrator.commands.cli import main as main_of_owlt
 from owlt.orchestrator.commands.performing import results_of
-from owlt.orchestrator.dashboard.pages.app import new_app
-from owlt.orchestrator.dashboard.pages.packet_views import PacketViews
-from owlt.orchestrator.dashboard.pages.protection import Token
-from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.dashboard.app import new_app
+from owlt.orchestrator.dashboard.index import Directories
+from owlt.orchestrator.dashboard.packet_views import PacketViews
+from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.printable import printable_lines
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.results.analysis import analyse_or_mark
-from owlt.orchestrator.results.recorded_runs import results_root
 from owlt.orchestrator.sweep.campaign import perform_plan
 from owlt.orchestrator.sweep.combining import combine
 from owlt.orchestrator.sweep.merging import merge
 from owlt.orchestrator.sweep.report import make_report
+from owlt.results.recorded_runs import results_root
 from tests.unit.captures.making import SESSION
 from tests.unit.orchestrator.dashboard.conftest import Client
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers

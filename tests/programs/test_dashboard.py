@@ -18,12 +18,12 @@ from flask import Flask, request
 from werkzeug.serving import make_server
 
 from owlt.emulator.service.memory_emulator import MemoryEmulator, memory_client
-from owlt.orchestrator.dashboard.pages.app import new_app
-from owlt.orchestrator.dashboard.pages.emulator_watch import EmulatorWatch
-from owlt.orchestrator.dashboard.pages.packet_views import AnalysisProcesses, PacketViews
-from owlt.orchestrator.dashboard.pages.protection import Token
-from owlt.orchestrator.dashboard.pages.snapshots import TAG
-from owlt.orchestrator.dashboard.sweeps.directories import Directories
+from owlt.orchestrator.dashboard.app import new_app
+from owlt.orchestrator.dashboard.emulator_page import EmulatorWatch
+from owlt.orchestrator.dashboard.index import Directories
+from owlt.orchestrator.dashboard.packet_views import AnalysisProcesses, PacketViews
+from owlt.orchestrator.dashboard.protection import Token
+from owlt.orchestrator.dashboard.sweep_pages import TAG
 from owlt.reports.page.build import build_report
 from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, Page, browser
 from tests.conftest import require

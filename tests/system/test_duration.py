@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from owlt.captures.accounting.summary import load_summary
-from owlt.orchestrator.results.record import Outcome, read_record
+from owlt.results.record import Outcome, read_record
 from tests.system.sweeps import owlt
 
 SWEEP = """\

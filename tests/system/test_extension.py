@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from owlt.reports.results.load import load_results
-from owlt.reports.table.rows import run_rows
+from owlt.reports.results.rows import run_rows
 from tests.system.sweeps import owlt, perform, sweep_file
 
 SHORT = {"file_size": "10 kB", "packet_error_rate": 0.05, "certify": False, "keep_captures": "full", "repetitions": 3}

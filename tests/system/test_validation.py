@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from owlt.reports.results.load import load_results
-from owlt.reports.table.rows import run_rows
+from owlt.reports.results.rows import run_rows
 from owlt.reports.validation.page import make_page
 from owlt.reports.validation.rounds import rounds_cells
 from tests.system.sweeps import owlt

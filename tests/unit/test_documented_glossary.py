@@ -16,7 +16,7 @@ from owlt.orchestrator.profiles.schemas import SCHEMAS
 from owlt.orchestrator.third_party.installable import Installable
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS
 from owlt.reports.comparison.tables import COMPARISONS_COLUMNS, STATISTICS_COLUMNS
-from owlt.reports.table.columns import COLUMNS
+from owlt.reports.results.columns import COLUMNS
 from tests.import_graph import PROJECT
 
 GLOSSARY = PROJECT / "docs" / "glossary.md"

@@ -11,7 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from owlt.orchestrator.errors import ProfileError, ResultsConflict
+from owlt.inputs.mistake import ResultsConflict
+from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import PROFILES, channel_files, implementation_files, resolve

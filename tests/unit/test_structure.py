@@ -12,15 +12,19 @@ from tests.import_graph import PROJECT, folder_of, full_names, imported, place
 
 MAY_IMPORT: dict[str, set[str]] = {
     "inputs": set(),
+    "results": {"inputs"},
     "emulator": {"inputs"},
     "agents": {"inputs"},
-    "captures": set(),
-    "reports": {"captures", "inputs"},
-    "orchestrator": {"inputs", "emulator", "agents", "captures", "reports"},
+    "captures": {"results"},
+    "reports": {"captures", "inputs", "results"},
+    "orchestrator": {"inputs", "results", "emulator", "agents", "captures", "reports"},
 }
 """The packages that each package imports, or the one folder of a package."""
 ORDER = {
     "inputs": [
+        "",
+    ],
+    "results": [
         "",
     ],
     "emulator": [
@@ -61,7 +65,6 @@ ORDER = {
         "",
         "style",
         "results",
-        "table",
         "comparison",
         "theory",
         "answer",
@@ -91,8 +94,6 @@ ORDER = {
         "workers",
         "status",
         "sweep",
-        "dashboard.sweeps",
-        "dashboard.pages",
         "dashboard",
         "commands",
     ],
@@ -171,12 +172,12 @@ def test_the_docstring_of_a_folder_says_what_belongs_there_and_what_does_not(fol
     assert " belong" in text.partition("\n\n")[2], f"{folder.name}: name the folder that the rest belongs to"
 
 
-def test_only_the_dashboard_and_the_report_commands_know_the_reports_beside_the_upgrades_of_older_files() -> None:
+def test_only_the_dashboard_and_the_report_commands_know_the_reports() -> None:
     knowing = {
         str(path.relative_to(PROJECT / "orchestrator"))
         for path in (PROJECT / "orchestrator").rglob("*.py")
         for name in imported(path)
-        if name.startswith("reports.") and not name.startswith("reports.results.upgrades.")
+        if name.startswith("reports.")
     }
 
     assert {name for name in knowing if not name.startswith("dashboard/")} == {
@@ -206,8 +207,8 @@ def test_no_module_of_owlt_imports_scapy_which_is_gpl() -> None:
 
 
 OF_RESULTS = (
-    *("captures/accounting", "reports", "orchestrator/planning", "orchestrator/results", "orchestrator/status"),
-    *("orchestrator/sweep", "orchestrator/dashboard"),
+    *("owlt/results", "captures/accounting", "reports", "orchestrator/planning", "orchestrator/results"),
+    *("orchestrator/status", "orchestrator/sweep", "orchestrator/dashboard"),
 )
 """What reads and writes results directories, which somebody else may have made."""
 BY_NAME = {
@@ -218,18 +219,19 @@ BY_NAME = {
 IN_A_DRAFT = {
     *("reports/page/build.py", "reports/page/parts.py", "reports/page/figure_files.py", "reports/page/drawings.py"),
     *("reports/figures/kept.py", "reports/sessions/run_files.py", "reports/sessions/run_page.py"),
-    *("reports/comparison/tables.py", "reports/table/files.py"),
+    *("reports/comparison/tables.py", "reports/results/rows.py"),
 }
 """They read and write in a new directory that owlt has just made (`reports.replacing`)."""
 OF_OWLT = {
+    "owlt/results/plain_files.py": "it is the way itself",
     "captures/accounting/derived_files.py": "the modules of a package, for their digest",
     "orchestrator/sweep/machine.py": "the configuration of a kernel",
     "orchestrator/sweep/forecast.py": "the memory that this machine has",
     "orchestrator/sweep/cluster_service.py": "what a worker of this machine left in a temporary directory",
     "orchestrator/sweep/cluster_security.py": "certificates, in a directory that their user names",
     "orchestrator/sweep/combining.py": "whether the directory for the combined results is empty",
-    "orchestrator/dashboard/pages/retrying.py": "what `owlt retry` wrote, in a directory of the dashboard",
-    "orchestrator/dashboard/pages/packet_views.py": "analyses, in a directory of the dashboard",
+    "orchestrator/dashboard/retrying.py": "what `owlt retry` wrote, in a directory of the dashboard",
+    "orchestrator/dashboard/packet_views.py": "analyses, in a directory of the dashboard",
     "reports/validation/page.py": "the page of a validation, in a directory that its user names",
     "reports/reproduction/page.py": "the template of a reproduction, beside its claims",
 }

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from owlt.orchestrator.hosts.host import Host
-from owlt.orchestrator.hosts.host_clock import ClockReading, HostClock, clock_of
+from owlt.orchestrator.hosts.host_clock import ClockReading, clock_of
 from owlt.orchestrator.rigs.rig import HostClocks
+from owlt.results.record import HostClock
 
 ROUND_TRIPS = 5
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from owlt.orchestrator.results.record import Outcome
+from owlt.results.record import Outcome
 from tests.conftest import require_command
 from tests.unit.captures.making import DATA, GOLDEN
 from tests.unit.orchestrator.analysing import RECEIVER, SENDER, analyse, run_of_owlt

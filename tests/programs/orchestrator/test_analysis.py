@@ -13,17 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 from owlt.captures.accounting.cutting import is_cut
-from owlt.captures.accounting.derived_files import SUMMARY
 from owlt.captures.accounting.pairs import PAIRS
 from owlt.captures.accounting.summary import load_summary
-from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.frames.columns import read_columns
-from owlt.captures.protocols.view import VIEW, load_view
+from owlt.captures.protocols.view import load_view
+from owlt.inputs.mistake import ResultsConflict
 from owlt.orchestrator.commands.cli import app
-from owlt.orchestrator.errors import ResultsConflict
-from owlt.orchestrator.planning.plan import PLAN_NAME
 from owlt.orchestrator.results.analysis import (
-    FAILURE_NAME,
     analyse_or_mark,
     analyse_run,
     analyse_runs,
@@ -31,9 +27,10 @@ from owlt.orchestrator.results.analysis import (
     is_to_analyse,
     note_machine_delay,
 )
-from owlt.orchestrator.results.disturbance import disturbance
-from owlt.orchestrator.results.record import Outcome, read_record, write_record
 from owlt.orchestrator.rigs.waits import Waited
+from owlt.results.files import FAILURE_NAME, PLAN_NAME
+from owlt.results.record import SUMMARY, VIEW, CaptureCounters, Outcome, read_record, write_record
+from owlt.results.repeat_rules import disturbance
 from tests.conftest import require_command
 from tests.unit.captures.making import DATA, SESSION, write_headers
 from tests.unit.captures.octets import CFDP, CFDP_RUN

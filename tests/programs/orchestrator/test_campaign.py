@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from owlt.orchestrator.status.results_lock import locked
+from owlt.results.lock import locked
 from tests.unit.orchestrator.small_sweep import small_plan
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.status.results_lock import LOCK_NAME, ResultsInUse, locked, require_free
+from owlt.results.lock import LOCK_NAME, ResultsInUse, locked, require_free
 
 HOLDER = """\
 import sys, time
 from pathlib import Path
-from owlt.orchestrator.status.results_lock import locked
+from owlt.results.lock import locked
 with locked(Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(600)

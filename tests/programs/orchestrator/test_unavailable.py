@@ -9,12 +9,10 @@ import pytest
 
 from owlt.captures.accounting.cutting import is_cut
 from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.protocols.view import load_view
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.results.analysis import analyse_runs
-from owlt.orchestrator.results.record import write_record
-from owlt.orchestrator.results.unavailable import unavailable
+from owlt.orchestrator.results.analysis import analyse_runs, unavailable
+from owlt.results.record import CaptureCounters, write_record
 from tests.conftest import require_command
 from tests.unit.captures.making import SESSION
 from tests.unit.captures.octets import CFDP

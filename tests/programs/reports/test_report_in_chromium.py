@@ -14,7 +14,7 @@ from owlt.reports.changes.sources import load_sources
 from owlt.reports.comparison.criteria import GOODPUT
 from owlt.reports.page import drawings, page, parts
 from owlt.reports.page.build import build_report
-from owlt.reports.table.rows import Row
+from owlt.reports.results.rows import Row
 from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, Page, browser
 from tests.unit.reports.conftest import few, sweep, write_results
 

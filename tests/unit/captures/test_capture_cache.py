@@ -14,15 +14,14 @@ import numpy as np
 import pytest
 
 from owlt.captures.accounting.cutting import HEADER_BYTES, is_cut, keep_only_headers, write_cut
-from owlt.captures.accounting.derived_files import SUMMARY
 from owlt.captures.accounting.pairs import PAIRS, load_or_match, load_pairs
 from owlt.captures.accounting.summary import SCHEMA_VERSION, Transfer, load_or_summarise, load_summary
 from owlt.captures.accounting.suspicion import Expected
-from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.matches.delivery import Delivery
 from owlt.captures.matches.matching import match_captures
+from owlt.results.record import SUMMARY, CaptureCounters
 from tests.unit.captures.making import (
     DATA,
     GROUP,

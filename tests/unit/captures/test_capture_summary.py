@@ -12,7 +12,7 @@ from owlt.captures.accounting.counts import DirectionCounters, direction_counter
 from owlt.captures.accounting.measures import DelaySummary, summarise_delays
 from owlt.captures.accounting.summary import CaptureSummary, Transfer
 from owlt.captures.accounting.suspicion import NOTHING_EXPECTED, Expected
-from owlt.captures.files.tcpdump_command import CaptureCounters
+from owlt.results.record import CaptureCounters
 from tests.unit.captures.making import (
     DATA,
     RECEIVER,

@@ -7,13 +7,13 @@ import pytest
 from owlt.captures.files.tcpdump_command import (
     IN_BLOCKS,
     READY_LINE,
-    CaptureCounters,
     best_stamps,
     capture_command,
     parse_counters,
     ring_bytes_of,
     snaplen_bytes_of,
 )
+from owlt.results.record import CaptureCounters
 from tests.unit.captures.making import DATA
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from owlt.captures.accounting.suspicion import suspect_capture
-from owlt.captures.files.tcpdump_command import CaptureCounters
 from owlt.captures.frames.columns import Columns, read_columns
+from owlt.results.record import CaptureCounters
 from tests.unit.captures.making import timed, udp_frame, write_pcap
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from owlt.inputs.axes import AXES, BY_NAME, Interval, matches, selected
 from owlt.orchestrator.planning.sweep import Permutation, Sweep
-from owlt.reports.results.records import Permutation as ReportedPermutation
+from owlt.results.record import Permutation as ReportedPermutation
 
 
 def test_points_of_plans_and_of_reports_have_a_field_for_each_axis_in_the_same_order() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from owlt.orchestrator.commands.cli import app
-from owlt.orchestrator.results.record import Outcome, write_record
+from owlt.results.record import Outcome, write_record
 from tests.unit.captures.making import DATA
 from tests.unit.orchestrator.making import record
 

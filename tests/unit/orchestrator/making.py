@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from owlt.orchestrator.results.record import Outcome, RunRecord
+from owlt.results.record import Outcome, RunRecord
 
 
 def record(**changes: Any) -> RunRecord:

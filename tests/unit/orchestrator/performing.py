@@ -14,10 +14,10 @@ from owlt.orchestrator.memory.rig import MemoryRig
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.results.certificates import Certified
-from owlt.orchestrator.results.record import RunRecord
 from owlt.orchestrator.rigs.rig import RECEIVER_ADDRESS
 from owlt.orchestrator.run.perform import perform
 from owlt.orchestrator.run.setting import Setting
+from owlt.results.record import RunRecord
 
 PORT = 5000
 SWEEP = {

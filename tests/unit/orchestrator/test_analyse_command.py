@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.results.cases import case_of_run
-from owlt.orchestrator.results.record import Outcome
+from owlt.orchestrator.results.analysis import case_of_run
+from owlt.results.record import Outcome
 from tests.unit.captures.making import DATA, GOLDEN
 from tests.unit.orchestrator.analysing import RECEIVER, SENDER, analyse, run_of_owlt
 

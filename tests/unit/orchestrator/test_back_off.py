@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.results.record import Outcome
 from owlt.orchestrator.rigs.quiet import Patience
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.sweep.scheduling import Scheduler
 from owlt.orchestrator.workers.events import RigFailed, RunPublished, RunRepeated, WorkerLost
+from owlt.results.record import Outcome
 from tests.unit.orchestrator.making import record
 from tests.unit.orchestrator.small_sweep import abort, except_in, go, runs_done, small_plan, small_workers
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, WorkerGone

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from owlt.orchestrator.errors import ResultsConflict
-from owlt.orchestrator.results.record import read_record, write_record
+from owlt.inputs.mistake import ResultsConflict
 from owlt.orchestrator.sweep.combining import Source, combine
 from owlt.reports.results.load import Results, load_results
+from owlt.results.record import read_record, write_record
 from tests.unit.reports.conftest import few, page_text, plan_of, write_results
 
 

@@ -17,10 +17,9 @@ from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.profiles.load import load_sweep
 from owlt.orchestrator.results.analysis import delivered_bytes
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome, RunRecord
 from owlt.orchestrator.rigs.rig import RECEIVER_ADDRESS
 from owlt.orchestrator.sweep.forecast import forecast
+from owlt.results.record import Outcome, ReasonCode, RunRecord
 from tests.unit.orchestrator.performing import PORT, Stage
 
 TIMED = """\

@@ -7,7 +7,6 @@ from typing import get_args
 
 import pytest
 
-from owlt.orchestrator.results.record import Outcome
 from owlt.orchestrator.workers.events import (
     ChannelCertified,
     Event,
@@ -23,6 +22,7 @@ from owlt.orchestrator.workers.events import (
     event_in,
     worker_line,
 )
+from owlt.results.record import Outcome
 
 ENDING = {"run_id": "a_r1", "outcome": Outcome.FAILED, "reason": "no bytes"}
 EVENTS: list[Event] = [

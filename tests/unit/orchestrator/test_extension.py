@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from owlt.inputs.mistake import ResultsConflict
 from owlt.orchestrator.commands.cli import app
-from owlt.orchestrator.errors import ResultsConflict
 from owlt.orchestrator.planning.plan import Plan, Run, read_plan_values, with_repetitions
 from owlt.orchestrator.planning.stored_plan import require_extension, write_plan
-from owlt.orchestrator.results.recorded_runs import read_recorded
-from owlt.orchestrator.status.results_lock import ResultsInUse, locked
 from owlt.orchestrator.sweep.campaign import perform_plan
+from owlt.results.lock import ResultsInUse, locked
+from owlt.results.recorded_runs import read_recorded
 from tests.unit.orchestrator.small_sweep import runs_done, small_plan, small_workers
 from tests.unit.orchestrator.test_plan import planned, with_profile
 

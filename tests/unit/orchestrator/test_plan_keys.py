@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from owlt.captures.accounting.derived_files import current_version
 from owlt.orchestrator.planning.plan import Plan
-from owlt.orchestrator.results.record import RunRecord
-from owlt.reports.results.upgrades import PLAN_STEPS, RECORD_STEPS
+from owlt.results.record import RunRecord
+from owlt.results.upgrades import PLAN_STEPS, RECORD_STEPS, current_version
 
 KEPT = Path(__file__).parents[1] / "older_results" / "keys.json"
 """The keys of each file and their version. If they change: raise the version, add an upgrade step, and renew the file

@@ -8,12 +8,11 @@ from pathlib import Path
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome, RunRecord, read_record
-from owlt.orchestrator.results.recorded_runs import recorded_runs
 from owlt.orchestrator.sweep.scheduling import Quarantine
 from owlt.orchestrator.workers.events import ImplementationQuarantined, PhaseStarted
 from owlt.orchestrator.workers.task import Task
+from owlt.results.record import Outcome, ReasonCode, RunRecord, read_record
+from owlt.results.recorded_runs import recorded_runs
 from tests.unit.orchestrator.making import record
 from tests.unit.orchestrator.small_sweep import go, launched
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, Silence, complete

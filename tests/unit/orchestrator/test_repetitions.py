@@ -24,16 +24,16 @@ from owlt.orchestrator.planning.repetitions import Repeating, due_runs
 from owlt.orchestrator.planning.selection import Selection, parse_shard
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.profiles.load import load_sweep
-from owlt.orchestrator.results.record import read_record
-from owlt.orchestrator.results.recorded_runs import read_recorded
 from owlt.orchestrator.status.reading import read_state
-from owlt.orchestrator.status.text import repetitions_text
+from owlt.orchestrator.status.state import repetitions_text
 from owlt.orchestrator.sweep.allocation import SlotsHere
 from owlt.orchestrator.sweep.forecast import forecast, texts
 from owlt.orchestrator.sweep.merging import merge
 from owlt.orchestrator.sweep.supervisor import supervise
 from owlt.reports.comparison.stopping import Stop, stops_of
 from owlt.reports.results.load import load_results
+from owlt.results.record import read_record
+from owlt.results.recorded_runs import read_recorded
 from tests.unit.orchestrator.small_sweep import abort, except_in, in_a_thread, runs_done, small_plan, small_workers
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, PerformRun, complete
 

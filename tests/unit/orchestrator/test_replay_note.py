@@ -7,7 +7,7 @@ import pytest
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.replay import print_replay
 from owlt.orchestrator.commands.replaying import Replay, note_on
-from owlt.orchestrator.results.record import Outcome
+from owlt.results.record import Outcome
 from tests.unit.orchestrator.small_sweep import small_plan
 
 SAME = {"sender.pcap": "", "receiver.pcap": ""}

@@ -17,7 +17,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from owlt.agents.contract.requirements import Need
-from owlt.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake, ResultsConflict
 from owlt.orchestrator.checks.doctor import Requirement, examine
 from owlt.orchestrator.checks.preconditions import missing_for_plan
 from owlt.orchestrator.commands import cli
@@ -26,15 +26,15 @@ from owlt.orchestrator.commands.output import Printer, Verbosity
 from owlt.orchestrator.commands.performing import as_typed, conclude, exit_status, report_of
 from owlt.orchestrator.commands.progress import SweepProgress
 from owlt.orchestrator.ending import outlasting_readers
-from owlt.orchestrator.errors import Missing, OwltError, ResultsConflict
+from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation, implementations_of, sweep_path
 from owlt.orchestrator.profiles.schemas import SCHEMAS
-from owlt.orchestrator.results.record import Outcome, RunRecord, write_record
 from owlt.orchestrator.sweep.campaign import Performed, perform_plan
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.workers.events import Entry, Observe, RunPublished
+from owlt.results.record import Outcome, RunRecord, write_record
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers
 
 AGAIN = "owlt run small.yaml --guests 1"

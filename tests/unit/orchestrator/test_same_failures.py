@@ -13,11 +13,11 @@ from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import conclude
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.selection import Selection, new_seeds
-from owlt.orchestrator.results.record import read_record, write_record
 from owlt.orchestrator.results.same_failures import failed_again, note_captures, same_failures_text
 from owlt.orchestrator.status.reading import read_state
 from owlt.orchestrator.sweep.campaign import Performed, perform_plan
 from owlt.orchestrator.workers.task import Task
+from owlt.results.record import read_record, write_record
 from tests.unit.orchestrator.making import record
 from tests.unit.orchestrator.small_sweep import small_plan
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, PerformRun, Reported, complete

@@ -20,10 +20,10 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.selection import Selection, new_seeds, runs_in_cells, runs_named
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.results.record import Outcome, RunRecord, read_record
-from owlt.orchestrator.results.recorded_runs import read_recorded
 from owlt.orchestrator.sweep.campaign import Performed, perform_plan
 from owlt.orchestrator.workers.task import Task
+from owlt.results.record import Outcome, RunRecord, read_record
+from owlt.results.recorded_runs import read_recorded
 from tests.unit.orchestrator.small_sweep import launched, runs_done, small_plan, small_workers
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, complete
 

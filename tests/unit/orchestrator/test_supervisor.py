@@ -12,8 +12,7 @@ import pytest
 
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.plan import Plan, Run
-from owlt.orchestrator.results.analyses import Analyses
-from owlt.orchestrator.results.record import Outcome, read_record
+from owlt.orchestrator.results.analysis import Analyses
 from owlt.orchestrator.rigs.quiet import Patience
 from owlt.orchestrator.rigs.waits import Waited
 from owlt.orchestrator.status.journal import open_journal
@@ -34,6 +33,7 @@ from owlt.orchestrator.workers.events import (
 )
 from owlt.orchestrator.workers.launching import Worker
 from owlt.orchestrator.workers.task import Task
+from owlt.results.record import Outcome, read_record
 from tests.unit.orchestrator.small_sweep import (
     abort,
     except_in,

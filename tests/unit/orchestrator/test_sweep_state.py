@@ -11,20 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.accounting.derived_files import SUMMARY
-from owlt.orchestrator.errors import OwltError, ResultsConflict
-from owlt.orchestrator.planning.plan import PLAN_NAME, Plan, Run
+from owlt.inputs.mistake import ResultsConflict
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.results.record import RECORD_NAME, Outcome
-from owlt.orchestrator.status.activity import Activity
-from owlt.orchestrator.status.channel_labels import channel_labels
-from owlt.orchestrator.status.journal import JOURNAL_NAME
-from owlt.orchestrator.status.reading import StateReader, read_state
-from owlt.orchestrator.status.results_lock import LOCK_NAME, locked
-from owlt.orchestrator.status.state import SweepState
-from owlt.orchestrator.status.text import activity_text
+from owlt.orchestrator.status.journal import Activity
+from owlt.orchestrator.status.reading import StateReader, channel_labels, read_state
+from owlt.orchestrator.status.state import SweepState, activity_text
 from owlt.orchestrator.workers.events import PhaseStarted
 from owlt.orchestrator.workers.task import Task
+from owlt.results.files import JOURNAL_NAME, PLAN_NAME
+from owlt.results.lock import LOCK_NAME, locked
+from owlt.results.record import RECORD_NAME, SUMMARY, Outcome
 from tests.unit.orchestrator.small_sweep import go, small_plan
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, complete
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.results.record import HostTcp, Outcome, RunRecord, read_record, write_record
 from owlt.orchestrator.run.tcp_sampling import SAMPLES_NAME, stop_sampling
-from tests.unit.orchestrator.test_record import RECORD
+from owlt.results.record import HostTcp, Outcome, RunRecord, read_record, write_record
+from tests.unit.results.test_record import RECORD
 
 SOCKET = {"port": 40000, "peer_port": 5001, "congestion_control": "cubic", "sack": True, "total_rto": None}
 COUNTS = {

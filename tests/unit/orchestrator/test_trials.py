@@ -24,8 +24,7 @@ from owlt.orchestrator.commands.implementations import ADVICE, with_parameters
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation
-from owlt.orchestrator.results.reason_codes import ReasonCode
-from owlt.orchestrator.results.record import Outcome, RunRecord, Side, write_record
+from owlt.results.record import Outcome, ReasonCode, RunRecord, Side, write_record
 from tests.unit.captures.making import SESSION
 
 NO_DELAYS = DelaySummary.model_construct()

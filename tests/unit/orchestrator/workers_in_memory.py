@@ -15,8 +15,7 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.provenance.provenance import UNKNOWN_MACHINE, Provenance
-from owlt.orchestrator.results.certificates import DIRECTORY_NAME, Certified, write_certificate
-from owlt.orchestrator.results.record import Outcome, RunRecord, read_record, write_record
+from owlt.orchestrator.results.certificates import Certified, write_certificate
 from owlt.orchestrator.sweep.allocation import Places, SlotsHere
 from owlt.orchestrator.workers.events import (
     BatchEnded,
@@ -30,6 +29,8 @@ from owlt.orchestrator.workers.events import (
 )
 from owlt.orchestrator.workers.launching import Waits, Worker, WorkerHung
 from owlt.orchestrator.workers.task import Task, planned_record, read_task, write_task
+from owlt.results.files import CERTIFICATES
+from owlt.results.record import Outcome, RunRecord, read_record, write_record
 
 KERNEL_HZ = 100
 
@@ -114,7 +115,7 @@ class InMemoryWorkers:
         yield RigStarting()
         for key in task.certify:
             yield CertificationStarted(channel=key)
-            yield from self.certify(key, directory / DIRECTORY_NAME)
+            yield from self.certify(key, directory / CERTIFICATES)
         for run in task.runs:
             yield RunStarted(run_id=run.run_id)
             run_directory = directory / "runs" / run.run_id

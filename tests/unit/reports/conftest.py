@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import yaml
 
-from owlt.captures.accounting.derived_files import CAPTURES, SUMMARY, keep
+from owlt.captures.accounting.derived_files import CAPTURES, keep
 from owlt.captures.accounting.ledger import Ledger
 from owlt.captures.accounting.measures import Amounts, measure
 from owlt.captures.accounting.summary import CaptureSummary, load_summary
-from owlt.captures.protocols.view import VIEW, ProtocolView, load_or_view
+from owlt.captures.protocols.view import ProtocolView, load_or_view
 from owlt.emulator.certification.certificate import Certificate, Check
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
@@ -28,7 +28,6 @@ from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.orchestrator.results.certificates import write_certificate
-from owlt.orchestrator.results.record import Outcome, RunRecord, Side, write_record
 from owlt.reports.comparison.cells import cells_of
 from owlt.reports.comparison.panels import Figure
 from owlt.reports.figures.drawing import draw, save
@@ -38,9 +37,10 @@ from owlt.reports.page.contents import Contents
 from owlt.reports.page.page import render_page
 from owlt.reports.page.parts import Parts
 from owlt.reports.results.load import load_results
+from owlt.reports.results.rows import run_rows
 from owlt.reports.sessions.protocols import shown_runs
 from owlt.reports.sessions.session_figures import draw_sessions
-from owlt.reports.table.rows import run_rows
+from owlt.results.record import SUMMARY, VIEW, Outcome, RunRecord, Side, write_record
 from tests.unit.captures.making import RECEIVER_MAC, SESSION, timed, write_pcap
 from tests.unit.captures.octets import CFDP, CFDP_RUN
 

@@ -22,7 +22,7 @@ from owlt.reports.answer.verdicts import Verdict, verdicts
 from owlt.reports.comparison.cells import Cell, Point, Sample
 from owlt.reports.comparison.criteria import CRITERIA, GOODPUT
 from owlt.reports.comparison.estimates import TwoGroups
-from owlt.reports.table.columns import NOT_RUN
+from owlt.reports.results.columns import NOT_RUN
 from tests.unit.reports.conftest import few, page_text, write_results
 from tests.unit.test_documented_commands import JSON_FIELDS
 

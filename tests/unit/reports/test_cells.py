@@ -15,10 +15,9 @@ from owlt.reports.comparison.cells import Cell, Point, Sample, cells_of, impleme
 from owlt.reports.comparison.criteria import CRITERIA, GOODPUT, TO_DELIVERY, criteria_of, misleading_goodput
 from owlt.reports.comparison.metrics import METRICS
 from owlt.reports.comparison.tables import COMPARISONS_COLUMNS, STATISTICS_COLUMNS, comparisons_csv, statistics_csv
+from owlt.reports.results.columns import NOT_RUN, Column
 from owlt.reports.results.load import load_results
-from owlt.reports.table.columns import NOT_RUN, Column
-from owlt.reports.table.files import names_of
-from owlt.reports.table.rows import run_rows
+from owlt.reports.results.rows import names_of, run_rows
 from tests.unit.reports.conftest import FAILED, SUSPECT
 
 

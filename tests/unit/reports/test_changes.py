@@ -349,7 +349,7 @@ def test_a_regression_is_exit_status_1(directories: Path, tmp_path: Path) -> Non
     before = write_results(tmp_path / "before", few(implementations="cfdp", repetitions=6))
     after = write_results(tmp_path / "after", few(implementations="cfdp", repetitions=6))
     for run in (after / "runs").iterdir():
-        change_record(after, run.name, outcome="failed", reason="stopped", reason_code="exit_status")
+        change_record(after, run.name, outcome="failed", reason="stopped", reason_code="exited")
 
     result = CliRunner().invoke(app, ["compare", str(before), str(after)])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.accounting.derived_files import SUMMARY, keep
+from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.summary import load_summary
 from owlt.reports.comparison.cells import cells_of
 from owlt.reports.comparison.metrics import METRICS
@@ -18,8 +18,9 @@ from owlt.reports.comparison.tables import statistics_csv
 from owlt.reports.figures.boxes import n_colour
 from owlt.reports.page.tcp_table import HEADS, TEXT_HEADS, tcp_cells
 from owlt.reports.results.load import Results, load_results
+from owlt.reports.results.rows import run_rows
 from owlt.reports.style.looks import ALARM, MUTED
-from owlt.reports.table.rows import run_rows
+from owlt.results.record import SUMMARY
 from tests.unit.reports.conftest import change_record, few, page_text, write_results
 
 GOODPUT = METRICS[0]

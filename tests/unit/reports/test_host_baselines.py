@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.reports.results.host_baselines import HostBaseline, host_baselines_of
+from owlt.reports.results.load import HostBaseline, host_baselines_of
 from tests.unit.reports.conftest import few, page_text, write_results
 
 SENTENCE = "CPU-bound: the sender may have limited the run, not the channel"

@@ -13,7 +13,7 @@ import pytest
 import owlt
 from owlt.orchestrator.errors import OwltError
 from owlt.reports.results.load import load_results
-from owlt.reports.table.rows import run_rows
+from owlt.reports.results.rows import run_rows
 from tests.import_graph import PROJECT
 
 

@@ -25,8 +25,8 @@ from owlt.reports.publication.quantities import NAMES, UnknownName, quantity
 from owlt.reports.publication.selection import Filter, NothingSelected, selected, values_of
 from owlt.reports.publication.specification import KINDS, Specification
 from owlt.reports.results.load import load_results
+from owlt.reports.results.rows import Row, run_rows
 from owlt.reports.style.looks import MARKERS, SERIES
-from owlt.reports.table.rows import Row, run_rows
 from tests.unit.reports.conftest import SUSPECT
 
 BASE = Specification(y=quantity("goodput"), x=quantity("packet_error_rate"))

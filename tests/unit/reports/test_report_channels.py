@@ -10,7 +10,7 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.reports.page.certificates import certificate_address, check_words, limits, verdict_words
 from owlt.reports.results.channels import MOST_STEPS, channel_head, link_words, step_rows, timeline_words
 from owlt.reports.results.load import Channel
-from owlt.reports.results.records import Certificate, Check, WrittenChannel
+from owlt.results.files import Certificate, Check, WrittenChannel
 
 ASYMMETRIC = {
     "both": {"delay": "600 s", "bit_error_rate": 1e-6, "error_effect": "drop"},

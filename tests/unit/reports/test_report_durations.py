@@ -10,7 +10,7 @@ from owlt.captures.accounting.measures import Amounts, measure
 from owlt.reports.comparison.grid import DURATION, Grid
 from owlt.reports.comparison.panels import comparisons
 from owlt.reports.results.load import Results, load_results
-from owlt.reports.table.rows import run_rows
+from owlt.reports.results.rows import run_rows
 from tests.unit.reports.conftest import few, page_text, write_results
 
 AMOUNTS = Amounts(2_000_000, 1_900_000, 1000, 900)

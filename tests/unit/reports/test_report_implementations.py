@@ -11,7 +11,8 @@ import pytest
 
 from owlt.reports.page.implementations import MOST_NOTES, VERSION_LETTERS, ImplementationRow, implementation_rows
 from owlt.reports.results.load import load_results
-from owlt.reports.results.records import KnownLimit, Permutation, Profile
+from owlt.results.files import KnownLimit, Profile
+from owlt.results.record import Permutation
 from tests.unit.reports.conftest import change_record, few, page_text, plan_of, sweep, write_results
 
 RUN = "cfdp_1MB_10Mbps_25ms_per0_r1"

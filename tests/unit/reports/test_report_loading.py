@@ -7,15 +7,13 @@ import math
 import re
 import shutil
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from owlt.emulator.certification.certificate import Check
-from owlt.orchestrator.results.record import SCHEMA_VERSION, Outcome
-from owlt.reports.results import records
 from owlt.reports.results.load import load_results
-from owlt.reports.results.records import ReportError
+from owlt.results.files import ReportError
+from owlt.results.record import SCHEMA_VERSION
 from tests.unit.reports.conftest import (
     SUSPECT,
     SUSPICION,
@@ -83,10 +81,6 @@ def test_a_sweep_was_performed_from_the_first_to_the_last_event_of_its_journal(r
     (results / "journal.jsonl").write_text('{"at_s": 10.5, "event": "boot"}\n{"at_s": 11}\n{"at_s": 90.0}\n')
 
     assert load_results(results).performed == (10.5, 90.0)
-
-
-def test_the_outcomes_are_those_of_the_orchestrator() -> None:
-    assert list(get_args(records.Outcome)) == [str(outcome) for outcome in Outcome]
 
 
 def test_a_directory_without_records_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from owlt.captures.accounting.derived_files import SUMMARY, keep
+from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.summary import load_summary
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.protocols.tcp_counts import TcpCounts
@@ -19,11 +19,12 @@ from owlt.reports.comparison.metrics import FURTHER, MEASURES
 from owlt.reports.comparison.statistics import box_of
 from owlt.reports.page.build import build_report
 from owlt.reports.page.ledgers import ledger_rows, shown_columns, unexplained
-from owlt.reports.results.links import link_of
+from owlt.reports.results.channels import link_of
 from owlt.reports.results.load import Results, load_results
-from owlt.reports.results.records import WrittenChannel
+from owlt.reports.results.rows import run_rows
 from owlt.reports.sessions.protocols import shown_runs
-from owlt.reports.table.rows import run_rows
+from owlt.results.files import WrittenChannel
+from owlt.results.record import SUMMARY
 from tests.unit.reports.conftest import (
     FAILED,
     change_record,

@@ -19,9 +19,9 @@ from owlt.reports.figures.drawing import draw
 from owlt.reports.figures.scales import Kind, scale_for, scales_of
 from owlt.reports.page.figure_files import bounds_by_permutation
 from owlt.reports.results.load import Results, load_results
-from owlt.reports.results.records import Permutation
-from owlt.reports.table.rows import run_rows
+from owlt.reports.results.rows import run_rows
 from owlt.reports.theory.expectations import comparisons_of
+from owlt.results.record import Permutation
 from tests.unit.reports.conftest import few, named, sweep, write_results
 
 

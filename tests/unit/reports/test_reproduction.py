@@ -16,8 +16,8 @@ from owlt.reports.reproduction.figures import NO_POINTS, draw
 from owlt.reports.reproduction.judging import NO_RUNS, BadQuery, database, judged, points, table, verdict_of
 from owlt.reports.reproduction.page import PLACES, TEMPLATE, accepted_text, make_page, number_text
 from owlt.reports.results.load import load_results
-from owlt.reports.results.records import ReportError
 from owlt.reports.style.looks import Looks
+from owlt.results.files import ReportError
 from tests.import_graph import PROJECT
 from tests.unit.captures.making import SESSION
 from tests.unit.captures.octets import CFDP_RUN

@@ -10,7 +10,7 @@ from owlt.orchestrator.run.tcp_sampling import SAMPLES_NAME
 from owlt.reports.reproduction.claims import Reproduction
 from owlt.reports.reproduction.judging import SAMPLES, database
 from owlt.reports.results.load import load_results
-from owlt.reports.results.records import ReportError
+from owlt.results.files import ReportError
 from tests.unit.captures.making import SESSION
 from tests.unit.reports.conftest import change_record, few, write_captures, write_results
 

@@ -8,8 +8,7 @@ import pytest
 
 from owlt.reports.comparison.stopping import Stop, stop, stops_of, width_percent, with_due_runs
 from owlt.reports.results.load import load_results
-from owlt.reports.results.records import Repetitions
-from owlt.reports.results.suspicion import FAILURE_NAME
+from owlt.results.files import FAILURE_NAME, Repetitions
 from tests.unit.reports.conftest import UNSUMMARISED, few, page_text, write_results
 
 RULE = Repetitions(at_least=3, at_most=8, until_interval_percent=10)

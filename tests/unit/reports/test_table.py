@@ -12,10 +12,18 @@ import pytest
 from owlt.captures.accounting.ledger import Ledger
 from owlt.captures.accounting.measures import DelaySummary
 from owlt.captures.accounting.summary import CaptureSummary
+from owlt.reports.results.columns import COLUMNS, DIRECTIONS, NAMES, NOT_RUN, TABLE_VERSION
 from owlt.reports.results.load import load_results
-from owlt.reports.table.columns import COLUMNS, DIRECTIONS, NAMES, NOT_RUN, TABLE_VERSION
-from owlt.reports.table.files import COLUMNS_NAME, CSV_NAME, FILES, PARQUET_NAME, VERSION_KEY, write_table
-from owlt.reports.table.rows import Row, run_rows
+from owlt.reports.results.rows import (
+    COLUMNS_NAME,
+    CSV_NAME,
+    FILES,
+    PARQUET_NAME,
+    VERSION_KEY,
+    Row,
+    run_rows,
+    write_table,
+)
 from tests.import_graph import PROJECT
 from tests.unit.reports.conftest import FAILED, FAILURE, SUSPECT, SUSPICION, change_record, few, named, write_results
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from owlt.reports.page.tcp_table import HEADS, tcp_cells, tcp_rows
+from owlt.reports.results.columns import COUNTERS
 from owlt.reports.results.load import Results, load_results
-from owlt.reports.table.columns import COUNTERS
-from owlt.reports.table.rows import run_rows
-from owlt.reports.table.tcp_numbers import tcp_of
+from owlt.reports.results.rows import run_rows, tcp_of
 from tests.unit.reports.conftest import change_record, sweep, write_results
 
 RUNS = 3

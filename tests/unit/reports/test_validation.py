@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from owlt.reports.table.columns import NAMES
-from owlt.reports.table.rows import Row
+from owlt.reports.results.columns import NAMES
+from owlt.reports.results.rows import Row
 from owlt.reports.theory.rounds import (
     announced_distribution,
     expected_rounds,

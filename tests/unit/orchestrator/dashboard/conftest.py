@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from owlt.orchestrator.dashboard.pages.app import new_app
-from owlt.orchestrator.dashboard.pages.packet_views import PacketViews, lists_in
-from owlt.orchestrator.dashboard.pages.protection import Token
-from owlt.orchestrator.dashboard.sweeps.directories import Directories
-from owlt.orchestrator.dashboard.sweeps.index import SweepIndex
-from owlt.orchestrator.dashboard.sweeps.missing_packets import main
+from owlt.orchestrator.dashboard.app import new_app
+from owlt.orchestrator.dashboard.index import Directories, SweepIndex
+from owlt.orchestrator.dashboard.missing_packets import main
+from owlt.orchestrator.dashboard.packet_views import PacketViews, lists_in
+from owlt.orchestrator.dashboard.protection import Token
 from tests.unit.reports.conftest import sweep, write_results
 
 SMALL = sweep(file_size="1 MB", delay="25 ms", packet_error_rate=[0, 0.01], repetitions=3)

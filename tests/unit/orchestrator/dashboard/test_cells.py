@@ -6,17 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.dashboard.sweeps.boxes import box_plot
-from owlt.orchestrator.dashboard.sweeps.cells import LEVELS, Cell, Condition, RunRow, cell_of, planned_cells
-from owlt.orchestrator.dashboard.sweeps.filters import Filter, choices, condition_title, varying
-from owlt.orchestrator.dashboard.sweeps.index import SweepIndex
-from owlt.orchestrator.dashboard.sweeps.matrix import changed_cells, matrix_of
-from owlt.orchestrator.dashboard.sweeps.measures import Measures
+from owlt.orchestrator.dashboard.index import (
+    LEVELS,
+    Cell,
+    Condition,
+    Measures,
+    RunRow,
+    SweepIndex,
+    cell_of,
+    planned_cells,
+)
+from owlt.orchestrator.dashboard.matrix import (
+    Filter,
+    box_plot,
+    changed_cells,
+    choices,
+    condition_title,
+    matrix_of,
+    varying,
+)
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.results.record import Outcome
 from owlt.orchestrator.status.state import RunState
 from owlt.reports.comparison.metrics import METRICS
-from owlt.reports.results.records import Permutation, Plan
+from owlt.results.files import Plan
+from owlt.results.record import Outcome, Permutation
 from tests.unit.reports.conftest import plan_of, sweep
 
 POINT = Permutation(

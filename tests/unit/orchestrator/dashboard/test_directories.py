@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from owlt.orchestrator.dashboard.sweeps.directories import Directories
-from owlt.orchestrator.dashboard.sweeps.index import SweepIndex
+from owlt.orchestrator.dashboard.index import Directories, SweepIndex
 
 THREADS = 2
 

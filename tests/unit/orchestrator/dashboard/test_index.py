@@ -10,19 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.dashboard.sweeps.index import (
+from owlt.orchestrator.dashboard.index import (
     LOOK_AT_ALL_EVERY_S,
     LOOK_EVERY_S,
     SHARE_OF_TIME,
     SLICE_S,
+    Measures,
     SweepIndex,
+    read_measures,
 )
-from owlt.orchestrator.dashboard.sweeps.measures import Measures, read_measures
-from owlt.orchestrator.results.record import Outcome
-from owlt.orchestrator.status.journal import JOURNAL_NAME
 from owlt.orchestrator.status.reading import StateReader
-from owlt.orchestrator.status.results_lock import locked
 from owlt.orchestrator.status.state import SweepState
+from owlt.results.files import JOURNAL_NAME
+from owlt.results.lock import locked
+from owlt.results.record import Outcome
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL, Clock
 from tests.unit.reports.conftest import plan_of, sweep, write_results, write_run
 

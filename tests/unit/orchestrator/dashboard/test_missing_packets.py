@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.accounting.derived_files import CAPTURES, SUMMARY, keep
+from owlt.captures.accounting.derived_files import CAPTURES, keep
 from owlt.captures.accounting.summary import load_summary
-from owlt.orchestrator.dashboard.sweeps.missing_packets import MissingPacket, main, missing_packets, read_missing
+from owlt.orchestrator.dashboard.missing_packets import MissingPacket, main, missing_packets, read_missing
+from owlt.results.record import SUMMARY
 from tests.unit.captures.making import RECEIVER_MAC, SESSION, flip, timed, write_pcap
 from tests.unit.captures.octets import CFDP_RUN
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL

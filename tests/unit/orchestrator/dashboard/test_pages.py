@@ -15,20 +15,20 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from owlt.captures.accounting.derived_files import SUMMARY, keep
+from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.summary import load_summary
 from owlt.emulator.certification.certificate import Check
-from owlt.orchestrator.dashboard.pages import app
-from owlt.orchestrator.dashboard.pages.app import new_app
-from owlt.orchestrator.dashboard.pages.packet_views import PacketViews
-from owlt.orchestrator.dashboard.sweeps.directories import Directories
-from owlt.orchestrator.dashboard.sweeps.index import LOOK_EVERY_S
-from owlt.orchestrator.dashboard.sweeps.wording import THIS_MACHINE
+from owlt.orchestrator.dashboard import app
+from owlt.orchestrator.dashboard.app import new_app
+from owlt.orchestrator.dashboard.index import LOOK_EVERY_S, Directories
+from owlt.orchestrator.dashboard.packet_views import PacketViews
+from owlt.orchestrator.dashboard.wording import THIS_MACHINE
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.status.journal import JOURNAL_NAME
-from owlt.orchestrator.status.results_lock import locked
 from owlt.reports.page.parts import page_script, script
 from owlt.reports.rendering import TEMPLATES
+from owlt.results.files import JOURNAL_NAME
+from owlt.results.lock import locked
+from owlt.results.record import SUMMARY
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL, TOKEN, Clock, Shown
 from tests.unit.orchestrator.dashboard.test_missing_packets import DATA, lossy_run
 from tests.unit.reports.conftest import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from owlt.orchestrator.dashboard.sweeps.rig_phases import RigPhase, rig_phases
-from owlt.orchestrator.status.journal import JOURNAL_NAME
+from owlt.orchestrator.dashboard.run_pages import RigPhase, rig_phases
+from owlt.results.files import JOURNAL_NAME
 
 RUN = "cfdp_1MB_r1"
 

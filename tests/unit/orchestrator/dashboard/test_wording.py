@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.dashboard.sweeps.index import Snapshot
-from owlt.orchestrator.dashboard.sweeps.wording import (
+from owlt.orchestrator.dashboard.index import Snapshot
+from owlt.orchestrator.dashboard.wording import (
     THIS_MACHINE,
     MachineRuns,
     activity_text,
     headline_of,
     machines_of,
 )
-from owlt.orchestrator.results.record import Outcome
-from owlt.orchestrator.status.activity import Activity
+from owlt.orchestrator.status.journal import Activity
 from owlt.orchestrator.status.state import RunState, SweepProcess, SweepState
+from owlt.results.record import Outcome
 
 
 def ended(*outcomes: Outcome | None) -> Snapshot:

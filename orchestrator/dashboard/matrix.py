@@ -1,0 +1,306 @@
+"""What the page of a sweep shows: the filters of its matrix, the rows of cells, and the box plot of one condition.
+
+A box plot is lengths for a template: a row for each implementation, a dot for each run. Its numbers are those of the
+report (`reports.comparison.statistics`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from matplotlib.ticker import MaxNLocator
+
+from owlt.orchestrator.dashboard.index import STATES, Cell, Condition, PlannedCell, RunRow, Snapshot
+from owlt.reports.comparison.metrics import METRICS
+from owlt.reports.comparison.statistics import BoxNumbers, box_numbers
+from owlt.reports.style.units import delay_text, duration_text, probability_text, rate_text, size_text, tick_text
+from owlt.results.record import Permutation
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A dimension of the grid: its name in addresses and in the head of the matrix, and its values as text."""
+
+    name: str
+    head: str
+    text: Callable[[Permutation], str]
+
+
+DIMENSIONS = (
+    Dimension("channel", "channel", lambda point: point.channel_name),
+    Dimension("rate", "rate", lambda point: rate_text(point.rate_bps)),
+    Dimension("delay", "delay", lambda point: delay_text(point.delay_ns)),
+    Dimension("file", "file", lambda point: "" if point.file_size_bytes is None else size_text(point.file_size_bytes)),
+    Dimension(
+        "duration", "duration", lambda point: "" if point.duration_ns is None else duration_text(point.duration_ns)
+    ),
+    Dimension("per", "PER", lambda point: probability_text(point.packet_error_rate)),
+)
+
+
+LOADS = ("file", "duration")
+"""What is sent, or for how long: a sweep has one of them."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a form offers for one name: its values in the order of the grid."""
+
+    name: str
+    label: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The selected values by name; a name without values selects everything."""
+
+    selected: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def of_query(cls, query: Mapping[str, Sequence[str]]) -> Filter:
+        """The filter of an address; names that are none of a filter are ignored, and empty values are no values."""
+        names = ("implementation", *(each.name for each in DIMENSIONS), "state")
+        given = {name: frozenset(filter(None, query.get(name, ()))) for name in names}
+        return cls({name: values for name, values in given.items() if values})
+
+    @property
+    def query(self) -> str:
+        """The filter as the query of an address, without the question mark; "" if it selects everything."""
+        return urlencode([(name, value) for name, values in self.selected.items() for value in sorted(values)])
+
+    def shows_column(self, implementation: str) -> bool:
+        """Whether an implementation is selected."""
+        return self._selects("implementation", implementation)
+
+    def shows(self, planned: PlannedCell, cell: Cell) -> bool:
+        """Whether a cell is selected."""
+        states = self.selected.get("state")
+        return (
+            self.shows_column(planned.implementation)
+            and all(self._selects(each.name, each.text(planned.condition.point)) for each in DIMENSIONS)
+            and (states is None or bool(states & cell.states))
+        )
+
+    def is_selected(self, name: str, value: str) -> bool:
+        """Whether a form shows a value as selected."""
+        return value in self.selected.get(name, ())
+
+    def _selects(self, name: str, value: str) -> bool:
+        return name not in self.selected or value in self.selected[name]
+
+
+def varying(planned: Sequence[PlannedCell]) -> list[Dimension]:
+    """The dimensions with more than one value; the file's size or the duration if there is none."""
+    points = list(dict.fromkeys(each.condition.point for each in planned))
+    several = [each for each in DIMENSIONS if len({each.text(point) for point in points}) > 1]
+    return several or [each for each in DIMENSIONS if each.name in LOADS and points and each.text(points[0])]
+
+
+def choices(planned: Sequence[PlannedCell]) -> list[Choice]:
+    """What can be selected."""
+    implementations = tuple(dict.fromkeys(each.implementation for each in planned))
+    points = list(dict.fromkeys(each.condition.point for each in planned))
+    several = [
+        Choice(each.name, each.head, tuple(dict.fromkeys(each.text(point) for point in points)))
+        for each in varying(planned)
+    ]
+    return [
+        Choice("implementation", "implementation", implementations),
+        *(each for each in several if len(each.values) > 1),
+        Choice("state", "state", STATES),
+    ]
+
+
+def condition_title(planned: Sequence[PlannedCell], condition: Condition) -> str:
+    """A condition in words: what differs between the conditions of the sweep."""
+    return " · ".join(f"{each.head} {each.text(condition.point)}" for each in varying(planned))
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """A condition, its values in the columns of the head, and its cells; None where no run is planned or shown."""
+
+    condition: Condition
+    heads: tuple[str, ...]
+    cells: tuple[tuple[PlannedCell, Cell] | None, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What is shown of a sweep."""
+
+    heads: tuple[str, ...]
+    implementations: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return sum(each is not None for row in self.rows for each in row.cells)
+
+
+def matrix_of(snapshot: Snapshot, selected: Filter) -> Matrix:
+    """The selected cells, condition by condition; conditions of which no cell is selected are omitted."""
+    dimensions = varying(snapshot.planned)
+    names = dict.fromkeys(each.implementation for each in snapshot.planned)
+    columns = tuple(name for name in names if selected.shows_column(name))
+    place = {name: number for number, name in enumerate(columns)}
+    rows: dict[str, tuple[Condition, list[tuple[PlannedCell, Cell] | None]]] = {}
+    for planned, cell in _selected(snapshot, selected):
+        condition = planned.condition
+        _, cells = rows.setdefault(condition.key, (condition, [None] * len(columns)))
+        cells[place[planned.implementation]] = (planned, cell)
+    return Matrix(
+        heads=tuple(each.head for each in dimensions),
+        implementations=columns,
+        rows=tuple(
+            MatrixRow(condition, tuple(each.text(condition.point) for each in dimensions), tuple(cells))
+            for condition, cells in rows.values()
+        ),
+    )
+
+
+def changed_cells(snapshot: Snapshot, selected: Filter, since: int) -> list[tuple[PlannedCell, Cell]]:
+    """The cells of the selected conditions and implementations that have changed after a version, in any state."""
+    in_any_state = Filter({name: values for name, values in selected.selected.items() if name != "state"})
+    return [
+        (planned, cell)
+        for planned, cell, version in zip(snapshot.planned, snapshot.cells, snapshot.changed_at, strict=True)
+        if version > since and in_any_state.shows(planned, cell)
+    ]
+
+
+def _selected(snapshot: Snapshot, selected: Filter) -> Iterator[tuple[PlannedCell, Cell]]:
+    for planned, cell in zip(snapshot.planned, snapshot.cells, strict=True):
+        if selected.shows(planned, cell):
+            yield planned, cell
+
+
+WIDTH, LEFT, RIGHT, ROW, BOTTOM = 720, 150, 70, 40, 46
+"""Lengths of the drawing: its width, the margins for names and counts, the height of a row, the axis below."""
+FEWEST_FOR_A_BOX = 3
+Place = Callable[[float], float]
+"""Where a value is on the axis."""
+JITTER = (0, -5, 5, -9, 9)
+"""How far dots of one row are apart from its middle, in turn, so that equal values stay visible."""
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A run."""
+
+    run_id: str
+    x: float
+    dy: int
+    text: str
+    suspect: bool
+
+
+@dataclass(frozen=True)
+class Box:
+    """The whiskers, quartiles and median of a row, as places on the axis."""
+
+    low: float
+    q1: float
+    median: float
+    q3: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PlotRow:
+    """An implementation. `box` is None if it has too few values."""
+
+    implementation: str
+    number: int
+    """Its place in the sweep, which decides its looks."""
+    y: float
+    box: Box | None
+    numbers: BoxNumbers | None
+    dots: Sequence[Dot]
+    planned: int
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The whole drawing."""
+
+    width: int
+    height: int
+    left: int
+    right: int
+    """Where the axis ends."""
+    axis_y: float
+    ticks: Sequence[tuple[float, str]]
+    rows: Sequence[PlotRow]
+
+
+def box_plot(rows: Mapping[str, Sequence[RunRow]], metric: int, numbers: Mapping[str, int]) -> Plot:
+    """The box plot of one of `METRICS`; `rows` are the planned runs of each implementation."""
+    values = {
+        name: [(row, value) for row in of_name if (value := row.value(metric)) is not None]
+        for name, of_name in rows.items()
+    }
+    ticks = _ticks([value for of_name in values.values() for _, value in of_name])
+
+    def place(value: float) -> float:
+        return round(LEFT + (value - ticks[0]) / (ticks[-1] - ticks[0]) * (WIDTH - LEFT - RIGHT), 1)
+
+    plotted = []
+    for number, (name, of_name) in enumerate(values.items()):
+        sample = [value for _, value in of_name]
+        box = box_numbers(sample) if sample else None
+        dots = [
+            Dot(
+                run_id=row.state.run_id,
+                x=place(value),
+                dy=JITTER[place_in_row % len(JITTER)],
+                text=METRICS[metric].text(value),
+                suspect=bool(row.suspect),
+            )
+            for place_in_row, (row, value) in enumerate(of_name)
+        ]
+        plotted.append(
+            PlotRow(
+                implementation=name,
+                number=numbers.get(name, 0),
+                y=(number + 0.5) * ROW,
+                box=_box(box, place) if box and len(sample) >= FEWEST_FOR_A_BOX else None,
+                numbers=box,
+                dots=dots,
+                planned=len(rows[name]),
+            )
+        )
+    axis_y = len(plotted) * ROW
+    return Plot(
+        width=WIDTH,
+        height=axis_y + BOTTOM,
+        left=LEFT,
+        right=WIDTH - RIGHT,
+        axis_y=axis_y,
+        ticks=[(place(tick), tick_text(tick)) for tick in ticks],
+        rows=plotted,
+    )
+
+
+def _box(numbers: BoxNumbers, place: Place) -> Box:
+    return Box(
+        low=place(numbers.whisker_low),
+        q1=place(numbers.q1),
+        median=place(numbers.median),
+        q3=place(numbers.q3),
+        high=place(numbers.whisker_high),
+    )
+
+
+def _ticks(values: Sequence[float]) -> list[float]:
+    """Round numbers from below the lowest value to above the highest."""
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    if high - low < 0.02 * high:
+        low, high = 0.99 * low, 1.01 * high
+    if low == high:
+        high = low + 1
+    return [float(tick) for tick in MaxNLocator(nbins=6, min_n_ticks=3).tick_values(low, high)]

@@ -1,0 +1,202 @@
+"""Runs that are performed again from their page, and repetitions that are added from that of a sweep: `owlt retry` and
+`owlt extend` in a process of its own, one for each results directory.
+
+The process goes on when the dashboard ends, and holds the lock of the results directory like any other sweep.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flask import Flask, abort, make_response, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response
+
+from owlt.orchestrator.dashboard.index import Directories, Snapshot
+from owlt.orchestrator.dashboard.protection import Token, require_same_origin
+from owlt.orchestrator.dashboard.sweep_pages import directory_of, sweep_of
+
+LAST_LINES = 5
+Command = Callable[[Path, str, bool], Sequence[str]]
+"""The command for a results directory, a run, and whether the run has another seed."""
+
+
+def owlt_retry(results: Path, run_id: str, new_seed: bool) -> list[str]:
+    """`owlt retry RESULTS --run RUN`."""
+    owlt = Path(sys.executable).with_name("owlt")
+    return [str(owlt), "-q", "retry", str(results), "--run", run_id, *(["--new-seed"] if new_seed else [])]
+
+
+def owlt_extend(results: Path) -> list[str]:
+    """`owlt extend RESULTS`, which adds five repetitions."""
+    return [str(Path(sys.executable).with_name("owlt")), "-q", "extend", str(results)]
+
+
+def lab_command(subcommand: str, results: Path, *options: str) -> str:
+    """The command that a user types for runs on a lab rig, with a placeholder for the inventory."""
+    return f"{shlex.join(['owlt', subcommand, str(results), *options])} --rig INVENTORY"
+
+
+MORE_REPETITIONS = ""
+"""Takes the place of a run: repetitions are added to the sweep."""
+
+
+class IsRetrying(Exception):
+    """A retry in the same results directory has not ended; the text is its run."""
+
+    @property
+    def words(self) -> str:
+        """What has not ended."""
+        return f"{self} is being performed again" if str(self) else "repetitions are being added to the sweep"
+
+
+@dataclass(frozen=True)
+class Retry:
+    """A retry that was started from a page."""
+
+    run_id: str
+    process: subprocess.Popen[bytes]
+    errors: Path
+    """What it writes on standard error."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
+    @property
+    def problem(self) -> str:
+        """The last lines that it wrote, if it was refused; "" if it runs, or performed the run with any outcome."""
+        if self.is_running or self.process.returncode in RESULT_STATUSES:
+            return ""
+        lines = self.errors.read_text(errors="replace").splitlines()[-LAST_LINES:]
+        return "\n".join(lines).removeprefix("owlt: ") or f"it ended with status {self.process.returncode}"
+
+
+RESULT_STATUSES = (0, 1, 3, 4)
+"""Exit statuses of `owlt retry` that are results: all completed, some are missing, some failed, an assertion is not
+met."""
+LAB_RIG = "lab"
+"""The rig whose runs need an inventory (`--rig`), which the results do not name: a user performs them again."""
+
+
+class Retries:
+    """The latest retry in each results directory. `keep` is the directory for what the processes write."""
+
+    def __init__(
+        self, keep: Path, command: Command = owlt_retry, more: Callable[[Path], Sequence[str]] = owlt_extend
+    ) -> None:
+        self._more = more
+        self._keep = keep
+        self._number = 0
+        self._command = command
+        self._latest: dict[Path, Retry] = {}
+        self._lock = threading.Lock()
+
+    def latest(self, results: Path, run_id: str) -> Retry | None:
+        """The latest retry there, if it is of this run."""
+        retry = self._latest.get(results)
+        return retry if retry is not None and retry.run_id == run_id else None
+
+    def start(self, results: Path, run_id: str, new_seed: bool) -> None:
+        """Perform a run again. Raises IsRetrying, OSError."""
+        self._start(results, run_id, self._command(results, run_id, new_seed))
+
+    def extend(self, results: Path) -> None:
+        """Add repetitions to the sweep. Raises IsRetrying, OSError."""
+        self._start(results, MORE_REPETITIONS, self._more(results))
+
+    def _start(self, results: Path, run_id: str, command: Sequence[str]) -> None:
+        with self._lock:
+            before = self._latest.get(results)
+            if before is not None and before.is_running:
+                raise IsRetrying(before.run_id)
+            self._number += 1
+            errors = self._keep / f"retry-{self._number}.err"
+            with errors.open("wb") as file:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=file,
+                    start_new_session=True,
+                )
+            self._latest[results] = Retry(run_id, process, errors)
+
+
+def add_retry_pages(app: Flask, directories: Directories, retries: Retries, token: Token) -> None:
+    """Add it to the application; templates have `retry_values`."""
+
+    def retry_values(name: str, run_id: str) -> dict[str, object]:
+        index, snapshot = sweep_of(directories, name)
+        retry = retries.latest(index.directory, run_id)
+        is_busy = snapshot.state is not None and snapshot.state.process.state == "running"
+        by_hand = _by_hand(snapshot, "retry", index.directory, "--run", run_id)
+        row = snapshot.rows[run_id]
+        return {"retry": retry, "is_busy": is_busy, "may_change": token.is_given(), "row": row, "by_hand": by_hand}
+
+    def extend_values(name: str) -> dict[str, object]:
+        index, snapshot = sweep_of(directories, name)
+        is_busy = snapshot.state is not None and snapshot.state.process.state == "running"
+        is_adaptive = snapshot.state is not None and snapshot.state.repetitions is not None
+        latest = retries.latest(index.directory, MORE_REPETITIONS)
+        return {
+            "latest": latest,
+            "is_busy": is_busy,
+            "is_adaptive": is_adaptive,
+            "may_change": token.is_given(),
+            "by_hand": _by_hand(snapshot, "extend", index.directory),
+        }
+
+    app.jinja_env.globals |= {"retry_values": retry_values, "extend_values": extend_values}
+
+    @app.get("/sweeps/<name>/extend")
+    def extend_state(name: str) -> Response:
+        sweep_of(directories, name)
+        return make_response(render_template("extend.html", name=name))
+
+    @app.post("/sweeps/<name>/extend")
+    def extend(name: str) -> Response:
+        require_same_origin()
+        token.require()
+        index, snapshot = sweep_of(directories, name)
+        _refuse_by_hand(_by_hand(snapshot, "extend", index.directory))
+        try:
+            retries.extend(index.directory)
+        except IsRetrying as other:
+            abort(409, f"{other.words}; try again when it has ended")
+        return redirect(url_for("sweep", name=name, _anchor="extend"), 303)
+
+    @app.get("/sweeps/<name>/runs/<run_id>/again")
+    def retry_state(name: str, run_id: str) -> Response:
+        directory_of(*sweep_of(directories, name), run_id)
+        return make_response(render_template("retry.html", name=name, run_id=run_id))
+
+    @app.post("/sweeps/<name>/runs/<run_id>/again")
+    def retry(name: str, run_id: str) -> Response:
+        require_same_origin()
+        token.require()
+        index, snapshot = sweep_of(directories, name)
+        directory_of(index, snapshot, run_id)
+        _refuse_by_hand(_by_hand(snapshot, "retry", index.directory, "--run", run_id))
+        try:
+            retries.start(index.directory, run_id, "new_seed" in request.form)
+        except IsRetrying as other:
+            abort(409, f"{other.words}; try again when it has ended")
+        return redirect(url_for("run", name=name, run_id=run_id, _anchor="retry"), 303)
+
+
+def _by_hand(snapshot: Snapshot, subcommand: str, results: Path, *options: str) -> str:
+    """The command that a user has to type instead, for a sweep on a lab rig; "" for the other rigs."""
+    is_lab = snapshot.state is not None and snapshot.state.rig == LAB_RIG
+    return lab_command(subcommand, results, *options) if is_lab else ""
+
+
+def _refuse_by_hand(command: str) -> None:
+    if command:
+        abort(409, f"the runs of a lab rig need its inventory, which the dashboard does not know; use: {command}")
