@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.hosts.exit_status import BY_SIGNAL
 from owlt.orchestrator.hosts.host import Completed, Host, HostError
+from owlt.orchestrator.hosts.printable import BY_SIGNAL
 from owlt.orchestrator.hosts.program import Program
-from owlt.orchestrator.memory.process import Process, Script, printing
+from tests.memory.process import Process, Script, printing
 
 DEADLINE_S = 20.0
 

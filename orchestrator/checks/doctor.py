@@ -14,8 +14,8 @@ from owlt.emulator.kernel.bpf.loading import compiled_object, sources
 from owlt.inputs.axes import base_name
 from owlt.installation import setup_command
 from owlt.orchestrator.hosts.binaries import find_here, why_not_here
-from owlt.orchestrator.kernel.build import find_kernel
-from owlt.orchestrator.third_party.places import third_party_directory
+from owlt.orchestrator.kernel.kernel import find_kernel
+from owlt.orchestrator.own_directories import third_party_directory
 
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 

@@ -1,25 +1,41 @@
-"""What the hosts of a lab rig have and what is missing, with how to fix it. Changes nothing on them."""
+"""What the hosts of a lab rig have and what is missing, with how to fix it. Changes nothing on them.
+
+The emulator's service is examined too: certificate, token, lease, and what its kernel can do.
+"""
 
 from __future__ import annotations
 
+import socket
+import ssl
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from owlt.agents.contract.implementation import Implementation, Role
+from owlt.emulator.faults import EmulatorError, LeaseLost, NotAllowed
+from owlt.emulator.kernel.capabilities import NEEDED_FOR
+from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.checks.channel_support import unsupported_channels
 from owlt.orchestrator.checks.doctor import Requirement
-from owlt.orchestrator.checks.lab_service import LEASE, emulator_capabilities, examine_service, requirement_of
+from owlt.orchestrator.checks.preconditions import kernel_fix, unsupported_channels
+from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.hosts.binaries import MissingProgram, find_programs
 from owlt.orchestrator.hosts.host import Host, HostError, last_line
+from owlt.orchestrator.hosts.host_clock import clock_offset
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry, LabRig, LabRole, TestHostEntry
-from owlt.orchestrator.rigs.lab.clocks import clock_offset
+from owlt.orchestrator.rigs.lab.emulator import read_reservation, token_of
 from owlt.orchestrator.rigs.lab.interfaces import Interface, find_interface, interfaces_of
 from owlt.orchestrator.rigs.lab.management import ManagementHost
 from owlt.orchestrator.rigs.lab.session import ON_HOST, OWLT_HOST, SOURCE, SUDO_RULE, VERSION, session_seconds_left
 
+LIMIT_S = 10.0
+RENEWED_S = 30 * 86_400
+"""`owlt rig provision` issues a certificate again that ends within this time."""
 LEAST_FREE_BYTES = 500_000_000
 SOCKET_BUFFER_BYTES = 16_777_216
 """As in the virtual rig: the largest socket buffer that an implementation may ask for."""
@@ -38,10 +54,14 @@ CAPTURE_COMMANDS = {"tcpdump": "tcpdump"}
 SYSCTL_FILE = "/etc/sysctl.d/90-owlt.conf"
 """As provisioning writes it."""
 BUFFER_SETTINGS = ("net.core.rmem_max", "net.core.wmem_max")
-SOCKET_BUFFERS, OTHER_SESSION = "socket buffers", "no other session"
+SOCKET_BUFFERS = "socket buffers"
+OTHER_SESSION = "no other session"
+LEASE = "lease"
+SHOWN_CAPABILITIES = ("netem", "programs")
+"""Those that most channels need."""
 _FIND = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; for c; do command -v "$c" >/dev/null || echo "$c"; done'
-
 Connect = Callable[[LabHostEntry], ManagementHost]
+ClientOf = Callable[[EmulatorEntry], EmulatorClient]
 
 
 def examine_lab(
@@ -107,6 +127,13 @@ def conclusion(requirements: Iterable[Requirement]) -> str:
         f"'owlt run' does not start without {', '.join(stopping)}" if stopping else "none of them stops 'owlt run'"
     )
     return f"{len(missing)} of {len(examined)} missing: {stopped}{'; but ' if limits else ''}{limits}"
+
+
+def requirement_of(
+    entry: LabHostEntry, name: str, found: bool, detail: str, fix: str = "", limits: str = ""
+) -> Requirement:
+    """An item of a host of the rig, or of its service. `limits`: as in Requirement."""
+    return Requirement(f"{entry.name}: {name}", found, detail, f"the {entry.role}", fix, limits)
 
 
 def _host(
@@ -279,3 +306,90 @@ def _without_addresses(entry: EmulatorEntry, host: Host, names: set[str]) -> Req
         "" if not addresses else f"owlt rig provision turns IPv6 off there; by hand: {commands}; remove other addresses"
     )
     return requirement_of(entry, "bridge without addresses", not addresses, ", ".join(addresses) or "none", fix)
+
+
+def service_client(entry: EmulatorEntry) -> EmulatorClient:
+    """A client of the service. Raises OSError for its certificate, Missing for the token."""
+    return EmulatorClient(entry.service, token=token_of(entry), ca_file=entry.service_ca)
+
+
+def emulator_capabilities(entry: EmulatorEntry, client_of: ClientOf = service_client) -> dict[str, Any] | None:
+    """What the emulator's kernel can do; None if the service does not say: `examine_service` has the reason."""
+    try:
+        return client_of(entry).capabilities()
+    except (OSError, EmulatorError, Missing):
+        return None
+
+
+def examine_service(entry: EmulatorEntry) -> Iterator[Requirement]:
+    """Everything that a sweep needs of the service, whether it is there or not."""
+    try:
+        client = service_client(entry)
+        version = client.version()
+        detail = f"{entry.service}, owlt {version['owlt']}, Linux {version['kernel']}"
+        yield requirement_of(entry, "service", True, detail)
+        yield requirement_of(entry, "certificate", True, certificate_text(entry.service, entry.service_ca, time.time()))
+        yield _token(entry)
+        yield lease_requirement(entry, client)
+        yield from capability_requirements(entry, client)
+    except OSError as problem:
+        fix = "copy the certificate of the rig's CA to owlt_service_ca"
+        yield requirement_of(entry, "service", False, f"{entry.service_ca}: {problem.strerror or problem}", fix)
+    except (EmulatorError, Missing) as problem:
+        fix = "start the service there; owlt_service, owlt_service_ca and owlt_service_token_file must be its own"
+        yield requirement_of(entry, "service", False, str(problem), fix)
+
+
+def certificate_text(service: str, ca: Path, now_s: float) -> str:
+    """When the certificate ends, and how many days are left. Raises OSError if it is not valid."""
+    end_s = certificate_end_s(service, ca)
+    left_s = end_s - now_s
+    text = f"valid until {time.strftime('%Y-%m-%d', time.gmtime(end_s))}, {left_s / 86_400:.0f} days left"
+    return text if left_s > RENEWED_S else f"{text}; owlt rig provision issues a new one"
+
+
+def certificate_end_s(service: str, ca: Path) -> float:
+    """When the certificate that a service shows ends, in seconds since 1970. Raises OSError."""
+    parts = urlsplit(service)
+    host = str(parts.hostname)
+    context = ssl.create_default_context(cafile=ca)
+    with (
+        socket.create_connection((host, parts.port or 443), LIMIT_S) as connection,
+        context.wrap_socket(connection, server_hostname=host) as wrapped,
+    ):
+        shown = wrapped.getpeercert()
+    assert shown, "a verified certificate"
+    return ssl.cert_time_to_seconds(str(shown["notAfter"]))
+
+
+def _token(entry: EmulatorEntry) -> Requirement:
+    """Whether the service takes the token: a call with an unknown lease changes nothing either way."""
+    client = service_client(entry)
+    try:
+        client.adopt("no lease")
+        client.renew(1.0)
+    except LeaseLost:
+        return requirement_of(entry, "token", True, f"{entry.token_file}")
+    except NotAllowed as problem:
+        fix = "copy the token that the service was started with into this file"
+        return requirement_of(entry, "token", False, f"{entry.token_file}: {problem}", fix)
+    raise EmulatorError("the service renewed a lease that it never granted")
+
+
+def lease_requirement(entry: EmulatorEntry, client: EmulatorClient) -> Requirement:
+    """Whether nobody else has the lease. Raises EmulatorError."""
+    status = client.lease_status()
+    free = not status["held"] or read_reservation(entry.service) is not None
+    detail = "free" if not status["held"] else f"{status['holder']}, for {status['seconds_left']:.0f} s more"
+    return requirement_of(entry, LEASE, free, detail, "" if free else "wait until it ends, or ask the holder")
+
+
+def capability_requirements(entry: EmulatorEntry, client: EmulatorClient) -> Iterator[Requirement]:
+    """What the emulator's kernel can do of SHOWN_CAPABILITIES. Raises EmulatorError."""
+    capabilities = client.capabilities()
+    for name in SHOWN_CAPABILITIES:
+        found, reason = capabilities[name]["available"], capabilities[name]["reason"]
+        limits = f"channels with {NEEDED_FOR[name]} are not possible"
+        limits += ", and none can be certified" if name == "programs" else ""
+        fix = "" if found else f"{kernel_fix(name)}; without it, {limits}"
+        yield requirement_of(entry, f"kernel: {name}", found, reason or "yes", fix, "" if found else limits)

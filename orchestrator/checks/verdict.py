@@ -1,32 +1,36 @@
-"""The verdict on an implementation after its trial runs: one finding for each thing that was checked."""
+"""The verdict on an implementation after its trial runs: one finding for each thing that was checked.
+
+Packets on ports that its profile does not name are among them, with the ports that the profile should name. A port
+that the kernel chose (bind(2) to port 0, or no bind) differs in the next run, so the profile must not name it. Linux
+chooses from net.ipv4.ip_local_port_range; a program may also choose ports at random.
+"""
 
 from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from owlt.agents.contract.implementation import ROLES, Implementation
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.summary import CaptureSummary, load_summary
-from owlt.captures.frames.columns import first_difference
+from owlt.captures.frames.columns import Columns, first_difference, read_columns
 from owlt.captures.frames.decoding import Kind
-from owlt.captures.frames.session import Session
+from owlt.captures.frames.session import ANY, Session, sent_by
 from owlt.inputs.quantities import format_rate
-from owlt.orchestrator.checks.stray_ports import advise, ephemeral_ports, stray_pairs
-from owlt.orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock
-from owlt.orchestrator.hosts.exit_status import BY_SIGNAL, SHELL_BASE, how_ended
-from owlt.orchestrator.hosts.printable import begin_of, printable
+from owlt.orchestrator.checks.trials import CLEAN, DEAD, LOSSY, Load, best_clock, explanation
+from owlt.orchestrator.hosts.printable import BY_SIGNAL, SHELL_BASE, begin_of, how_ended, printable
 from owlt.orchestrator.run.left_files import KEPT_NAME
-from owlt.results.record import NOT_DELIVERED, UNKNOWN, Outcome, RunRecord, refusals_text
+from owlt.results.record import UNKNOWN, Outcome, RunRecord, refusals_text
 from owlt.results.recorded_runs import recorded_runs
 
 Level = Literal["ok", "note", "bad"]
-Load = Callable[[Path], CaptureSummary | None]
-"""Gives the summary of the captures in a run's directory; None if there is none."""
 LOG_LINES = 6
 LOG_CHARACTERS = 300
 SUBJECTS = {CLEAN: "clean, 25 ms", LOSSY: "PER 0.01, 250 ms"}
@@ -36,6 +40,13 @@ KILLED = (BY_SIGNAL, SHELL_BASE + signal.SIGKILL)
 STRAY = {"UDP": Kind.UDP, "TCP": Kind.TCP, "fragment": Kind.FRAGMENT, "other IPv4": Kind.OTHER_IPV4}
 """Background frames that an implementation may cause: its profile does not name their ports."""
 WITH_PORTS = (Kind.UDP, Kind.TCP)
+Pairs = Counter[tuple[int, int]]
+"""The number of frames between each two ports."""
+EPHEMERAL = (32768, 60999)
+"""The kernel's default net.ipv4.ip_local_port_range (ip-sysctl), which the guests have."""
+EPHEMERAL_SYSCTL = "net.ipv4.ip_local_port_range"
+FEWEST_FRAMES = 2
+"""A pair of ports with a single frame may be the effect of a flipped bit."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,7 @@ class Finding:
 def findings(
     implementation: Implementation, results: Path, repeated: Path | None = None, load: Load = load_summary
 ) -> list[Finding]:
-    """The findings of the runs of `trial_plan.check_plan`; `repeated` has those that were performed a second time."""
+    """The findings of the runs of `trials.check_plan`; `repeated` has those that were performed a second time."""
     runs = {run.record.channel_name: (run.record, run.directory) for run in recorded_runs(results)}
     result = [_version(next(iter(runs.values()))[0])]
     for channel, subject in SUBJECTS.items():
@@ -71,17 +82,6 @@ def findings(
 def is_fit(findings: list[Finding]) -> bool:
     """Whether no finding is bad."""
     return all(finding.level != "bad" for finding in findings)
-
-
-def explanation(implementation: Implementation, record: RunRecord) -> str | None:
-    """The known limit that explains why this run failed; None if there is none.
-
-    A run in which a side was not launched shows nothing about the channel, and no limit explains it.
-    """
-    if record.outcome not in NOT_DELIVERED or not (record.sender.command and record.receiver.command):
-        return None
-    at = (record.reason_code, record.file_size_bytes, record.delay_ns / 1e9, record.packet_error_rate)
-    return next((limit.why for limit in implementation.known_limits if limit.covers(*at)), None)
 
 
 def log_tail(directory: Path) -> Iterator[str]:
@@ -238,3 +238,87 @@ def _pace(record: RunRecord) -> Iterator[Finding]:
 
 def _suspicions(records: list[RunRecord]) -> list[Finding]:
     return [Finding("suspect", "bad", f"{record.run_id}: {reason}") for record in records for reason in record.suspect]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to write under `session` for packets of one kind, "udp" or "tcp"."""
+
+    kind: str
+    fixed: tuple[int, ...] = ()
+    """Ports that these packets have in every run."""
+    changing: tuple[int, int] | None = None
+    """The lowest and the highest port of packets without a fixed port; None if each has one."""
+    ephemeral: tuple[int, int] | None = None
+    """The range that the kernel chooses from, if all changing ports are in it; otherwise None."""
+
+    @property
+    def text(self) -> str:
+        """The advice as a sentence without a full stop."""
+        if self.changing is None:
+            return f"add {' and '.join(map(str, self.fixed))} to session.{self.kind}_ports"
+        first, last = self.ephemeral or self.changing
+        why = (
+            f"the kernel chooses them, from {first} to {last} ({EPHEMERAL_SYSCTL})"
+            if self.ephemeral
+            else f"they are not the same in every run, here from {first} to {last}"
+        )
+        ports = ", ".join([*map(str, self.fixed), f'"{first}-{last}"'])
+        return f"{why}; write session: {{ports: any}}, or {self.kind}_ports: [{ports}]"
+
+
+def stray_pairs(pcap: Path, session: Session, kind: Kind) -> Pairs:
+    """The UDP or TCP frames between the two hosts outside the session, by their ports, the lower one first."""
+    if not pcap.exists():
+        return Counter()
+    frames = read_columns(pcap)
+    anywhere = session.model_copy(update={"udp_ports": (ANY,), "tcp_ports": (ANY,)})
+    stray = (frames.kind == kind) & ~_belongs(frames, session) & _belongs(frames, anywhere)
+    ports = zip(frames.source_port[stray].tolist(), frames.destination_port[stray].tolist(), strict=True)
+    return Counter((min(pair), max(pair)) for pair in ports)
+
+
+def _belongs(frames: Columns, session: Session) -> NDArray[np.bool_]:
+    return sent_by(frames, session, "sender") | sent_by(frames, session, "receiver")
+
+
+def advise(kind: str, runs: Sequence[Pairs], ephemeral: tuple[int, int]) -> Advice | None:
+    """The ports to name, from the stray frames of several runs; None if no run had more than single frames."""
+    runs = [pairs for pairs in runs if max(pairs.values(), default=0) >= FEWEST_FRAMES]
+    if not runs:
+        return None
+    everywhere = set.intersection(*({port for pair in pairs for port in pair} for pairs in runs))
+    fixed = {port for port in everywhere if not _is_within(port, ephemeral)}
+    frames = sum(runs, Counter())
+    named = _fewest(fixed, frames)
+    left = [port for pair, count in frames.items() if count >= FEWEST_FRAMES and not fixed & {*pair} for port in pair]
+    if not left:
+        return Advice(kind, named)
+    is_ephemeral = all(_is_within(port, ephemeral) for port in left)
+    return Advice(kind, named, (min(left), max(left)), ephemeral if is_ephemeral else None)
+
+
+def _is_within(port: int, bounds: tuple[int, int]) -> bool:
+    return bounds[0] <= port <= bounds[1]
+
+
+def _fewest(ports: set[int], frames: Pairs) -> tuple[int, ...]:
+    """The fewest ports so that each pair has one of them: greedily those with most frames, the lower of equals."""
+    weights: Counter[int] = Counter()
+    for pair, count in frames.items():
+        for port in {*pair}:
+            weights[port] += count
+    chosen: set[int] = set()
+    for port in sorted(ports, key=lambda port: (-weights[port], port)):
+        if any(port in pair and chosen.isdisjoint(pair) for pair in frames):
+            chosen.add(port)
+    return tuple(sorted(chosen))
+
+
+def ephemeral_ports(implementation: Implementation) -> tuple[int, int]:
+    """The range that the kernel chooses ports from: that of the guests, or the one that the profile sets."""
+    for role in ROLES:
+        numbers = implementation.side(role).sysctls.get(EPHEMERAL_SYSCTL, "").split()
+        if len(numbers) == 2 and all(number.isdecimal() for number in numbers):
+            return int(numbers[0]), int(numbers[1])
+    return EPHEMERAL

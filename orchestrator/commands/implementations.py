@@ -17,7 +17,7 @@ from owlt.orchestrator.ending import INTERRUPTED_STATUS
 if TYPE_CHECKING:
     from owlt.agents.contract import implementation as contract
     from owlt.agents.contract.implementation import Clock
-    from owlt.orchestrator.checks.implementations_table import Row
+    from owlt.orchestrator.checks.trials import Row
     from owlt.orchestrator.planning.plan import Plan
 
 implementations_app = new_app("List, show, check and tabulate implementations.")
@@ -98,7 +98,7 @@ def check_implementation(
 
     Exit status: 0 if it is fit for a sweep, 1 if not; the output says why.
     """
-    from owlt.orchestrator.checks.trial_plan import best_clock, check_plan
+    from owlt.orchestrator.checks.trials import best_clock, check_plan
     from owlt.orchestrator.checks.verdict import SUBJECTS, findings, is_fit
     from owlt.orchestrator.profiles.catalogue import find_implementation
     from owlt.results.plain_files import real_root, remove_tree
@@ -147,8 +147,7 @@ def try_implementations(
 
     Exit status: 1 if a run is suspect, or failed for a reason that its profile does not state; otherwise 0.
     """
-    from owlt.orchestrator.checks.implementations_table import summary, table_rows, write_csv
-    from owlt.orchestrator.checks.trial_plan import table_plans
+    from owlt.orchestrator.checks.trials import table_plans, table_rows, table_summary, write_csv
     from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
     from owlt.results.plain_files import real_root
 
@@ -166,7 +165,7 @@ def try_implementations(
     for name, fix in missing.items():
         printer.text(f"{name}: not installed: {fix}")
     reports = _reports(printer, plans, results)
-    printer.text(summary(tried, missing, sum(len(plan.runs) for plan in plans.values())))
+    printer.text(table_summary(tried, missing, sum(len(plan.runs) for plan in plans.values())))
     printer.json({"runs": [asdict(row) for row in tried], "missing": missing, "reports": reports})
     if interrupted:
         raise typer.Exit(INTERRUPTED_STATUS)

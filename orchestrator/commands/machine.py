@@ -115,7 +115,7 @@ def clear_rigs() -> None:
 @add_command(kernel_app, "show")
 def show_kernel(as_json: Json = False) -> None:
     """Show the kernel that guests would boot."""
-    from owlt.orchestrator.kernel.build import find_kernel
+    from owlt.orchestrator.kernel.kernel import find_kernel
 
     printer = Printer(as_json)
     kernel = find_kernel()
@@ -138,7 +138,7 @@ def build_kernel(
 
     Takes 4 to 9 minutes on two cores.
     """
-    from owlt.orchestrator.kernel.build import find_kernel
+    from owlt.orchestrator.kernel.kernel import find_kernel
 
     printer = Printer(as_json)
     kernel = (None if again or source else find_kernel()) or _build_with_progress(printer, source)
@@ -181,7 +181,7 @@ def _rig(name: str) -> dict[str, object]:
 
 
 def _state(name: str) -> str:
-    from owlt.orchestrator.kernel.build import find_kernel
+    from owlt.orchestrator.kernel.kernel import find_kernel
     from owlt.orchestrator.rigs import network
 
     if name == "virtual":
@@ -194,7 +194,7 @@ def _state(name: str) -> str:
 def _build_with_progress(printer: Printer, source: Path | None) -> Kernel:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from owlt.orchestrator.kernel import build
+    from owlt.orchestrator.kernel.build import build_kernel
 
     columns = (
         TextColumn("{task.description}"),
@@ -208,7 +208,7 @@ def _build_with_progress(printer: Printer, source: Path | None) -> Kernel:
         def observe(phase: str, fraction: float | None, message: str) -> None:
             bar.update(task, description=phase, completed=fraction, message=message)
 
-        return build.build_kernel(source, observe)
+        return build_kernel(source, observe)
 
 
 WITHOUT_CAPABILITY = (
@@ -241,9 +241,9 @@ def raise_local_rig(
     """
     from owlt.emulator.faults import EmulatorError
     from owlt.orchestrator.hosts.host import HostError
+    from owlt.orchestrator.own_directories import third_party_directory
     from owlt.orchestrator.profiles.catalogue import find_channel
     from owlt.orchestrator.rigs import namespaces
-    from owlt.orchestrator.third_party.places import third_party_directory
 
     spec = find_channel(channel).channel if channel else None
     if start and (spec is None or spec.timeline is None):

@@ -54,7 +54,7 @@ def rig_status(inventory: Inventory, as_json: Json = False) -> None:
     """
     from owlt.emulator.faults import EmulatorError
     from owlt.orchestrator.commands.channel_text import channel_line
-    from owlt.orchestrator.rigs.lab.reservations import read_reservation
+    from owlt.orchestrator.rigs.lab.emulator import read_reservation
 
     printer = Printer(as_json)
     rig = rig_of(inventory)
@@ -318,7 +318,7 @@ def release(rig: LabRig, client_of: Callable[[LabRig], EmulatorClient]) -> bool:
     from contextlib import suppress
 
     from owlt.emulator.faults import EmulatorError, LeaseLost
-    from owlt.orchestrator.rigs.lab.reservations import forget_reservation, read_reservation
+    from owlt.orchestrator.rigs.lab.emulator import forget_reservation, read_reservation
 
     reserved = read_reservation(rig.emulator.service)
     if reserved is not None:
@@ -375,7 +375,7 @@ def _bypass() -> ChannelSpec:
 
 
 def _settings(inventory: Path, lab: LabRig, admin: str, admin_key: Path | None) -> Iterator[Requirement]:
-    from owlt.orchestrator.checks.lab_settings import check_settings
+    from owlt.orchestrator.checks.lab_verification import check_settings
     from owlt.orchestrator.rigs.lab.playbooks import Administrator, check_playbook
 
     yield from check_settings(lab, check_playbook("provision", inventory, lab, Administrator(admin, admin_key)))
@@ -384,7 +384,7 @@ def _settings(inventory: Path, lab: LabRig, admin: str, admin_key: Path | None) 
 def _running(lab: LabRig, is_fit: bool) -> Iterator[Requirement]:
     """What the kernels of the hosts have now, if the doctor has reached them."""
     from owlt.orchestrator.checks.doctor import Requirement
-    from owlt.orchestrator.checks.lab_path import check_sysctls
+    from owlt.orchestrator.checks.lab_verification import check_sysctls
     from owlt.orchestrator.hosts.host import HostError
     from owlt.orchestrator.rigs.lab.management import ManagementHost
 
@@ -401,10 +401,10 @@ def _measured(lab: LabRig, channels: dict[str, ChannelSpec], directory: Path, is
 
     from owlt.emulator.faults import EmulatorError
     from owlt.orchestrator.checks.doctor import Requirement
-    from owlt.orchestrator.checks.lab_path import check_path
+    from owlt.orchestrator.checks.lab_verification import check_path
     from owlt.orchestrator.hosts.host import HostError
+    from owlt.orchestrator.own_directories import third_party_directory
     from owlt.orchestrator.rigs.lab.raising import raising
-    from owlt.orchestrator.third_party.places import third_party_directory
 
     if not is_fit:
         yield Requirement("test path", False, "not measured", "every run", "fix what is missing above first")
@@ -423,8 +423,8 @@ def _measured(lab: LabRig, channels: dict[str, ChannelSpec], directory: Path, is
 def _certified(rig: Rig, name: str, channel: ChannelSpec, directory: Path) -> Requirement:
     """Whether the emulator carries out a channel as specified, as it measures it on the test path."""
     from owlt.emulator.kernel.capabilities import missing_capabilities, missing_reasons
-    from owlt.orchestrator.checks.channel_support import kernel_fix
     from owlt.orchestrator.checks.doctor import Requirement
+    from owlt.orchestrator.checks.preconditions import kernel_fix
     from owlt.orchestrator.results.certificates import read_certificate
     from owlt.orchestrator.workers.worker import certify
     from owlt.results.files import CERTIFICATES

@@ -118,7 +118,7 @@ class _Lease:
     def return_within(self, within_s: float) -> None:
         """End it, or keep it for as long as the user has reserved the rig. Raises OwltError if that fails."""
         from owlt.emulator.faults import EmulatorError, LeaseHeld, LeaseLost
-        from owlt.orchestrator.rigs.lab.reservations import read_reservation
+        from owlt.orchestrator.rigs.lab.emulator import read_reservation
 
         try:
             self._emulator.wait_until_ready(within_s)
@@ -138,7 +138,7 @@ class _Lease:
 
     def forget(self) -> None:
         """Forget the user's reservation: its service is removed."""
-        from owlt.orchestrator.rigs.lab.reservations import forget_reservation
+        from owlt.orchestrator.rigs.lab.emulator import forget_reservation
 
         forget_reservation(self._rig.emulator.service)
 
@@ -183,7 +183,7 @@ def require_no_session(
     `only_keys`: sessions may be open.
     """
     from owlt.orchestrator.hosts.host import HostError
-    from owlt.orchestrator.rigs.lab.reconnecting import OtherHostKey
+    from owlt.orchestrator.rigs.lab.management import OtherHostKey
 
     for entry in hosts:
         try:

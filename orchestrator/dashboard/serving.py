@@ -30,7 +30,7 @@ from owlt.orchestrator.dashboard.packet_views import (
 from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.ending import ended_by_signals
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.process_directory import process_directory
+from owlt.orchestrator.own_directories import process_directory
 
 THREADS = 6
 CONNECTIONS = 400

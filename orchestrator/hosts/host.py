@@ -1,23 +1,49 @@
 """A host of a rig: run a command, start a program, read and write files.
 
-`ssh_host` reaches one over SSH; `orchestrator.memory` has one in memory, for tests.
+`ssh_host` reaches one over SSH; the one in memory, in `tests/memory`, is for tests.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from owlt.orchestrator.hosts import file_status, run_directory
-from owlt.orchestrator.hosts.confinement import LEFT, Room
-from owlt.orchestrator.hosts.exit_status import how_ended
-from owlt.orchestrator.hosts.file_status import FileStatus
-from owlt.orchestrator.hosts.printable import end_of, unstyled
+from owlt.orchestrator.hosts.confinement import LEFT, MAKE_RUN_DIRECTORY, REMOVE_RUN_DIRECTORY, Confinement
+from owlt.orchestrator.hosts.printable import end_of, how_ended, unstyled
 from owlt.orchestrator.hosts.program import LINE_CHARACTERS, Program
+
+STATUS_FORMAT = "--printf=%f %d %s %b %B\\n"
+"""For stat(1): a line for each file, which `status_from_line` reads."""
+BLOCK_BYTES = 512
+"""Unit of `os.stat_result.st_blocks`."""
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """`mode` as in inode(7); `stored_bytes` of a sparse file are fewer than its size."""
+
+    mode: int
+    device: int
+    size_bytes: int
+    stored_bytes: int
+
+
+def status_from_line(line: str) -> FileStatus:
+    """The status that stat(1) printed with `STATUS_FORMAT`."""
+    mode, device, size_bytes, blocks, block_bytes = line.split()
+    return FileStatus(int(mode, 16), int(device), int(size_bytes), int(blocks) * int(block_bytes))
+
+
+def statuses_here(paths: tuple[str, ...]) -> list[FileStatus]:
+    """The status of each file, as the caller sees them. Raises OSError."""
+    results = map(os.lstat, paths)
+    return [FileStatus(each.st_mode, each.st_dev, each.st_size, each.st_blocks * BLOCK_BYTES) for each in results]
+
 
 COMMAND_LIMIT_S = 60.0
 ANSWER_BYTES = 4_000_000
@@ -50,10 +76,6 @@ def last_line(done: Completed) -> str:
     return "no output"
 
 
-RUNS = "runs"
-"""Below a host's `base`: the directories of runs, each with a file system of its own."""
-
-
 class Host(Protocol):
     """One host of a rig. `base` is the rig's directory on the host."""
 
@@ -70,8 +92,7 @@ class Host(Protocol):
         self,
         command: Sequence[str],
         deadline_s: float,
-        room: Room | None = None,
-        capabilities: Sequence[str] = (),
+        confinement: Confinement | None = None,
         directory: str | None = None,
     ) -> Completed:
         """Run a third-party command to its end, or kill it and its children: exit status LATE after the deadline.
@@ -97,18 +118,18 @@ class Host(Protocol):
 
     def make_run_directory(self, path: str, size_bytes: int) -> None:
         """Make a run directory that holds so many bytes. Raises HostError."""
-        self.check(["sh", "-c", run_directory.MAKE, "sh", path, str(size_bytes)])
+        self.check(["sh", "-c", MAKE_RUN_DIRECTORY, "sh", path, str(size_bytes)])
 
     def remove_run_directory(self, path: str) -> None:
         """Remove what there is of a run directory."""
-        self.run(["sh", "-c", run_directory.REMOVE, "sh", path])
+        self.run(["sh", "-c", REMOVE_RUN_DIRECTORY, "sh", path])
 
     def statuses(self, *paths: str) -> list[FileStatus] | None:
         """The status of each file; None if one does not exist."""
-        done = self.run(["stat", file_status.FORMAT, "--", *paths])
+        done = self.run(["stat", STATUS_FORMAT, "--", *paths])
         if done.exit_status != 0:
             return None
-        return [file_status.from_line(line) for line in done.stdout.decode().splitlines()]
+        return [status_from_line(line) for line in done.stdout.decode().splitlines()]
 
     def sha256(self, path: str, deadline_s: float = COMMAND_LIMIT_S) -> str | None:
         """The hash of a file; None if there is no file that can be read. Raises HostError after the deadline."""
@@ -136,13 +157,11 @@ class Host(Protocol):
         directory: str,
         logs: Path,
         news: threading.Condition,
-        room: Room,
+        confinement: Confinement,
         *,
-        environment: Mapping[str, str],
-        capabilities: Sequence[str],
-        terminal: bool,
+        terminal: bool = False,
     ) -> Program:
-        """Start a third-party program, confined to its `room`, with these capabilities in addition to CAPABILITIES."""
+        """Start a third-party program in its confinement."""
 
     def write_file(self, path: str, content: bytes) -> None:
         """Create or replace a file. Raises OSError or EOFError."""

@@ -1,4 +1,4 @@
-"""Calls in the mount namespace of another process of this machine (mount_namespaces(7)), and mount(2).
+"""Mount namespaces (mount_namespaces(7)): calls in that of another process, mount(2), and commands in one of their own.
 
 Python has setns(2) and unshare(2) since 3.12; it does not wrap mount(2).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -84,3 +84,20 @@ def _require(status: int, name: str) -> None:
     if status != 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error), name)
+
+
+_READ_ONLY = "command -p mount --rbind /dev /dev && command -p mount -o remount,bind,ro /dev"
+_SCRIPT = f"""command -p unshare --mount /bin/sh -c '{_READ_ONLY}' >/dev/null 2>&1 || exec "$@"
+exec "$(command -pv unshare)" --mount /bin/sh -c '{_READ_ONLY} && exec "$@"' sh "$@\""""
+
+
+def with_own_devices(command: Sequence[str]) -> list[str]:
+    """The command; for root, in a mount namespace with a read-only /dev, in which programs can still write to devices.
+
+    Compilers, linkers and their tests write to /dev/null, and some change the mode of their output or replace it with
+    another file. An ordinary user's commands cannot do this.
+
+    The command's PATH does not need to contain the programs that are used here. If root may not mount, as in some
+    containers, the command runs unchanged.
+    """
+    return ["/bin/sh", "-c", _SCRIPT, "sh", *command] if os.geteuid() == 0 else list(command)

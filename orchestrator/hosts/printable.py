@@ -1,8 +1,14 @@
-"""Text from a program under test (output, file names, commands), made safe for a terminal or a page."""
+"""What a program under test prints (output, file names, commands), made safe for a terminal or a page; how it ended.
+
+A shell gives 128 + n for a program that signal n ended; Linux has signals 1 to 64, so 193 to 255 are the program's own
+(POSIX, "Exit Status for Commands"; signal(7)). SSH gives -1 for any signal (RFC 4254, section 6.10, as paramiko reads
+it), and subprocess -n.
+"""
 
 from __future__ import annotations
 
 import re
+import signal
 import unicodedata
 
 _STYLE = re.compile(r"\x1b\[[0-9;:]*m")
@@ -48,3 +54,25 @@ def _prints(character: str) -> bool:
 def printable_lines(text: str) -> str:
     """The same, with line ends kept: for messages of owlt that may contain text from others."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+BY_SIGNAL = -1
+"""The exit status that paramiko reports for a program that a signal ended; which signal is unknown."""
+SHELL_BASE, LAST_SIGNAL = 128, 64
+
+
+def how_ended(status: int) -> str:
+    """The end of a program, to follow its name: "exited with status 3", "exited with status 139, by SIGSEGV"."""
+    if status == BY_SIGNAL:
+        return "was killed by a signal"
+    if status < 0:
+        return f"was killed by {_signal_name(-status)}"
+    by = f", by {_signal_name(status - SHELL_BASE)}" if SHELL_BASE < status <= SHELL_BASE + LAST_SIGNAL else ""
+    return f"exited with status {status}{by}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -6,7 +6,7 @@ import shlex
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,8 +14,7 @@ from typing import Self
 
 import paramiko
 
-from owlt.orchestrator.hosts.confinement import ALONE, WITHOUT_A_RUN_BYTES, Room, confined
-from owlt.orchestrator.hosts.exit_status import BY_SIGNAL
+from owlt.orchestrator.hosts.confinement import Confinement, confined, without_a_run
 from owlt.orchestrator.hosts.host import (
     ANSWER_BYTES,
     COMMAND_LIMIT_S,
@@ -25,6 +24,7 @@ from owlt.orchestrator.hosts.host import (
     Host,
     HostError,
 )
+from owlt.orchestrator.hosts.printable import BY_SIGNAL
 from owlt.orchestrator.hosts.program import GROUP_COMMAND, Program
 
 SHOWN_CHARACTERS = 200
@@ -133,13 +133,12 @@ class SshHost(Host):
         self,
         command: Sequence[str],
         deadline_s: float,
-        room: Room | None = None,
-        capabilities: Sequence[str] = (),
+        confinement: Confinement | None = None,
         directory: str | None = None,
     ) -> Completed:
         if directory is not None:
             command = ["sh", "-c", 'cd "$0" && exec "$@"', directory, *command]
-        enclosed = confined(command, room or Room(self.base, ALONE, WITHOUT_A_RUN_BYTES), {}, capabilities)
+        enclosed = confined(command, confinement or without_a_run(self.base))
         bounded = ["timeout", "--kill-after=2", f"{deadline_s:g}", "setsid", *enclosed]
         end_s = time.monotonic() + deadline_s
         done = self.run(bounded, deadline_s + COMMAND_LIMIT_S)
@@ -175,14 +174,11 @@ class SshHost(Host):
         directory: str,
         logs: Path,
         news: threading.Condition,
-        room: Room,
+        confinement: Confinement,
         *,
-        environment: Mapping[str, str],
-        capabilities: Sequence[str],
-        terminal: bool,
+        terminal: bool = False,
     ) -> Program:
-        enclosed = confined(command, room, environment, capabilities)
-        return self.start(enclosed, directory, logs, news, terminal=terminal)
+        return self.start(confined(command, confinement), directory, logs, news, terminal=terminal)
 
     def _signal_group(self, name: str, group: int) -> None:
         self.run(["kill", f"-{name}", "--", f"-{group}"])

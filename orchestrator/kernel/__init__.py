@@ -1,6 +1,5 @@
-"""The virtual-time kernel: `build` finds the cached one or builds one.
+"""The virtual-time kernel: `kernel` finds the cached one, `build` makes one.
 
-`source` chooses and fetches the source (with `apt`, from the `archive`s of this machine), `make` compiles it, `recipe`
-has its configuration and patches, `probe` boots it and looks around `inside`, `cache` stores it. Booting a guest for
-runs belongs to `orchestrator.rigs`.
+`source` chooses and fetches the source, guest.config and the patches here are the recipe, `probe` boots the kernel and
+looks around `inside`. Booting a guest for runs belongs to `orchestrator.rigs`.
 """

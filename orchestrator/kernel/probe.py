@@ -17,7 +17,7 @@ from owlt.agents.contract.implementation import Clock
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
-from owlt.orchestrator.process_directory import process_directory
+from owlt.orchestrator.own_directories import process_directory
 from owlt.orchestrator.rigs.guest import Boot, launch, python_command
 from owlt.orchestrator.rigs.template import TEMPLATE_FILE, Template
 

@@ -41,7 +41,7 @@ from owlt.inputs.mistake import Mistake, Place, ResultsConflict
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import HOW_TO_WRITE_PLAN, read_plan_values
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.rigs.waits import Waited
+from owlt.orchestrator.rigs.processor_time import Waited
 from owlt.results.files import FAILURE_NAME, PLAN_NAME
 from owlt.results.plain_files import DISK_IS_FULL, is_plain, names_in, open_to_lock, remove, require_plain, write_whole
 from owlt.results.record import (

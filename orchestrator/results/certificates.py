@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from owlt.emulator.certification.certificate import Certificate
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
-from owlt.orchestrator.provenance.provenance import DIRECTORY_NAME as MACHINES
+from owlt.orchestrator.rigs.provenance import DIRECTORY_NAME as MACHINES
 from owlt.results.files import CERTIFICATES
 from owlt.results.plain_files import make_directory, read_json, write_whole
 from owlt.results.upgrades import CERTIFICATE_STEPS, VERSION_KEY, NewerVersion, current_version, upgraded

@@ -22,8 +22,8 @@ from typing import IO, NoReturn
 from owlt import PACKAGE
 from owlt.agents.contract.implementation import Clock
 from owlt.emulator.kernel.bpf.loading import compiled_object, object_cache, sources
-from owlt.orchestrator.rigs import warden
-from owlt.orchestrator.third_party.places import third_party_directory
+from owlt.orchestrator.own_directories import third_party_directory
+from owlt.orchestrator.rigs.killed_programs import WARDEN_SCRIPT
 
 PACKAGES = ("inputs", "agents", "captures", "emulator", "orchestrator", "reports")
 """What a worker imports modules of."""
@@ -127,7 +127,7 @@ mkdir -p {TASK_DIRECTORY} {RIG_DIRECTORY} /run/netns
 echo 100000 >/proc/sys/net/core/netdev_max_backlog
 echo 16777216 >/proc/sys/net/core/rmem_max
 echo 16777216 >/proc/sys/net/core/wmem_max
-{warden.SCRIPT}
+{WARDEN_SCRIPT}
 {enter if in_task_directory else "cd /run"}
 {shlex.join(program)} </dev/null
 echo o >/proc/sysrq-trigger

@@ -1,11 +1,15 @@
 """The three hosts as network namespaces of the kernel this runs on: the local rig, and the inside of a guest.
 
 Each has an sshd, and the emulator its service. What is raised is taken down again; what a killed process left is taken
-down by the next one (`orchestrator.rigs.ownership`). The namespaces and their links are `orchestrator.rigs.network`'s.
+down by the next one: the process that owns the rig holds a lock for as long as it lives, and its number is in the
+locked file. The lock ends with the process, however that ends; the number stays if it was killed. This distinguishes a
+rig that a killed process left from one that is in use, and from namespaces of the same names that owlt did not make.
+The namespaces and their links are `orchestrator.rigs.network`'s.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shlex
@@ -13,17 +17,19 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 from owlt import PACKAGE
 from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.hosts.ssh_host import Login
-from owlt.orchestrator.rigs import ownership, rig
+from owlt.orchestrator.rigs import rig
 from owlt.orchestrator.rigs.enclosure import accounts_alone, base_of, enclosure
 from owlt.orchestrator.rigs.guest import needed_paths
 from owlt.orchestrator.rigs.killed_programs import KilledPrograms
@@ -42,10 +48,13 @@ from owlt.orchestrator.rigs.network import (
 )
 from owlt.orchestrator.rigs.rig import Rig, TestHost
 
+OWNER_FILE = Path("/run/owlt-rig")
+TAKING_DOWN_S = 10.0
+"""How long an owner may take to take its rig down, after the process that started it was killed."""
+TRYING_PERIOD_S = 0.05
 READY_DEADLINE_S = 30.0
 LOGIN_NAME = "login"
 """What the sshd of a host reads, below the rig's directory: keys, accounts, an empty home."""
-
 TOKEN_NAME = "emulator_token"
 """The file with the emulator's token, below the rig's directory."""
 SSHD_CONFIG = """\
@@ -82,7 +91,7 @@ def raised(directory: Path, logs: Path, third_party: Path) -> Iterator[Rig]:
         problem = "the local rig makes network namespaces, which needs root"
         raise Missing(Mistake(problem, fix="run as root, or use 'rig: virtual'"))
     with ExitStack() as down:
-        down.enter_context(_owned())
+        down.enter_context(_own_rig())
         down.callback(clear_with_programs)
         make_network()
         logins = _make_logins(directory)
@@ -109,11 +118,35 @@ def raised(directory: Path, logs: Path, third_party: Path) -> Iterator[Rig]:
         )
 
 
+def standing() -> Mistake | None:
+    """Why no rig can be raised: another one stands. One that a killed process left is no reason; changes nothing."""
+    if not leftovers():
+        return None
+    try:
+        with owned() as owner:
+            return None if owner.is_abandoned or not leftovers() else _exists()
+    except RigInUse:
+        return _exists()
+
+
+def clear_abandoned() -> None:
+    """Clear what a killed process left of a rig, if one did."""
+    with suppress(RigInUse), owned(limit_s=0) as owner:
+        if owner.is_abandoned:
+            clear_with_programs()
+            owner.end()
+
+
+def _exists() -> Mistake:
+    problem = f"a local rig already exists ({', '.join(leftovers())})"
+    return Mistake(problem, fix="if it is not in use, run 'owlt rigs clear'")
+
+
 @contextmanager
-def _owned() -> Iterator[None]:
+def _own_rig() -> Iterator[None]:
     """Own the rig of this kernel; what a killed owner left is cleared. Raises Missing if another rig exists."""
     try:
-        with ownership.owned() as owner:
+        with owned() as owner:
             if owner.is_abandoned:
                 clear_with_programs()
             elif leftovers():
@@ -124,32 +157,56 @@ def _owned() -> Iterator[None]:
             finally:
                 if not leftovers():
                     owner.end()
-    except ownership.RigInUse:
+    except RigInUse:
         raise Missing(_exists()) from None
 
 
-def standing() -> Mistake | None:
-    """Why no rig can be raised: another one stands. One that a killed process left is no reason; changes nothing."""
-    if not leftovers():
-        return None
+class RigInUse(Exception):
+    """A living process owns the rig."""
+
+
+class Ownership:
+    """The locked file."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the latest owner was killed before its rig was taken down."""
+        self._file.seek(0)
+        return bool(self._file.read())
+
+    def begin(self) -> None:
+        """Note that this process raises its rig."""
+        self.end()
+        self._file.write(f"{os.getpid()}\n")
+        self._file.flush()
+
+    def end(self) -> None:
+        """Note that no rig stands."""
+        self._file.seek(0)
+        self._file.truncate()
+
+
+@contextmanager
+def owned(path: Path = OWNER_FILE, limit_s: float = TAKING_DOWN_S) -> Iterator[Ownership]:
+    """Lock the file. Raises RigInUse if a living process has locked it for `limit_s`."""
+    with path.open("a+") as file:
+        end_s = time.monotonic() + limit_s
+        while not _try_to_lock(file):
+            if time.monotonic() > end_s:
+                raise RigInUse
+            time.sleep(TRYING_PERIOD_S)
+        yield Ownership(file)
+
+
+def _try_to_lock(file: IO[str]) -> bool:
     try:
-        with ownership.owned() as owner:
-            return None if owner.is_abandoned or not leftovers() else _exists()
-    except ownership.RigInUse:
-        return _exists()
-
-
-def clear_abandoned() -> None:
-    """Clear what a killed process left of a rig, if one did."""
-    with suppress(ownership.RigInUse), ownership.owned(limit_s=0) as owner:
-        if owner.is_abandoned:
-            clear_with_programs()
-            owner.end()
-
-
-def _exists() -> Mistake:
-    problem = f"a local rig already exists ({', '.join(leftovers())})"
-    return Mistake(problem, fix="if it is not in use, run 'owlt rigs clear'")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _forget(hosts: Sequence[NearHost]) -> None:
@@ -179,12 +236,17 @@ def _make_logins(directory: Path) -> dict[str, Login]:
     login.mkdir(parents=True, exist_ok=True)
     for path in (login / "host_key", directory / "user_key"):
         path.unlink(missing_ok=True)
-        succeed(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)], "")
+        make_key(path)
     shutil.copy(directory / "user_key.pub", login)
     shown = (login / "host_key.pub").read_text().strip()
     known_hosts = directory / "known_hosts"
     known_hosts.write_text("".join(f"{role} {shown}\n" for role in ROLES))
     return {role: Login(role, role, 22, "root", directory / "user_key", known_hosts) for role in ROLES}
+
+
+def make_key(path: Path) -> None:
+    """Make a key without a passphrase, and its public part beside it. Raises HostError."""
+    succeed(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)], "")
 
 
 def _write_sshd_files(directory: Path) -> None:

@@ -17,9 +17,8 @@ from pathlib import Path, PurePosixPath
 
 import paramiko
 
-from owlt.orchestrator.hosts import run_directory
-from owlt.orchestrator.hosts.file_status import FileStatus, statuses_here
-from owlt.orchestrator.hosts.host import COMMAND_LIMIT_S, HostError
+from owlt.orchestrator.hosts.confinement import make_run_directory, remove_run_directory
+from owlt.orchestrator.hosts.host import COMMAND_LIMIT_S, FileStatus, HostError, statuses_here
 from owlt.orchestrator.hosts.mount_namespace import MountNamespace, show_network
 from owlt.orchestrator.hosts.ssh_host import Login, SshHost
 
@@ -69,10 +68,10 @@ class NearHost(SshHost):
         self._changed(lambda: shutil.rmtree(path, ignore_errors=True))
 
     def make_run_directory(self, path: str, size_bytes: int) -> None:
-        self._changed(lambda: run_directory.make_run_directory(path, size_bytes))
+        self._changed(partial(make_run_directory, path, size_bytes))
 
     def remove_run_directory(self, path: str) -> None:
-        self._changed(lambda: run_directory.remove_run_directory(path))
+        self._changed(partial(remove_run_directory, path))
 
     def statuses(self, *paths: str) -> list[FileStatus] | None:
         with suppress(OSError):

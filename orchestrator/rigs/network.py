@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from owlt.emulator.channel.spec import ETHERNET_MTU_BYTES
-from owlt.orchestrator.hosts.exit_status import how_ended
 from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.rigs import rig
 
 ROLES = ("sender", "receiver", "emulator")

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.host_clock import HostClocks
 from owlt.orchestrator.rigs.killed_programs import KilledPrograms
-from owlt.results.record import HostClock
 
 SENDER_ADDRESS = "10.77.0.1"
 RECEIVER_ADDRESS = "10.77.0.2"
@@ -54,16 +54,6 @@ class HostConditions(Protocol):
 
     def port_drops(self) -> Mapping[str, Mapping[str, int]]:
         """Frames that the emulator's cards dropped until `doubts`, by the role of the host at the port and counter."""
-
-
-class HostClocks(Protocol):
-    """The clocks of sender and receiver by the emulator's, where hosts are machines of their own."""
-
-    def read(self) -> None:
-        """Take a reading of each."""
-
-    def clocks(self) -> dict[str, HostClock]:
-        """By role, from all readings so far; {} before the first."""
 
 
 def _nothing() -> None:

@@ -9,8 +9,7 @@ from owlt.emulator.channel.spec import ETHERNET_MTU_BYTES
 from owlt.emulator.faults import ChannelRefused, NotCapable
 from owlt.orchestrator.planning.plan import Run, channel_of
 from owlt.orchestrator.rigs.rig import Rig
-from owlt.orchestrator.run.result import Ended, PlayedTimeline, RunResult
-from owlt.orchestrator.run.setting import Setting
+from owlt.orchestrator.run.state import Ended, PlayedTimeline, RunResult, Setting
 from owlt.results.record import Outcome, ReasonCode, Statistics
 
 LATEST_STEP_NS = 5_000_000

@@ -32,8 +32,8 @@ from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.planning.run_channel import fastest_rate_bps
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig, TestHost
-from owlt.orchestrator.run.preparing import make_directory
-from owlt.orchestrator.run.result import Ended, RunResult
+from owlt.orchestrator.run.staging import make_directory
+from owlt.orchestrator.run.state import Ended, RunResult
 from owlt.results.record import CaptureCounters, HostCapture, Outcome, ReasonCode
 
 CAPTURE_START_S = 10.0

@@ -12,13 +12,11 @@ from owlt.agents.contract.implementation import Implementation
 from owlt.orchestrator.hosts.host import Host
 from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import Run
-from owlt.orchestrator.run.delivery_watch import last_change_ns
-from owlt.orchestrator.run.ending import complain_of_failures, how_both_ended
 from owlt.orchestrator.run.left_files import Comparison, ReceivedFile, compare, inspect_received
-from owlt.orchestrator.run.result import Ended, RunResult
-from owlt.orchestrator.run.setting import Setting
-from owlt.orchestrator.run.sides import Sides
+from owlt.orchestrator.run.observing import last_change_ns
+from owlt.orchestrator.run.programs import complain_of_failures, how_both_ended
 from owlt.orchestrator.run.staging import HASHING_S, Staged, file_content
+from owlt.orchestrator.run.state import Ended, RunResult, Setting, Sides
 from owlt.results.record import Outcome, ReasonCode
 
 MOST_FILES_NAMED = 8

@@ -18,8 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from owlt.orchestrator.hosts.file_status import FileStatus
-from owlt.orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.host import FileStatus, Host
 
 KINDS = (
     (stat.S_ISLNK, "a symbolic link"),

@@ -33,17 +33,12 @@ from owlt.orchestrator.run.capturing import (
     stop_captures,
     stop_host_captures,
 )
-from owlt.orchestrator.run.delivery_watch import start_watch
-from owlt.orchestrator.run.ending import stop_programs, wait_for_end
 from owlt.orchestrator.run.judging import compare_received, end_of_undelivered, fault_of_file, judge, judge_duration
-from owlt.orchestrator.run.launching import launch
 from owlt.orchestrator.run.left_files import keep_files
-from owlt.orchestrator.run.preparing import is_full
-from owlt.orchestrator.run.result import Ended, GaveUp, RunResult
-from owlt.orchestrator.run.setting import Setting
-from owlt.orchestrator.run.sides import Sides
-from owlt.orchestrator.run.staging import Staged, stage
-from owlt.orchestrator.run.tcp_sampling import increases, read_refusals, start_sampling, stop_sampling
+from owlt.orchestrator.run.observing import increases, read_refusals, start_sampling, start_watch, stop_sampling
+from owlt.orchestrator.run.programs import launch, stop_programs, wait_for_end
+from owlt.orchestrator.run.staging import Staged, is_full, stage
+from owlt.orchestrator.run.state import Ended, GaveUp, RunResult, Setting, Sides
 from owlt.orchestrator.steady_clock import ClockStep
 from owlt.results.record import Outcome, ReasonCode, RunRecord, Statistics, write_record
 

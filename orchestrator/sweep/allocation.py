@@ -27,7 +27,7 @@ class Places(Protocol):
         """The batches in blocks, each of which stays on one machine."""
 
     def stalled_s(self, slot: int) -> Callable[[], float | None] | None:
-        """What measures whether the slot's machine is quiet, as `orchestrator.rigs.quiet` does; None: that."""
+        """What measures whether the slot's machine is quiet, as `orchestrator.rigs.processor_time` does; None: that."""
 
     def require_machine(self) -> None:
         """Raise OwltError if there has been no slot for too long."""

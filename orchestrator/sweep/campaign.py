@@ -20,15 +20,15 @@ from typing import Any, Self
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
 from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.hosts.printable import printable_lines
-from owlt.orchestrator.kernel.cache import cache_directory
+from owlt.orchestrator.kernel.kernel import kernels_directory
 from owlt.orchestrator.planning.estimate import guests_side_by_side
 from owlt.orchestrator.planning.plan import Plan, PlanChange
 from owlt.orchestrator.planning.repetitions import due_runs
 from owlt.orchestrator.planning.selection import Selection
 from owlt.orchestrator.planning.stored_plan import require_extension, write_plan
-from owlt.orchestrator.provenance.provenance import write_provenance
 from owlt.orchestrator.results.analysis import Analyse, analyse_or_mark, is_marked, is_to_analyse
 from owlt.orchestrator.results.same_failures import failed_again, same_failures_text
+from owlt.orchestrator.rigs.provenance import write_provenance
 from owlt.orchestrator.sweep.machine import THIS_MACHINE, Machine
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.sweep.publishing import note_seeds, noted_seeds, set_aside
@@ -307,7 +307,7 @@ def warn(text: str) -> None:
 
 def _note_root() -> None:
     """Print a note about running implementations as root, once; a file in the user's cache records this."""
-    said = cache_directory().parent / "root-was-noted"
+    said = kernels_directory().parent / "root-was-noted"
     if said.exists():
         return
     with suppress(OSError):

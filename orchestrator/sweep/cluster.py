@@ -28,11 +28,10 @@ from distributed import CancelledError, Client, Future
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
-from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.kernel.kernel import find_kernel
 from owlt.orchestrator.planning.plan import Batch, Plan
-from owlt.orchestrator.provenance.machine import provenance_of
-from owlt.orchestrator.provenance.provenance import Provenance
 from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.rigs.provenance import Provenance, provenance_of
 from owlt.orchestrator.sweep import cluster_service
 from owlt.orchestrator.sweep.allocation import Places, blocks_of_repetitions
 from owlt.orchestrator.sweep.cluster_security import require_loopback_only, security_for

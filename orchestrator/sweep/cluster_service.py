@@ -22,15 +22,13 @@ from distributed import WorkerPlugin, get_worker
 from pydantic import TypeAdapter
 
 from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.own_directories import process_directory
 from owlt.orchestrator.planning.estimate import guests_side_by_side
 from owlt.orchestrator.planning.plan import Batch, Plan
-from owlt.orchestrator.process_directory import process_directory
-from owlt.orchestrator.provenance.machine import own_files
-from owlt.orchestrator.provenance.provenance import Provenance, difference, differences
 from owlt.orchestrator.results.analysis import analyse_or_mark, note_machine_delay
 from owlt.orchestrator.results.certificates import Certified
-from owlt.orchestrator.rigs.quiet import stalled_in_all_s
-from owlt.orchestrator.rigs.waits import Waited
+from owlt.orchestrator.rigs.processor_time import Waited, stalled_in_all_s
+from owlt.orchestrator.rigs.provenance import Provenance, difference, differences, own_files
 from owlt.orchestrator.sweep.machine import Machine
 from owlt.orchestrator.sweep.monitoring import silence_limit_s
 from owlt.orchestrator.workers.events import ChannelCertified, RunEnded, RunStarted, event_in

@@ -13,7 +13,7 @@ from distributed import Security, Worker
 from distributed.core import rpc
 
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.process_directory import process_directory
+from owlt.orchestrator.own_directories import process_directory
 from owlt.orchestrator.sweep.cluster_security import address_to_bind, require_loopback_only
 from owlt.orchestrator.sweep.cluster_service import Service, ServicePlugin
 

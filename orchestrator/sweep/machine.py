@@ -11,16 +11,14 @@ from typing import Protocol
 
 from owlt.captures.pool import processes
 from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.checks.channel_support import running_kernel_capabilities, unsupported_channels
 from owlt.orchestrator.checks.lab_doctor import missing_in_lab
-from owlt.orchestrator.checks.preconditions import missing_for_plan
-from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.checks.preconditions import missing_for_plan, running_kernel_capabilities, unsupported_channels
+from owlt.orchestrator.kernel.kernel import find_kernel
 from owlt.orchestrator.planning.estimate import beyond_memory, disk_bytes, infeasible, machine_memory_bytes
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.inventory import LAB_ROLES, LabRig, LabRole
-from owlt.orchestrator.provenance.machine import provenance_of
-from owlt.orchestrator.provenance.provenance import UNKNOWN_MACHINE
 from owlt.orchestrator.rigs import guest
+from owlt.orchestrator.rigs.provenance import UNKNOWN_MACHINE, provenance_of
 from owlt.orchestrator.sweep.allocation import Places, SlotsHere
 from owlt.orchestrator.workers.launching import (
     Launcher,

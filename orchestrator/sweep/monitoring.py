@@ -12,7 +12,7 @@ from owlt.agents.contract.implementation import Implementation
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.results.analysis import note_machine_delay
 from owlt.orchestrator.results.certificates import certified
-from owlt.orchestrator.rigs.waits import Waited
+from owlt.orchestrator.rigs.processor_time import Waited
 from owlt.orchestrator.status.journal import Journal
 from owlt.orchestrator.steady_clock import steady_s
 from owlt.orchestrator.sweep.publishing import Publisher

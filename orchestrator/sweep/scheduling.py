@@ -25,7 +25,7 @@ from owlt.agents.contract.implementation import Clock
 from owlt.inputs.mistake import Invalid, Mistake, got
 from owlt.orchestrator.planning.estimate import batch_wall_s, duration_text
 from owlt.orchestrator.planning.plan import Batch, Run
-from owlt.orchestrator.rigs.quiet import Patience
+from owlt.orchestrator.rigs.processor_time import Patience
 from owlt.orchestrator.steady_clock import steady_s
 from owlt.results.record import Outcome, ReasonCode, RunRecord
 from owlt.results.repeat_rules import is_repeated_now, needs_quiet

@@ -21,7 +21,7 @@ from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.planning.repetitions import Repeating
 from owlt.orchestrator.results.analysis import Analyse, Analyses, MakeExecutor
 from owlt.orchestrator.results.certificates import certified, of_machine
-from owlt.orchestrator.rigs.quiet import PATIENCE_S, Patience
+from owlt.orchestrator.rigs.processor_time import PATIENCE_S, Patience
 from owlt.orchestrator.status.journal import Journal, open_journal
 from owlt.orchestrator.steady_clock import steady_s
 from owlt.orchestrator.sweep.allocation import Allocation, Places

@@ -1,13 +1,26 @@
-"""A third-party implementation that owlt can install, as data: its name, its source, the programs it installs.
+"""A third-party implementation that owlt can install, as data: its name, its source, the programs that it installs.
 
-Values only. `load` reads them from YAML, `places` defines where they are installed, `installing` installs them.
+They are read from profiles/third-party/. Where one is installed, and how a complete installation is recognised, is here
+too; `installing` installs them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from owlt import PACKAGE
+from owlt.inputs.mistake import Mistake, got
+from owlt.inputs.validation import mistakes_in
+from owlt.orchestrator.errors import NotFound, ProfileError, did_you_mean
+from owlt.orchestrator.own_directories import third_party_directory
+from owlt.orchestrator.profiles.catalogue import PROFILES
+from owlt.orchestrator.profiles.load import read_document
 
 Text = Annotated[str, Field(min_length=1)]
 Version = Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")]
@@ -82,3 +95,85 @@ class Installable(_Value):
     def recipe_version(self) -> str:
         """The version that the recipe names; "Debian's" if the distribution decides."""
         return "Debian's" if isinstance(self.recipe, Debian) else self.recipe.version.removeprefix("v")
+
+
+def all_installables() -> list[Installable]:
+    """What owlt can install, required implementations first. Raises ProfileError as `load_installable` does."""
+    installables = [load_installable(path) for path in sorted((PROFILES / "third-party").glob("*.yaml"))]
+    return sorted(installables, key=lambda installable: not installable.required)
+
+
+def find_installables(names: list[str]) -> list[Installable]:
+    """The implementations with these names; all if `names` is empty. Raises ProfileError for an unknown name."""
+    by_name = {installable.name: installable for installable in all_installables()}
+    for name in names:
+        if name not in by_name:
+            fix = did_you_mean(name, by_name, f"known: {', '.join(by_name)}")
+            raise NotFound(Mistake(f"implementation {name!r}: not found", fix=fix))
+    return [by_name[name] for name in dict.fromkeys(names or by_name)]
+
+
+def load_installable(path: Path) -> Installable:
+    """Read one file. Its name must be NAME.yaml, NAME being its key `name`.
+
+    Raises ProfileError if the file is missing, is not valid YAML, or has wrong keys or values.
+    """
+    document = read_document(path)
+    try:
+        installable = Installable.model_validate(document.value)
+    except ValidationError as problem:
+        raise ProfileError(*map(document.positions.located, mistakes_in(problem, Installable))) from None
+    if installable.name != path.stem:
+        fix = "change the name or rename the file"
+        where = document.positions.place(("name",))
+        raise ProfileError(Mistake(got(installable.name), f"{path.stem!r}, the name of the file", fix, where))
+    return installable
+
+
+STAMP_NAME = "stamp"
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def home(installable: Installable) -> Path:
+    """The directory of one implementation: bin, the log of its installation, the stamp of its recipe."""
+    return third_party_directory() / installable.name
+
+
+def is_installed(installable: Installable, path: str | None = None) -> bool:
+    """Whether all of its programs are there and, if they were compiled, were compiled from the current recipe.
+
+    `path` has the directories of the system's programs; default: `search_path()`.
+    """
+    packaged = isinstance(installable.recipe, Debian)
+    system_path = search_path() if path is None else path
+    directories = system_path if packaged else str(home(installable) / "bin")
+    if not all(shutil.which(name, path=directories) for name in installable.programs):
+        return False
+    return packaged or _read(home(installable) / STAMP_NAME) == stamp(installable)
+
+
+def stamp(installable: Installable) -> str:
+    """A digest of everything that determines what is installed."""
+    source = installable.recipe.model_dump_json(exclude={"minimum_rust", "minimum_go", "services"})
+    recipe = f"{source} {sorted(installable.programs)}".encode()
+    if isinstance(installable.recipe, Script):
+        script = script_path(installable.recipe)
+        recipe += script.read_bytes() if script.exists() else b""
+    return hashlib.sha256(recipe).hexdigest()
+
+
+def script_path(recipe: Script) -> Path:
+    """The program of a recipe that is a script."""
+    return (PACKAGE / "profiles" / "third-party" / recipe.script).resolve()
+
+
+def search_path() -> str:
+    """PATH, and the directories of system programs that an ordinary user's PATH does not have."""
+    return os.pathsep.join(filter(None, [os.environ.get("PATH", ""), SYSTEM_PATH]))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

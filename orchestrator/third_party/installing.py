@@ -1,38 +1,49 @@
-"""Install third-party implementations one after the other, each completely or not at all, and report on each."""
+"""Installs third-party implementations one after the other, each completely or not at all, and reports on each.
+
+The compilers that they need are found here, in a new enough version. What can be installed, and what is, belongs to
+`installable`.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from owlt.orchestrator.hosts.exit_status import how_ended
-from owlt.orchestrator.own_devices import with_own_devices
-from owlt.orchestrator.third_party import toolchains
-from owlt.orchestrator.third_party.installable import Cargo, Debian, Go, Installable, Script
-from owlt.orchestrator.third_party.places import (
-    LOG_NAME,
-    exclusive_lock,
-    fresh,
+from owlt.orchestrator.hosts.mount_namespace import with_own_devices
+from owlt.orchestrator.hosts.printable import how_ended
+from owlt.orchestrator.own_directories import only_process, third_party_directory
+from owlt.orchestrator.third_party.installable import (
+    STAMP_NAME,
+    Cargo,
+    Debian,
+    Go,
+    Installable,
+    Script,
     home,
     is_installed,
     script_path,
     search_path,
-    third_party_directory,
+    stamp,
 )
 
 Observe = Callable[[str], None]
 """Receives one short line per step."""
-
 REFUSAL = "OWLT_REFUSAL"
 """Environment variable with the name of a file. A script of this project that fails for a reason that the user can fix
 writes two lines into it: the reason, and how to fix it."""
-
+LOG_NAME = "install.log"
+FRESH = ".fresh-"
+WAITING = "waiting for another 'owlt third-party install' to finish"
 SYSTEMD = Path("/run/systemd/system")
 APT_OPTIONS = ["-q", "-o", "DPkg::Lock::Timeout=600"]
 
@@ -61,8 +72,8 @@ class Installation:
     next_step: str = ""
 
 
-class _Refused(Exception):
-    """One implementation cannot be installed. `next_step` says what the user can do."""
+class Refused(Exception):
+    """One implementation cannot be installed. `next_step` says how to fix it."""
 
     def __init__(self, reason: str, next_step: str) -> None:
         super().__init__(reason)
@@ -81,7 +92,7 @@ def install(
     requested = list(installables)
     if all(is_installed(installable, machine.path) for installable in requested):
         return [_succeeded(installable, "already installed", observe) for installable in requested]
-    with exclusive_lock(observe):
+    with only_process(third_party_directory(), FRESH, partial(observe, WAITING)):
         packaged = [installable for installable in requested if isinstance(installable.recipe, Debian)]
         if not all(is_installed(installable, machine.path) for installable in packaged):
             _update_package_lists(machine, observe, output)
@@ -98,17 +109,17 @@ def compile_command(
 ) -> tuple[list[str], dict[str, str]]:
     """The command that compiles the programs into an empty directory, and the variables to add to its environment.
 
-    Raises ToolchainMissing if its compiler is missing or too old.
+    Raises Refused if its compiler is missing or too old.
     """
     machine = machine or this_machine()
     match installable.recipe:
         case Cargo(crate=crate, version=version, minimum_rust=minimum):
-            cargo = toolchains.find(toolchains.RUST, minimum, machine.path)
+            cargo = find_toolchain(RUST, minimum, machine.path)
             directories = ["--root", str(prefix), "--target-dir", str(prefix / "target")]
             path = {"PATH": f"{cargo.parent}{os.pathsep}{machine.path}"}  # cargo looks for rustc there
             return [str(cargo), "install", "--locked", *directories, "--version", f"={version}", crate], path
         case Go(packages=packages, version=version, minimum_go=minimum):
-            go = toolchains.find(toolchains.GO, minimum, machine.path)
+            go = find_toolchain(GO, minimum, machine.path)
             environment = {"GOBIN": str(prefix / "bin"), "GOFLAGS": "-trimpath"}
             return [str(go), "install", *(f"{package}@{version}" for package in packages)], environment
         case Script() as recipe:
@@ -126,7 +137,7 @@ def _install_one(installable: Installable, machine: Machine, observe: Observe, o
             _install_packages(installable, installable.recipe, machine, observe, output)
         else:
             _compile(installable, machine, observe, output)
-    except (_Refused, toolchains.ToolchainMissing) as problem:
+    except Refused as problem:
         observe(f"{installable.name}: not installed: {problem}")
         return Installation(installable, False, str(problem), problem.next_step)
     return _succeeded(installable, f"installed in {time.monotonic() - start_s:.0f} s", observe)
@@ -151,17 +162,17 @@ def _install_packages(
     names = " ".join(recipe.packages)
     by_hand = f"as root, run: apt-get install --no-install-recommends {names}"
     if not shutil.which("apt-get", path=machine.path):
-        raise _Refused("apt-get is missing", f"install {installable.title} with the package manager of your system")
+        raise Refused("apt-get is missing", f"install {installable.title} with the package manager of your system")
     root_prefix = machine.root_prefix
     if root_prefix is None:
-        raise _Refused(f"Debian packages are missing and only root can install them: {names}", by_hand)
+        raise Refused(f"Debian packages are missing and only root can install them: {names}", by_hand)
     home(installable).mkdir(exist_ok=True)
     log = home(installable) / LOG_NAME
     observe(f"{installable.name}: installing Debian packages: {names}")
     command = ["apt-get", *APT_OPTIONS, "install", "-y", "--no-install-recommends", *recipe.packages]
     status, last_lines = _run([*root_prefix, "env", "DEBIAN_FRONTEND=noninteractive", *command], {}, log, output)
     if status != 0:
-        raise _Refused(f"apt-get {how_ended(status)}: {last_lines[-1]}", f"see {log}; then {by_hand}")
+        raise Refused(f"apt-get {how_ended(status)}: {last_lines[-1]}", f"see {log}; then {by_hand}")
     if recipe.services and SYSTEMD.is_dir():
         _run(
             [*root_prefix, "systemctl", "disable", "--now", *recipe.services], {}, log.with_name("services.log"), output
@@ -170,7 +181,7 @@ def _install_packages(
 
 
 def _compile(installable: Installable, machine: Machine, observe: Observe, output: Observe) -> None:
-    with fresh(installable) as prefix:
+    with _fresh(installable) as prefix:
         command, environment = compile_command(installable, prefix, machine)
         title = f"{installable.title} {installable.recipe_version}"
         observe(f"{installable.name}: downloading and compiling {title}; this takes minutes")
@@ -180,17 +191,42 @@ def _compile(installable: Installable, machine: Machine, observe: Observe, outpu
         status, last_lines = _run(command, environment, prefix / LOG_NAME, output, with_own_devices(command))
         if status != 0 and refusal.exists():
             problem, fix = refusal.read_text().splitlines()
-            raise _Refused(problem, fix)
+            raise Refused(problem, fix)
         if status != 0:
             reason = f"{Path(command[0]).name} {how_ended(status)}: {last_lines[-1]}"
-            raise _Refused(reason, f"see {kept_log}; then {how_to_install(installable)}")
+            raise Refused(reason, f"see {kept_log}; then {how_to_install(installable)}")
         shutil.rmtree(prefix / "target", ignore_errors=True)
         _require_programs(installable, str(prefix / "bin"), kept_log)
 
 
+@contextmanager
+def _fresh(installable: Installable) -> Iterator[Path]:
+    """A directory to install into. At the end it replaces `home`; after an error only its log is moved there."""
+    place = Path(tempfile.mkdtemp(prefix=f"{FRESH}{installable.name}-", dir=third_party_directory()))
+    try:
+        yield place
+        (place / STAMP_NAME).write_text(stamp(installable))
+        place.chmod(0o755)
+        _replace(home(installable), place)
+    finally:
+        if place.exists():
+            home(installable).mkdir(exist_ok=True)
+            if (place / LOG_NAME).exists():
+                (place / LOG_NAME).replace(home(installable) / LOG_NAME)
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _replace(old: Path, new: Path) -> None:
+    aside = old.with_name(f"{FRESH}{old.name}-replaced")
+    if old.exists():
+        old.rename(aside)
+    new.rename(old)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
 def _require_programs(installable: Installable, path: str, log: Path) -> None:
     if missing := [name for name in installable.programs if not shutil.which(name, path=path)]:
-        raise _Refused(f"the installation has not created its programs: {', '.join(missing)}", f"see {log}")
+        raise Refused(f"the installation has not created its programs: {', '.join(missing)}", f"see {log}")
 
 
 def _run(
@@ -234,3 +270,62 @@ def _root_prefix() -> list[str] | None:
         return []
     sudo = os.environ.get("SUDO") or shutil.which("sudo")
     return sudo.split() if sudo else None
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler's driver, the directory that is searched besides PATH, and how to install it."""
+
+    program: str
+    language: str
+    directory: Path
+    version_command: tuple[str, ...]
+    source: str
+
+
+RUST = Toolchain(
+    program="cargo",
+    language="Rust",
+    directory=Path("~/.cargo/bin"),
+    version_command=("--version",),
+    source="rustup (see the Rust project's site), or 'apt-get install cargo' if 'apt-cache policy cargo' shows such a "
+    "version",
+)
+GO = Toolchain(
+    program="go",
+    language="Go",
+    directory=Path("/usr/local/go/bin"),
+    version_command=("version",),
+    source="the Go project's archive, unpacked in /usr/local, or 'apt-get install golang-go' if "
+    "'apt-cache policy golang-go' shows such a version",
+)
+
+
+def find_toolchain(toolchain: Toolchain, minimum: str, path: str | None = None) -> Path:
+    """The newest driver found in `path`, by default `search_path()`, or in the toolchain's own directory.
+
+    Raises Refused if none is new enough.
+    """
+    directories = [*(search_path() if path is None else path).split(":"), str(toolchain.directory.expanduser())]
+    drivers = {Path(path) for directory in directories if (path := shutil.which(toolchain.program, path=directory))}
+    versions = {driver: _version(driver, toolchain) for driver in drivers}
+    best = max(versions, key=lambda driver: version_numbers(versions[driver]), default=None)
+    if best and version_numbers(versions[best]) >= version_numbers(minimum):
+        return best
+    found = f"{best} is {versions[best] or 'of an unknown version'}" if best else f"{toolchain.program} is missing"
+    raise Refused(
+        f"compiling it needs {toolchain.language} {minimum} or later; {found}",
+        f"install {toolchain.language} {minimum} or later, so that {toolchain.program} is on PATH or in "
+        f"{toolchain.directory}: {toolchain.source}",
+    )
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """A version as numbers that sort in its order: 1.85.0 as (1, 85, 0)."""
+    return tuple(int(part) for part in version.split(".") if part)
+
+
+def _version(driver: Path, toolchain: Toolchain) -> str:
+    done = subprocess.run([driver, *toolchain.version_command], capture_output=True, text=True, check=False)
+    match = re.search(r"\d+\.\d+(\.\d+)?", done.stdout)
+    return match[0] if match else ""

@@ -21,14 +21,15 @@ from typing import IO, Protocol
 
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.own_directories import process_directory
 from owlt.orchestrator.planning.estimate import SMALLEST_GUEST_MB, guest_memory_mb
 from owlt.orchestrator.planning.plan import Batch, Plan
-from owlt.orchestrator.process_directory import process_directory
-from owlt.orchestrator.provenance.provenance import Provenance
 from owlt.orchestrator.results.certificates import Certified
-from owlt.orchestrator.rigs import guest, namespaces, warden
+from owlt.orchestrator.rigs import guest, namespaces
+from owlt.orchestrator.rigs.killed_programs import ask_warden
+from owlt.orchestrator.rigs.processor_time import ProcessorWaits, Waited, is_counted
+from owlt.orchestrator.rigs.provenance import Provenance
 from owlt.orchestrator.rigs.template import Copy, Template
-from owlt.orchestrator.rigs.waits import ProcessorWaits, Waited, is_counted
 from owlt.orchestrator.workers.events import EVENT_MARK, RigFailed, event_in
 from owlt.orchestrator.workers.task import write_survey, write_task
 from owlt.orchestrator.workers.versions import VERSION_S, read_versions
@@ -46,7 +47,10 @@ class WorkerHung(Exception):
 
 
 class Waits(Protocol):
-    """How long a worker's processes waited for a processor (`orchestrator.rigs.waits`). Times are in ns since 1970."""
+    """How long a worker's processes waited for a processor, as `orchestrator.rigs.processor_time` has it.
+
+    Times are in ns since 1970.
+    """
 
     def between(self, first_ns: int, last_ns: int) -> Waited | None:
         """The waits between two times; None if they were not measured."""
@@ -107,7 +111,7 @@ class WorkerProcess:
             try:
                 line = arrived.get(timeout=self._grace_s if was_asked else silence_s)
             except queue.Empty:
-                if was_asked or not warden.ask(self._process.stdin, silence_s):
+                if was_asked or not ask_warden(self._process.stdin, silence_s):
                     raise WorkerHung(silence_s) from None
                 was_asked = True
                 continue

@@ -25,6 +25,7 @@ from owlt.emulator.faults import ChannelRefused, EmulatorError
 from owlt.emulator.service.lease import LONGEST_LEASE_S
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.planning.run_channel import seeded
 from owlt.orchestrator.planning.seeds import link_seed
@@ -34,8 +35,7 @@ from owlt.orchestrator.rigs.guest import START_NS, mount_task, power_off
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.orchestrator.rigs.template import become_template
 from owlt.orchestrator.run.perform import perform
-from owlt.orchestrator.run.setting import Setting
-from owlt.orchestrator.third_party.places import third_party_directory
+from owlt.orchestrator.run.state import Setting
 from owlt.orchestrator.workers.events import (
     BatchEnded,
     CertificationStarted,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from owlt.emulator.certification.certificate import Certificate, Check
-from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.kernel.kernel import find_kernel
 from tests.accuracy.channels import CASES, WRONG, Case
 from tests.accuracy.figure import draw_hit_frames
 from tests.system.conftest import Guest

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.kernel.kernel import find_kernel
 from tests.system.conftest import Guest
 
 IN_GUEST = Path(__file__).parent / "in_guest"

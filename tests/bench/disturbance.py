@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from owlt.captures.accounting.summary import load_summary
-from owlt.orchestrator.rigs.quiet import QUIET_SHARE, stalled_in_all_s
+from owlt.orchestrator.rigs.processor_time import QUIET_SHARE, stalled_in_all_s
 from owlt.results.recorded_runs import recorded_runs
 from owlt.results.repeat_rules import is_disturbed
 from tests.load import load

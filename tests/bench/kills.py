@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.kernel.kernel import find_kernel
 from tests.bench.channel import IN_GUEST
 from tests.kills import DONE, KilledSweep, kinds_of_virtual_rig
 from tests.system.conftest import Guest

@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.kernel.kernel import find_kernel
 from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.profiles.catalogue import PROFILES, resolve
 from owlt.orchestrator.results.analysis import analyse_runs

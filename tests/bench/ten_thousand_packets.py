@@ -17,8 +17,7 @@ from math import sqrt
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
-from owlt.orchestrator.kernel.build import find_kernel
-from owlt.orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.kernel.kernel import Kernel, find_kernel
 from owlt.orchestrator.kernel.probe import boot_for, run_guest
 from owlt.orchestrator.rigs.guest import INIT_NAME, command_line, guest_python
 from tests.system.conftest import in_guest

@@ -18,6 +18,7 @@ from owlt.orchestrator.hosts.confinement import (
     IGNORED,
     NO_SUCH_PROGRAM,
     WITHOUT_A_RUN_BYTES,
+    Confinement,
     Room,
     confined,
     left_running,
@@ -61,7 +62,7 @@ ROOM = Room("/run/owlt/sender", ALONE, WITHOUT_A_RUN_BYTES)
 @pytest.fixture
 def run_confined(tmp_path: Path) -> RunConfined:
     def run(*command: str, capabilities: Sequence[str] = (), **environment: str) -> subprocess.CompletedProcess[str]:
-        confining = enclosed(tmp_path, confined(command, ROOM, environment, capabilities))
+        confining = enclosed(tmp_path, confined(command, Confinement(ROOM, environment, capabilities)))
         return subprocess.run(confining, capture_output=True, text=True, check=False, timeout=60)
 
     return run
@@ -137,7 +138,7 @@ def test_what_the_shell_around_it_says_is_not_the_programs(run_confined: RunConf
 def test_a_signal_lets_the_program_end_in_its_own_time(tmp_path: Path, name: str) -> None:
     script = f"trap 'trap - {name}; sleep 0.3; echo handled; exit 0' {name}; echo ready; while :; do read line; done"
     with subprocess.Popen(
-        enclosed(tmp_path, confined(["sh", "-c", script], ROOM)),
+        enclosed(tmp_path, confined(["sh", "-c", script], Confinement(ROOM))),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -242,7 +243,7 @@ def test_a_secret_below_a_mount_of_etc_is_empty_with_any_name(tmp_path: Path, na
 (umask 022 && echo known >/etc/alternatives/known)"""
     read = ["sh", "-c", f"cat '{secret}' 2>/dev/null; cat /etc/alternatives/known"]
     done = subprocess.run(
-        enclosed(tmp_path, confined(read, ROOM), first=first), capture_output=True, text=True, check=False
+        enclosed(tmp_path, confined(read, Confinement(ROOM)), first=first), capture_output=True, text=True, check=False
     )
 
     assert (done.returncode, done.stdout) == (0, "known\n"), done.stderr
@@ -301,7 +302,9 @@ def test_a_program_that_a_profile_names_is_there_with_what_is_beside_it(tmp_path
         shown = [named] if name != "lib" else [named, program]
         done = subprocess.run(
             enclosed(
-                tmp_path, confined([str(program)], ROOM), then="\n".join([SHOW, *(f"show {each}" for each in shown)])
+                tmp_path,
+                confined([str(program)], Confinement(ROOM)),
+                then="\n".join([SHOW, *(f"show {each}" for each in shown)]),
             ),
             capture_output=True,
             text=True,
@@ -326,7 +329,7 @@ def test_programs_that_are_links_beside_a_named_one_are_there(tmp_path: Path) ->
             program.chmod(0o755)
             (links / name).symlink_to(program)
         command = ["sh", "-c", f"{links}/admin; $(dirname {links}/admin)/receive"]
-        confining = enclosed(tmp_path, confined(command, ROOM), then=f"{SHOW}\nshow {links}/admin")
+        confining = enclosed(tmp_path, confined(command, Confinement(ROOM)), then=f"{SHOW}\nshow {links}/admin")
         done = subprocess.run(confining, capture_output=True, text=True, check=False)
 
     assert (done.stdout, done.stderr) == ("admin\nreceive\n", "")
@@ -336,7 +339,7 @@ def test_programs_that_are_links_beside_a_named_one_are_there(tmp_path: Path) ->
 @pytest.mark.parametrize("named", ["/root", "/srv", "/"])
 def test_no_home_directory_and_no_top_of_the_machine_is_shown(tmp_path: Path, named: str) -> None:
     done = subprocess.run(
-        enclosed(tmp_path, confined(["ls", "-A", "/root", "/srv"], ROOM), then=f"{SHOW}\nshow {named}"),
+        enclosed(tmp_path, confined(["ls", "-A", "/root", "/srv"], Confinement(ROOM)), then=f"{SHOW}\nshow {named}"),
         capture_output=True,
         text=True,
         check=False,
@@ -371,7 +374,10 @@ def test_a_clone_below_a_directory_that_is_hidden_from_a_build_is_there_and_read
         program.write_text(f'#!/bin/sh\ntouch "$0"; [ ! -e {other.name} ] && echo started\n')
         program.chmod(0o755)
         done = subprocess.run(
-            enclosed(tmp_path, confined([str(program)], ROOM), [clone]), capture_output=True, text=True, check=False
+            enclosed(tmp_path, confined([str(program)], Confinement(ROOM)), [clone]),
+            capture_output=True,
+            text=True,
+            check=False,
         )
     assert (done.returncode, done.stdout) == (0, "started\n"), done.stderr
     assert "Read-only file system" in done.stderr

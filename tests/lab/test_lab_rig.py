@@ -25,12 +25,20 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.profiles.inventory import LabRig, read_inventory
-from owlt.orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, furnishing, make_keys
+from owlt.orchestrator.rigs.lab.emulator import read_reservation
 from owlt.orchestrator.rigs.lab.interfaces import forget
 from owlt.orchestrator.rigs.lab.lab_host import LabHost
 from owlt.orchestrator.rigs.lab.management import ManagementHost
-from owlt.orchestrator.rigs.lab.reservations import read_reservation
-from owlt.orchestrator.rigs.lab.session import close_session, open_session, renew_session, session_seconds_left
+from owlt.orchestrator.rigs.lab.session import (
+    SSHD_CONFIG_FILE,
+    base_on_host,
+    close_session,
+    furnishing,
+    make_keys,
+    open_session,
+    renew_session,
+    session_seconds_left,
+)
 from tests.conftest import require, require_command
 from tests.lab.rack import (
     ADDRESSES,

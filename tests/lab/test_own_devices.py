@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.own_devices import with_own_devices
+from owlt.orchestrator.hosts.mount_namespace import with_own_devices
 from tests.conftest import require
 from tests.system.sweeps import PROJECT
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.rigs import namespaces, network
-from owlt.orchestrator.rigs.waits import is_counted
+from owlt.orchestrator.rigs.processor_time import is_counted
 from tests.conftest import require, require_command
 from tests.load import load
 from tests.system.sweeps import RECORDED, owlt, perform, records

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from owlt.orchestrator.kernel import recipe
+from owlt.orchestrator.kernel.kernel import recipe_digest
 
 PROJECT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def test_a_kernel_that_has_to_be_built_is_announced_with_its_time(tmp_path: Path
 
 
 def test_a_kernel_of_todays_recipe_is_not(tmp_path: Path) -> None:
-    entry = tmp_path / "owlt" / "kernels" / f"7.3.4-{recipe.digest()}-631d6cfb"
+    entry = tmp_path / "owlt" / "kernels" / f"7.3.4-{recipe_digest()}-631d6cfb"
     entry.mkdir(parents=True)
     (entry / "kernel.json").touch()
 

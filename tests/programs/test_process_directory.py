@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.process_directory import process_directory
+from owlt.orchestrator.own_directories import process_directory
 
 HOLDER = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from owlt.orchestrator.process_directory import process_directory
+from owlt.orchestrator.own_directories import process_directory
 with process_directory("tests") as directory:
     (directory / "file").touch()
     print(directory, flush=True)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.kernel.build import find_kernel
-from owlt.orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.kernel.kernel import Kernel, find_kernel
 from owlt.orchestrator.rigs.guest import PROJECT as GUEST_PROJECT
 from owlt.orchestrator.rigs.guest import Boot, guest_python, launch
 from tests.conftest import require

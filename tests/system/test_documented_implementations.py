@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from owlt.orchestrator.third_party import third_party_directory
+from owlt.orchestrator.own_directories import third_party_directory
 from tests.conftest import require_command
 from tests.system.sweeps import PROJECT, RECORDED, perform, records
 

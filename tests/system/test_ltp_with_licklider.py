@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from owlt.agents.ltp.segments import SegmentType
-from owlt.orchestrator.third_party.places import third_party_directory
+from owlt.orchestrator.own_directories import third_party_directory
 from tests.conftest import require, require_command
 from tests.system.sweeps import IMPLEMENTATIONS, RECORDED, perform, records
 

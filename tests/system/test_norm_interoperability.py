@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.third_party.places import third_party_directory
+from owlt.orchestrator.own_directories import third_party_directory
 from tests.conftest import require
 from tests.system.sweeps import IMPLEMENTATIONS, RECORDED, perform, records
 

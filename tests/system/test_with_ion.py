@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from owlt.orchestrator.third_party.places import third_party_directory
+from owlt.orchestrator.own_directories import third_party_directory
 from tests.system.sweeps import IMPLEMENTATIONS, RECORDED, perform, records
 
 CHANNELS = {"clean": (25, 0), "lossy": (250, 0.01), "far": (1250, 0.1)}

@@ -11,7 +11,7 @@ import pytest
 
 from owlt.agents.probes.tcp_samples import SAMPLE_COLUMNS
 from owlt.captures.accounting.measures import Measures
-from owlt.orchestrator.checks.implementations_table import Row
+from owlt.orchestrator.checks.trials import Row
 from owlt.orchestrator.profiles.schemas import SCHEMAS
 from owlt.orchestrator.third_party.installable import Installable
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS

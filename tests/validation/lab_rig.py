@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from owlt.orchestrator.kernel.build import find_kernel
+from owlt.orchestrator.kernel.kernel import find_kernel
 from tests.system.conftest import Guest
 
 SCRIPT = Path(__file__).parent / "in_guest.py"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from owlt.orchestrator.hosts.host import Host, HostError
-from owlt.orchestrator.rigs.lab.reconnecting import ReconnectingHost
+from owlt.orchestrator.rigs.lab.management import ReconnectingHost
 from owlt.orchestrator.rigs.rig import HostConditions
 
 CPU_BOUND = "CPU-bound"

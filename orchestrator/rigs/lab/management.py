@@ -1,8 +1,12 @@
-"""The login to a host of a lab rig over the management network: pinned host key, jump host, dead peers noticed."""
+"""The login to a host of a lab rig over the management network: pinned host key, jump host, dead peers noticed.
+
+A connection that was lost is made again, for as long as the lease of the host's session lasts.
+"""
 
 from __future__ import annotations
 
 import base64
+import logging
 import shlex
 import socket
 import threading
@@ -14,9 +18,67 @@ from pathlib import Path
 import paramiko
 
 from owlt.orchestrator.hosts.host import COMMAND_LIMIT_S, Completed, HostError
-from owlt.orchestrator.hosts.ssh_host import Login, hang_up
+from owlt.orchestrator.hosts.ssh_host import Login, SshHost, hang_up
 from owlt.orchestrator.profiles.inventory import LabHostEntry, login_parts
-from owlt.orchestrator.rigs.lab.reconnecting import OtherHostKey, ReconnectingHost
+
+# paramiko logs a traceback for each lost connection; what the user needs of it is in a HostError
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)
+
+RETRY_S = 1.0
+
+
+class OtherHostKey(HostError):
+    """The host shows another key than the pinned one."""
+
+
+class ReconnectingHost(SshHost):
+    """Commands that begin after the connection was lost have a new one; one that it was lost under fails."""
+
+    reconnected_at_ns: tuple[int, ...] = ()
+    """When each new connection was made, in ns since 1970 by this machine's clock."""
+
+    reconnect_s: float
+    """How long a new connection is tried: the lease of the host's session."""
+
+    def _session(self, command: str, *, terminal: bool = False) -> paramiko.Channel:
+        self.require_connection()
+        try:
+            return super()._session(command, terminal=terminal)
+        except HostError:
+            if self._transport.is_active():
+                raise
+        self.require_connection()
+        return super()._session(command, terminal=terminal)
+
+    def require_connection(self) -> None:
+        """Connect again if the connection was lost. Raises HostError if that fails for `reconnect_s`."""
+        with self._lock:
+            if self._transport.is_active():
+                return
+            self.close()
+            self._sftp = None
+            began_s = time.monotonic()
+            while True:
+                try:
+                    self._transport = self._connect()
+                    self.reconnected_at_ns += (time.time_ns(),)
+                    return
+                except HostError as problem:
+                    # who takes the rig down does not wait: `reconnect_s` is 0 then
+                    if time.monotonic() > began_s + self.reconnect_s or self.is_final(problem):
+                        raise
+                time.sleep(RETRY_S)
+
+    def is_final(self, problem: HostError) -> bool:
+        """Whether a further attempt to connect cannot succeed."""
+        return isinstance(problem, OtherHostKey)
+
+    @property
+    def _lock(self) -> threading.Lock:
+        # made with the first connection, which `SshHost.__init__` makes
+        lock: threading.Lock = self.__dict__.setdefault("_reconnecting", threading.Lock())
+        return lock
+
 
 KEEPALIVE_S = 5
 """A silent peer is asked so often, and given up after three times without an answer (tcp(7))."""

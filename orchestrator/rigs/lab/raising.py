@@ -13,16 +13,23 @@ from pathlib import Path
 
 from owlt.emulator.faults import EmulatorError
 from owlt.orchestrator.hosts.host import Host, HostError
+from owlt.orchestrator.hosts.host_clock import LabClocks, clock_offset
 from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, LabRole, TestHostEntry
 from owlt.orchestrator.rigs.killed_programs import KilledPrograms, for_memory
-from owlt.orchestrator.rigs.lab.clocks import LabClocks, clock_offset
 from owlt.orchestrator.rigs.lab.conditions import LabConditions
 from owlt.orchestrator.rigs.lab.emulator import LabEmulator
-from owlt.orchestrator.rigs.lab.furnishing import SSHD_CONFIG_FILE, base_on_host, furnishing, make_keys
 from owlt.orchestrator.rigs.lab.interfaces import Interface, find_interface, forget, set_up
 from owlt.orchestrator.rigs.lab.lab_host import LabHost
 from owlt.orchestrator.rigs.lab.management import ManagementHost
-from owlt.orchestrator.rigs.lab.session import close_session, open_session, renew_session
+from owlt.orchestrator.rigs.lab.session import (
+    SSHD_CONFIG_FILE,
+    base_on_host,
+    close_session,
+    furnishing,
+    make_keys,
+    open_session,
+    renew_session,
+)
 from owlt.orchestrator.rigs.rig import Rig, TestHost
 
 RENEWALS = 6

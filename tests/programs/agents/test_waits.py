@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from owlt.orchestrator.rigs.waits import ProcessorWaits, Waited, is_counted
+from owlt.orchestrator.rigs.processor_time import ProcessorWaits, Waited, is_counted
 from tests.conftest import require
 
 LASTS_S = 20

@@ -27,7 +27,7 @@ from owlt.orchestrator.results.analysis import (
     is_to_analyse,
     note_machine_delay,
 )
-from owlt.orchestrator.rigs.waits import Waited
+from owlt.orchestrator.rigs.processor_time import Waited
 from owlt.results.files import FAILURE_NAME, PLAN_NAME
 from owlt.results.record import SUMMARY, VIEW, CaptureCounters, Outcome, read_record, write_record
 from owlt.results.repeat_rules import disturbance

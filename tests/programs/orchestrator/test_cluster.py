@@ -18,8 +18,7 @@ from distributed import Client, Scheduler, Worker
 
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
-from owlt.orchestrator.provenance.machine import own_files
-from owlt.orchestrator.provenance.provenance import Provenance
+from owlt.orchestrator.rigs.provenance import Provenance, own_files
 from owlt.orchestrator.sweep import cluster as pools
 from owlt.orchestrator.sweep.cluster import Pool, RemoteWorkers
 from owlt.orchestrator.sweep.cluster_service import Service, ServicePlugin

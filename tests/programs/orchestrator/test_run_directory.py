@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.hosts import run_directory
+from owlt.orchestrator.hosts.confinement import (
+    MAKE_RUN_DIRECTORY,
+    REMOVE_RUN_DIRECTORY,
+    make_run_directory,
+    remove_run_directory,
+)
 from owlt.orchestrator.hosts.mount_namespace import MountNamespace, mount, unmount
 from tests.conftest import require
 
@@ -37,13 +42,13 @@ def elsewhere(tmp_path: Path) -> Iterator[MountNamespace]:
 
 def by_command(path: str) -> None:
     """As a host's sshd runs it."""
-    script = f"umask 022\n{run_directory.MAKE}"
+    script = f"umask 022\n{MAKE_RUN_DIRECTORY}"
     subprocess.run(["sh", "-c", script, "sh", path, str(SIZE_BYTES)], check=True)
 
 
 def by_calls(path: str) -> None:
     """In the mount namespace's thread, which has a umask of its own."""
-    run_directory.make_run_directory(path, SIZE_BYTES)
+    make_run_directory(path, SIZE_BYTES)
 
 
 def described(path: str) -> list[str]:
@@ -78,10 +83,10 @@ def test_a_run_directory_made_by_calls_is_as_one_made_by_commands(elsewhere: Mou
 
 
 def removed_by_command(path: str) -> None:
-    subprocess.run(["sh", "-c", run_directory.REMOVE, "sh", path], check=True)
+    subprocess.run(["sh", "-c", REMOVE_RUN_DIRECTORY, "sh", path], check=True)
 
 
-@pytest.mark.parametrize("remove", [removed_by_command, run_directory.remove_run_directory])
+@pytest.mark.parametrize("remove", [removed_by_command, remove_run_directory])
 def test_of_a_removed_run_directory_nothing_is_left(
     elsewhere: MountNamespace, tmp_path: Path, remove: Callable[[str], None]
 ) -> None:
@@ -98,7 +103,7 @@ def test_of_a_removed_run_directory_nothing_is_left(
 def test_a_part_of_a_run_directory_is_removed(elsewhere: MountNamespace, tmp_path: Path) -> None:
     elsewhere.call(os.makedirs, tmp_path / "runs" / "one.room")
 
-    elsewhere.call(run_directory.remove_run_directory, str(tmp_path / "runs" / "one"))
+    elsewhere.call(remove_run_directory, str(tmp_path / "runs" / "one"))
 
     assert elsewhere.call(os.listdir, tmp_path / "runs") == []
 

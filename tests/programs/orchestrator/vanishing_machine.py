@@ -8,8 +8,7 @@ import sys
 
 from distributed import Worker
 
-from owlt.orchestrator.provenance.machine import own_files
-from owlt.orchestrator.provenance.provenance import Provenance
+from owlt.orchestrator.rigs.provenance import Provenance, own_files
 from owlt.orchestrator.sweep import cluster_service
 from owlt.orchestrator.sweep.cluster_service import Service
 from tests.unit.orchestrator.small_sweep import small_plan, small_workers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from owlt.orchestrator.kernel.archive import Archive, main_archive, parse_list, parse_sources, release_archives
+from owlt.orchestrator.kernel.source import Archive, main_archive, parse_list, parse_sources, release_archives
 
 DEB822 = """\
 # the image's own

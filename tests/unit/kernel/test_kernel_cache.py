@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.errors import Missing
-from owlt.orchestrator.kernel import cache, recipe
-from owlt.orchestrator.kernel.build import find_kernel
-from owlt.orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.kernel.kernel import (
+    KERNEL_NAME,
+    WORKSHOP,
+    Kernel,
+    cached_kernels,
+    find_kernel,
+    keep_kernel,
+    kernels_directory,
+    only_one_builds,
+    recipe_digest,
+    workshop,
+)
 
 
 def a_kernel(directory: Path, **changes: object) -> tuple[Path, Kernel]:
@@ -20,7 +29,7 @@ def a_kernel(directory: Path, **changes: object) -> tuple[Path, Kernel]:
         "path": linux,
         "version": "7.3.4",
         "package": "linux-source-7.3 7.3.4-1",
-        "recipe": recipe.digest(),
+        "recipe": recipe_digest(),
         "patches": ["spin-7.3"],
         "hz": 100,
         "seccomp": True,
@@ -48,14 +57,14 @@ def test_no_kernel_is_found_in_an_empty_cache() -> None:
 
 
 def test_a_kept_kernel_is_found(tmp_path: Path) -> None:
-    kept = cache.keep(*a_kernel(tmp_path))
+    kept = keep_kernel(*a_kernel(tmp_path))
 
     assert find_kernel() == kept
     assert kept.path.read_bytes() == b"a kernel"
 
 
 def test_a_cache_that_was_moved_is_found_at_its_new_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = cache.keep(*a_kernel(tmp_path))
+    kept = keep_kernel(*a_kernel(tmp_path))
     (tmp_path / "cache").rename(tmp_path / "moved")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "moved"))
 
@@ -66,20 +75,20 @@ def test_a_cache_that_was_moved_is_found_at_its_new_place(tmp_path: Path, monkey
 
 
 def test_no_path_of_this_machine_is_in_the_cache(tmp_path: Path) -> None:
-    kept = cache.keep(*a_kernel(tmp_path))
+    kept = keep_kernel(*a_kernel(tmp_path))
 
     assert str(tmp_path) not in kept.path.with_name("kernel.json").read_text()
 
 
 def test_a_kernel_of_another_recipe_is_not_found(tmp_path: Path) -> None:
-    cache.keep(*a_kernel(tmp_path, recipe="an older one"))
+    keep_kernel(*a_kernel(tmp_path, recipe="an older one"))
 
     assert find_kernel() is None
 
 
 def test_the_newest_of_several_is_found(tmp_path: Path) -> None:
     for version in ("7.3.4", "7.10.1", "7.4.0"):
-        cache.keep(*a_kernel(tmp_path, version=version))
+        keep_kernel(*a_kernel(tmp_path, version=version))
 
     found = find_kernel()
     assert found is not None
@@ -87,8 +96,8 @@ def test_the_newest_of_several_is_found(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_can_do_more_is_found_before_a_newer_one(tmp_path: Path) -> None:
-    cache.keep(*a_kernel(tmp_path, version="7.3.4"))
-    cache.keep(*a_kernel(tmp_path, version="7.5.1", ends_spins=False, patches=[]))
+    keep_kernel(*a_kernel(tmp_path, version="7.3.4"))
+    keep_kernel(*a_kernel(tmp_path, version="7.5.1", ends_spins=False, patches=[]))
 
     found = find_kernel()
     assert found is not None
@@ -96,56 +105,56 @@ def test_a_kernel_that_can_do_more_is_found_before_a_newer_one(tmp_path: Path) -
 
 
 def test_an_entry_without_its_kernel_is_not_found(tmp_path: Path) -> None:
-    cache.keep(*a_kernel(tmp_path)).path.unlink()
+    keep_kernel(*a_kernel(tmp_path)).path.unlink()
 
     assert find_kernel() is None
 
 
 def test_an_entry_that_another_version_of_owlt_wrote_is_passed_over(tmp_path: Path) -> None:
-    kept = cache.keep(*a_kernel(tmp_path))
-    (kept.path.parent / cache.KERNEL_NAME).write_text('{"version": "7.3.4"}')
+    kept = keep_kernel(*a_kernel(tmp_path))
+    (kept.path.parent / KERNEL_NAME).write_text('{"version": "7.3.4"}')
 
     assert find_kernel() is None
 
 
 def test_a_kernel_kept_again_replaces_the_first(tmp_path: Path) -> None:
     linux, built = a_kernel(tmp_path)
-    cache.keep(linux, built)
+    keep_kernel(linux, built)
     linux.write_bytes(b"made again")
-    cache.keep(linux, built)
+    keep_kernel(linux, built)
 
     found = find_kernel()
     assert found is not None
     assert found.path.read_bytes() == b"made again"
-    assert [entry.name for entry in cache.cache_directory().iterdir()] == [found.path.parent.name]
+    assert [entry.name for entry in kernels_directory().iterdir()] == [found.path.parent.name]
 
 
 def test_another_package_of_the_same_version_is_another_entry(tmp_path: Path) -> None:
-    cache.keep(*a_kernel(tmp_path, package="linux-source-7.3 7.3.4-1"))
-    cache.keep(*a_kernel(tmp_path, package="linux-source-7.3 7.3.4-2"))
+    keep_kernel(*a_kernel(tmp_path, package="linux-source-7.3 7.3.4-1"))
+    keep_kernel(*a_kernel(tmp_path, package="linux-source-7.3 7.3.4-2"))
 
-    assert len(cache.cached(recipe.digest())) == 2
+    assert len(cached_kernels(recipe_digest())) == 2
 
 
 def test_a_build_that_is_interrupted_leaves_nothing() -> None:
-    with pytest.raises(KeyboardInterrupt), cache.workshop() as directory:
+    with pytest.raises(KeyboardInterrupt), workshop() as directory:
         (directory / "linux").write_bytes(b"half")
         raise KeyboardInterrupt
 
-    assert list(cache.cache_directory().iterdir()) == []
+    assert list(kernels_directory().iterdir()) == []
 
 
 def test_what_a_killed_build_left_is_cleared_by_the_next() -> None:
-    left = cache.cache_directory() / f"{cache.WORKSHOP}killed"
+    left = kernels_directory() / f"{WORKSHOP}killed"
     left.mkdir(parents=True)
 
-    with cache.only_one_builds(nobody):
+    with only_one_builds(nobody):
         assert not left.exists()
 
 
 def test_a_second_build_says_that_it_waits_and_goes_on_after_the_first() -> None:
-    cache.cache_directory().mkdir(parents=True)
-    hold = ["flock", str(cache.cache_directory() / ".lock"), "sh", "-c", "echo held; read end"]
+    kernels_directory().mkdir(parents=True)
+    hold = ["flock", str(kernels_directory() / ".lock"), "sh", "-c", "echo held; read end"]
     with subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdin and first.stdout
         assert first.stdout.readline() == b"held\n"
@@ -155,7 +164,7 @@ def test_a_second_build_says_that_it_waits_and_goes_on_after_the_first() -> None
             said.append(phase)
             first.communicate(b"end\n")
 
-        with cache.only_one_builds(end_the_first):
+        with only_one_builds(end_the_first):
             assert said == ["wait"]
 
 
@@ -163,7 +172,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
     (tmp_path / "a file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
 
-    with pytest.raises(Missing, match="set XDG_CACHE_HOME"), cache.only_one_builds(nobody):
+    with pytest.raises(Missing, match="set XDG_CACHE_HOME"), only_one_builds(nobody):
         pass
 
 

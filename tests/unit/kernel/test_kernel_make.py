@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.errors import Missing, OwltError
-from owlt.orchestrator.kernel import make
+from owlt.orchestrator.kernel.build import check_machine, compile_kernel
 from owlt.orchestrator.kernel.source import Source
 
 
@@ -31,36 +31,36 @@ def test_missing_tools_are_named_as_the_packages_that_bring_them(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(Missing, match=r"apt-get install gcc binutils make flex bison bc patch tar xz-utils$"):
-        make.check_machine(tmp_path)
+        check_machine(tmp_path)
 
 
 def test_a_compiler_without_a_c_library_is_missing_its_headers(tmp_path: Path) -> None:
     with pytest.raises(Missing, match="apt-get install libc6-dev"):
-        make.check_machine(tmp_path, header="no-such-header.h")
+        check_machine(tmp_path, header="no-such-header.h")
 
 
 def test_too_little_room_is_reported_with_how_much_is_wanted(tmp_path: Path) -> None:
     with pytest.raises(Missing, match=r"needs 1e\+09 GB in .*, which has .* GB; free space there"):
-        make.check_machine(tmp_path, space_gb=10.0**9)
+        check_machine(tmp_path, space_gb=10.0**9)
 
 
 def test_a_machine_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Missing, match="got a machine of type aarch64"):
-        make.check_machine(tmp_path, machine="aarch64")
+        check_machine(tmp_path, machine="aarch64")
 
 
 def test_a_tarball_that_is_no_kernel_is_named(tmp_path: Path) -> None:
     source = tarball_of(tmp_path, {"README": "hello"})
 
     with pytest.raises(OwltError, match="not a Linux source tree"):
-        make.compile_kernel(source, tmp_path, nobody)
+        compile_kernel(source, tmp_path, nobody)
 
 
 def test_a_tarball_that_is_none_fails_with_tars_words(tmp_path: Path) -> None:
     (tmp_path / "junk.tar.xz").write_bytes(b"junk")
 
     with pytest.raises(OwltError, match=r"(?s)unpack failed: tar .*junk\.tar\.xz\n.*not recognized"):
-        make.compile_kernel(Source("junk", tmp_path / "junk.tar.xz"), tmp_path, nobody)
+        compile_kernel(Source("junk", tmp_path / "junk.tar.xz"), tmp_path, nobody)
 
 
 def test_a_failing_make_is_reported_by_its_errors(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_failing_make_is_reported_by_its_errors(tmp_path: Path) -> None:
     source = tarball_of(tmp_path, {"arch/um/Kconfig": "", "Makefile": rules})
 
     with pytest.raises(OwltError, match=r"configure failed: make tinyconfig\nfoo\.c:1: error: no such thing"):
-        make.compile_kernel(source, tmp_path, nobody)
+        compile_kernel(source, tmp_path, nobody)
 
 
 def test_the_callers_make_flags_do_not_reach_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_the_callers_make_flags_do_not_reach_the_build(tmp_path: Path, monkeypat
     source = tarball_of(tmp_path, {"arch/um/Kconfig": "", "Makefile": rules})
 
     with pytest.raises(OwltError, match=r"error: ARCH is um, CFLAGS is \[\]"):
-        make.compile_kernel(source, tmp_path, nobody)
+        compile_kernel(source, tmp_path, nobody)
 
 
 def test_code_of_other_machines_is_not_unpacked_but_its_configuration_is(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_code_of_other_machines_is_not_unpacked_but_its_configuration_is(tmp_pat
     source = tarball_of(tmp_path, dict.fromkeys(left_out + kept, "text"))
 
     with pytest.raises(OwltError):
-        make.compile_kernel(source, tmp_path, nobody)
+        compile_kernel(source, tmp_path, nobody)
 
     tree = tmp_path / "source"
     assert sorted(str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()) == sorted(kept)

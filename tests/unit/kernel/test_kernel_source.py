@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.errors import Missing
-from owlt.orchestrator.kernel import source
-from owlt.orchestrator.kernel.archive import Archive
-from owlt.orchestrator.kernel.source import choose, fetch_source, local_source, places
+from owlt.orchestrator.kernel.source import NEWER_SUITES, Archive, choose, fetch_source, local_source, places
 
 DEBIAN = Archive("http://mirror.example/debian", ("bookworm", "bookworm-updates"), ("main",), "/k.gpg")
 SECURITY = Archive("http://mirror.example/debian-security", ("bookworm-security",), ("main",))
@@ -42,7 +40,7 @@ def test_the_package_without_a_version_is_not_chosen() -> None:
 
 
 def test_newer_suites_are_looked_at_first_and_the_releases_own_last() -> None:
-    assert [suite for suite, _ in places([DEBIAN, SECURITY], "bookworm")] == [*source.NEWER_SUITES, "bookworm"]
+    assert [suite for suite, _ in places([DEBIAN, SECURITY], "bookworm")] == [*NEWER_SUITES, "bookworm"]
 
 
 def test_newer_suites_come_from_the_machines_own_mirror_with_its_key() -> None:

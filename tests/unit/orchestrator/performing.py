@@ -9,15 +9,15 @@ from typing import Any
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.orchestrator.memory.process import Process, Script
-from owlt.orchestrator.memory.rig import MemoryRig
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.results.certificates import Certified
 from owlt.orchestrator.rigs.rig import RECEIVER_ADDRESS
 from owlt.orchestrator.run.perform import perform
-from owlt.orchestrator.run.setting import Setting
+from owlt.orchestrator.run.state import Setting
 from owlt.results.record import RunRecord
+from tests.memory.process import Process, Script
+from tests.memory.rig import MemoryRig
 
 PORT = 5000
 SWEEP = {

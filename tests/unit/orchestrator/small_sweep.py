@@ -12,7 +12,7 @@ from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.orchestrator.results.certificates import write_certificate
-from owlt.orchestrator.rigs.quiet import Patience
+from owlt.orchestrator.rigs.processor_time import Patience
 from owlt.orchestrator.sweep.allocation import SlotsHere
 from owlt.orchestrator.sweep.supervisor import supervise
 from owlt.orchestrator.workers.events import ChannelCertified, Entry

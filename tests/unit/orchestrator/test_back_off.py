@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.rigs.quiet import Patience
+from owlt.orchestrator.rigs.processor_time import Patience
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.sweep.scheduling import Scheduler
 from owlt.orchestrator.workers.events import RigFailed, RunPublished, RunRepeated, WorkerLost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from owlt.emulator.service.memory_emulator import CAPABILITIES, MemoryEmulator
-from owlt.orchestrator.checks.channel_support import unsupported_channels
+from owlt.orchestrator.checks.preconditions import unsupported_channels
 from owlt.orchestrator.planning.selection import Selection
 from owlt.orchestrator.profiles.catalogue import resolve
 from tests.unit.orchestrator.small_sweep import small_plan

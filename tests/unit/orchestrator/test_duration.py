@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from owlt.orchestrator.errors import ProfileError, SweepMistake
-from owlt.orchestrator.memory.process import Process, Script
 from owlt.orchestrator.planning.estimate import infeasible
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.planning.selection import runs_named
@@ -20,6 +19,7 @@ from owlt.orchestrator.results.analysis import delivered_bytes
 from owlt.orchestrator.rigs.rig import RECEIVER_ADDRESS
 from owlt.orchestrator.sweep.forecast import forecast
 from owlt.results.record import Outcome, ReasonCode, RunRecord
+from tests.memory.process import Process, Script
 from tests.unit.orchestrator.performing import PORT, Stage
 
 TIMED = """\

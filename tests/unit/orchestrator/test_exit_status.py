@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from owlt.orchestrator.hosts.exit_status import how_ended
+from owlt.orchestrator.hosts.printable import how_ended
 
 
 def status_of(command: str) -> int:

@@ -6,11 +6,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from owlt.orchestrator.hosts.file_status import FORMAT, from_line, statuses_here
+from owlt.orchestrator.hosts.host import STATUS_FORMAT, status_from_line, statuses_here
 
 
 def stat_here(paths: Sequence[str]) -> list[str]:
-    shown = subprocess.run(["stat", FORMAT, "--", *paths], capture_output=True, text=True, check=True)
+    shown = subprocess.run(["stat", STATUS_FORMAT, "--", *paths], capture_output=True, text=True, check=True)
     return shown.stdout.splitlines()
 
 
@@ -22,4 +22,4 @@ def test_the_status_of_a_file_is_what_stat_prints(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(sparse)
     paths = (str(tmp_path), str(sparse), str(tmp_path / "link"))
 
-    assert statuses_here(paths) == [from_line(line) for line in stat_here(paths)]
+    assert statuses_here(paths) == [status_from_line(line) for line in stat_here(paths)]

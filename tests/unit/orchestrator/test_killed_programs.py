@@ -9,8 +9,7 @@ from typing import cast
 import pytest
 
 from owlt.orchestrator.hosts.host import Completed
-from owlt.orchestrator.rigs import warden
-from owlt.orchestrator.rigs.killed_programs import KilledPrograms, for_memory
+from owlt.orchestrator.rigs.killed_programs import KilledPrograms, for_memory, take_note
 from owlt.orchestrator.rigs.lab.lab_host import LabHost
 from owlt.orchestrator.rigs.lab.raising import LabKilledPrograms
 
@@ -41,19 +40,19 @@ def note(tmp_path: Path) -> Path:
 def test_what_the_warden_ended_is_said_once(note: Path) -> None:
     note.write_text("10 13 8 x sh, 1 x python3\n")
 
-    said = warden.take_note(str(note))
+    said = take_note(str(note))
 
     assert said == (
         "the implementation computed for 10 s of wall time during which no virtual time passed; "
         "its 13 processes were killed (running: 8 x sh, 1 x python3)"
     )
-    assert warden.take_note(str(note)) == ""
+    assert take_note(str(note)) == ""
 
 
 def test_where_nothing_was_running_nothing_is_said_to_have_been(note: Path) -> None:
     note.write_text("10 4 \n")
 
-    assert warden.take_note(str(note)).endswith("; its 4 processes were killed")
+    assert take_note(str(note)).endswith("; its 4 processes were killed")
 
 
 def test_a_program_whose_name_is_no_text_is_named_without_its_control_characters(note: Path) -> None:

@@ -18,12 +18,17 @@ from owlt.orchestrator.commands.performing import as_typed
 from owlt.orchestrator.commands.rig import release
 from owlt.orchestrator.errors import Missing, OwltError, ProfileError
 from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.hosts.host_clock import Offset
 from owlt.orchestrator.profiles.catalogue import resolve
 from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, lab_rig
-from owlt.orchestrator.rigs.lab.clocks import Offset
-from owlt.orchestrator.rigs.lab.emulator import LabEmulator
+from owlt.orchestrator.rigs.lab.emulator import (
+    LabEmulator,
+    Reservation,
+    forget_reservation,
+    read_reservation,
+    write_reservation,
+)
 from owlt.orchestrator.rigs.lab.management import ManagementHost
-from owlt.orchestrator.rigs.lab.reservations import Reservation, forget_reservation, read_reservation, write_reservation
 from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, rack1, with_host
 
 SERVICE = "https://192.0.2.12:8765"

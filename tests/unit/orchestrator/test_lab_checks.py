@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from owlt.orchestrator.checks.doctor import Requirement
-from owlt.orchestrator.checks.lab_path import (
+from owlt.orchestrator.checks.lab_verification import (
     OFFLOADS,
     Addressed,
     Card,
@@ -16,13 +16,14 @@ from owlt.orchestrator.checks.lab_path import (
     check_bridge,
     check_cable,
     check_clock,
+    check_settings,
     check_sysctl,
     parse_address,
     parse_card,
+    read_differences,
 )
-from owlt.orchestrator.checks.lab_settings import check_settings, read_differences
+from owlt.orchestrator.hosts.host_clock import Offset
 from owlt.orchestrator.profiles.inventory import lab_rig
-from owlt.orchestrator.rigs.lab.clocks import Offset
 from owlt.orchestrator.rigs.lab.interfaces import set_up
 from owlt.orchestrator.rigs.lab.playbooks import PLAYBOOKS
 from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, rack1, with_host

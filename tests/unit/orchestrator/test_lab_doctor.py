@@ -12,13 +12,15 @@ from owlt.emulator.service.memory_emulator import MemoryEmulator, memory_client
 from owlt.orchestrator.checks.doctor import Requirement
 from owlt.orchestrator.checks.lab_doctor import (
     BUFFER_SETTINGS,
+    capability_requirements,
     conclusion,
+    emulator_capabilities,
     examine_test_interface,
     in_use,
+    lease_requirement,
     other_session,
     socket_buffers,
 )
-from owlt.orchestrator.checks.lab_service import capability_requirements, emulator_capabilities, lease_requirement
 from owlt.orchestrator.commands.output import Printer, print_requirements
 from owlt.orchestrator.profiles.inventory import LabRig, lab_rig
 from owlt.orchestrator.rigs.lab.interfaces import Interface

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.hosts.confinement import NO_SUCH_PROGRAM, Room
+from owlt.orchestrator.hosts.confinement import NO_SUCH_PROGRAM, Confinement, Room
 from owlt.orchestrator.hosts.host import ANSWER_BYTES, FLOODED, LATE, HostError
-from owlt.orchestrator.memory.host import MemoryHost
-from owlt.orchestrator.memory.process import Process, Script, printing
 from tests.host_facts import DEADLINE_S, FACTS, PROGRAMS, Place
+from tests.memory.host import MemoryHost
+from tests.memory.process import Process, Script, printing
 
 DIRECTORY = "/owlt/place"
 ROOM = Room("/owlt", "/owlt/place.mounts", 10**6)
@@ -39,10 +39,7 @@ def confined(host: MemoryHost, logs: Path, script: Script) -> tuple[int | None, 
         DIRECTORY,
         logs / "foreign",
         threading.Condition(),
-        ROOM,
-        environment={"A": "1"},
-        capabilities=[],
-        terminal=False,
+        Confinement(ROOM, {"A": "1"}),
     )
     return program.wait(DEADLINE_S), program.output("err")
 
@@ -65,10 +62,7 @@ def test_a_confined_program_has_its_environment(host: MemoryHost, tmp_path: Path
 
 def test_a_confined_program_that_is_not_there_has_a_status_of_its_own(host: MemoryHost, tmp_path: Path) -> None:
     host.files.remove("/opt/print")
-    program = host.start_foreign(
-        ["/opt/print"], DIRECTORY, tmp_path / "x", threading.Condition(), ROOM,
-        environment={}, capabilities=[], terminal=False,
-    )  # fmt: skip
+    program = host.start_foreign(["/opt/print"], DIRECTORY, tmp_path / "x", threading.Condition(), Confinement(ROOM))
 
     assert program.wait(DEADLINE_S) == NO_SUCH_PROGRAM
     assert program.last_line == "owlt: /opt/print: there is no such program on this host"

@@ -16,18 +16,18 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import ChannelRefused
 from owlt.emulator.service.memory_emulator import MemoryEmulator
 from owlt.orchestrator.hosts.confinement import CANNOT_CONFINE, LEFT, NOT_CONFINED
-from owlt.orchestrator.hosts.host_clock import ClockReading, clock_of
-from owlt.orchestrator.memory.commands import failed
-from owlt.orchestrator.memory.files import Entry
-from owlt.orchestrator.memory.host import MemoryHost
-from owlt.orchestrator.memory.process import Process, printing
-from owlt.orchestrator.memory.rig import MemoryRig
+from owlt.orchestrator.hosts.host_clock import ClockReading, HostClocks, clock_of
 from owlt.orchestrator.results.analysis import expected_of
 from owlt.orchestrator.results.certificates import Certified
-from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, RECEIVER_ADDRESS, TEST_INTERFACE, HostClocks, HostConditions
+from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, RECEIVER_ADDRESS, TEST_INTERFACE, HostConditions
 from owlt.orchestrator.run.capturing import ring_bytes_for
 from owlt.orchestrator.run.staging import file_content
 from owlt.results.record import HostClock, Outcome, ReasonCode, read_record
+from tests.memory.commands import failed
+from tests.memory.files import Entry
+from tests.memory.host import MemoryHost
+from tests.memory.process import Process, printing
+from tests.memory.rig import MemoryRig
 from tests.unit.orchestrator.performing import COPY, PORT, Stage, send, take
 
 SIZE_BYTES = 100_000

@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.errors import Missing
-from owlt.orchestrator.provenance.files import file_digest, programs_and_libraries, tree
-from owlt.orchestrator.provenance.machine import NOT_INSTALLED, packages_of, provenance_of
-from owlt.orchestrator.provenance.provenance import Provenance, differences, read_provenances, write_provenance
+from owlt.orchestrator.rigs.provenance import (
+    NOT_INSTALLED,
+    Provenance,
+    differences,
+    file_digest,
+    packages_of,
+    programs_and_libraries,
+    provenance_of,
+    read_provenances,
+    tree,
+    write_provenance,
+)
 
 HERE = Provenance(
     groups={"kernel": {"guest": "1"}, "owlt": {f"{number}.py": "1" for number in range(9)}},
@@ -87,7 +96,7 @@ def test_this_machine_has_a_digest_for_every_group_of_files() -> None:
     groups = provenance_of(None, {}).groups
 
     assert {name for name, group in groups.items() if group} == {"kernel", "owlt", "python", "packages", "system"}
-    assert "orchestrator/provenance/machine.py" in groups["owlt"]
+    assert "orchestrator/rigs/provenance.py" in groups["owlt"]
     assert any(name.startswith("numpy ") for name in groups["packages"])
     assert any("libc.so" in name for name in groups["system"])
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from owlt.orchestrator.rigs.quiet import WINDOW_S, Patience, stalled_in_all_s
+from owlt.orchestrator.rigs.processor_time import WINDOW_S, Patience, stalled_in_all_s
 
 
 class Clock:

@@ -10,8 +10,7 @@ import pytest
 
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.hosts.ssh_host import Login
-from owlt.orchestrator.rigs.lab.management import ManagementHost
-from owlt.orchestrator.rigs.lab.reconnecting import OtherHostKey, ReconnectingHost
+from owlt.orchestrator.rigs.lab.management import ManagementHost, OtherHostKey, ReconnectingHost
 from tests.unit.orchestrator.test_inventory import SENDER, rack1, with_host
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from owlt.orchestrator.hosts.host import HostError
-from owlt.orchestrator.memory.rig import MemoryRig
 from owlt.orchestrator.rigs.rig import Rig
+from tests.memory.rig import MemoryRig
 
 ONE_PROCESSOR = MemoryRig().rig
 MACHINES = replace(ONE_PROCESSOR, has_machines=True)

@@ -12,7 +12,7 @@ from socket import create_server
 
 import pytest
 
-from owlt.orchestrator.checks.service_certificate import certificate_end_s, certificate_text
+from owlt.orchestrator.checks.lab_doctor import certificate_end_s, certificate_text
 from tests.conftest import require_command
 
 PROGRAM = Path(__file__).parents[3] / "playbooks" / "roles" / "emulator" / "files" / "owlt-certificate"

@@ -12,7 +12,7 @@ from owlt.orchestrator.commands.rig_lease import require_no_session
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, read_inventory
-from owlt.orchestrator.rigs.lab.reconnecting import OtherHostKey
+from owlt.orchestrator.rigs.lab.management import OtherHostKey
 from tests.unit.orchestrator.test_inventory import RECEIVER, changed
 
 

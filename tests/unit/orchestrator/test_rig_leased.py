@@ -14,8 +14,7 @@ from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTranspor
 from owlt.orchestrator.commands.rig_lease import Change, leased
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.inventory import LabRig
-from owlt.orchestrator.rigs.lab.emulator import LabEmulator
-from owlt.orchestrator.rigs.lab.reservations import read_reservation
+from owlt.orchestrator.rigs.lab.emulator import LabEmulator, read_reservation
 from tests.unit.orchestrator.test_inventory import EMULATOR, rack1, with_host
 
 UPDATING = Change("owlt rig update", "updated", needs_service=True)

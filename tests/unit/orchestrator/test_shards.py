@@ -13,7 +13,7 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.planning.selection import Shard, parse_shard
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.provenance.provenance import Provenance, read_provenances, write_provenance
+from owlt.orchestrator.rigs.provenance import Provenance, read_provenances, write_provenance
 from owlt.orchestrator.sweep.merging import Merged, merge
 from owlt.results.record import RECORD_NAME, read_record
 from tests.unit.orchestrator.small_sweep import go, runs_done, small_plan, small_workers

@@ -13,8 +13,7 @@ import pytest
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.results.analysis import Analyses
-from owlt.orchestrator.rigs.quiet import Patience
-from owlt.orchestrator.rigs.waits import Waited
+from owlt.orchestrator.rigs.processor_time import Patience, Waited
 from owlt.orchestrator.status.journal import open_journal
 from owlt.orchestrator.sweep.allocation import Allocation, SlotsHere
 from owlt.orchestrator.sweep.monitoring import SweepContext, WorkerFailed, hang_limit_s

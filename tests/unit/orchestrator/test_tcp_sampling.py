@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.run.tcp_sampling import SAMPLES_NAME, stop_sampling
+from owlt.orchestrator.run.observing import SAMPLES_NAME, stop_sampling
 from owlt.results.record import HostTcp, Outcome, RunRecord, read_record, write_record
 from tests.unit.results.test_record import RECORD
 

@@ -12,17 +12,16 @@ import pytest
 
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.third_party import install_and_report, print_list
-from owlt.orchestrator.third_party import (
-    Installable,
+from owlt.orchestrator.own_directories import third_party_directory
+from owlt.orchestrator.third_party.installable import Installable, home, is_installed, stamp
+from owlt.orchestrator.third_party.installing import (
+    RUST,
     Installation,
-    home,
+    Machine,
+    find_toolchain,
     install,
-    is_installed,
-    places,
-    third_party_directory,
-    toolchains,
+    version_numbers,
 )
-from owlt.orchestrator.third_party.installing import Machine
 
 CARGO = """\
 #!/bin/sh
@@ -121,10 +120,10 @@ def test_a_changed_script_changes_the_stamp(tmp_path: Path) -> None:
     script = str(tmp_path / "make-mine")
     installable = an_installable(recipe={"kind": "script", "script": script, "version": "1"})
     (tmp_path / "make-mine").write_text("one")
-    before = places.stamp(installable)
+    before = stamp(installable)
     (tmp_path / "make-mine").write_text("two")
 
-    assert places.stamp(installable) != before
+    assert stamp(installable) != before
 
 
 def test_a_failed_installation_keeps_its_log_and_the_earlier_version(programs: Path) -> None:
@@ -159,7 +158,7 @@ def test_an_old_compiler_is_named_with_its_version(programs: Path) -> None:
 
 
 def test_versions_are_compared_as_numbers() -> None:
-    assert toolchains.numbers("1.100") > toolchains.numbers("1.85.2") > toolchains.numbers("1.85")
+    assert version_numbers("1.100") > version_numbers("1.85.2") > version_numbers("1.85")
 
 
 def test_the_newest_of_two_compilers_is_used(programs: Path, tmp_path: Path) -> None:
@@ -167,9 +166,9 @@ def test_the_newest_of_two_compilers_is_used(programs: Path, tmp_path: Path) -> 
     newer = tmp_path / "rustup"
     newer.mkdir()
     put(newer, "cargo", CARGO)
-    rust = replace(toolchains.RUST, directory=newer)
+    rust = replace(RUST, directory=newer)
 
-    assert toolchains.find(rust, "1.85", machine().path) == newer / "cargo"
+    assert find_toolchain(rust, "1.85", machine().path) == newer / "cargo"
 
 
 def test_a_failed_installation_does_not_stop_the_others(programs: Path) -> None:

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.errors import ProfileError
-from owlt.orchestrator.third_party import all_installables, find_installables, load_installable
-from owlt.orchestrator.third_party.installable import Script
-from owlt.orchestrator.third_party.places import script_path
+from owlt.orchestrator.third_party.installable import (
+    Script,
+    all_installables,
+    find_installables,
+    load_installable,
+    script_path,
+)
 
 WHOLE = """\
 name: mine

@@ -15,9 +15,18 @@ from owlt.agents.contract.limits import Failure, KnownLimit
 from owlt.agents.contract.side import Stop
 from owlt.captures.accounting.measures import DelaySummary
 from owlt.captures.accounting.summary import CaptureSummary
-from owlt.orchestrator.checks import implementations_table
-from owlt.orchestrator.checks.implementations_table import Row
-from owlt.orchestrator.checks.trial_plan import CLEAN, DEAD, LOSSY, best_clock, check_plan, table_plans
+from owlt.orchestrator.checks.trials import (
+    CLEAN,
+    DEAD,
+    LOSSY,
+    Row,
+    best_clock,
+    check_plan,
+    table_plans,
+    table_rows,
+    table_summary,
+    write_csv,
+)
 from owlt.orchestrator.checks.verdict import Finding, findings, is_fit, log_tail
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.commands.implementations import ADVICE, with_parameters
@@ -405,7 +414,7 @@ def rows_of(directory: Path, implementation: Implementation, **changes: Any) -> 
         place = directory / "runs" / run.run_id
         place.mkdir(parents=True)
         write_record(record(run, **changes), place)
-    return implementations_table.table_rows(plan, directory, lambda _: summary())
+    return table_rows(plan, directory, lambda _: summary())
 
 
 def test_a_row_has_the_numbers_of_its_run(cfdp: Implementation, tmp_path: Path) -> None:
@@ -422,7 +431,7 @@ def test_a_row_has_the_numbers_of_its_run(cfdp: Implementation, tmp_path: Path) 
 
 def test_the_summary_names_what_is_unexplained(cfdp: Implementation, tmp_path: Path) -> None:
     results = rows_of(tmp_path, cfdp, outcome="failed", reason="r")
-    text = implementations_table.summary(results, {"dtn7": "owlt third-party install dtn7"}, 3)
+    text = table_summary(results, {"dtn7": "owlt third-party install dtn7"}, 3)
 
     assert "1 implementations, 3 of 3 runs: 3 failed" in text
     assert "3 unexplained or suspect (cfdp at clean-25ms" in text
@@ -434,11 +443,11 @@ def test_a_run_without_a_record_has_no_row(cfdp: Implementation, tmp_path: Path)
     plan = table_plans({"cfdp": cfdp})["exact"]
     (tmp_path / "runs" / plan.runs[0].run_id / "record.json").unlink()
 
-    assert len(implementations_table.table_rows(plan, tmp_path)) == 2
+    assert len(table_rows(plan, tmp_path)) == 2
 
 
 def test_the_table_is_kept_as_a_file_with_every_row(cfdp: Implementation, tmp_path: Path) -> None:
-    path = implementations_table.write_csv(rows_of(tmp_path, cfdp), tmp_path)
+    path = write_csv(rows_of(tmp_path, cfdp), tmp_path)
 
     with path.open(newline="") as file:
         read = list(csv.DictReader(file))

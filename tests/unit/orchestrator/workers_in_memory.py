@@ -14,8 +14,8 @@ from owlt.emulator.certification.certificate import Certificate
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
-from owlt.orchestrator.provenance.provenance import UNKNOWN_MACHINE, Provenance
 from owlt.orchestrator.results.certificates import Certified, write_certificate
+from owlt.orchestrator.rigs.provenance import UNKNOWN_MACHINE, Provenance
 from owlt.orchestrator.sweep.allocation import Places, SlotsHere
 from owlt.orchestrator.workers.events import (
     BatchEnded,

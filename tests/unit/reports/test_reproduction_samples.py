@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.run.tcp_sampling import SAMPLES_NAME
+from owlt.orchestrator.run.observing import SAMPLES_NAME
 from owlt.reports.reproduction.claims import Reproduction
 from owlt.reports.reproduction.judging import SAMPLES, database
 from owlt.reports.results.load import load_results

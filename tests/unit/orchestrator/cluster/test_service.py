@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
-from owlt.orchestrator.provenance.machine import own_files
-from owlt.orchestrator.provenance.provenance import Provenance
 from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.rigs.provenance import Provenance, own_files
 from owlt.orchestrator.sweep.cluster_service import Report, Service
 from owlt.orchestrator.workers.events import RunEnded, event_in
 from owlt.orchestrator.workers.task import Task

@@ -1,15 +1,18 @@
-"""A host in memory: files, the commands that owlt gives to hosts, and programs that do what their scripts say."""
+"""A host in memory: files, the commands that owlt gives to hosts, and programs that do what their scripts say.
+
+The network between such hosts is here too.
+"""
 
 from __future__ import annotations
 
 import shlex
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
-from owlt.orchestrator.hosts.confinement import ALONE, NO_SUCH_PROGRAM, WITHOUT_A_RUN_BYTES, Room
-from owlt.orchestrator.hosts.exit_status import BY_SIGNAL
+from owlt.orchestrator.hosts.confinement import NO_SUCH_PROGRAM, Confinement, Room, without_a_run
 from owlt.orchestrator.hosts.host import (
     ANSWER_BYTES,
     COMMAND_LIMIT_S,
@@ -18,18 +21,49 @@ from owlt.orchestrator.hosts.host import (
     Host,
     HostError,
 )
+from owlt.orchestrator.hosts.printable import BY_SIGNAL
 from owlt.orchestrator.hosts.program import Program
-from owlt.orchestrator.memory.commands import COMMANDS, NOT_FOUND, Command
-from owlt.orchestrator.memory.files import Files
-from owlt.orchestrator.memory.network import Network
-from owlt.orchestrator.memory.process import Process, Script
+from tests.memory.commands import COMMANDS, NOT_FOUND, Command
+from tests.memory.files import Files
+from tests.memory.process import Process, Script
 
 SEARCHED = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _STATES = {"udp": "07", "tcp": "0A"}
 
 
+class Network:
+    """Carries messages between hosts. `carry` gives what arrives of each; None: nothing."""
+
+    def __init__(self, carry: Callable[[bytes], bytes | None] = bytes) -> None:
+        self.carry = carry
+        self._waiting: dict[tuple[str, int], deque[bytes]] = defaultdict(deque)
+        self._conditions: list[threading.Condition] = []
+
+    def join(self, changed: threading.Condition) -> None:
+        """Notify this when a message arrives."""
+        self._conditions.append(changed)
+
+    def send(self, address: str, port: int, content: bytes) -> None:
+        """Send a message to an address and a port."""
+        arrived = self.carry(content)
+        if arrived is None:
+            return
+        self._waiting[address, port].append(arrived)
+        for changed in self._conditions:
+            with changed:
+                changed.notify_all()
+
+    def has_any(self, address: str, port: int) -> bool:
+        """Whether a message has arrived there."""
+        return bool(self._waiting[address, port])
+
+    def take(self, address: str, port: int) -> bytes:
+        """The first message that has arrived there and was not taken."""
+        return self._waiting[address, port].popleft()
+
+
 class MemoryHost(Host):
-    """A host without a machine.
+    """A host that is no machine.
 
     `commands` are those that it has, by name, `scripts` those that `sh -c` runs, by their text. `sysctls`, `routes`,
     `qdiscs` and `mtus` are what its kernel has. A program is there once it is installed.
@@ -85,12 +119,11 @@ class MemoryHost(Host):
         self,
         command: Sequence[str],
         deadline_s: float,
-        room: Room | None = None,
-        capabilities: Sequence[str] = (),
+        confinement: Confinement | None = None,
         directory: str | None = None,
     ) -> Completed:
         """A program that waits for what nobody can send any more is one past its deadline."""
-        return self._completed(command, directory or self.base, room or Room(self.base, ALONE, WITHOUT_A_RUN_BYTES))
+        return self._completed(command, directory or self.base, (confinement or without_a_run(self.base)).room)
 
     def start(
         self,
@@ -110,12 +143,11 @@ class MemoryHost(Host):
         directory: str,
         logs: Path,
         news: threading.Condition,
-        room: Room,
+        confinement: Confinement,
         *,
-        environment: Mapping[str, str],
-        capabilities: Sequence[str],
-        terminal: bool,
+        terminal: bool = False,
     ) -> Program:
+        room, environment = confinement.room, confinement.environment
         process = Process(self, command, directory, environment=environment, room=room, terminal=terminal)
         return self._started(process, logs, news, room)
 

@@ -1,6 +1,8 @@
-"""The test path of a lab rig as its hosts show it: rates, MTUs, offloads, addresses, neighbours, bridge, clocks.
+"""Whether a lab rig is as it was provisioned, and whether its test path is fit for runs.
 
-What a playbook does not write is read back here: what a session sets up, and what the kernels of the hosts have now.
+For the first, what Ansible's check mode would change. For the second, what a playbook does not write, as the hosts show
+it: what a session sets up, and what their kernels have now (rates, MTUs, offloads, addresses, neighbours, bridge,
+clocks).
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from typing import Any
 
 from owlt.orchestrator.checks.doctor import Requirement
 from owlt.orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.host_clock import Offset, clock_offset
 from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig
-from owlt.orchestrator.rigs.lab.clocks import Offset, clock_offset
 from owlt.orchestrator.rigs.lab.management import ManagementHost
 from owlt.orchestrator.rigs.lab.playbooks import SYSCTLS, provisioned_hosts
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig
@@ -223,3 +225,59 @@ def _place(card: Card) -> str:
 def _speed(card: Card) -> str:
     speed = "rate not reported" if card.speed_mbps is None else f"{card.speed_mbps} Mbit/s"
     return f"{speed}, {card.duplex} duplex" if card.duplex in ("full", "half") else speed
+
+
+_TASK = re.compile(r"^(?P<kind>TASK|RUNNING HANDLER) \[(?:\w+ : )?(?P<name>.*?)\] \*+$")
+_RESULT = re.compile(r"^(?P<kind>changed|fatal): \[(?P<host>[^\]\s]+)\S*\](?P<text>.*)$")
+_RECAP = re.compile(r"^(?P<host>\S+) +: ok=\d+ ", re.MULTILINE)
+SHOWN_TASKS = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A task that would change a host, or that failed there with a `problem`."""
+
+    host: str
+    task: str
+    problem: str = ""
+
+
+def read_differences(output: str) -> list[Difference]:
+    """The differences in the output of `ansible-playbook --check`, each task of a host once.
+
+    A handler that would run follows from a task that is among them.
+    """
+    found: dict[tuple[str, str], Difference] = {}
+    task, is_handler = "", False
+    for line in output.splitlines():
+        if heading := _TASK.match(line):
+            task, is_handler = heading["name"], heading["kind"] == "RUNNING HANDLER"
+        elif (result := _RESULT.match(line)) and not (is_handler and result["kind"] == "changed"):
+            problem = result["text"].strip() if result["kind"] == "fatal" else ""
+            found.setdefault((result["host"], task), Difference(result["host"], task, problem))
+    return list(found.values())
+
+
+def check_settings(rig: LabRig, output: str) -> Iterator[Requirement]:
+    """For each host, whether the playbook in check mode would change nothing."""
+    differences = read_differences(output)
+    reached = set(_RECAP.findall(output))
+    for entry in rig.hosts:
+        if not entry.provision:
+            yield Requirement(
+                f"{entry.name}: settings", True, "not compared: owlt_provision is false", f"the {entry.role}"
+            )
+            continue
+        own = [each for each in differences if each.host == entry.name]
+        texts = [f"{each.task} ({each.problem[:200]})" if each.problem else each.task for each in own]
+        if entry.name not in reached:
+            texts = texts or [f"ansible-playbook did not reach it: {last_text(output)}"]
+        more = f", and {len(texts) - SHOWN_TASKS} more" if len(texts) > SHOWN_TASKS else ""
+        detail = f"differs: {'; '.join(texts[:SHOWN_TASKS])}{more}" if texts else "as provisioned"
+        fix = "run: owlt rig provision; --check shows each difference" if texts else ""
+        yield Requirement(f"{entry.name}: settings", not texts, detail, f"the {entry.role}", fix)
+
+
+def last_text(output: str) -> str:
+    """The last line with text."""
+    return next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "it printed nothing")

@@ -16,11 +16,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NoReturn
 
 from owlt.orchestrator.hosts.confinement import Room
-from owlt.orchestrator.hosts.exit_status import BY_SIGNAL, SHELL_BASE
 from owlt.orchestrator.hosts.host import LATE
+from owlt.orchestrator.hosts.printable import BY_SIGNAL, SHELL_BASE
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.memory.host import MemoryHost
+    from tests.memory.host import MemoryHost
 
 
 class _Over(BaseException):

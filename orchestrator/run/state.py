@@ -1,16 +1,25 @@
-"""The result of a run: what each phase enters into it, how a run can end early, and the record put together from it."""
+"""The state of a run: what all runs of a batch share, the two programs while they run, and the result as far as known.
+
+Each phase enters its own values; how a run can end early, and the record that is put together, are here too.
+"""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import asdict, dataclass, field
 
 from pydantic import JsonValue
 
-from owlt.agents.contract.implementation import Role
+from owlt.agents.contract.implementation import Implementation, Role
+from owlt.agents.contract.side import Side
+from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.hosts.printable import printable
+from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import AdvertisedValues, Run
-from owlt.orchestrator.run.setting import Setting
-from owlt.orchestrator.run.sides import Sides
+from owlt.orchestrator.planning.sweep import Sweep
+from owlt.orchestrator.results.certificates import Certified
+from owlt.orchestrator.rigs.rig import Rig
+from owlt.results import record
 from owlt.results.record import (
     UNKNOWN,
     CaptureCounters,
@@ -24,6 +33,72 @@ from owlt.results.record import (
     WrittenChannel,
     WrittenSession,
 )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The sweep, its implementations and channels, and the rig that it is performed on."""
+
+    sweep: Sweep
+    implementations: dict[str, Implementation]
+    channels: dict[str, ChannelSpec]
+    certificates: dict[str, Certified]
+    rig: Rig
+    versions: dict[str, str]
+    implementation_versions: dict[str, str]
+    provenance: dict[str, dict[str, str]]
+    """What a record has of the machine's provenance, by implementation."""
+    kernel_hz: int | None
+    netem_takes_seeds: bool
+
+    def implementation_of(self, run: Run) -> Implementation:
+        """The implementation of a run, with the commands for a duration if the run has one."""
+        implementation = self.implementations[run.permutation.implementation]
+        return implementation if run.permutation.duration_ns is None else implementation.for_a_duration
+
+    def channel_of(self, run: Run) -> ChannelSpec:
+        """The channel of a run, without its seeds."""
+        return self.channels[run.channel_key]
+
+
+@dataclass
+class Sides:
+    """Both sides by role; a role is missing until its program is launched."""
+
+    specified: dict[Role, Side] = field(default_factory=dict)
+    programs: dict[Role, Program] = field(default_factory=dict)
+    stopped: set[Role] = field(default_factory=set)
+    """Those that still ran at the end, and were stopped."""
+    left_running: dict[Role, list[str]] = field(default_factory=dict)
+    """Commands that a program started and left behind."""
+    news: threading.Condition = field(default_factory=threading.Condition)
+    """Notified whenever a program prints or ends."""
+
+    def has_ended(self, role: Role) -> bool:
+        """Whether a side is over: its program has ended, or has printed a line that says so."""
+        program, line = self.programs[role], self.specified[role].done_line
+        is_done = line is not None and program.wrote_line(line)
+        return not program.running or is_done or self.failure_line(role) is not None
+
+    def failure_line(self, role: Role) -> str | None:
+        """The line by which a side reports a failure; None without one."""
+        pattern = self.specified[role].failed_line
+        return None if pattern is None else self.programs[role].line_like(pattern)
+
+    def note_left_running(self, role: Role, commands: list[str]) -> None:
+        """Enter commands that were still running when the program that had started them ended."""
+        self.left_running.setdefault(role, []).extend(commands)
+
+    def record(self, role: Role) -> record.Side:
+        """The side as the run's record has it."""
+        program, side = self.programs.get(role), self.specified.get(role)
+        return record.Side(
+            command=side.command if side else [],
+            card_rate_bps=float(side.card_rate_bps) if side and side.card_rate_bps else None,
+            exit_status=program.wait(0) if program else None,
+            stopped=role in self.stopped,
+            left_running=self.left_running.get(role, []),
+        )
 
 
 class Ended(Exception):

@@ -1,26 +1,30 @@
-"""The TCP state of both kernels during a run, sampled on both hosts by `agents/probes/tcp_samples.py`, and the packets
-that they refused to send.
+"""What observes the hosts during a run, beside the captures: samplers of TCP, and a watch of the received file.
 
-Sampling begins before the launch. Counters come from both hosts, samples of the run's sockets from the sender.
+The TCP state of both kernels is sampled on both hosts by `agents/probes/tcp_samples.py`, from before the launch:
+counters come from both hosts, samples of the run's sockets from the sender. So do the packets that the kernels refused
+to send. The time of delivery, the last change of the receiver's file, is noted by `agents/probes/watch.py`.
 """
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from pydantic import ValidationError
 
 from owlt.agents.contract.implementation import ROLES, Role
 from owlt.agents.probes.tcp_samples import read_counters
-from owlt.orchestrator.hosts.exit_status import how_ended
 from owlt.orchestrator.hosts.host import Host
+from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.rigs.rig import Rig
-from owlt.results.record import HostTcp
+from owlt.orchestrator.run.state import Ended
+from owlt.results.record import HostTcp, Outcome, ReasonCode
 
 SAMPLES_PER_RTT = 4
 SHORTEST_PERIOD_S = 0.010
@@ -118,3 +122,39 @@ def _result(sampler: Program, logs: Path, directory: Path) -> HostTcp:
     for suffix in (".out", ".err"):
         logs.with_suffix(suffix).unlink()
     return result
+
+
+WATCHING_S = 30.0
+DELIVERED_LINE = "^delivered$"
+"""The line that the watch prints once the file has the expected size and hash."""
+
+
+def start_watch(
+    rig: Rig,
+    received: str,
+    content: tuple[str, int] | None,
+    directory: Path,
+    news: threading.Condition,
+    undo: ExitStack,
+) -> Program:
+    """Start to watch the receiver's file; the watch prints once it has `content`: a SHA-256 and a size in bytes."""
+    place = PurePath(received)
+    awaited = [str(each) for each in content or ()]
+    command = [rig.python, "-I", "-S", rig.watch, str(place.parent), place.name, *awaited]
+    watch = rig.receiver.host.start(command, str(place.parent), directory / "watch", news=news)
+    undo.callback(watch.stop)
+    if not watch.wait_for_line("^watching$", WATCHING_S):
+        raise Ended(Outcome.ABORTED, ReasonCode.HOST, f"the receiver's file cannot be watched{watch.last_words}")
+    return watch
+
+
+def last_change_ns(watch: Program, clock_offset_ns: int = 0) -> int | None:
+    """The time of the file's last change, in ns since 1970; None if no change was noted.
+
+    `clock_offset_ns`: how far the receiver's clock is ahead of the emulator's, whose clock the captures have.
+
+    Ends the watch.
+    """
+    watch.stop()
+    match = re.search(r"^last change (\d+)$", watch.output(), re.MULTILINE)
+    return int(match[1]) - clock_offset_ns if match else None

@@ -1,17 +1,56 @@
-"""Temporary directories that belong to one process: those of processes that were killed are removed by later ones."""
+"""The directories that owlt has for itself: in the user's cache, shared by processes; temporary ones, one process's."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from owlt.inputs.mistake import Mistake, Place
+from owlt.installation import cache_directory
+from owlt.orchestrator.errors import Missing
+
 _START_FIELD = 19
 """Of /proc/PID/stat, behind the name of the program: when the process started, in ticks since boot (proc(5))."""
+
+
+def third_party_directory() -> Path:
+    """Where third-party programs are installed, in NAME/bin each."""
+    return cache_directory() / "third-party"
+
+
+@contextmanager
+def only_process(directory: Path, temporary: str, waits: Callable[[], None]) -> Iterator[None]:
+    """Be the only process that works in a directory of the cache, which is made if it does not exist.
+
+    `waits` is called if another process works there. Afterwards, what killed processes left is removed: paths whose
+    names begin with `temporary`. Raises Missing if the directory is not writable.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / ".lock").open("w")
+    except OSError as problem:
+        raise Missing(
+            Mistake(
+                f"cannot be used: {problem.strerror}",
+                fix="set XDG_CACHE_HOME to a directory that you can write to",
+                where=Place(str(directory)),
+            )
+        ) from problem
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waits()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in directory.glob(f"{temporary}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
 
 
 @contextmanager

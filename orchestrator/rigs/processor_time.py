@@ -1,15 +1,21 @@
-"""How long a rig's processes waited for a processor, read from /proc during a run without stopping anything.
+"""Whether processes get the processor time that they need, read from /proc during a run without stopping anything.
 
-Linux counts for each thread how long it was ready to run and did not (`run delay`, proc_pid_schedstat in
-Documentation/scheduler/sched-stats.rst). A guest's processes are processes of this machine, so processor
-time that the machine does not give to a guest, which the guest cannot see, is counted as well.
+How long a rig's processes waited: Linux counts for each thread how long it was ready to run and did not (`run delay`,
+proc_pid_schedstat in Documentation/scheduler/sched-stats.rst). A guest's processes are processes of this machine, so
+processor time that the machine does not give to a guest, which the guest cannot see, is counted as well.
+
+Whether this machine has time to spare: /proc/pressure/cpu counts for how long, in µs, some thread waited for a
+processor (`total`, Documentation/accounting/psi.rst). If the kernel does not count it (CONFIG_PSI; `psi=1` on its
+command line), the machine is assumed to be quiet.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,3 +151,59 @@ def _read(path: str) -> str:
         return Path(path).read_text()
     except OSError:
         return ""
+
+
+PRESSURE = Path("/proc/pressure/cpu")
+QUIET_SHARE = 0.05
+"""The share of time in which some thread may wait for a processor on a quiet machine."""
+WINDOW_S = 1.0
+PATIENCE_S = 120.0
+"""The total time for which a start of a sweep waits for a quiet machine, unless OWLT_PATIENCE_S is set."""
+
+
+class Patience:
+    """Waits for the machine to be quiet, as often as needed, but in total no longer than `patience_s`.
+
+    `stalled_s` counts like `stalled_in_all_s`; `sleep` and `now_s` are the clock.
+    """
+
+    def __init__(
+        self,
+        patience_s: float = PATIENCE_S,
+        stalled_s: Callable[[], float | None] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._left_s = patience_s
+        self._stalled_s = stalled_s or stalled_in_all_s
+        self._now_s = now_s
+        self._sleep = sleep
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether its time is used up."""
+        return self._left_s <= 0
+
+    def wait_for_quiet(self, is_over: Callable[[], bool], stalled_s: Callable[[], float | None] | None = None) -> bool:
+        """Return True once the machine was quiet for WINDOW_S; False if the time is used up or `is_over`.
+
+        `stalled_s` counts on another machine.
+        """
+        stalled_s = stalled_s or self._stalled_s
+        while not (self.is_used_up or is_over()):
+            begin_s, before_s = self._now_s(), stalled_s()
+            self._sleep(WINDOW_S)
+            passed_s, after_s = self._now_s() - begin_s, stalled_s()
+            if before_s is None or after_s is None or after_s - before_s < QUIET_SHARE * passed_s:
+                return True
+            self._left_s -= passed_s
+        return False
+
+
+def stalled_in_all_s(pressure: Path = PRESSURE) -> float | None:
+    """The time in which some thread waited for a processor since this machine started; None if it is not counted."""
+    try:
+        counted = re.search(r"^some .*\btotal=(\d+)", pressure.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(counted[1]) / 1e6 if counted else None

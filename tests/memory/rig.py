@@ -14,16 +14,15 @@ from pathlib import PurePosixPath
 from owlt.captures.files.tcpdump_command import WHOLE_FRAMES
 from owlt.emulator.service.client import EmulatorClient
 from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
-from owlt.orchestrator.hosts import run_directory
 from owlt.orchestrator.hosts.binaries import FIND_PROGRAM, LIBRARIES
+from owlt.orchestrator.hosts.confinement import MAKE_RUN_DIRECTORY, REMOVE_RUN_DIRECTORY
 from owlt.orchestrator.hosts.host import Completed
-from owlt.orchestrator.memory.commands import done, failed
-from owlt.orchestrator.memory.host import MemoryHost
-from owlt.orchestrator.memory.network import Network
-from owlt.orchestrator.memory.process import Process, Script
 from owlt.orchestrator.rigs import rig
 from owlt.orchestrator.rigs.killed_programs import KilledPrograms
 from owlt.orchestrator.rigs.rig import Rig
+from tests.memory.commands import done, failed
+from tests.memory.host import MemoryHost, Network
+from tests.memory.process import Process, Script
 
 PYTHON = "/usr/bin/python3"
 WATCH = "/opt/owlt/watch.py"
@@ -63,8 +62,8 @@ class MemoryRig:
         """What Python on the hosts runs, by the name of a module or the path of a file."""
         for host in (self.sender, self.receiver):
             host.scripts |= {
-                run_directory.MAKE: _make_run_directory,
-                run_directory.REMOVE: _remove_run_directory,
+                MAKE_RUN_DIRECTORY: _make_run_directory,
+                REMOVE_RUN_DIRECTORY: _remove_run_directory,
                 FIND_PROGRAM: _find_program,
                 LIBRARIES: _list_nothing,
             }

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from owlt.orchestrator.hosts.exit_status import SHELL_BASE
 from owlt.orchestrator.hosts.host import Completed, HostError
-from owlt.orchestrator.memory.files import BLOCK_BYTES, PAGE_BYTES
+from owlt.orchestrator.hosts.printable import SHELL_BASE
+from tests.memory.files import BLOCK_BYTES, PAGE_BYTES
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.memory.host import MemoryHost
+    from tests.memory.host import MemoryHost
 
 Command = Callable[["MemoryHost", Sequence[str]], Completed]
 """What a command does, given its arguments."""
