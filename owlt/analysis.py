@@ -58,7 +58,7 @@ class Table:
         Names and values are those of `owlt figure --filter`. Raises ValueError for an unknown name, or for a value
         that no row has.
         """
-        from owlt.reports.publication.selection import selected
+        from owlt.reports.drawing.specification import selected
 
         return Table(tuple(selected(self.rows, _filters(values))), self.order)
 
@@ -76,9 +76,8 @@ class Table:
         `kind` is box, bar, cdf, heatmap, line or map; `more` are values of a `Specification`, such as `width_mm=181.9`.
         Raises ValueError for an unknown name.
         """
-        from owlt.reports.publication.figure import draw_figure
-        from owlt.reports.publication.quantities import quantity
-        from owlt.reports.publication.specification import KINDS, Specification
+        from owlt.reports.drawing.paper_figure import draw_figure
+        from owlt.reports.drawing.specification import KINDS, Specification, quantity
 
         if kind not in KINDS:
             raise ValueError(f"kind: got {kind!r}, expected one of {', '.join(KINDS)}")
@@ -107,7 +106,7 @@ def load(*results: str | Path) -> Table:
 
 def save(figure: Figure, path: str | Path) -> None:
     """Write a figure as PDF, SVG or PNG, by the suffix: the same runs make the same bytes."""
-    from owlt.reports.publication.figure import save_figure
+    from owlt.reports.drawing.paper_figure import save_figure
 
     save_figure(figure, Path(path))
 
@@ -131,8 +130,7 @@ def run(sweep: str | Path, results: str | Path | None = None, *options: str) -> 
 
 
 def _filters(values: dict[str, object]) -> list[Any]:
-    from owlt.reports.publication.quantities import quantity
-    from owlt.reports.publication.selection import Filter
+    from owlt.reports.drawing.specification import Filter, quantity
 
     listed = {name: value if isinstance(value, list | tuple) else [value] for name, value in values.items()}
     return [Filter(quantity(name), tuple(map(str, each))) for name, each in listed.items()]

@@ -72,7 +72,7 @@ def print_analysis(printer: Printer, analysis: Analysis) -> None:
 
 
 def _message_lines(messages: Mapping[Host, Mapping[str, int]]) -> list[str]:
-    from owlt.reports.style.units import number_text
+    from owlt.reports.units import number_text
 
     return [
         f"{host}: {', '.join(f'{number_text(count)} {name}' for name, count in of_host.items())}"

@@ -93,9 +93,8 @@ def analyse_one(capture: Path, options: CaptureOptions, host: Host, tables: str,
     from owlt.captures.inspection.traces import trace_one_side
     from owlt.captures.protocols.ladder import termination_lines
     from owlt.captures.protocols.messages import carried_file_bytes, message_counts, stated_failure
-    from owlt.reports.sessions.run_files import replaced_pages
     from owlt.reports.sessions.run_numbers import one_side_rows
-    from owlt.reports.sessions.run_page import build_one_side_page
+    from owlt.reports.sessions.run_page import build_one_side_page, replaced_pages
 
     directory = _output_directory(out, capture.parent / f"analysis-{capture.stem}")
     columns = read_columns(capture)
@@ -201,9 +200,8 @@ def _written(
     title: str, inspection: Inspection, case: Case, tables: str, directory: Path, already_suspect: list[str]
 ) -> Analysis:
     """Write the page of a transfer whose two captures were inspected."""
-    from owlt.reports.sessions.run_files import replaced_pages
     from owlt.reports.sessions.run_numbers import ledger_line, number_rows, outcome_text
-    from owlt.reports.sessions.run_page import build_run_page
+    from owlt.reports.sessions.run_page import build_run_page, replaced_pages
 
     _make_directory(directory)
     with replaced_pages(directory) as (draft, replaced):

@@ -282,7 +282,7 @@ def _show_profile(printer: Printer, profile: ChannelProfile, figure: Path | None
 
 def _draw(profile: ChannelProfile, path: Path) -> None:
     from owlt.orchestrator.commands.channel_text import curves_of
-    from owlt.reports.figures.channel_figure import FORMATS, draw_channel, save_channel
+    from owlt.reports.drawing.channel import FORMATS, draw_channel, save_channel
 
     if path.suffix not in FORMATS:
         raise OwltError(

@@ -16,9 +16,9 @@ from owlt.orchestrator.commands.usage import Json
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from owlt.reports.changes.outcome import NightsCompared, TwoCompared
-    from owlt.reports.changes.sources import Source
-    from owlt.reports.comparison.criteria import Criterion
+    from owlt.reports.answer.change_outcome import NightsCompared, TwoCompared
+    from owlt.reports.answer.changes import Source
+    from owlt.reports.comparison.cells import Criterion
 
 COMPARE_VERSION = 1
 """Raised if a field of the JSON output is renamed or removed, or changes its meaning."""
@@ -58,7 +58,7 @@ def compare(
     Exit status: 1 if a regression is shown (of many: if the last change of a permutation is for the worse); 5 if none
     is shown, and some permutations cannot be judged: missing, without a result, or with too few runs; otherwise 0.
     """
-    from owlt.reports.changes.outcome import compare_nights, compare_two
+    from owlt.reports.answer.change_outcome import compare_nights, compare_two
 
     share = _share(tolerance)
     sources = _sources(results)
@@ -92,7 +92,7 @@ def _share(text: str) -> float:
 
 def _sources(results: Sequence[Path]) -> list[Source]:
     from owlt.orchestrator.profiles.load import refuse_missing
-    from owlt.reports.changes.sources import load_sources
+    from owlt.reports.answer.changes import load_sources
     from owlt.results.files import ReportError
     from owlt.results.recorded_runs import results_root
 
@@ -107,7 +107,7 @@ def _sources(results: Sequence[Path]) -> list[Source]:
 
 
 def _chosen(sources: Sequence[Source], criterion: str) -> Criterion:
-    from owlt.reports.comparison.criteria import criteria_of
+    from owlt.reports.comparison.cells import criteria_of
 
     by_slug = {each.slug: each for each in criteria_of([cell for source in sources for cell in source.cells])}
     if criterion and criterion not in by_slug:
@@ -127,7 +127,7 @@ def _refuse_nothing_common(compared: TwoCompared) -> None:
 
 
 def _print_two(compared: TwoCompared, printer: Printer) -> None:
-    from owlt.reports.changes import words
+    from owlt.reports.answer import change_words as words
 
     place = words.places_of([change.point for change in compared.changes])
     printer.text(" ".join(words.headline(compared.overall, compared.changes)))
@@ -165,7 +165,7 @@ def _print_two(compared: TwoCompared, printer: Printer) -> None:
 
 
 def _print_nights(compared: NightsCompared, printer: Printer) -> None:
-    from owlt.reports.changes import words
+    from owlt.reports.answer import change_words as words
 
     labels = [source.label for source in compared.sources]
     place = words.places_of([each.point for each in compared.series])
@@ -184,7 +184,7 @@ def _print_nights(compared: NightsCompared, printer: Printer) -> None:
 
 
 def _write_page(compared: TwoCompared | NightsCompared, page: Path) -> None:
-    from owlt.reports.changes.page import changes_page
+    from owlt.reports.page.changes import changes_page
     from owlt.results.plain_files import real_root, write_whole
 
     try:
@@ -194,7 +194,7 @@ def _write_page(compared: TwoCompared | NightsCompared, page: Path) -> None:
 
 
 def _two_value(compared: TwoCompared) -> dict[str, Any]:
-    from owlt.reports.changes import words
+    from owlt.reports.answer import change_words as words
 
     return {
         **_common_value((compared.before, compared.after), compared),
@@ -206,7 +206,7 @@ def _two_value(compared: TwoCompared) -> dict[str, Any]:
 
 
 def _nights_value(compared: NightsCompared) -> dict[str, Any]:
-    from owlt.reports.changes import words
+    from owlt.reports.answer import change_words as words
 
     return {
         **_common_value(compared.sources, compared),

@@ -15,9 +15,7 @@ from owlt.orchestrator.commands.usage import Json
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from owlt.reports.publication.quantities import Quantity
-    from owlt.reports.publication.selection import Filter
-    from owlt.reports.publication.specification import Specification
+    from owlt.reports.drawing.specification import Filter, Quantity, Specification
 
 KINDS = ("box", "bar", "cdf", "heatmap", "line", "map")
 FORMATS = ("pdf", "svg", "png")
@@ -106,8 +104,8 @@ def figure(
     marker, a hatch and a line of its own. Below the figure: the number of runs, undelivered files, and settings that
     differ between the runs of one mark.
     """
-    from owlt.reports.publication.figure import draw_figure, save_figure
-    from owlt.reports.publication.selection import NothingSelected
+    from owlt.reports.drawing.paper_figure import draw_figure, save_figure
+    from owlt.reports.drawing.specification import NothingSelected
 
     path = _path(x, y, file_format, out)
     specification = _specification(x, y, kind, group, facet or [], only or [], theory or [], width, height, font)
@@ -142,8 +140,8 @@ def _specification(
     height: str,
     font: str,
 ) -> Specification:
-    from owlt.reports.publication.curves import COLUMNS, THEORIES
-    from owlt.reports.publication.specification import WIDTHS_MM, Specification
+    from owlt.reports.drawing.specification import WIDTHS_MM, Specification
+    from owlt.reports.drawing.theory_curves import COLUMNS, THEORIES
 
     if kind not in KINDS:
         raise OwltError(Mistake.of("--kind", f"got {kind!r}", _one_of(KINDS)))
@@ -171,7 +169,7 @@ def _specification(
 
 
 def _require_x(x: str, kind: str, y: Quantity) -> None:
-    from owlt.reports.publication.answer_map import criterion_of
+    from owlt.reports.drawing.answer_map import criterion_of
 
     if kind != "map" and not x:
         raise OwltError(Mistake.of("--x", "is missing", "a setting, such as packet_error_rate"))
@@ -183,7 +181,7 @@ def _require_x(x: str, kind: str, y: Quantity) -> None:
 
 
 def _quantity(option: str, name: str) -> Quantity:
-    from owlt.reports.publication.quantities import UnknownName, quantity
+    from owlt.reports.drawing.specification import UnknownName, quantity
 
     try:
         return quantity(name)
@@ -193,7 +191,7 @@ def _quantity(option: str, name: str) -> Quantity:
 
 
 def _filter(text: str) -> Filter:
-    from owlt.reports.publication.selection import Filter
+    from owlt.reports.drawing.specification import Filter
 
     name, equals, values = text.partition("=")
     if not equals or not values:

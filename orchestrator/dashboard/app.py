@@ -17,10 +17,10 @@ from owlt.orchestrator.dashboard.retrying import Retries, add_retry_pages
 from owlt.orchestrator.dashboard.run_pages import add_run_pages
 from owlt.orchestrator.dashboard.sweep_pages import Tags, add_file_pages, add_sweep_pages
 from owlt.reports.comparison.metrics import METRICS
+from owlt.reports.looks import SERIES, Looks
 from owlt.reports.rendering import TEMPLATES
 from owlt.reports.results.channels import channel_head
-from owlt.reports.style.looks import SERIES, Looks
-from owlt.reports.style.units import measured_text, number_text
+from owlt.reports.units import measured_text, number_text
 
 POLL_S = 3
 

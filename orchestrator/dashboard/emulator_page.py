@@ -22,7 +22,7 @@ from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.dashboard.protection import Token, require_same_origin
 from owlt.orchestrator.dashboard.sweep_pages import Tags, is_part
 from owlt.reports.results.channels import link_words
-from owlt.reports.style.units import number_text
+from owlt.reports.units import number_text
 
 ASK_EVERY_S = 1.0
 MOST_SAMPLES = 300

@@ -1,7 +1,7 @@
 """What the page of a sweep shows: the filters of its matrix, the rows of cells, and the box plot of one condition.
 
 A box plot is lengths for a template: a row for each implementation, a dot for each run. Its numbers are those of the
-report (`reports.comparison.statistics`).
+report (`reports.comparison.estimates`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 from matplotlib.ticker import MaxNLocator
 
 from owlt.orchestrator.dashboard.index import STATES, Cell, Condition, PlannedCell, RunRow, Snapshot
+from owlt.reports.comparison.estimates import BoxNumbers, box_numbers
 from owlt.reports.comparison.metrics import METRICS
-from owlt.reports.comparison.statistics import BoxNumbers, box_numbers
-from owlt.reports.style.units import delay_text, duration_text, probability_text, rate_text, size_text, tick_text
+from owlt.reports.units import delay_text, duration_text, probability_text, rate_text, size_text, tick_text
 from owlt.results.record import Permutation
 
 

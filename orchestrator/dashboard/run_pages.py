@@ -31,7 +31,7 @@ from owlt.reports.results.channels import channel_head
 from owlt.reports.results.load import Run
 from owlt.reports.sessions.protocols import ShownRun
 from owlt.reports.sessions.run_numbers import ledger_rows
-from owlt.reports.style.units import moment_text, size_text
+from owlt.reports.units import moment_text, size_text
 from owlt.results.files import (
     CERTIFICATES,
     JOURNAL_NAME,

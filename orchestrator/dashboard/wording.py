@@ -9,7 +9,7 @@ from owlt.orchestrator.dashboard.index import Snapshot
 from owlt.orchestrator.planning.estimate import duration_text
 from owlt.orchestrator.status.journal import Activity
 from owlt.orchestrator.status.state import SweepState, repetitions_text
-from owlt.reports.style.units import number_text
+from owlt.reports.units import number_text
 from owlt.results.record import Outcome
 
 ANNOUNCED_PERCENT = 10

@@ -45,7 +45,7 @@ def check_assertions(results: Path) -> CheckedAssertions:
 
 
 def _checked(loaded: Results) -> CheckedAssertions:
-    from owlt.reports.assertions.checking import findings_of
+    from owlt.reports.answer.assertions import findings_of
     from owlt.reports.comparison.cells import cells_of
     from owlt.reports.results.rows import run_rows
 
@@ -69,7 +69,7 @@ def make_report(results: Path, with_pdf: bool = False) -> Path:
 def make_checked_report(results: Path, with_pdf: bool = False) -> tuple[Path, CheckedAssertions]:
     """The same, and the check of the sweep's assertions; the results are loaded once for both."""
     from owlt.reports.comparison.stopping import load_due_results
-    from owlt.reports.cores import settled
+    from owlt.reports.drawing.kept import settled
     from owlt.reports.page.build import ReportError, build_report_of
 
     refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from math import inf
 
 from owlt.reports.answer.regions import Region, dimensions_of, place_text
-from owlt.reports.answer.summaries import Summary, behind
-from owlt.reports.answer.verdicts import Standing, Verdict
-from owlt.reports.comparison.cells import Cell, Point, Sample
-from owlt.reports.comparison.criteria import Criterion
+from owlt.reports.answer.verdicts import Standing, Summary, Verdict, behind
+from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample
 from owlt.reports.comparison.differences import SIGNIFICANCE, least_repetitions_of
 from owlt.reports.comparison.estimates import CONFIDENCE
-from owlt.reports.style.units import listed
+from owlt.reports.units import listed
 
 WITHOUT_DIFFERENCE = 0.01
 """A smaller difference is not worth a number."""

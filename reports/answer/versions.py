@@ -8,10 +8,10 @@ from itertools import combinations
 from statistics import median
 
 from owlt.reports.answer.sentences import percent_text
-from owlt.reports.comparison.criteria import GOODPUT
+from owlt.reports.comparison.cells import GOODPUT
 from owlt.reports.comparison.differences import SIGNIFICANCE, holm, least_p, mann_whitney
 from owlt.reports.results.load import Results, Run
-from owlt.reports.style.units import listed
+from owlt.reports.units import listed
 
 SHARED = ("owlt", "kernel", "python")
 """What all runs use."""

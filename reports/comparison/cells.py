@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from owlt.reports.comparison.metrics import Metric
+from owlt.reports.comparison.metrics import FURTHER, METRICS, Metric
 from owlt.reports.results.columns import NOT_RUN
 from owlt.reports.results.rows import Row
 from owlt.results.judgements import ABORTED, COMPLETED
@@ -56,11 +56,8 @@ class Sample:
 
     def values(self, metric: Metric) -> list[float]:
         """The values of a metric, in its unit, of the runs that delivered their file; suspect or not."""
-        return [
-            row[metric.key] / metric.per_unit
-            for row in self.rows
-            if row["outcome"] == COMPLETED and row[metric.key] is not None
-        ]
+        values = [metric.of_row(row) for row in self.rows if row["outcome"] == COMPLETED]
+        return [value for value in values if value is not None]
 
     def scores(self, metric: Metric, higher_is_better: bool) -> list[float]:
         """The same with a sign that makes higher better, and -inf for each run that did not deliver its file."""
@@ -91,3 +88,78 @@ def cells_of(rows: Iterable[Row]) -> list[Cell]:
 def implementations_in(cells: Sequence[Cell]) -> list[str]:
     """The names of all implementations, in the order of the cells."""
     return list(dict.fromkeys(name for cell in cells for name in cell.samples))
+
+
+AHEAD = 1.01
+"""A goodput this many times the goodput to delivery is of a session that ended before its file was delivered."""
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A metric, and which values of it are better."""
+
+    metric: Metric
+    higher_is_better: bool
+    title: str
+    """As in "the highest goodput", without the adjective."""
+    verb: str
+    worse: str
+    """The words around a difference: "is" 33 % "slower"."""
+
+    @property
+    def slug(self) -> str:
+        """Its name in commands."""
+        return self.metric.slug
+
+    @property
+    def best(self) -> str:
+        """The best value in words: "highest goodput"."""
+        return f"{'highest' if self.higher_is_better else 'lowest'} {self.title}"
+
+    def scores(self, cell: Cell) -> dict[str, list[float]]:
+        """The scores of each implementation in a cell."""
+        return {name: sample.scores(self.metric, self.higher_is_better) for name, sample in cell.samples.items()}
+
+
+def _metric(slug: str) -> Metric:
+    return next(metric for metric in METRICS + FURTHER if metric.slug == slug)
+
+
+GOODPUT = Criterion(_metric("goodput"), True, "goodput", "is", "slower")
+TO_DELIVERY = Criterion(_metric("goodput-to-delivery"), True, "goodput to delivery", "is", "slower")
+DATA_SENT = Criterion(_metric("total-data"), False, "amount of data sent", "sends", "more")
+CRITERIA = (
+    GOODPUT,
+    TO_DELIVERY,
+    DATA_SENT,
+    Criterion(_metric("rts"), False, "number of packets back", "returns", "more"),
+)
+
+
+def misleading_goodput(cells: Sequence[Cell]) -> list[str]:
+    """The implementations for which goodput misleads: their sessions end before the file is delivered.
+
+    Without an acknowledgement, the last packet leaves the sender before the file arrives, so goodput omits the delay of
+    the channel, and an implementation that never delivers looks as fast as any other.
+    """
+    names = dict.fromkeys(
+        name
+        for cell in cells
+        for name, sample in cell.samples.items()
+        for row in sample.rows
+        if row["goodput_bps"]
+        and row["goodput_to_delivery_bps"]
+        and row["goodput_bps"] > AHEAD * row["goodput_to_delivery_bps"]
+    )
+    return list(names)
+
+
+def criteria_of(cells: Sequence[Cell]) -> tuple[Criterion, ...]:
+    """The criteria, the one to look at first in front: goodput to delivery where goodput misleads, else goodput.
+
+    Without those that compare the work for one file, if data is sent for a duration.
+    """
+    criteria = (TO_DELIVERY, GOODPUT, *CRITERIA[2:]) if misleading_goodput(cells) else CRITERIA
+    if any(cell.point.duration_ns is None for cell in cells):
+        return criteria
+    return tuple(criterion for criterion in criteria if not criterion.metric.needs_file and criterion != DATA_SENT)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from owlt.reports.results.channels import channel_head, rates_text
 from owlt.reports.results.load import Results
-from owlt.reports.style.units import delay_text, duration_text, listed, probability_text, rate_text, size_text
+from owlt.reports.units import delay_text, duration_text, listed, probability_text, rate_text, size_text
 from owlt.results.record import Permutation
 
 
@@ -17,7 +17,7 @@ from owlt.results.record import Permutation
 class Axis:
     """A dimension of the grid that figures are drawn against, its values as categories."""
 
-    field: Literal["packet_error_rate", "file_size_bytes", "duration_ns"]
+    field: Literal["packet_error_rate", "file_size_bytes", "duration_ns", "delay_ns"]
     slug: str
     label: str
     head: str
@@ -29,6 +29,8 @@ class Axis:
         """A value of the dimension, for a tick."""
         if self == ERROR_RATE:
             return probability_text(value)
+        if self == DELAY:
+            return delay_text(int(value))
         return duration_text(int(value)) if self == DURATION else size_text(int(value))
 
     def file_text(self, value: float) -> str:
@@ -43,6 +45,7 @@ class Axis:
 ERROR_RATE = Axis("packet_error_rate", "error-rate", "packet error rate", "PER", "packet error rate")
 FILE_SIZE = Axis("file_size_bytes", "file-size", "file size", "file", "files of")
 DURATION = Axis("duration_ns", "duration", "duration", "duration", "durations of")
+DELAY = Axis("delay_ns", "delay", "one-way delay", "delay", "one-way delays of")
 
 
 @dataclass(frozen=True)
@@ -54,23 +57,21 @@ class Place:
     delay_ns: int
     own_error_rate: float | None
     """None if the sweep gives the error rates."""
-    load_axis: Axis
-    """What the sweep varies: file sizes or durations."""
     text: str
     """The heading of the row."""
     caption: str
     file_text: str
 
-    def point(self, implementation: str, error_rate: float | None, load: float | None) -> Permutation:
-        """The point of the grid with these values; an error rate of None is the channel's own."""
+    def point(self, implementation: str, values: Mapping[Axis, float | None]) -> Permutation:
+        """The point of the grid with these values; others are those of the place, as is an error rate of None."""
         return Permutation.model_validate(
             {
                 "implementation": implementation,
                 "channel_name": self.channel_name,
                 "rate_bps": self.rate_bps,
                 "delay_ns": self.delay_ns,
-                "packet_error_rate": self.own_error_rate if error_rate is None else error_rate,
-                self.load_axis.field: load,
+                "packet_error_rate": self.own_error_rate,
+                **{axis.field: value for axis, value in values.items() if value is not None},
             }
         )
 
@@ -122,7 +123,7 @@ class Grid:
 
     def along(self, axis: Axis) -> tuple[float, ...]:
         """The values of an axis."""
-        return self.error_rates if axis == ERROR_RATE else self.loads
+        return {ERROR_RATE: self.error_rates, DELAY: self.delays}.get(axis, self.loads)
 
     def other(self, axis: Axis) -> Axis:
         """The axis that gives columns or figures if figures are drawn against the given one."""
@@ -130,7 +131,7 @@ class Grid:
 
     @property
     def axes(self) -> list[Axis]:
-        """The axes with more than one value; if there is none, the first with a value."""
+        """The axes with more than one value, without the delay; if there is none, the first with a value."""
         axes = [axis for axis in (ERROR_RATE, self.load_axis) if self.along(axis)]
         return [axis for axis in axes if len(self.along(axis)) > 1] or axes[:1]
 
@@ -155,7 +156,6 @@ def _groups_by_rate(results: Results) -> tuple[Group, ...]:
             rate_bps=rate,
             delay_ns=delay,
             own_error_rate=None,
-            load_axis=_load_axis(results),
             text=text,
             caption=f"{text}, {rate_text(rate)} both ways",
             file_text=f"{delay_text(delay)}-{rate_text(rate)}",
@@ -203,7 +203,6 @@ def _named_place(results: Results, point: Permutation, places_of_channel: int) -
         rate_bps=point.rate_bps,
         delay_ns=point.delay_ns,
         own_error_rate=point.packet_error_rate if _has_own_errors(results) else None,
-        load_axis=_load_axis(results),
         text=f"{point.channel_name} · {head}",
         caption=f"channel {point.channel_name}, {head}",
         file_text=point.channel_name + suffix,

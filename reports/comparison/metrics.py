@@ -11,8 +11,10 @@ from typing import Literal
 
 from owlt.captures.accounting.summary import CaptureSummary
 from owlt.reports.results.load import Results, Run
-from owlt.reports.style.units import measured_text, number_text
+from owlt.reports.results.rows import Row
+from owlt.reports.units import measured_text, number_text
 
+BITS = 8
 MetricKind = Literal["rate", "count", "amount"]
 """Counts and amounts grow with the file; counts are whole numbers."""
 
@@ -32,6 +34,8 @@ class Metric:
     formula: str = ""
     needs_file: bool = False
     """Whether it is not defined for a run that sends for a duration."""
+    is_time: bool = False
+    """Whether it is the time in which the file is sent at the rate `key`, in s."""
 
     @property
     def label(self) -> str:
@@ -47,14 +51,26 @@ class Metric:
         """A value, or a statistic of values, as tables show it."""
         return number_text(value) if self.kind == "count" else measured_text(value)
 
-    def of_summary(self, summary: CaptureSummary) -> float | None:
+    def of_summary(self, summary: CaptureSummary, file_size_bytes: int | None = None) -> float | None:
         """The number in its unit; None if the captures have no such number."""
-        value: float | None = getattr(summary, self.key)
-        return None if value is None else value / self.per_unit
+        return self._in_its_unit(getattr(summary, self.key), file_size_bytes)
 
     def of(self, run: Run) -> float | None:
         """The number of a completed run whose captures have a summary; None of any other."""
-        return self.of_summary(run.summary) if run.completed and run.summary else None
+        if not run.completed or not run.summary:
+            return None
+        return self.of_summary(run.summary, run.record.permutation.file_size_bytes)
+
+    def of_row(self, row: Row) -> float | None:
+        """The same of a row of the table of runs whose file was delivered."""
+        return self._in_its_unit(row[self.key], row["file_size_bytes"] if self.is_time else None)
+
+    def _in_its_unit(self, value: float | None, file_size_bytes: int | None) -> float | None:
+        if value is None:
+            return None
+        if self.is_time:
+            return BITS * file_size_bytes / value if file_size_bytes and value else None
+        return value / self.per_unit
 
 
 METRICS = (
@@ -188,6 +204,20 @@ MEASURES = (
         formula="throughput → / rate",
     ),
 )
+
+TIME_TO_DELIVERY = Metric(
+    key="goodput_to_delivery_bps",
+    slug="time-to-delivery",
+    name="Time to delivery",
+    unit="s",
+    per_unit=1,
+    kind="rate",
+    needs_file=True,
+    is_time=True,
+    meaning="The time from the first packet of the session until the receiver's file is delivered.",
+    formula="file delivered − first packet",
+)
+"""In figures alone: the tables have the goodput to delivery, of which it is another form."""
 
 
 def defined_in(results: Results, metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:

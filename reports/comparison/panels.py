@@ -1,4 +1,4 @@
-"""The figures of a report, and the boxes in each of their panels. Drawing belongs to `reports.figures`.
+"""The figures of a report, and the boxes in each of their panels. Drawing belongs to `reports.drawing`.
 
 Comparisons have the implementations side by side, one figure a metric; portraits have one implementation and
 all metrics. Both against packet error rate and against file size, or the duration for which data is sent. If the sweep
@@ -8,15 +8,16 @@ names its channels, each is a row; else each rate has a figure of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Literal
 
-from owlt.reports.comparison.grid import ERROR_RATE, Axis, Grid, Place
-from owlt.reports.comparison.metrics import FURTHER, METRICS, Metric, defined_in
-from owlt.reports.comparison.statistics import Box, box_of
+from owlt.reports.comparison.estimates import Box, box_of
+from owlt.reports.comparison.grid import DELAY, DURATION, ERROR_RATE, FILE_SIZE, Axis, Grid, Group, Place
+from owlt.reports.comparison.metrics import FURTHER, METRICS, TIME_TO_DELIVERY, Metric, defined_in
+from owlt.reports.looks import SERIES, named_or_counted
 from owlt.reports.results.load import Results
-from owlt.reports.style.looks import SERIES, named_or_counted
+from owlt.reports.units import rate_text
 
 BOXES_ACROSS = 30
 """The most boxes side by side that are legible on a page; a figure with more is split."""
@@ -66,20 +67,71 @@ class Figure:
         return [box for panel in chain(*self.panels) for box in chain(*panel.boxes)]
 
 
+@dataclass(frozen=True)
+class FigureKind:
+    """A kind of figure that has the implementations side by side: what is on its axes, and which panels it has.
+
+    Its columns are the values of the dimension that `Grid.other` gives. A caption names all of it.
+    """
+
+    metric: Metric
+    """Upwards. Its kind decides the scale (`reports.drawing.scales`)."""
+    axis: Axis
+    """To the right, as categories."""
+    rows: Literal["places", "loads"] = "places"
+    """Rows are the channels of a group of places, or the file sizes or durations of its first place."""
+
+    @property
+    def share(self) -> Literal["row", "column"]:
+        """Which panels have the same scale: those whose values may be compared."""
+        return "column" if self.metric.grows_with_file and self.axis == ERROR_RATE else "row"
+
+    def is_in(self, grid: Grid) -> bool:
+        """Whether the grid has what the figure shows; one against delay only if the sweep gives several."""
+        if self.axis == DELAY:
+            return not grid.channels and len(grid.delays) > 1
+        return self.axis in grid.axes
+
+    def row_places(self, grid: Grid, group: Group) -> list[_Row]:
+        """The rows of its figure of a group of places."""
+        if self.rows == "places":
+            return [_Row(self.metric, place) for place in group.places]
+        heads = {load: grid.load_axis.text(load) for load in grid.loads}
+        return [_Row(self.metric, replace(group.places[0], text=head), load) for load, head in heads.items()]
+
+    def caption_place(self, grid: Grid, group: Group) -> str:
+        """What its panels have in common, and its rows, in words."""
+        if self.rows == "places":
+            return group.text
+        return f"{rate_text(group.places[0].rate_bps)} both ways; rows: {grid.load_axis.listed(grid.loads)}"
+
+
+KINDS = (
+    *(FigureKind(metric, axis) for metric in METRICS + FURTHER for axis in (ERROR_RATE, FILE_SIZE, DURATION)),
+    FigureKind(TIME_TO_DELIVERY, DELAY, rows="loads"),
+)
+"""Those of the page, in its order. A new one is a row here, and a line of docs/measures.md if its measure is new."""
+
+
 def comparisons(results: Results) -> Iterator[Figure]:
     """One figure a metric, axis and group of places, its rows; columns are the dimension that is not the axis."""
     grid = Grid.of(results)
     names = tuple(results.implementations)
     whose = named_or_counted(list(results.implementations.values()))
-    for group, metric, axis in product(grid.groups, defined_in(results, METRICS + FURTHER), grid.axes):
+    metrics = {kind.metric for kind in KINDS}
+    defined = defined_in(results, tuple(metrics))
+    for group, kind in product(grid.groups, KINDS):
+        if kind.metric not in defined or not kind.is_in(grid):
+            continue
+        metric, axis = kind.metric, kind.axis
         for part in _parts(grid, axis, names):
             yield Figure(
                 name=file_text(f"{metric.slug}-against-{axis.slug}-{group.file_text}{part.suffix}"),
-                caption=f"{metric.name} against {axis.label}, {whose}: {group.text}{part.text}.",
+                caption=f"{metric.name} against {axis.label}, {whose}: {kind.caption_place(grid, group)}{part.text}.",
                 axis=axis,
                 implementations=results.implementations,
-                panels=_panels(results, grid, names, part, [_Row(metric, place) for place in group.places]),
-                share="column" if metric.grows_with_file and axis == ERROR_RATE else "row",
+                panels=_panels(results, grid, names, part, kind.row_places(grid, group)),
+                share=kind.share,
             )
 
 
@@ -154,6 +206,8 @@ class _Row:
 
     metric: Metric
     place: Place
+    load: int | None = None
+    """The file size or duration, if it is neither the axis nor that of a column."""
 
 
 def _panels(
@@ -194,8 +248,8 @@ def _panel(
     place = row.place
 
     def box(name: str, value: float) -> Box:
-        error_rate, load = (value, other) if axis == ERROR_RATE else (other, value)
-        return box_of(results, place.point(name, error_rate, load), row.metric)
+        values = {grid.load_axis: row.load, grid.other(axis): other, axis: value}
+        return box_of(results, place.point(name, values), row.metric)
 
     values = grid.along(axis)
     return Panel(
@@ -210,3 +264,105 @@ def _panel(
 def file_text(text: str) -> str:
     """Text with quantities as a file name: 10 Mbit/s is 10Mbps."""
     return text.replace("bit/s", "bps").replace(" ", "").replace("µ", "u")
+
+
+PLACES_ACROSS = 3
+"""The most places side by side; others are below."""
+
+
+def needs_listings(results: Results) -> bool:
+    """Whether there are too many implementations to distinguish them by colour."""
+    return len(results.implementations) > len(SERIES)
+
+
+def listings(results: Results) -> Iterator[Figure]:
+    """One figure a metric, axis, group of places and value of the dimension that is not the axis."""
+    grid = Grid.of(results)
+    for group, metric, axis in product(grid.groups, defined_in(results, METRICS + FURTHER), grid.axes):
+        others: tuple[float | None, ...] = grid.along(grid.other(axis)) or (None,)
+        for other in others:
+            yield _Listing(results, grid, group, metric, axis, other).figure(is_only=len(others) == 1)
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """One figure. `other` is None if the other dimension has only the channels' own values."""
+
+    results: Results
+    grid: Grid
+    group: Group
+    metric: Metric
+    axis: Axis
+    other: float | None
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The categories."""
+        return self.grid.along(self.axis)
+
+    def figure(self, is_only: bool) -> Figure:
+        """The figure; its name includes the other dimension unless it is the only one of its kind."""
+        results, axis = self.results, self.axis
+        suffix = "" if is_only or self.other is None else f"-{_file_text(self.grid.other(axis), self.other)}"
+        several = len(self.values) > 1
+        return Figure(
+            name=file_text(f"{self.metric.slug}-against-{axis.slug}-{self.group.file_text}{suffix}"),
+            caption=self._caption(),
+            axis=axis,
+            implementations=results.implementations,
+            panels=self._rows_of_categories() if several else self._rows_of_places(),
+            share=("all" if self.metric.grows_with_file and axis == ERROR_RATE else "row") if several else "none",
+            lying=True,
+        )
+
+    def _caption(self) -> str:
+        axis, other = self.axis, self.grid.other(self.axis)
+        whose = f"{self.metric.name} of {named_or_counted(list(self.results.implementations.values()))}"
+        own = "errors and losses as each channel specifies"
+        fixed = own if self.other is None else other.listed([self.other])
+        if len(self.values) > 1:
+            columns = axis.listed(self.values)
+            return f"{whose} against {axis.label}: {self.group.text}; columns: {columns}; {fixed}."
+        return f"{whose}: {self.group.panels_text}; {axis.listed(self.values)}; {fixed}."
+
+    def _rows_of_categories(self) -> tuple[tuple[Panel, ...], ...]:
+        return tuple(
+            tuple(
+                self._panel(place, value, _title(self.axis, value), "" if column else self._heading(place))
+                for column, value in enumerate(self.values)
+            )
+            for place in self.group.places
+        )
+
+    def _rows_of_places(self) -> tuple[tuple[Panel, ...], ...]:
+        places, value = self.group.places, self.values[0]
+        panels = []
+        for place in places:
+            heading, _, title = self._heading(place).partition(" · ")
+            panels.append(self._panel(place, value, title, heading))
+        return tuple(tuple(panels[start : start + PLACES_ACROSS]) for start in range(0, len(panels), PLACES_ACROSS))
+
+    def _heading(self, place: Place) -> str:
+        """The place, and the file size, duration or error rate if no channel name includes it."""
+        if place.channel_name or self.other is None:
+            return place.text
+        return f"{place.text} · {_title(self.grid.other(self.axis), self.other)}"
+
+    def _panel(self, place: Place, value: float, title: str, heading: str) -> Panel:
+        values = {self.axis: value, self.grid.other(self.axis): self.other}
+        points = [place.point(name, values) for name in self.results.implementations]
+        return Panel(
+            title=title,
+            metric=self.metric,
+            categories=(self.axis.text(value),),
+            boxes=(tuple(box_of(self.results, point, self.metric) for point in points),),
+            heading=heading,
+        )
+
+
+def _title(axis: Axis, value: float) -> str:
+    return f"PER {axis.text(value)}" if axis == ERROR_RATE else axis.text(value)
+
+
+def _file_text(axis: Axis, value: float) -> str:
+    return f"per{axis.file_text(value)}" if axis == ERROR_RATE else axis.file_text(value)

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from owlt.reports.comparison.cells import Cell, Sample
-from owlt.reports.comparison.criteria import CRITERIA
+from owlt.reports.comparison.cells import CRITERIA, Cell, Sample
 from owlt.reports.comparison.differences import compare, ratio
-from owlt.reports.comparison.estimates import estimate, share, two_groups
+from owlt.reports.comparison.estimates import box_numbers, estimate, share, two_groups
 from owlt.reports.comparison.metrics import MEASURES, METRICS, Metric
-from owlt.reports.comparison.statistics import box_numbers
 from owlt.reports.results.columns import Column, Kind
 from owlt.reports.results.rows import Row, columns_name, csv_text, names_of, write_columns
 

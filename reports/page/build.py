@@ -9,19 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from owlt.reports.comparison.cells import cells_of
+from owlt.reports.comparison.expectations import comparisons_of
 from owlt.reports.comparison.stopping import load_due_results
 from owlt.reports.comparison.tables import DERIVED_FILES, write_derived_tables
-from owlt.reports.cores import settled, shared
-from owlt.reports.figures.kept import KeptFigures
-from owlt.reports.page.contents import Contents
+from owlt.reports.drawing.kept import KeptFigures, settled, shared
 from owlt.reports.page.figure_files import draw_figures
-from owlt.reports.page.page import render_page
+from owlt.reports.page.page import Contents, render_page
 from owlt.reports.page.parts import Parts
 from owlt.reports.replacing import replaced_directory
 from owlt.reports.results.load import Results
 from owlt.reports.results.rows import FILES, run_rows, write_table
 from owlt.reports.sessions.session_figures import draw_sessions
-from owlt.reports.theory.expectations import comparisons_of
 from owlt.results.files import ReportError
 
 __all__ = ["ReportError", "build_report"]

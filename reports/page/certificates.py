@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isinf
 
 from owlt.reports.results.load import Channel
-from owlt.reports.style.units import number_text, probability_text, rate_text
+from owlt.reports.units import number_text, probability_text, rate_text
 from owlt.results.files import CERTIFICATES, Check
 
 NONE = "–"

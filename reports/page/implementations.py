@@ -9,7 +9,7 @@ from pathlib import PurePath
 from textwrap import shorten
 
 from owlt.reports.results.load import Results, advertised_delays, advertised_rates
-from owlt.reports.style.units import delay_text, number_text, probability_text, rate_text, size_text
+from owlt.reports.units import delay_text, number_text, probability_text, rate_text, size_text
 from owlt.results.files import KnownLimit, Limits, Origin, Profile
 from owlt.results.record import RunRecord, Side
 

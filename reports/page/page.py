@@ -6,48 +6,63 @@ Computing numbers belongs to `reports.comparison`, looks to report.css.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from owlt.reports.answer.answer import answer_of
-from owlt.reports.answer.lines import difference_text
-from owlt.reports.answer.map import map_of
-from owlt.reports.answer.regions import dimensions_of, place_text
+from owlt.reports.answer.answer import answer_of, difference_text
+from owlt.reports.answer.assertions import findings_of
+from owlt.reports.answer.regions import dimensions_of, map_of, place_text
 from owlt.reports.answer.sentences import next_text, percent_text, value_text
 from owlt.reports.answer.verdicts import RELATIONS
 from owlt.reports.answer.versions import mixed_versions
-from owlt.reports.assertions.checking import findings_of
 from owlt.reports.comparison.cells import Cell
-from owlt.reports.comparison.drift import GOODPUT, drift_of
-from owlt.reports.comparison.estimates import LEAST_GROUPED
-from owlt.reports.comparison.glance import glance_rows, glance_tables
+from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED, box_of, boxes_of
+from owlt.reports.comparison.expectations import agreements, comparisons_of
 from owlt.reports.comparison.grid import Grid
-from owlt.reports.comparison.listings import needs_listings
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, defined_in
-from owlt.reports.comparison.panels import MANY_PERMUTATIONS
-from owlt.reports.comparison.statistics import FEW, box_of, boxes_of
+from owlt.reports.comparison.panels import (
+    KINDS,
+    MANY_PERMUTATIONS,
+    Figure,
+    comparisons,
+    listings,
+    needs_listings,
+    portraits,
+)
 from owlt.reports.comparison.stopping import REASONS, stops_of
-from owlt.reports.figures.kept import KeptFigures
+from owlt.reports.drawing.kept import KeptFigures
+from owlt.reports.looks import NAMED, SERIES
 from owlt.reports.page.certificates import certificate_address, check_words, limits, verdict_words
-from owlt.reports.page.contents import Contents
-from owlt.reports.page.drawings import drawings, image, marks
+from owlt.reports.page.figure_files import drawings, image, marks
 from owlt.reports.page.implementations import ORIGINS, ImplementationRow, implementation_rows, origins_of
-from owlt.reports.page.ledgers import COLUMNS, corrupted_unseen, ledger_rows, shown_columns, unexplained
-from owlt.reports.page.outcomes import OUTCOMES, outcome_counts
-from owlt.reports.page.outcomes import shown_columns as shown_outcomes
 from owlt.reports.page.parts import Parts
-from owlt.reports.page.provenance import provenance_of
-from owlt.reports.page.tcp_table import CAPTION, HEADS, TEXT_HEADS, tcp_cells, tcp_problems
+from owlt.reports.page.provenance import GOODPUT, drift_of, provenance_of
+from owlt.reports.page.tables import (
+    CAPTION,
+    HEADS,
+    LEDGER_COLUMNS,
+    OUTCOMES,
+    TEXT_HEADS,
+    corrupted_unseen,
+    glance_rows,
+    glance_tables,
+    ledger_rows,
+    outcome_counts,
+    shown_ledger_columns,
+    shown_outcomes,
+    tcp_cells,
+    tcp_problems,
+    unexplained,
+)
 from owlt.reports.rendering import new_environment
 from owlt.reports.results.channels import channel_head, link_words, step_rows, timeline_words
 from owlt.reports.results.load import Results, Run, host_baselines_of
-from owlt.reports.sessions.protocols import PHASES
+from owlt.reports.sessions.protocols import PHASES, ShownRun, shown_runs
 from owlt.reports.sessions.session_figures import Drawn
-from owlt.reports.style.looks import NAMED, SERIES
-from owlt.reports.style.units import delay_text, listed, number_text, probability_text, rate_text, size_text
-from owlt.reports.theory.expectations import agreements, comparisons_of
+from owlt.reports.units import delay_text, listed, number_text, probability_text, rate_text, size_text
 
 MOST_REGIONS = 12
 """The most regions of an answer in words; the map has all of them."""
@@ -89,6 +104,24 @@ _FILTERS = {
 }
 _Section = dict[str, Any]
 """The values that the template of a section names."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Figures of all implementations, figures of one each, and the runs whose messages are shown."""
+
+    compared: tuple[Figure, ...]
+    portrayed: tuple[Figure, ...]
+    shown_runs: tuple[ShownRun, ...]
+
+    @classmethod
+    def of(cls, results: Results) -> Contents:
+        """The contents for a results directory; a single implementation has only figures over the sweep."""
+        return cls(
+            compared=tuple(listings(results) if needs_listings(results) else comparisons(results)),
+            portrayed=tuple(portraits(results)) if len(results.implementations) > 1 else (),
+            shown_runs=tuple(shown_runs(results)),
+        )
 
 
 def render_page(
@@ -239,12 +272,17 @@ def _channels(results: Results) -> _Section:
 
 
 def _figures(results: Results, contents: Contents, kept: KeptFigures) -> _Section:
-    by_metric = {metric.slug: metric for metric in defined_in(results, METRICS + FURTHER)}
+    by_metric = {kind.metric.slug: kind.metric for kind in KINDS}
     return {
         "drawing": drawings(results, (*contents.compared, *contents.portrayed), kept.figures),
         "image": image,
         "with_pdf": ".pdf" in kept.suffixes,
         "one_axis": len(results.planned) > MANY_PERMUTATIONS,
+        "side_by_side": tuple(
+            metric
+            for metric in by_metric.values()
+            if metric not in FURTHER and any(figure.panels[0][0].metric == metric for figure in contents.compared)
+        ),
         "compared": {
             slug: [figure for figure in contents.compared if figure.panels[0][0].metric == metric]
             for slug, metric in by_metric.items()
@@ -260,8 +298,8 @@ def _packets(results: Results) -> _Section:
     ledgers = ledger_rows(results)
     return {
         "ledgers": ledgers,
-        "ledger_columns": shown_columns(ledgers),
-        "all_ledger_columns": len(COLUMNS),
+        "ledger_columns": shown_ledger_columns(ledgers),
+        "all_ledger_columns": len(LEDGER_COLUMNS),
         "unexplained": unexplained(results),
         "unseen": corrupted_unseen(results),
         "cut_runs": sum(run.summary is not None and run.summary.headers_only for run in results.runs),

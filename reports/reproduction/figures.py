@@ -16,9 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from owlt.reports.comparison.estimates import box_numbers
+from owlt.reports.drawing.boxes import BoxLooks, draw_boxes
+from owlt.reports.looks import INK, MUTED, STYLE, Looks
 from owlt.reports.reproduction.claims import FigureOf, PanelOf
 from owlt.reports.reproduction.judging import Point
-from owlt.reports.style.looks import INK, MUTED, STYLE, Looks
 from owlt.results.plain_files import write_whole
 
 NO_POINTS = "no completed run in this part of the grid"
@@ -143,22 +145,13 @@ def _draw_groups(axes: Axes, panel: PanelOf, series: Series, looks: dict[str, Lo
             means = [fmean(values) for _, values in placed]
             axes.errorbar([at for at, _ in placed], means, errors, fmt="none", ecolor=INK, elinewidth=0.6, capsize=1.5)
             continue
-        thin = {"color": colour, "linewidth": 0.7}
-        axes.boxplot(
-            [values for _, values in placed],
-            positions=[at for at, _ in placed],
-            widths=0.75 * width,
-            showfliers=False,
-            manage_ticks=False,
-            patch_artist=True,
-            boxprops={"facecolor": (colour, 0.16), "edgecolor": colour, "linewidth": 0.7},
-            medianprops={"color": INK, "linewidth": 1.2},
-            whiskerprops=thin,
-            capprops=thin,
-        )
+        boxes = [(at, box_numbers(values)) for at, values in placed]
+        draw_boxes(axes, boxes, BoxLooks(colour, 0.75 * width))
         flat = [(at, value) for at, values in placed for value in sorted(set(values))]
         axes.plot(*zip(*flat, strict=True), linestyle="", marker=looks[name].marker, markersize=1.6, color=colour)
     axes.set_xticks(range(len(xs)), [category_text(x) for x in xs])
+    if xs:
+        axes.set_xlim(-0.5, len(xs) - 0.5)
     axes.grid(visible=False, axis="x")
 
 

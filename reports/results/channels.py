@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from owlt.captures.matches.bottleneck import Link
-from owlt.reports.style.units import (
+from owlt.reports.units import (
     delay_text,
     moment_text,
     probability_text,

@@ -18,7 +18,7 @@ from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.captures.protocols.view import ProtocolView, load_view
 from owlt.inputs.mistake import Mistake, Place
-from owlt.reports.style.units import delay_text, rate_text
+from owlt.reports.units import delay_text, rate_text
 from owlt.results.files import (
     FAILURE_NAME,
     JOURNAL_NAME,

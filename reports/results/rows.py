@@ -30,7 +30,7 @@ from owlt.reports.results.columns import (
     Column,
 )
 from owlt.reports.results.load import Results, Run
-from owlt.reports.style.units import written_delay_ns, written_rate_bps, written_size_bytes
+from owlt.reports.units import written_delay_ns, written_rate_bps, written_size_bytes
 from owlt.results.files import PlannedRun, WrittenChannel
 from owlt.results.record import HostTcp, RunRecord
 

@@ -18,8 +18,8 @@ from matplotlib.patches import FancyArrowPatch
 
 from owlt.captures.frames.session import Host
 from owlt.captures.protocols.ladder import Kind, LeftOut, Rung, Step
-from owlt.reports.figures.drawing import FULL_WIDTH
-from owlt.reports.style.looks import AGAIN, BESIDE_DATA, FROM_RECEIVER, FROM_SENDER, INK, MUTED, RULE, STYLE
+from owlt.reports.drawing.sweep_figures import FULL_WIDTH
+from owlt.reports.looks import AGAIN, BESIDE_DATA, FROM_RECEIVER, FROM_SENDER, INK, MUTED, RULE, STYLE
 
 COLOURS: dict[Kind, str] = {
     "new data": FROM_SENDER,

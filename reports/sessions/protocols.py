@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from owlt.captures.protocols.view import ProtocolView
 from owlt.reports.results.load import Results, Run
-from owlt.reports.style.units import number_text
+from owlt.reports.units import number_text
 
 UNKNOWN = "–"
 PHASES = {

@@ -11,7 +11,7 @@ from owlt.captures.accounting.ledger import Ledger
 from owlt.captures.accounting.one_side import OneSide
 from owlt.captures.frames.session import Host, Session
 from owlt.captures.inspection.inspection import Case, Inspection
-from owlt.reports.style.units import listed, number_text, rate_text, size_text
+from owlt.reports.units import listed, number_text, rate_text, size_text
 
 Rows = list[tuple[str, str]]
 

@@ -5,25 +5,26 @@ The values are captures.inspection's.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from owlt.captures.accounting.one_side import OneSide
 from owlt.captures.inspection.inspection import Case, Inspection
+from owlt.captures.inspection.tables import Table, trace_rows, write_table
 from owlt.captures.inspection.traces import Traces
 from owlt.captures.protocols.ladder import ending
 from owlt.captures.protocols.messages import Message, message_bytes, message_counts
-from owlt.reports.figures.channel_figure import save_channel
+from owlt.reports.drawing.channel import save_channel
 from owlt.reports.rendering import new_environment
+from owlt.reports.replacing import replaced_files
 from owlt.reports.sessions.ladder import draw_ladder
-from owlt.reports.sessions.run_files import (
-    message_table,
-    one_side_json,
-    run_json,
-    run_tables,
-    trace_tables,
-    write_json,
-    write_tables,
-)
 from owlt.reports.sessions.run_numbers import (
     ledger_rows,
     message_rows,
@@ -33,6 +34,105 @@ from owlt.reports.sessions.run_numbers import (
     session_text,
 )
 from owlt.reports.sessions.trace_figure import draw_traces
+from owlt.results.plain_files import files_in, make_directory, remove, write_whole
+
+_WRITTEN = ("index.html", "analysis.json", "traces.svg", "ladder.svg")
+_TABLES = ("packets", "messages", "trace-*")
+
+
+@contextmanager
+def replaced_pages(directory: Path) -> Iterator[tuple[Path, bool]]:
+    """An empty directory for an analysis that replaces an earlier one when the block ends; and whether there is one.
+
+    Raises OSError.
+    """
+    earlier = _earlier(directory)
+    with replaced_files(directory) as draft:
+        yield draft, bool(earlier)
+        written = {path.name for path in draft.iterdir()}
+    for path in earlier:
+        if path.name not in written:
+            remove(path)
+
+
+def _earlier(directory: Path) -> list[Path]:
+    """The files that an earlier analysis wrote into the directory."""
+    if not (directory / "analysis.json").is_file():
+        return []
+    patterns = [*_WRITTEN, *(f"{name}.{ending}" for name in _TABLES for ending in ("csv", "parquet"))]
+    return [path for path in files_in(directory) if any(fnmatch(path.name, pattern) for pattern in patterns)]
+
+
+def write_json(analysis: Mapping[str, object], directory: Path) -> Path:
+    """Write analysis.json into the directory, which is created if it is missing. Raises OSError."""
+    return write_whole(make_directory(directory) / "analysis.json", json.dumps(analysis, indent=2) + "\n")
+
+
+def run_json(title: str, inspection: Inspection, case: Case, suspect: list[str]) -> dict[str, object]:
+    """The contents of analysis.json for two captures."""
+    return {
+        "title": title,
+        "outcome": case.outcome or None,
+        "reason": case.reason or None,
+        "session": case.session.model_dump(mode="json"),
+        "file_size_bytes": case.file_size_bytes,
+        "file_delivered_at_ns": case.file_delivered_at_ns,
+        "goodput_missing_reason": inspection.left_out or None,
+        "summary": inspection.summary.model_dump(mode="json", exclude={"source"}),
+        "protocol": inspection.view.model_dump(mode="json", exclude={"source"}) if inspection.view else None,
+        "clocks": inspection.clocks.model_dump(mode="json") if inspection.clocks else None,
+        "notes": inspection.notes,
+        "suspect": suspect,
+    }
+
+
+def write_tables(tables: Mapping[str, Table], directory: Path, ending: str) -> list[str]:
+    """Write each table to NAME.csv or NAME.parquet; returns the names of the files. Raises OSError."""
+    return [write_table(table, directory / f"{name}.{ending}").name for name, table in tables.items()]
+
+
+def run_tables(inspection: Inspection) -> dict[str, Table]:
+    """The tables of a run by their names: packets, messages, traces."""
+    tables = {"packets": inspection.packets}
+    if inspection.exchange is not None:
+        tables["messages"] = message_table(inspection.exchange.sent)
+    return tables | (trace_tables(inspection.traces) if inspection.summary.session_s else {})
+
+
+def trace_tables(traces: Traces) -> dict[str, Table]:
+    """The tables of the traces by their names: trace-data, trace-queue-forward, ..."""
+    return {f"trace-{name.replace('_', '-')}": table for name, table in trace_rows(traces).items()}
+
+
+def message_table(sent: list[Message]) -> Table:
+    """A row for each message, a column for each field up to `unplaced`."""
+    names = list(Message.__dataclass_fields__)
+    shown = names[: names.index("unplaced") + 1]
+    return {name: _column([getattr(message, name) for message in sent]) for name in shown}
+
+
+def _column(values: list[Any]) -> NDArray[np.generic]:
+    """A column of values; None is masked, in columns of numbers."""
+    missing = [value is None for value in values]
+    if not any(missing):
+        return np.array(values)
+    return np.ma.array([0 if value is None else value for value in values], mask=missing)
+
+
+def one_side_json(
+    title: str, side: OneSide, case: Case, messages: list[Message], endings: list[str]
+) -> dict[str, object]:
+    """The contents of analysis.json for a single capture."""
+    return {
+        "title": title,
+        "session": case.session.model_dump(mode="json"),
+        "file_size_bytes": case.file_size_bytes,
+        "one_side": side.model_dump(mode="json"),
+        "messages": message_counts(messages),
+        "termination": endings,
+        "notes": side.notes,
+        "suspect": side.suspect,
+    }
 
 
 def build_run_page(

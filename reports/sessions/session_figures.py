@@ -20,16 +20,15 @@ from owlt.captures.inspection.inspection import Case, inspect
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.protocols.ladder import ending
 from owlt.reports.comparison.panels import file_text
-from owlt.reports.cores import Share
-from owlt.reports.figures.drawing import save
-from owlt.reports.figures.kept import KeptFigures, digest_of_drawing
+from owlt.reports.drawing.kept import KeptFigures, Share, digest_of_drawing
+from owlt.reports.drawing.sweep_figures import save
 from owlt.reports.results.channels import channel_head, link_of
 from owlt.reports.results.load import Results
 from owlt.reports.sessions.ladder import draw_ladder
 from owlt.reports.sessions.protocols import ShownRun
 from owlt.reports.sessions.tcp_figure import SAMPLES_NAME, draw_connection, read_connection
 from owlt.reports.sessions.trace_figure import draw_traces
-from owlt.reports.style.units import probability_text
+from owlt.reports.units import probability_text
 from owlt.results.files import ReportError
 from owlt.results.plain_files import is_plain
 

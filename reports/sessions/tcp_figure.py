@@ -18,8 +18,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from owlt.inputs.mistake import Mistake, Place
-from owlt.reports.style.looks import MUTED, RULE, SERIES, STYLE
-from owlt.reports.style.units import tick_text
+from owlt.reports.looks import MUTED, RULE, SERIES, STYLE
+from owlt.reports.units import tick_text
 from owlt.results.files import ReportError
 from owlt.results.plain_files import read_plain
 

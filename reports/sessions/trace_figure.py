@@ -11,11 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from owlt.captures.inspection.traces import Traces, choose_interval_ns, shortest_interval_ns
+from owlt.reports.looks import RULE, STYLE
 from owlt.reports.sessions.trace_axis import LEFT, RIGHT, WIDTH, Period, drawn_periods, ticks_of, time_unit
-from owlt.reports.sessions.trace_drawing import draw_panel
-from owlt.reports.sessions.trace_panels import Panel, panels_of
-from owlt.reports.style.looks import RULE, STYLE
-from owlt.reports.style.units import moment_text, number_text
+from owlt.reports.sessions.trace_panels import Panel, draw_panel, panels_of
+from owlt.reports.units import moment_text, number_text
 
 TOP, BOTTOM, PANEL_GAP = 0.56, 0.50, 0.40
 """Inches."""

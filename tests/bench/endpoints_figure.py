@@ -9,7 +9,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from owlt.reports.style.looks import INK, MUTED, RULE, SERIES, STYLE
+from owlt.reports.looks import INK, MUTED, RULE, SERIES, STYLE
 
 OWN, OTHERS = SERIES[0], SERIES[1]
 

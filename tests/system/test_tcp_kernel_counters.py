@@ -12,7 +12,7 @@ import pytest
 from owlt.captures.frames.session import Session
 from owlt.captures.protocols.tcp_counts import TcpCounts, count_tcp
 from owlt.orchestrator.run.observing import SAMPLES_NAME
-from owlt.reports.page.tcp_table import tcp_of, tcp_rows
+from owlt.reports.page.tables import tcp_of, tcp_rows
 from owlt.reports.results.load import load_results
 from owlt.reports.sessions.tcp_figure import read_connection
 from tests.conftest import require_command

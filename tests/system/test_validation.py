@@ -8,10 +8,10 @@ import pytest
 
 from owlt.reports.results.load import load_results
 from owlt.reports.results.rows import run_rows
-from owlt.reports.validation.page import make_page
-from owlt.reports.validation.rounds import rounds_cells
 from tests.system.sweeps import owlt
 from tests.validation.__main__ import PROFILES
+from tests.validation.page import make_page
+from tests.validation.rounds import rounds_cells
 
 TIMERS = 0.01
 """What the margins of timers, 0.1 s each, add to a number of rounds of 120 s, at most."""

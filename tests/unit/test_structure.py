@@ -63,19 +63,13 @@ ORDER = {
     ],
     "reports": [
         "",
-        "style",
         "results",
         "comparison",
-        "theory",
         "answer",
-        "assertions",
-        "figures",
-        "publication",
+        "drawing",
         "sessions",
         "page",
-        "changes",
         "reproduction",
-        "validation",
     ],
     "orchestrator": [
         "",
@@ -215,8 +209,8 @@ BY_NAME = {
 }
 """Functions that open, list or change what a path leads to, through links."""
 IN_A_DRAFT = {
-    *("reports/page/build.py", "reports/page/parts.py", "reports/page/figure_files.py", "reports/page/drawings.py"),
-    *("reports/figures/kept.py", "reports/sessions/run_files.py", "reports/sessions/run_page.py"),
+    *("reports/page/build.py", "reports/page/parts.py", "reports/page/figure_files.py"),
+    *("reports/drawing/kept.py", "reports/sessions/run_page.py"),
     *("reports/comparison/tables.py", "reports/results/rows.py"),
 }
 """They read and write in a new directory that owlt has just made (`reports.replacing`)."""
@@ -230,7 +224,6 @@ OF_OWLT = {
     "orchestrator/sweep/combining.py": "whether the directory for the combined results is empty",
     "orchestrator/dashboard/retrying.py": "what `owlt retry` wrote, in a directory of the dashboard",
     "orchestrator/dashboard/packet_views.py": "analyses, in a directory of the dashboard",
-    "reports/validation/page.py": "the page of a validation, in a directory that its user names",
     "reports/reproduction/page.py": "the template of a reproduction, beside its claims",
 }
 

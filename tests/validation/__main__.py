@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from owlt.reports.validation.page import counts_text, make_page
 from tests.validation.lab_rig import perform_on_lab_rig
+from tests.validation.page import counts_text, make_page
 
 PROJECT = Path(__file__).parents[2]
 PROFILES = PROJECT / "profiles" / "validation"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from owlt.reports.changes.outcome import compare_nights, compare_two
-from owlt.reports.changes.page import changes_page
-from owlt.reports.changes.sources import load_sources
-from owlt.reports.comparison.criteria import GOODPUT
-from owlt.reports.page import drawings, page, parts
+from owlt.reports.answer.change_outcome import compare_nights, compare_two
+from owlt.reports.answer.changes import load_sources
+from owlt.reports.comparison.cells import GOODPUT
+from owlt.reports.page import figure_files, page, parts
 from owlt.reports.page.build import build_report
+from owlt.reports.page.changes import changes_page
 from owlt.reports.results.rows import Row
 from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, Page, browser
 from tests.unit.reports.conftest import few, sweep, write_results
@@ -30,7 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a report whose limits are so low that all that can be is loaded later."""
     directory = write_results(tmp_path_factory.mktemp("results"), few(assertions=ASSERTIONS))
     with pytest.MonkeyPatch.context() as limits:
-        limits.setattr(drawings, "MOST_INLINE_BYTES", 0)
+        limits.setattr(figure_files, "MOST_INLINE_BYTES", 0)
         limits.setattr(parts, "LATER_LETTERS", 0)
         limits.setattr(page, "MANY_RUNS", 0)
         limits.setattr(page, "RUNS_AT_ONCE", 4)

@@ -22,7 +22,7 @@ from owlt.orchestrator.commands.channel_text import curves_of, link_rows, step_r
 from owlt.orchestrator.commands.computed_channels import fields_of, merged
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import channel_files, find_channel
-from owlt.reports.figures.channel_figure import draw_channel
+from owlt.reports.drawing.channel import draw_channel
 from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, changed, with_host
 
 CHECKS = [

@@ -30,11 +30,10 @@ from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.orchestrator.results.certificates import write_certificate
 from owlt.reports.comparison.cells import cells_of
 from owlt.reports.comparison.panels import Figure
-from owlt.reports.figures.drawing import draw, save
-from owlt.reports.figures.kept import KeptFigures
+from owlt.reports.drawing.kept import KeptFigures
+from owlt.reports.drawing.sweep_figures import draw, save
 from owlt.reports.page.build import build_report
-from owlt.reports.page.contents import Contents
-from owlt.reports.page.page import render_page
+from owlt.reports.page.page import Contents, render_page
 from owlt.reports.page.parts import Parts
 from owlt.reports.results.load import load_results
 from owlt.reports.results.rows import run_rows

@@ -13,14 +13,11 @@ from typer.testing import CliRunner
 
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
-from owlt.reports.answer.answer import Answer, CriterionAnswer, answer_of
-from owlt.reports.answer.lines import Line
-from owlt.reports.answer.map import map_of
-from owlt.reports.answer.regions import regions_of
+from owlt.reports.answer.answer import Answer, CriterionAnswer, Line, answer_of
+from owlt.reports.answer.regions import map_of, regions_of
 from owlt.reports.answer.sentences import next_text, value_text
 from owlt.reports.answer.verdicts import Verdict, verdicts
-from owlt.reports.comparison.cells import Cell, Point, Sample
-from owlt.reports.comparison.criteria import CRITERIA, GOODPUT
+from owlt.reports.comparison.cells import CRITERIA, GOODPUT, Cell, Point, Sample
 from owlt.reports.comparison.estimates import TwoGroups
 from owlt.reports.results.columns import NOT_RUN
 from tests.unit.reports.conftest import few, page_text, write_results

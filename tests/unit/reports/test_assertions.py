@@ -16,8 +16,7 @@ from owlt.orchestrator.errors import ProfileError, SweepMistake
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.profiles.load import load_sweep, sweep_of
 from owlt.orchestrator.sweep.report import check_assertions
-from owlt.reports.assertions.assertion import assertion_of
-from owlt.reports.assertions.checking import Finding, findings_of
+from owlt.reports.answer.assertions import Finding, assertion_of, findings_of
 from owlt.reports.comparison.cells import Cell, Point, Sample
 from owlt.reports.results.load import load_results
 from tests.unit.reports.conftest import few, page_text, plan_of, write_results

@@ -11,8 +11,18 @@ from typing import Any
 
 import pytest
 
-from owlt.reports.comparison.cells import Cell, Point, Sample, cells_of, implementations_in
-from owlt.reports.comparison.criteria import CRITERIA, GOODPUT, TO_DELIVERY, criteria_of, misleading_goodput
+from owlt.reports.comparison.cells import (
+    CRITERIA,
+    GOODPUT,
+    TO_DELIVERY,
+    Cell,
+    Point,
+    Sample,
+    cells_of,
+    criteria_of,
+    implementations_in,
+    misleading_goodput,
+)
 from owlt.reports.comparison.metrics import METRICS
 from owlt.reports.comparison.tables import COMPARISONS_COLUMNS, STATISTICS_COLUMNS, comparisons_csv, statistics_csv
 from owlt.reports.results.columns import NOT_RUN, Column

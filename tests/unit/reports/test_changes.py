@@ -15,15 +15,11 @@ from typer.testing import CliRunner, Result
 
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
-from owlt.reports.changes.conditions import conditions_of
-from owlt.reports.changes.nights import Series, series_of
-from owlt.reports.changes.overall import Overall, overall_of
-from owlt.reports.changes.pairs import pairs_of
-from owlt.reports.changes.permutations import Change, changes_of
-from owlt.reports.changes.sources import labels_of
-from owlt.reports.changes.words import change_text, headline
-from owlt.reports.comparison.cells import Cell, Point, Sample
-from owlt.reports.comparison.criteria import CRITERIA, GOODPUT, Criterion
+from owlt.reports.answer.change_outcome import conditions_of
+from owlt.reports.answer.change_tests import Overall, Series, overall_of, series_of
+from owlt.reports.answer.change_words import change_text, headline
+from owlt.reports.answer.changes import Change, changes_of, labels_of, pairs_of
+from owlt.reports.comparison.cells import CRITERIA, GOODPUT, Cell, Criterion, Point, Sample
 from owlt.reports.comparison.differences import Ratio
 from tests.unit.reports.conftest import change_record, few, write_results
 from tests.unit.test_documented_commands import JSON_FIELDS

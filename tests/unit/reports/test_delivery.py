@@ -12,14 +12,14 @@ import pytest
 from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.summary import load_summary
 from owlt.reports.comparison.cells import cells_of
+from owlt.reports.comparison.estimates import boxes_of
 from owlt.reports.comparison.metrics import METRICS
-from owlt.reports.comparison.statistics import boxes_of
 from owlt.reports.comparison.tables import statistics_csv
-from owlt.reports.figures.boxes import n_colour
-from owlt.reports.page.tcp_table import HEADS, TEXT_HEADS, tcp_cells
+from owlt.reports.drawing.boxes import n_colour
+from owlt.reports.looks import ALARM, MUTED
+from owlt.reports.page.tables import HEADS, TEXT_HEADS, tcp_cells
 from owlt.reports.results.load import Results, load_results
 from owlt.reports.results.rows import run_rows
-from owlt.reports.style.looks import ALARM, MUTED
 from owlt.results.record import SUMMARY
 from tests.unit.reports.conftest import change_record, few, page_text, write_results
 

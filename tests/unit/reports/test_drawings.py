@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from owlt.reports.page.contents import Contents
-from owlt.reports.page.drawings import MOST_INLINE_BYTES, drawings
+from owlt.reports.page.figure_files import MOST_INLINE_BYTES, drawings
+from owlt.reports.page.page import Contents
 from owlt.reports.results.load import load_results
 
 

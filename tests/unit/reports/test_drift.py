@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.reports.comparison.drift import Drift, drift_of
+from owlt.reports.page.provenance import Drift, drift_of
 from owlt.reports.results.load import Results, load_results
 from tests.unit.reports.conftest import sweep, write_results
 

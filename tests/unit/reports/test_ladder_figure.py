@@ -15,7 +15,7 @@ from matplotlib.transforms import Bbox
 from owlt.captures.frames.session import Host
 from owlt.captures.protocols.ladder import Kind, Rung, Step, thin
 from owlt.captures.protocols.messages import Message
-from owlt.reports.figures.drawing import save
+from owlt.reports.drawing.sweep_figures import save
 from owlt.reports.sessions.ladder import draw_ladder
 
 SECOND_NS = 1_000_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from owlt.reports.page.outcomes import OUTCOMES
+from owlt.reports.page.tables import OUTCOMES
 from owlt.results.record import NOT_DELIVERED, Outcome
 
 

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from owlt.reports.comparison.glance import glance_rows, glance_tables
-from owlt.reports.comparison.listings import listings, needs_listings
 from owlt.reports.comparison.metrics import METRICS
-from owlt.reports.comparison.panels import Figure
-from owlt.reports.figures.boxes import boxes_in
-from owlt.reports.figures.drawing import draw
+from owlt.reports.comparison.panels import Figure, listings, needs_listings
+from owlt.reports.drawing.boxes import boxes_in
+from owlt.reports.drawing.sweep_figures import draw
+from owlt.reports.looks import MARKERS, NAMED, SERIES, Looks, named_or_counted
+from owlt.reports.page.tables import glance_rows, glance_tables
 from owlt.reports.results.load import Results, load_results
-from owlt.reports.style.looks import MARKERS, NAMED, SERIES, Looks, named_or_counted
 from tests.unit.reports.conftest import few, page_text, sweep, write_results
 
 NAMES = ["bp-acs", "bp-cs", "cfdp", "ltp", "norm", "norm-cc", "saratoga", "saratoga-get", "tcp", "udp-blast"]

@@ -15,10 +15,10 @@ from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.summary import load_summary
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.protocols.tcp_counts import TcpCounts
+from owlt.reports.comparison.estimates import box_of
 from owlt.reports.comparison.metrics import FURTHER, MEASURES
-from owlt.reports.comparison.statistics import box_of
 from owlt.reports.page.build import build_report
-from owlt.reports.page.ledgers import ledger_rows, shown_columns, unexplained
+from owlt.reports.page.tables import ledger_rows, shown_ledger_columns, unexplained
 from owlt.reports.results.channels import link_of
 from owlt.reports.results.load import Results, load_results
 from owlt.reports.results.rows import run_rows
@@ -254,7 +254,12 @@ def test_a_run_that_did_not_complete_is_in_the_ledger(reported: Path) -> None:
 def test_columns_of_a_ledger_without_counts_are_omitted(results: Path) -> None:
     change_ledger(results, HARDEST, "ledger_forward", queue=3)
 
-    assert list(shown_columns(ledger_rows(load_results(results)))) == ["sent", "delivered", "queue", "unexplained"]
+    assert list(shown_ledger_columns(ledger_rows(load_results(results)))) == [
+        "sent",
+        "delivered",
+        "queue",
+        "unexplained",
+    ]
 
 
 def test_marks_of_queues_are_columns_of_the_ledger_and_of_the_table_of_runs(results: Path) -> None:
@@ -262,7 +267,7 @@ def test_marks_of_queues_are_columns_of_the_ledger_and_of_the_table_of_runs(resu
     loaded = load_results(results)
 
     rows = ledger_rows(loaded)
-    assert list(shown_columns(rows).values()) == ["sent", "delivered", "ECT", "CE", "unexplained"]
+    assert list(shown_ledger_columns(rows).values()) == ["sent", "delivered", "ECT", "CE", "unexplained"]
     assert sum(row.counts["ecn_marked"] for row in rows) == 4
     (row,) = [row for row in run_rows(loaded) if row["run_id"] == HARDEST]
     assert (row["forward_ecn_capable"], row["forward_ecn_marked"]) == (40, 4)
@@ -272,7 +277,7 @@ def test_summaries_of_older_versions_know_nothing_of_marks(results: Path) -> Non
     change_ledger(results, HARDEST, "ledger_forward", ecn_capable=None, ecn_marked=None)
     loaded = load_results(results)
 
-    assert "ecn_marked" not in shown_columns(ledger_rows(loaded))
+    assert "ecn_marked" not in shown_ledger_columns(ledger_rows(loaded))
     (row,) = [row for row in run_rows(loaded) if row["run_id"] == HARDEST]
     assert row["forward_ecn_marked"] is None
 

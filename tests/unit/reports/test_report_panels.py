@@ -12,15 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 
-from owlt.reports.comparison.cells import cells_of
+from owlt.reports.comparison.cells import TO_DELIVERY, cells_of
+from owlt.reports.comparison.estimates import box_of
+from owlt.reports.comparison.expectations import comparisons_of
+from owlt.reports.comparison.grid import DELAY
 from owlt.reports.comparison.metrics import MetricKind
 from owlt.reports.comparison.panels import BOXES_ACROSS, Figure, comparisons, portraits
-from owlt.reports.figures.drawing import draw
-from owlt.reports.figures.scales import Kind, scale_for, scales_of
+from owlt.reports.drawing.scales import Kind, scale_for, scales_of
+from owlt.reports.drawing.sweep_figures import draw
 from owlt.reports.page.figure_files import bounds_by_permutation
 from owlt.reports.results.load import Results, load_results
 from owlt.reports.results.rows import run_rows
-from owlt.reports.theory.expectations import comparisons_of
 from owlt.results.record import Permutation
 from tests.unit.reports.conftest import few, named, sweep, write_results
 
@@ -50,8 +52,26 @@ def permutations_in(figure: Figure) -> list[Any]:
 
 def test_each_metric_is_compared_against_error_rate_and_against_file_size(results: Results) -> None:
     assert [figure.name for figure in comparisons(results)] == [
-        f"{metric}-against-{axis}-10Mbps" for metric in COMPARED for axis in ("error-rate", "file-size")
+        *(f"{metric}-against-{axis}-10Mbps" for metric in COMPARED for axis in ("error-rate", "file-size")),
+        "time-to-delivery-against-delay-10Mbps",
     ]
+
+
+def test_the_time_to_delivery_is_compared_against_several_delays_with_a_row_for_each_file_size(
+    results: Results, figures_of: Any
+) -> None:
+    figure = list(comparisons(results))[-1]
+    box = figure.panels[1][2].boxes[1][0]
+    goodput = box_of(results, box.permutation, TO_DELIVERY.metric)
+
+    assert [panel.categories for panel in chain(*figure.panels)] == [("25 ms", "1250 ms")] * 6
+    assert [panels[0].title for panels in figure.panels] == ["100 kB · PER 0", "1 MB · PER 0"]
+    assert (box.permutation.delay_ns, box.permutation.file_size_bytes) == (1_250_000_000, 1_000_000)
+    assert figure.caption.endswith(
+        "10 Mbit/s both ways; rows: files of 100 kB and 1 MB; columns: packet error rate 0, 0.001 and 0.01."
+    )
+    assert [value for _, value in box.values] == pytest.approx([8 / value for _, value in goodput.values])
+    assert not [figure for figure in figures_of(delay=["25 ms"]) if figure.axis == DELAY]
 
 
 def test_a_comparison_has_every_permutation_once(results: Results) -> None:
@@ -80,7 +100,7 @@ def test_rates_never_share_a_figure(figures_of: Any) -> None:
 
 
 def test_nothing_is_drawn_against_a_dimension_with_one_value(figures_of: Any) -> None:
-    assert {figure.axis.slug for figure in figures_of(file_size="1 MB")} == {"error-rate"}
+    assert {figure.axis.slug for figure in figures_of(file_size="1 MB", delay="25 ms")} == {"error-rate"}
 
 
 def test_a_figure_with_too_many_boxes_becomes_several(figures_of: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from owlt.inputs.quantities import format_delay, format_rate
-from owlt.reports.style.units import (
+from owlt.reports.units import (
     delay_text,
     listed,
     measured_text,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from owlt.agents.probes.tcp_samples import SAMPLE_COLUMNS
-from owlt.reports.figures.drawing import save
+from owlt.reports.drawing.sweep_figures import save
 from owlt.reports.sessions.tcp_figure import draw_connection, read_connection
 from owlt.results.files import ReportError
 

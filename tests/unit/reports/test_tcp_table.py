@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from owlt.reports.page.tcp_table import HEADS, tcp_cells, tcp_rows
+from owlt.reports.page.tables import HEADS, tcp_cells, tcp_rows
 from owlt.reports.results.columns import COUNTERS
 from owlt.reports.results.load import Results, load_results
 from owlt.reports.results.rows import run_rows, tcp_of

@@ -12,10 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owlt.reports.comparison.cells import Cell, Point, Sample
-from owlt.reports.publication.curves import THEORIES, curve
-from owlt.reports.theory import capacity, custody, rounds, tcp
-from owlt.reports.theory.expectations import NOT_IN_THEORY, Comparison, agreements, comparisons_of
+from owlt.reports.comparison.expectations import NOT_IN_THEORY, Comparison, agreements, comparisons_of
+from owlt.reports.comparison.theory import (
+    cubic_window,
+    expected_rounds,
+    least_slow_start_s,
+    least_transfer_s,
+    mathis_rate,
+    padhye_rate,
+    probability_of_rounds,
+    rounds_quantile,
+    time_to_delivery_s,
+)
+from owlt.reports.drawing.theory_curves import THEORIES, curve
 from tests.unit.reports.conftest import page_text
+from tests.validation.rates import last_signal_s
 
 PACKETS, BITS, RATE, DELAY_S = 1000, 8480, 10e6, 1.25
 SENDING_S = PACKETS * BITS / RATE
@@ -43,7 +54,7 @@ def compared(*runs: dict[str, Any]) -> Comparison:
 
 @pytest.mark.parametrize(("loss", "expected"), [(0.01, 2.069), (0.1, 3.587), (0.0, 1.0)])
 def test_the_mean_number_of_rounds_of_715_packets(loss: float, expected: float) -> None:
-    assert rounds.expected_rounds(715, loss) == pytest.approx(expected, abs=5e-4)
+    assert expected_rounds(715, loss) == pytest.approx(expected, abs=5e-4)
 
 
 @pytest.mark.parametrize("loss", [0.01, 0.1, 0.3])
@@ -52,21 +63,19 @@ def test_the_mean_number_of_rounds_is_that_of_a_simulation(loss: float) -> None:
     needed = random.geometric(1 - loss, size=(trials, 200)).max(axis=1)  # transmissions of the last packet
 
     error = needed.std() / sqrt(trials)
-    assert abs(needed.mean() - rounds.expected_rounds(200, loss)) < 5 * error
+    assert abs(needed.mean() - expected_rounds(200, loss)) < 5 * error
 
 
 @given(st.floats(0.01, 0.99), st.integers(1, 10_000), st.floats(1e-6, 0.9))
 def test_a_quantile_is_the_least_number_of_rounds_that_suffices(share: float, packets: int, loss: float) -> None:
-    needed = rounds.rounds_quantile(share, packets, loss)
+    needed = rounds_quantile(share, packets, loss)
 
-    assert rounds.probability_of_rounds(needed, packets, loss) >= share
-    assert rounds.probability_of_rounds(needed - 1, packets, loss) < share
+    assert probability_of_rounds(needed, packets, loss) >= share
+    assert probability_of_rounds(needed - 1, packets, loss) < share
 
 
 def test_the_time_to_delivery_has_a_round_trip_for_each_further_round() -> None:
-    first, third = (
-        rounds.time_to_delivery_s(PACKETS, BITS, RATE, DELAY_S, 2 * DELAY_S, 0.0, number) for number in (1, 3)
-    )
+    first, third = (time_to_delivery_s(PACKETS, BITS, RATE, DELAY_S, 2 * DELAY_S, 0.0, number) for number in (1, 3))
 
     assert first == pytest.approx(SENDING_S + DELAY_S)
     assert third - first == pytest.approx(4 * DELAY_S)
@@ -74,45 +83,37 @@ def test_the_time_to_delivery_has_a_round_trip_for_each_further_round() -> None:
 
 def test_a_loss_of_one_is_refused() -> None:
     with pytest.raises(ValueError, match="less than 1"):
-        rounds.expected_rounds(10, 1.0)
-
-
-def test_losses_of_a_control_packet_cost_its_timer_each() -> None:
-    assert rounds.control_loss_s(3.0, 0.5) == 3.0
+        expected_rounds(10, 1.0)
 
 
 # TCP
 
 
 def test_mathis_has_the_constants_of_the_paper() -> None:
-    assert tcp.mathis_rate(1.0, 0.01, segments_per_ack=1) == pytest.approx(sqrt(3 / 2) / 0.1)
-    assert tcp.mathis_rate(1.0, 0.01) == pytest.approx(sqrt(3 / 4) / 0.1)
+    assert mathis_rate(1.0, 0.01, segments_per_ack=1) == pytest.approx(sqrt(3 / 2) / 0.1)
+    assert mathis_rate(1.0, 0.01) == pytest.approx(sqrt(3 / 4) / 0.1)
 
 
 def test_padhye_is_mathis_for_rare_losses_and_lower_for_frequent_ones() -> None:
     rare, frequent = 1e-8, 0.05
 
-    assert tcp.padhye_rate(0.1, rare, timeout_s=1) == pytest.approx(tcp.mathis_rate(0.1, rare), rel=0.01)
-    assert tcp.padhye_rate(0.1, frequent, timeout_s=1) < 0.5 * tcp.mathis_rate(0.1, frequent)
+    assert padhye_rate(0.1, rare, timeout_s=1) == pytest.approx(mathis_rate(0.1, rare), rel=0.01)
+    assert padhye_rate(0.1, frequent, timeout_s=1) < 0.5 * mathis_rate(0.1, frequent)
 
 
 def test_padhye_is_limited_by_the_window() -> None:
-    assert tcp.padhye_rate(0.1, 1e-8, timeout_s=1, window=20) == pytest.approx(200)
-    assert tcp.padhye_rate(0.1, 0.0, timeout_s=1) == inf
+    assert padhye_rate(0.1, 1e-8, timeout_s=1, window=20) == pytest.approx(200)
+    assert padhye_rate(0.1, 0.0, timeout_s=1) == inf
 
 
 def test_the_window_of_cubic_has_the_factor_of_the_rfc() -> None:
-    assert tcp.cubic_window(1.0, 1.0) == pytest.approx(1.054, abs=5e-4)
-    assert tcp.cubic_window(0.1, 1e-4) == pytest.approx(1.054 * 1000**0.75, rel=1e-3)
-
-
-def test_slow_start_of_a_deep_space_link_takes_as_long_as_in_the_paper() -> None:
-    assert tcp.slow_start_s(rtt_s=20 * 60, threshold=20) == 120 * 60
+    assert cubic_window(1.0, 1.0) == pytest.approx(1.054, abs=5e-4)
+    assert cubic_window(0.1, 1e-4) == pytest.approx(1.054 * 1000**0.75, rel=1e-3)
 
 
 @pytest.mark.parametrize(("segments", "round_trips"), [(10, 1.5), (11, 2.5), (30, 2.5), (31, 3.5)])
 def test_tcp_needs_a_handshake_and_a_round_trip_for_each_window(segments: int, round_trips: float) -> None:
-    assert tcp.least_time_s(segments, rtt_s=1.0) == round_trips
+    assert least_slow_start_s(segments, rtt_s=1.0) == round_trips
 
 
 # Custody and capacity
@@ -120,14 +121,11 @@ def test_tcp_needs_a_handshake_and_a_round_trip_for_each_window(segments: int, r
 
 def test_custody_signals_take_as_long_as_in_the_paper() -> None:
     """Seed 000: 1200 s of light time and 190 s of signals on the return link."""
-    assert custody.last_signal_s(600, signals=190, signal_bytes=1000, reverse_rate_bps=8000) == 1390
+    assert last_signal_s(600, signals=190, signal_bytes=1000, reverse_rate_bps=8000) == 1390
 
 
 def test_nothing_is_faster_than_the_channel() -> None:
-    assert capacity.greatest_goodput_bps(10e6, 0.1, 1000, 1060) == pytest.approx(9e6 * 1000 / 1060)
-    assert capacity.least_time_s(1_000_000, 8e6, 1.25) == 2.25
-    assert capacity.efficiency(100, 20) == 0.8
-    assert capacity.transfer_time_ratio(3.0, 2.0) == 1.5
+    assert least_transfer_s(1_000_000, 8e6, 1.25) == 2.25
 
 
 # Expectations
@@ -211,7 +209,7 @@ def test_the_page_points_out_medians_outside_their_theory(demo: Path) -> None:
 def test_a_curve_of_rounds_is_the_goodput_of_the_mean_number_of_rounds() -> None:
     (value,) = curve(THEORIES["rounds"], [[run(4.6), run(4.7)]])
     packets = 1000
-    mean = rounds.expected_rounds(packets, 0.01)
+    mean = expected_rounds(packets, 0.01)
 
     assert value == pytest.approx(8e6 / (SENDING_S / 0.99 + DELAY_S + 2 * DELAY_S * (mean - 1)), rel=1e-3)
 
@@ -221,7 +219,7 @@ def test_a_curve_of_tcp_is_limited_by_the_channel() -> None:
         RATE
     ]
     (value,) = curve(THEORIES["mathis"], [[run(5.0)]])
-    assert value == pytest.approx(8 * 1448 * tcp.mathis_rate(2.5, 0.01))
+    assert value == pytest.approx(8 * 1448 * mathis_rate(2.5, 0.01))
 
 
 def test_runs_with_different_settings_have_no_curve() -> None:

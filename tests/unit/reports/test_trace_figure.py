@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from owlt.captures.inspection.offsets import Acknowledgements, FileData
 from owlt.captures.inspection.traces import Delays, Traces, Way
 from owlt.captures.matches.bottleneck import Link, Queue
-from owlt.reports.figures.drawing import save
-from owlt.reports.page.inline import inlined
-from owlt.reports.sessions.trace_axis import Period, drawn_periods
+from owlt.reports.drawing.inline import inlined
+from owlt.reports.drawing.sweep_figures import save
+from owlt.reports.sessions.trace_axis import Period, drawn_periods, stepped, thinned_dots
 from owlt.reports.sessions.trace_figure import draw_traces
-from owlt.reports.sessions.trace_thinning import stepped, thinned_dots
 
 MS, S = 10**6, 10**9
 LINK = Link(25 * MS, 10e6)

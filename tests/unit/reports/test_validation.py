@@ -11,17 +11,14 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from owlt.reports.comparison.theory import expected_rounds
 from owlt.reports.results.columns import NAMES
 from owlt.reports.results.rows import Row
-from owlt.reports.theory.rounds import (
-    announced_distribution,
-    expected_rounds,
-    mean_rounds,
-    polled_distribution,
-    rounds_distribution,
-)
-from owlt.reports.validation.clocks import REFERENCE, SETTINGS, clock_cells, clock_statements
-from owlt.reports.validation.equivalence import (
+from tests.import_graph import PROJECT
+from tests.unit.reports.conftest import sweep, write_results
+from tests.validation.__main__ import PROFILES, SWEEPS
+from tests.validation.clocks import REFERENCE, SETTINGS, clock_cells, clock_statements
+from tests.validation.equivalence import (
     Equivalence,
     equivalence,
     equivalence_of_mean,
@@ -29,12 +26,17 @@ from owlt.reports.validation.equivalence import (
     verdict_of,
     verdict_of_all,
 )
-from owlt.reports.validation.page import make_page
-from owlt.reports.validation.rates import custody_cells, custody_statements, tcp_cells
-from owlt.reports.validation.rounds import rounds_cells, rounds_of, rounds_statements
-from tests.import_graph import PROJECT
-from tests.unit.reports.conftest import sweep, write_results
-from tests.validation.__main__ import PROFILES, SWEEPS
+from tests.validation.page import make_page
+from tests.validation.rates import custody_cells, custody_statements, tcp_cells
+from tests.validation.rounds import (
+    announced_distribution,
+    mean_rounds,
+    polled_distribution,
+    rounds_cells,
+    rounds_distribution,
+    rounds_of,
+    rounds_statements,
+)
 
 DRAWS = 4_000
 

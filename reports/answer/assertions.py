@@ -1,0 +1,362 @@
+"""An assertion as a value: what is measured, its bound, and the permutations that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Literal
+
+import numpy as np
+
+from owlt.reports.comparison.cells import Cell, Point, Sample
+from owlt.reports.comparison.estimates import Interval, median_interval
+from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, Metric
+from owlt.reports.comparison.theory import least_transfer_s
+from owlt.reports.results.rows import Row
+from owlt.reports.units import (
+    delay_text,
+    duration_text,
+    listed,
+    number_text,
+    probability_text,
+    rate_text,
+    size_text,
+    written_delay_ns,
+    written_rate_bps,
+    written_size_bytes,
+)
+
+Statistic = Literal["median", "mean", "minimum", "maximum"]
+BOUNDS = ("at_least", "at_most")
+FIELDS = {
+    "implementations": "implementation",
+    "file_size": "file_size_bytes",
+    "duration": "duration_ns",
+    "channel": "channel_name",
+    "rate": "rate_bps",
+    "delay": "delay_ns",
+    "packet_error_rate": "packet_error_rate",
+}
+"""The field of a permutation for each axis."""
+VARIANT = "+"
+"""Between the name of an implementation and what a variant of it changes."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an assertion is about: a metric; None: the share of delivered files."""
+
+    name: str
+    metric: Metric | None
+
+    @property
+    def label(self) -> str:
+        """Its name in words: "goodput to delivery"."""
+        return self.name.replace("_", " ") if self.name not in ("str", "rts") else self.name.upper()
+
+    def text(self, value: float) -> str:
+        """A value in base units with its unit: "8.31 Mbit/s", "100 %"."""
+        if value == inf:
+            return "not delivered"
+        if self.metric is None or self.metric.unit == "%":
+            return f"{100 * value:.4g} %"
+        shown = value / self.metric.per_unit
+        return f"{self.metric.text(shown) if shown else 0} {self.metric.unit}".rstrip()
+
+    def exact_text(self, value: float) -> str:
+        """A value that was not measured, without digits that it does not need: "1 Mbit/s"."""
+        if self.metric is None or self.metric.unit == "%":
+            return self.text(value)
+        return f"{number_text(value / self.metric.per_unit)} {self.metric.unit}".rstrip()
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """One assertion. `bound` is in base units (bit/s, bytes, packets), or a share of the reference."""
+
+    measured: Measured
+    statistic: Statistic
+    is_least: bool
+    """Whether the bound is the least value that meets it; else it is the greatest."""
+    bound: float
+    reference: str | None
+    """What the bound is a share of: "capacity", "rate" or an implementation."""
+    values: Mapping[str, Sequence[Any]]
+    """Of each axis that it is limited to: values, and intervals as pairs of bounds."""
+
+    def is_about(self, point: Point, implementation: str) -> bool:
+        """Whether it is about a permutation; an implementation stands for its variants, too."""
+        fields = point._asdict() | {"implementation": implementation}
+        names = (implementation, implementation.partition(VARIANT)[0])
+        return implementation != self.reference and all(
+            any(name in values for name in names)
+            if axis == "implementations"
+            else any(_is_in(fields[FIELDS[axis]], each) for each in values)
+            for axis, values in self.values.items()
+        )
+
+    @property
+    def what(self) -> str:
+        """What it states, without its place: "median goodput at least 0.9 of capacity"."""
+        amount = (
+            f"{self.bound:g} of {_reference(self.reference)}"
+            if self.reference
+            else self.measured.exact_text(self.bound)
+        )
+        words = "at least" if self.is_least else "at most"
+        name = "delivered files" if self.measured.metric is None else f"{self.statistic} {self.measured.label}"
+        return f"{name} {words} {amount}"
+
+    @property
+    def where(self) -> str:
+        """The permutations that it is about: "ltp, PER 0.0001"; "all permutations" without a limit."""
+        return ", ".join(_values_text(axis, values) for axis, values in self.values.items()) or "all permutations"
+
+    @property
+    def sentence(self) -> str:
+        """What it states, and of which permutations."""
+        return f"{self.what}: {self.where}"
+
+
+def assertion_of(written: Mapping[str, Any]) -> Assertion:
+    """The assertion in a plan."""
+    name = written["measure"]
+    metric = _METRICS.get(name)
+    (bound,) = (each for each in BOUNDS if each in written)
+    return Assertion(
+        measured=Measured(name, metric),
+        statistic=written.get("statistic", "median"),
+        is_least=bound == "at_least",
+        bound=_number(written[bound]),
+        reference=written.get("of"),
+        values={axis: [_parsed(axis, each) for each in written[axis]] for axis in FIELDS if axis in written},
+    )
+
+
+_METRICS = {metric.slug.replace("-", "_"): metric for metric in METRICS + FURTHER + MEASURES}
+_PARSE = {
+    "file_size": written_size_bytes,
+    "duration": written_delay_ns,
+    "delay": written_delay_ns,
+    "rate": lambda text: inf if text == "unlimited" else written_rate_bps(text),
+}
+_TEXTS = {
+    "file_size": lambda value: size_text(int(value)),
+    "duration": lambda value: duration_text(int(value)),
+    "delay": lambda value: delay_text(int(value)),
+    "rate": lambda value: rate_text(None if value == inf else value),
+    "packet_error_rate": lambda value: f"PER {probability_text(value)}",
+}
+
+
+def _number(written: float | str) -> float:
+    if not isinstance(written, str):
+        return float(written)
+    return written_rate_bps(written) if written.endswith("bit/s") else float(written_size_bytes(written))
+
+
+def _parsed(axis: str, written: Any) -> Any:
+    """A value of an axis as a number or a name; an interval as its two bounds."""
+    parse: Any = _PARSE.get(axis, lambda value: value)
+    if isinstance(written, Mapping):
+        return parse(written["from"]) if "from" in written else -inf, parse(written["to"]) if "to" in written else inf
+    return parse(written)
+
+
+def _is_in(value: Any, allowed: Any) -> bool:
+    number = inf if value is None else value
+    return allowed[0] <= number <= allowed[1] if isinstance(allowed, tuple) else bool(number == allowed)
+
+
+def _reference(name: str | None) -> str:
+    return f"the {name}" if name in ("capacity", "rate") else str(name)
+
+
+def _values_text(axis: str, values: Sequence[Any]) -> str:
+    text: Any = _TEXTS.get(axis, str)
+    return listed([_interval_text(each, text) if isinstance(each, tuple) else text(each) for each in values])
+
+
+def _interval_text(bounds: tuple[float, float], text: Any) -> str:
+    low, high = bounds
+    if low == -inf:
+        return f"up to {text(high)}"
+    return f"from {text(low)}" if high == inf else f"{text(low)} to {text(high)}"
+
+
+BITS = 8
+Verdict = Literal["not met", "no result", "met"]
+VERDICTS: tuple[Verdict, ...] = ("not met", "no result", "met")
+"""Of a list: what needs attention first. no result: no run has one, or the reference has none."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An assertion in one permutation. Values are in base units."""
+
+    assertion: Assertion
+    point: Point
+    implementation: str
+    verdict: Verdict
+    value: float | None
+    """None without a run; inf: not delivered, where a greatest value is asserted."""
+    bound: float | None
+    """What the value is compared with; None if the reference has no value."""
+    n: int
+    """The runs that the value is of."""
+    undelivered: int
+    interval: Interval | None
+    """Of a median of delivered files."""
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it is met."""
+        return self.verdict == "met"
+
+    @property
+    def text(self) -> str:
+        """The finding in one line."""
+        runs = f"n = {self.n}" + (f", {self.undelivered} not delivered" if self.undelivered else "")
+        where = f"{self.implementation}, {point_text(self.point)}"
+        sign = "at least" if self.assertion.is_least else "at most"
+        expected = f"expected {sign} {self.bound_text} ({runs})"
+        return f"{self.verdict}: {self.assertion.what}: {where}: {self.value_text}, {expected}"
+
+    @property
+    def value_text(self) -> str:
+        """The value, and its share of the reference: "8.31 Mbit/s (0.85 of it)"; "–" without one."""
+        if self.value is None:
+            return "–"
+        text = self.assertion.measured.text(self.value)
+        if not self.assertion.reference or not self.bound or self.value == inf:
+            return text
+        return (
+            f"{text} ({self.value / (self.bound / self.assertion.bound):.3g} of it)" if self.assertion.bound else text
+        )
+
+    @property
+    def bound_text(self) -> str:
+        """The bound: "9.1 Mbit/s"; "–" if the reference has no value."""
+        return "–" if self.bound is None else self.assertion.measured.text(self.bound)
+
+    @property
+    def interval_text(self) -> str:
+        """The interval of the median: "8.1 to 8.4 Mbit/s"; "–" if there is none."""
+        if self.interval is None:
+            return "–"
+        low, high = (self.assertion.measured.text(bound) for bound in (self.interval.low, self.interval.high))
+        number, _, unit = low.rpartition(" ")
+        return f"{number if number and high.endswith(f' {unit}') else low} to {high}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Its values, for JSON output."""
+        return {
+            "assertion": self.assertion.what,
+            "where": self.assertion.where,
+            **self.point._asdict(),
+            "implementation": self.implementation,
+            "verdict": self.verdict,
+            "value": self.value,
+            "bound": self.bound,
+            "n": self.n,
+            "undelivered": self.undelivered,
+            "interval": self.interval,
+        }
+
+
+def point_text(point: Point) -> str:
+    """A cell in words, with all its dimensions."""
+    channel = point.channel_name or f"{rate_text(point.rate_bps)}, {delay_text(point.delay_ns)}"
+    load = (
+        size_text(point.file_size_bytes) if point.file_size_bytes is not None else duration_text(point.duration_ns or 0)
+    )
+    return f"{channel}, PER {probability_text(point.packet_error_rate)}, {load}"
+
+
+def findings_of(written: Sequence[Mapping[str, Any]], cells: Sequence[Cell]) -> list[Finding]:
+    """All findings for the assertions of a plan; those that are not met first."""
+    findings = [finding for each in written for finding in _findings(assertion_of(each), cells)]
+    return sorted(findings, key=lambda finding: VERDICTS.index(finding.verdict))
+
+
+def _findings(assertion: Assertion, cells: Sequence[Cell]) -> Iterator[Finding]:
+    for cell in cells:
+        for name, sample in cell.samples.items():
+            if assertion.is_about(cell.point, name):
+                yield _finding(assertion, cell, name, sample)
+
+
+def _finding(assertion: Assertion, cell: Cell, name: str, sample: Sample) -> Finding:
+    values = _values(assertion, sample)
+    value = _statistic(assertion, values)
+    bound = _bound(assertion, cell, sample)
+    delivered = [each for each in values if 0 < each < inf]
+    has_interval = assertion.measured.metric is not None and assertion.statistic == "median"
+    return Finding(
+        assertion=assertion,
+        point=cell.point,
+        implementation=name,
+        verdict=_verdict(assertion, value, bound),
+        value=value,
+        bound=bound,
+        n=len(values),
+        undelivered=sample.undelivered,
+        interval=median_interval(delivered) if has_interval else None,
+    )
+
+
+def _verdict(assertion: Assertion, value: float | None, bound: float | None) -> Verdict:
+    if value is None or bound is None:
+        return "no result"
+    return "met" if (value >= bound if assertion.is_least else value <= bound) else "not met"
+
+
+def _values(assertion: Assertion, sample: Sample) -> list[float]:
+    """The values of all runs with a result, in base units; of delivered files: 1 or 0 for each."""
+    metric = assertion.measured.metric
+    if metric is None:
+        return [1.0] * (len(sample.tried) - sample.undelivered) + [0.0] * sample.undelivered
+    worst = 0.0 if assertion.is_least else inf
+    return [metric.per_unit * value for value in sample.values(metric)] + [worst] * sample.undelivered
+
+
+def _statistic(assertion: Assertion, values: Sequence[float]) -> float | None:
+    if not values:
+        return None
+    if assertion.measured.metric is None:
+        return float(np.mean(values))
+    match assertion.statistic:
+        case "median":
+            return float(np.median(values))
+        case "mean":
+            return float(np.mean(values))
+        case "minimum":
+            return min(values)
+        case "maximum":
+            return max(values)
+
+
+def _bound(assertion: Assertion, cell: Cell, sample: Sample) -> float | None:
+    """The bound in base units: a share of what the assertion refers to, if it does."""
+    reference = assertion.reference
+    if reference is None:
+        return assertion.bound
+    if reference in ("capacity", "rate"):
+        greatest = _greatest_bps(sample.rows[0], reference)
+        return None if greatest is None else assertion.bound * greatest
+    other = cell.samples.get(reference)
+    value = _statistic(assertion, _values(assertion, other)) if other else None
+    return None if value is None else assertion.bound * value
+
+
+def _greatest_bps(row: Row, reference: str) -> float | None:
+    """The rate of the forward channel; or its capacity for the file: the goodput of a transfer that takes the time of
+    the file's bits at that rate and the one-way delay. None of a channel that changes or has no limit."""
+    rate_bps: float | None = row["forward_rate_bps"]
+    if row["timeline"]:
+        return None
+    if reference == "rate" or row["file_size_bytes"] is None:
+        return rate_bps
+    least_s = least_transfer_s(row["file_size_bytes"], rate_bps, row["forward_delay_ns"] / 1e9)
+    return BITS * row["file_size_bytes"] / least_s if least_s else None

@@ -1,0 +1,141 @@
+"""What changed, in words and in the cells of tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+from owlt.reports.answer.change_tests import Overall, Series
+from owlt.reports.answer.changes import ORDER, Change, Relation, Side
+from owlt.reports.answer.regions import dimensions_of, place_text
+from owlt.reports.answer.sentences import percent_text
+from owlt.reports.comparison.cells import Criterion, Point
+from owlt.reports.comparison.differences import Ratio
+from owlt.reports.comparison.estimates import Share
+from owlt.reports.units import listed
+
+SHOWN: tuple[Relation, ...] = ("worse", "removed", "no result", "better")
+"""The permutations that a terminal lists; of the others it has the number."""
+LEAST_P = 0.001
+MOST_NAMED = 6
+
+
+def places_of(points: Sequence[Point]) -> partial[str]:
+    """A function that writes the place of a permutation: "1250 ms, PER 0.01"."""
+    return partial(place_text, dimensions=dimensions_of(points))
+
+
+def headline(overall: Sequence[Overall], changes: Sequence[Change]) -> list[str]:
+    """The result in sentences, the regressions first."""
+    worse = [_regression(each) for each in overall if each.is_worse]
+    counts = Counter(change.relation for change in changes)
+    sentences = [f"Worse: {'; '.join(worse)}."] if worse else ["No regression is shown."]
+    if counts["better"]:
+        sentences.append(f"Better in {_permutations(counts['better'])}.")
+    if identical := sum(change.identical for change in changes):
+        runs = sum(change.after.planned for change in changes if change.after)
+        sentences.append(f"{identical} of {runs} runs are identical to one before: same seed, packets and times.")
+    if few := counts["too few runs"] - sum(
+        each.relations.get("too few runs", 0) for each in overall if each.verdict == "too few cells"
+    ):
+        sentences.append(f"{_permutations(few).capitalize()} with too few runs were judged over all cells only.")
+    if not_judged := sum(each.not_judged for each in overall):
+        sentences.append(f"Not judged: {_permutations(not_judged)} ({_reasons(overall, changes)}).")
+    return sentences
+
+
+def _regression(overall: Overall) -> str:
+    parts = []
+    if cells := overall.relations.get("worse", 0):
+        parts.append(f"in {cells} of {_permutations(sum(overall.relations.values()))}")
+    if overall.verdict == "worse" and overall.ratio:
+        parts.append(f"over all cells ({change_text(overall.ratio)})")
+    if overall.delivers == "worse" and overall.before and overall.after:
+        parts.append(f"in undelivered files ({share_text(overall.before)} before, {share_text(overall.after)} after)")
+    return f"{overall.implementation} {listed(parts)}"
+
+
+def _permutations(number: int) -> str:
+    return "1 permutation" if number == 1 else f"{number} permutations"
+
+
+def _reasons(overall: Sequence[Overall], changes: Sequence[Change]) -> str:
+    """Why permutations are not judged, each reason with its number."""
+    few = {each.implementation for each in overall if each.verdict == "too few cells"}
+    relations = [
+        change.relation
+        for change in changes
+        if change.relation in ("removed", "no result")
+        or (change.relation == "too few runs" and change.implementation in few)
+    ]
+    words = {"removed": "only before", "no result": "without a result", "too few runs": "with too few runs"}
+    texts = [f"{number} {words[relation]}" for relation, number in Counter(relations).items()]
+    needed = [change.repetitions_needed or 0 for change in changes if change.relation == "too few runs"]
+    more = f"; at least {min(needed)} repetitions are needed" if "too few runs" in relations and needed else ""
+    return ", ".join(texts) + more
+
+
+def rest_text(changes: Sequence[Change], shown: Sequence[Relation] = SHOWN) -> str:
+    """The number of permutations that are not listed, by their change; "" if all are listed."""
+    counts = Counter(change.relation for change in changes)
+    texts = [f"{counts[relation]} {relation}" for relation in ORDER if counts[relation] and relation not in shown]
+    return f"not listed: {', '.join(texts)}" if texts else ""
+
+
+def change_text(size: Ratio | None) -> str:
+    """A ratio as a change with its interval: "−32 % (−34 to −30 %)"; "–" if there is none."""
+    if size is None:
+        return "–"
+    low, high = (_signed(bound) for bound in (size.low, size.high))
+    return f"{_signed(size.value)} ({low.removesuffix(' %') if high.endswith(' %') else low} to {high})"
+
+
+def _signed(value: float) -> str:
+    """The change of a ratio: "−32 %", "+5.0 %", "×12" from ten times on."""
+    if value >= 10:
+        return f"×{value:.3g}"
+    text = percent_text(abs(value - 1))
+    return text if text == "0 %" else f"{'−' if value < 1 else '+'}{text}"
+
+
+def median_text(side: Side | None, criterion: Criterion) -> str:
+    """A median; "–" if there is none."""
+    return "–" if side is None or side.median is None else criterion.metric.text(side.median)
+
+
+def delivered_text(side: Side | None) -> str:
+    """The delivered files of those tried: "9/10"; "–" without a run."""
+    return f"{side.delivered}/{side.tried}" if side and side.tried else "–"
+
+
+def share_text(share: Share | None) -> str:
+    """A share of undelivered files: "2 of 36"; "–" without a run."""
+    return f"{share.count} of {share.n}" if share else "–"
+
+
+def p_text(p: float | None) -> str:
+    """A p-value: "0.02", "< 0.001"; "–" without a test."""
+    if p is None:
+        return "–"
+    return f"< {LEAST_P}" if p < LEAST_P else f"{p:.2g}"
+
+
+def nights_headline(series: Sequence[Series], labels: Sequence[str]) -> list[str]:
+    """The change points of many nights in sentences, those for the worse first."""
+    worse = [each for each in series if each.ended_worse]
+    changed = sum(bool(each.changes) for each in series)
+    sentences = ["No permutation ended worse than before its last change."]
+    if worse:
+        nights = Counter(each.changes[-1].night for each in worse)
+        texts = [f"{_permutations(number)} since {labels[night]}" for night, number in sorted(nights.items())]
+        sentences = [f"Worse: {listed(texts[-MOST_NAMED:])}."]
+    sentences.append(f"{changed} of {_permutations(len(series))} changed over {len(labels)} directories.")
+    if few := sum(not each.is_testable for each in series):
+        sentences.append(f"Not judged: {_permutations(few)} with too few runs.")
+    return sentences
+
+
+def change_points_text(series: Series, labels: Sequence[str]) -> str:
+    """The change points of a permutation: "night-3 −31 % (−33 to −30 %)"."""
+    return "; ".join(f"{labels[each.night]} {change_text(each.ratio)}" for each in series.changes)

@@ -1,0 +1,45 @@
+"""A drawn figure as part of the page: its colours become the page's, its points are links to their runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from html import escape
+
+from owlt.reports.drawing.boxes import RUN_LINK
+from owlt.reports.looks import ALARM, INK, MUTED, PAPER, RULE, SERIES
+
+VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper", ALARM: "--alarm"} | {
+    colour: f"--series-{number}" for number, colour in enumerate(SERIES)
+}
+"""The style sheet's name of each colour of the figures."""
+POINTS = 72
+"""Per inch."""
+
+
+def inlined(svg: str, name: str, label: str, tooltips: Mapping[str, str]) -> str:
+    """The SVG element of a figure's file, for a page with others.
+
+    `name` is the prefix of its ids, which are unique in the page; `label` is for screen readers; `tooltips` are the
+    tooltips of points, by run id. The width in inches is given to the style sheet as `--inches`, so that type has one
+    size in all figures.
+    """
+    svg = svg[svg.index("<svg") :]
+    role = "group" if RUN_LINK in svg else "img"  # an image has no links in it
+    svg = re.sub(r"<!--.*?-->|<style.*?</style>|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(
+        r"<svg [^>]*?(viewBox=\"0 0 ([\d.]+) [^\"]*\")[^>]*>",
+        lambda match: (
+            f'<svg {match[1]} style="--inches: {float(match[2]) / POINTS:.4g}" '
+            f'role="{role}" aria-label="{escape(label)}">'
+        ),
+        svg,
+    )
+    svg = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}.", svg)
+    svg = re.sub(r"(fill|stroke): (#[0-9a-f]{6})", lambda match: f"{match[1]}: var({VARIABLES[match[2]]})", svg)
+    svg = re.sub(
+        rf'<a xlink:href="{re.escape(RUN_LINK)}([^"]*)"[^>]*>',
+        lambda match: f'<a href="#run-{match[1]}"><title>{escape(tooltips[match[1]])}</title>',
+        svg,
+    )
+    return re.sub(r">\s+<", "><", svg.replace("xlink:href", "href"))

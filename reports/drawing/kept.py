@@ -1,0 +1,115 @@
+"""Figures that are taken over from an earlier report because they were drawn from the same values by the same code.
+
+The report notes beside its figures what each was drawn from, so that a build after one more run draws few of them, and
+leaves the same bytes as a build from nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+from owlt.captures.accounting.derived_files import digest_of_code, digest_of_modules
+from owlt.captures.pool import processes
+from owlt.results.plain_files import as_file_name, digest_of_values, read_json, read_plain
+
+KEYS_NAME = "drawn-from.json"
+"""Beside the figures: for each drawing the digest of what it was drawn from, and the digests of its files."""
+
+
+@dataclass
+class KeptFigures:
+    """The drawings of an earlier report in `earlier`, and those of the one that is being built in `figures`.
+
+    A drawing has one or more files with the same stem, of which those with one of the `suffixes` are made.
+    """
+
+    earlier: Path
+    figures: Path
+    suffixes: Collection[str]
+    _noted: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            entries = read_json(self.earlier / KEYS_NAME)
+        except (OSError, ValueError):
+            entries = {}
+        self._entries: dict[str, Any] = entries if isinstance(entries, dict) else {}
+
+    def take(self, name: str, drawn_from: str, also: Collection[str] = ()) -> Any:
+        """Take the files of a drawing over, with the suffixes `also` too. Returns what was noted with it; None if it
+        has to be drawn.
+
+        Files that were changed since are not taken.
+        """
+        suffixes = {*self.suffixes, *also}
+        try:
+            entry = self._entries[name]
+            files = {file: digest for file, digest in entry["files"].items() if Path(file).suffix in suffixes}
+            made = {Path(file).suffix for file in files}
+            if entry["drawn_from"] != drawn_from or (files and made != suffixes):
+                return None
+            contents = {as_file_name(file): read_plain(self.earlier / file) for file in files}
+        except (OSError, LookupError, TypeError, AttributeError, ValueError):
+            return None
+        if any(_digest(content) != files[file] for file, content in contents.items()):
+            return None
+        for file, content in contents.items():
+            (self.figures / file).write_bytes(content)
+        self._noted[name] = entry | {"files": files}
+        return entry["note"]
+
+    def note(self, name: str, drawn_from: str, files: Collection[str], note: Any) -> None:
+        """Note what a drawing was drawn from, its files, and what else is to be known of it, in values of JSON."""
+        digests = {file: _digest((self.figures / file).read_bytes()) for file in sorted(files)}
+        self._noted[name] = {"drawn_from": drawn_from, "files": digests, "note": note}
+
+    def write(self) -> None:
+        """Write the notes beside the figures. Raises OSError."""
+        (self.figures / KEYS_NAME).write_text(json.dumps(self._noted, indent=1, sort_keys=True) + "\n")
+
+
+def digest_of_drawing(values: object) -> str:
+    """The digest of the values (of JSON) that a figure is drawn from, and of the code that draws it, in hex."""
+    code = [digest_of_code(), digest_of_modules(Path(__file__).resolve().parents[1]), matplotlib.__version__]
+    return digest_of_values([values, code])
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+Share = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""`map`, or its equivalent over processes: functions, arguments and results are pickled."""
+WORTH_A_PROCESS = 8
+"""With fewer tasks, starting processes takes longer than it saves."""
+
+
+@contextmanager
+def shared(tasks: int) -> Iterator[Share]:
+    """A function like `map` for this number of tasks, closed at the end of the block."""
+    cores = min(len(os.sched_getaffinity(0)), tasks // WORTH_A_PROCESS)
+    if cores < 2:
+        yield map
+        return
+    with processes(cores) as pool:
+        yield pool.map
+
+
+@contextmanager
+def settled() -> Iterator[None]:
+    """Within it, Python does not search for garbage among the records of a report, which stay until its end."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -1,0 +1,138 @@
+"""The scale that a group of panels shares: linear or logarithmic, and its ends.
+
+Logarithmic if the values span more than a decade; then linear below one if some are zero, because a logarithmic scale
+has no zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from types import MappingProxyType
+from typing import Literal
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.markers import TICKDOWN, TICKLEFT, MarkerStyle
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, SymmetricalLogLocator
+
+from owlt.reports.comparison.metrics import Metric, MetricKind
+from owlt.reports.comparison.panels import Figure, Panel
+from owlt.reports.drawing.boxes import Bounds, bounds_of
+from owlt.reports.looks import INK
+from owlt.reports.units import tick_text
+
+Kind = Literal["linear", "log", "log above 1"]
+
+DECADE = 10.0
+ROOM = 0.12
+"""The part of the axis that stays free above and below the values."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A kind of scale and its ends, in the unit of the values."""
+
+    kind: Kind
+    low: float
+    high: float
+
+
+def scales_of(figure: Figure, bounds: Bounds = MappingProxyType({})) -> list[Scale]:
+    """A scale for each panel, row by row: equal in panels that share it, of one kind for all panels of a metric. It
+    reaches the bounds of theory, too."""
+    panels = [
+        (_group(figure, row, column), panel)
+        for row, across in enumerate(figure.panels)
+        for column, panel in enumerate(across)
+    ]
+    values: dict[tuple[int, int], list[float]] = {}
+    for group, panel in panels:
+        values.setdefault(group, []).extend([*panel.values, *_bounds(panel, bounds)])
+
+    def scale(group: tuple[int, int], metric: Metric) -> Scale:
+        alike = {other for other, panel in panels if panel.metric == metric}
+        return scale_for(_kind_for([values[other] for other in alike]), values[group], metric.kind)
+
+    return [scale(group, panel.metric) for group, panel in panels]
+
+
+def _bounds(panel: Panel, bounds: Bounds) -> list[float]:
+    found = [each for box in chain(*panel.boxes) if (each := bounds_of(box, bounds))]
+    return [bound for each in found for bound in each if bound]
+
+
+def _group(figure: Figure, row: int, column: int) -> tuple[int, int]:
+    """The group of a panel: panels of the same group share their scale."""
+    return (0 if figure.share in ("column", "all") else row, 0 if figure.share in ("row", "all") else column)
+
+
+def _kind_for(groups: list[list[float]]) -> Kind:
+    """One kind for all groups of a metric: that of the group with the widest range."""
+    positive = [[value for value in group if value > 0] for group in groups]
+    if not any(group and max(group) > DECADE * min(group) for group in positive):
+        return "linear"
+    return "log" if all(value > 0 for group in groups for value in group) else "log above 1"
+
+
+def scale_for(kind: Kind, values: list[float], values_are: MetricKind) -> Scale:
+    """The scale that shows all values with room around them; any scale if there are none."""
+    if not values:
+        return Scale(kind, 1 if kind == "log" else 0, 10)
+    least, greatest = min(values), max(values)
+    if kind == "linear":
+        return _linear(least, greatest, values_are)
+    if kind == "log above 1":
+        return Scale(kind, -0.5, 1.5 * max(greatest, 1))
+    factor = max(greatest / least, 1.5) ** ROOM
+    return Scale(kind, least / factor, greatest * factor)
+
+
+def _linear(least: float, greatest: float, values_are: MetricKind) -> Scale:
+    """From zero; counts and amounts that differ little from near the least, because the difference matters."""
+    few, grain = (10, 1.5) if values_are == "count" else (0, 0)
+    if values_are == "rate" or least <= max(greatest / 2, few):
+        return Scale("linear", 0, greatest * (1 + ROOM) or 1)
+    room = max(ROOM * (greatest - least), 0.005 * greatest, grain)
+    return Scale("linear", max(least - room, 0), greatest + room)
+
+
+def apply_scale(axes: Axes, scale: Scale, is_count: bool, lying: bool = False) -> None:
+    """Give the axes the scale, upwards or, lying, to the right: few ticks, their numbers written out (0.01)."""
+    axis = axes.xaxis if lying else axes.yaxis
+    minor: LogLocator | SymmetricalLogLocator | None = None
+    set_scale, set_ends = (axes.set_xscale, axes.set_xlim) if lying else (axes.set_yscale, axes.set_ylim)
+    if scale.kind == "linear":
+        axis.set_major_locator(MaxNLocator(4, integer=is_count, steps=[1, 2, 2.5, 5, 10]))
+    elif scale.kind == "log":
+        narrow = scale.high / scale.low < 50
+        set_scale("log")
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
+        minor = LogLocator(subs=range(2, 10))
+    else:
+        set_scale("symlog", linthresh=1)
+        axis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1))
+        minor = SymmetricalLogLocator(base=10, linthresh=1, subs=range(2, 10))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
+    set_ends(scale.low, scale.high)
+    if minor is not None:
+        minor.set_axis(axis)
+        _draw_minor_ticks(axes, [value for value in minor() if scale.low <= value <= scale.high], lying)
+
+
+def _draw_minor_ticks(axes: Axes, values: list[float], lying: bool) -> None:
+    """All of them as one line without a line: matplotlib's own ticks take half of the time of a figure."""
+    zeros = [0.0] * len(values)
+    axes.add_artist(
+        Line2D(
+            *((values, zeros) if lying else (zeros, values)),
+            linestyle="",
+            marker=MarkerStyle(TICKDOWN if lying else TICKLEFT),
+            markersize=2,
+            markeredgewidth=0.6,
+            color=INK,
+            transform=axes.get_xaxis_transform() if lying else axes.get_yaxis_transform(),
+            clip_on=False,
+        )
+    )

@@ -1,0 +1,149 @@
+"""Figures over a sweep: boxes, and every run as a point, as SVG and PDF, the same bytes every time."""
+
+from __future__ import annotations
+
+from itertools import chain
+from math import ceil
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from matplotlib.transforms import ScaledTranslation
+
+from owlt.reports.comparison.panels import Figure, Panel
+from owlt.reports.drawing.boxes import (
+    Bounds,
+    boxes_of_several,
+    draw_boxes,
+    draw_points,
+    draw_theory,
+    implementation_handles,
+    n_colour,
+    page_looks,
+    suspect_handles,
+    theory_handles,
+)
+from owlt.reports.drawing.lines import draw_lines
+from owlt.reports.drawing.scales import apply_scale, scales_of
+from owlt.reports.looks import MUTED, RULE, STYLE, Looks
+
+FULL_WIDTH, HEADED_WIDTH, WIDEST_PANEL = 7.0, 4.6, 3.4
+LEFT, RIGHT, TOP, BOTTOM = 0.74, 0.10, 0.36, 0.60
+PANEL_HEIGHT, ROW_GAP, TITLE_GAP, SHARED_GAP, OWN_GAP = 1.5, 0.44, 0.26, 0.18, 0.52
+HEADING_GAP = 0.19
+LEGEND_LINE, LETTER, LEGEND_MARK = 0.17, 0.068, 0.45
+"""Inches. A figure is as wide as the two columns of a paper, or wider if its panels require it."""
+
+
+def draw(figure: Figure, series: dict[str, int], bounds: Bounds = MappingProxyType({})) -> Canvas:
+    """Draw a figure. `series`: the number of each implementation, for its colour and marker; `bounds`: what theory
+    expects."""
+    with matplotlib.rc_context(STYLE):
+        if figure.lying:
+            return draw_lines(figure, series, bounds)
+        handles = implementation_handles(figure, series) + suspect_handles(figure) + theory_handles(figure, bounds)
+        canvas, grid = _frame(figure, handles)
+        for axes, panel, scale in zip(chain(*grid), chain(*figure.panels), scales_of(figure, bounds), strict=True):
+            _draw_panel(axes, panel, series, bounds)
+            apply_scale(axes, scale, panel.metric.kind == "count")
+        for row, panels in zip(grid, figure.panels, strict=True):
+            row[0].set_ylabel(panels[0].metric.label)
+            _annotate(row[0], "n", (-0.5, 0), -6, color=MUTED)
+            for axes in row[1:] if figure.share == "row" else ():
+                axes.tick_params(labelleft=False)
+        for axes in grid[-1]:
+            axes.set_xlabel(figure.axis.label)
+    return canvas
+
+
+def save(canvas: Canvas, directory: Path, name: str, with_pdf: bool = False) -> None:
+    """Write NAME.svg, and NAME.pdf, which takes longer than drawing, without dates and with ids that depend only on the
+    name. Raises OSError."""
+    with matplotlib.rc_context(STYLE | {"svg.hashsalt": name}):
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        canvas.savefig(directory / f"{name}.svg", metadata=nothing)
+        if with_pdf:
+            canvas.savefig(directory / f"{name}.pdf", metadata={"CreationDate": None, "Creator": "owlt"})
+
+
+def _frame(figure: Figure, handles: list[Line2D]) -> tuple[Canvas, list[list[Axes]]]:
+    """A figure with its legend and empty axes for each panel, laid out in inches."""
+    rows, columns = len(figure.panels), len(figure.panels[0])
+    gap = SHARED_GAP if figure.share == "row" else OWN_GAP
+    panel_width = _panel_width(figure, FULL_WIDTH - LEFT - RIGHT - (columns - 1) * gap)
+    width = LEFT + columns * panel_width + (columns - 1) * gap + RIGHT
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    legend_columns = max(1, int((width - LEFT) / (longest * LETTER + LEGEND_MARK)))
+    top = TOP + LEGEND_LINE * ceil(len(handles) / legend_columns) + HEADING_GAP * _has_both(figure.panels[0])
+    row_gaps = [
+        ROW_GAP + TITLE_GAP * bool(panels[0].title or panels[0].heading) + HEADING_GAP * _has_both(panels)
+        for panels in figure.panels[1:]
+    ]
+    height = top + rows * PANEL_HEIGHT + sum(row_gaps) + BOTTOM
+    canvas = Canvas(figsize=(width, height))
+    canvas.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=((LEFT - 0.07) / width, 1 - 0.04 / height),
+        ncols=legend_columns,
+    )
+
+    def place(row: int, column: int) -> Axes:
+        left = LEFT + column * (panel_width + gap)
+        bottom = height - top - (row + 1) * PANEL_HEIGHT - sum(row_gaps[:row])
+        return canvas.add_axes((left / width, bottom / height, panel_width / width, PANEL_HEIGHT / height))
+
+    return canvas, [[place(row, column) for column in range(columns)] for row in range(rows)]
+
+
+def _has_both(panels: tuple[Panel, ...]) -> bool:
+    """Whether a row has both a heading and titles."""
+    return bool(panels[0].heading and panels[0].title)
+
+
+def _panel_width(figure: Figure, room: float) -> float:
+    """As wide as the room for all columns allows, at least so wide that boxes and their n do not overlap.
+
+    With headings, the columns together are at least as wide as the longest heading.
+    """
+    columns = len(figure.panels[0])
+    needed = 0.3 + len(figure.panels[0][0].categories) * max(0.45, 0.27 * len(figure.implementations))
+    letters = max(len(panels[0].heading) for panels in figure.panels)
+    headed = max(HEADED_WIDTH, LETTER * letters) / columns if letters else 0
+    return max(needed, min(WIDEST_PANEL, room / columns), headed)
+
+
+def _draw_panel(axes: Axes, panel: Panel, series: dict[str, int], bounds: Bounds) -> None:
+    axes.set_title(panel.title, loc="left", fontsize=8, pad=6, y=1.0)  # with y, no search for a free place
+    if panel.heading:
+        points = 6 + 72 * HEADING_GAP * bool(panel.title)
+        axes.annotate(
+            panel.heading, (0, 1), (0, points), "axes fraction", "offset points", fontsize=8, fontweight="bold"
+        )
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=RULE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.set_xlim(-0.5, len(panel.categories) - 0.5)
+    axes.set_xticks(range(len(panel.categories)), panel.categories)
+    axes.tick_params(axis="x", length=0, pad=14)
+    step = 0.8 / len(panel.boxes[0])
+    for index, boxes in enumerate(zip(*panel.boxes, strict=True)):
+        offset = (index - (len(panel.boxes[0]) - 1) / 2) * step
+        looks = Looks(series[boxes[0].permutation.implementation])
+        placed = [(place + offset, box) for place, box in enumerate(boxes)]
+        for at, box in placed:
+            _annotate(axes, box.n_text, (at, 0), 0, color=n_colour(box), fontsize=7)
+        draw_theory(axes, placed, min(step, 0.45), bounds)
+        draw_boxes(axes, boxes_of_several(placed), page_looks(looks.colour, min(step, 0.45)))
+        draw_points(axes, placed, 0.5 * min(step, 0.45), looks)
+
+
+def _annotate(axes: Axes, text: str, at: tuple[float, float], shift_points: float, **looks: Any) -> None:
+    """Write text in the line of n, between the axis and the categories. `at` is x in categories, y is unused."""
+    looks = {"ha": "center", "va": "center"} | looks
+    shift = ScaledTranslation(shift_points / 72, -9 / 72, axes.figure.dpi_scale_trans)
+    axes.text(*at, text, transform=axes.get_xaxis_transform() + shift, **looks)

@@ -1,4 +1,0 @@
-"""Figures over a sweep, drawn: scales, boxes, lines, channels.
-
-Figures of one run belong to `reports.sessions`.
-"""

@@ -1,4 +1,0 @@
-"""Units as the field writes them, colours and type.
-
-What a run is belongs to `reports.results`.
-"""
