@@ -1,7 +1,7 @@
 """The axes of a sweep's grid, one row each: what the key of an axis is, what its values are and where they are found.
 
 Sweep files, rules, assertions, `--cell`, the points of a plan, the tables of results and the figures follow from these
-rows. How values look on a page (10⁻⁴, "unlimited rate") belongs to `reports.style`.
+rows. How values look on a page (10⁻⁴, "unlimited rate") belongs to `reports.units`.
 """
 
 from __future__ import annotations
