@@ -12,7 +12,7 @@ import pytest
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import EmulatorError, InvalidChannel, InvalidLease, LeaseHeld, LeaseLost, TimelineError
 from owlt.emulator.service.client import EmulatorClient
-from owlt.emulator.service.memory_emulator import CAPABILITIES
+from tests.memory.emulator import CAPABILITIES
 
 Fact = Callable[[EmulatorClient], None]
 CHANNEL = ChannelSpec.from_wire(

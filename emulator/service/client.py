@@ -28,7 +28,7 @@ class EmulatorClient:
 
     `token` is the service's token; it may also be part of the URL, http://owlt:TOKEN@HOST:PORT. `ca_file` has the
     certificates that an https URL is checked against, instead of the system's. A `transport` replaces HTTP
-    (`memory_emulator` has one). Every method raises EmulatorUnreachable if no answer arrives within `timeout_s`.
+    (`tests.memory.emulator` has one). Every method raises EmulatorUnreachable if no answer arrives within `timeout_s`.
     Methods that change something raise NotAllowed without the token, LeaseHeld if another client holds the lease, and
     LeaseLost if the client's own lease has ended.
     """

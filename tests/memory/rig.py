@@ -13,7 +13,6 @@ from pathlib import PurePosixPath
 
 from owlt.captures.files.tcpdump_command import WHOLE_FRAMES
 from owlt.emulator.service.client import EmulatorClient
-from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
 from owlt.orchestrator.hosts.binaries import FIND_PROGRAM, LIBRARIES
 from owlt.orchestrator.hosts.confinement import MAKE_RUN_DIRECTORY, REMOVE_RUN_DIRECTORY
 from owlt.orchestrator.hosts.host import Completed
@@ -21,6 +20,7 @@ from owlt.orchestrator.rigs import rig
 from owlt.orchestrator.rigs.killed_programs import KilledPrograms
 from owlt.orchestrator.rigs.rig import Rig
 from tests.memory.commands import done, failed
+from tests.memory.emulator import MemoryEmulator, MemoryTransport
 from tests.memory.host import MemoryHost, Network
 from tests.memory.process import Process, Script
 

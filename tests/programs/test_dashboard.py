@@ -17,7 +17,6 @@ import pytest
 from flask import Flask, request
 from werkzeug.serving import make_server
 
-from owlt.emulator.service.memory_emulator import MemoryEmulator, memory_client
 from owlt.orchestrator.dashboard.app import new_app
 from owlt.orchestrator.dashboard.emulator_page import EmulatorWatch
 from owlt.orchestrator.dashboard.index import Directories
@@ -27,6 +26,7 @@ from owlt.orchestrator.dashboard.sweep_pages import TAG
 from owlt.reports.page.build import build_report
 from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, Page, browser
 from tests.conftest import require
+from tests.memory.emulator import MemoryEmulator, memory_client
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL
 from tests.unit.orchestrator.dashboard.test_missing_packets import DATA, lossy_run
 from tests.unit.reports.conftest import few, plan_of, write_results, write_run

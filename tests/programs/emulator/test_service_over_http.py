@@ -29,9 +29,9 @@ from owlt.emulator.faults import (
     PortRefused,
 )
 from owlt.emulator.service.client import EmulatorClient
-from owlt.emulator.service.memory_emulator import MemoryEmulator
 from owlt.emulator.service.methods import CHANGING, LEASING, MOST_CALLS, READING
 from owlt.emulator.service.server import Limits
+from tests.memory.emulator import MemoryEmulator
 from tests.unit.emulator.served import CHANGES, CHANNEL, RememberingEmulator, post, served
 
 TOKEN = "correct-horse-battery"

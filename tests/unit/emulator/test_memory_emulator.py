@@ -19,9 +19,9 @@ from owlt.emulator.faults import (
 )
 from owlt.emulator.service.client import EmulatorClient
 from owlt.emulator.service.emulator import Emulator
-from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport, memory_client
 from owlt.emulator.service.methods import CHANGING, READING
 from tests.emulator_facts import CHANNEL, FACTS, STEPS
+from tests.memory.emulator import MemoryEmulator, MemoryTransport, memory_client
 from tests.unit.emulator.served import served
 
 STEP = ChannelSpec.from_wire(STEPS)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from owlt.emulator.service.memory_emulator import CAPABILITIES, MemoryEmulator
 from owlt.orchestrator.checks.preconditions import unsupported_channels
 from owlt.orchestrator.planning.selection import Selection
 from owlt.orchestrator.profiles.catalogue import resolve
+from tests.memory.emulator import CAPABILITIES, MemoryEmulator
 from tests.unit.orchestrator.small_sweep import small_plan
 from tests.unit.orchestrator.test_lab import DEMO
 

@@ -11,7 +11,6 @@ import pytest
 
 from owlt.emulator.faults import EmulatorUnreachable, LeaseHeld
 from owlt.emulator.service.client import EmulatorClient
-from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
 from owlt.orchestrator.checks.lab_doctor import examine_lab
 from owlt.orchestrator.checks.preconditions import missing_for_plan
 from owlt.orchestrator.commands.performing import as_typed
@@ -29,6 +28,7 @@ from owlt.orchestrator.rigs.lab.emulator import (
     write_reservation,
 )
 from owlt.orchestrator.rigs.lab.management import ManagementHost
+from tests.memory.emulator import MemoryEmulator, MemoryTransport
 from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, rack1, with_host
 
 SERVICE = "https://192.0.2.12:8765"

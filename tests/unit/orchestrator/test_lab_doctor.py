@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from owlt.emulator.service.client import EmulatorClient
-from owlt.emulator.service.memory_emulator import MemoryEmulator, memory_client
 from owlt.orchestrator.checks.doctor import Requirement
 from owlt.orchestrator.checks.lab_doctor import (
     BUFFER_SETTINGS,
@@ -24,6 +23,7 @@ from owlt.orchestrator.checks.lab_doctor import (
 from owlt.orchestrator.commands.output import Printer, print_requirements
 from owlt.orchestrator.profiles.inventory import LabRig, lab_rig
 from owlt.orchestrator.rigs.lab.interfaces import Interface
+from tests.memory.emulator import MemoryEmulator, memory_client
 from tests.unit.orchestrator.test_inventory import EXAMPLE
 
 FILE = "".join(f"{name} = 16777216\n" for name in BUFFER_SETTINGS)

@@ -14,7 +14,6 @@ from owlt.captures.files.tcpdump_command import IN_BLOCKS_RING_BYTES, LEAST_RING
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import ChannelRefused
-from owlt.emulator.service.memory_emulator import MemoryEmulator
 from owlt.orchestrator.hosts.confinement import CANNOT_CONFINE, LEFT, NOT_CONFINED
 from owlt.orchestrator.hosts.host_clock import ClockReading, HostClocks, clock_of
 from owlt.orchestrator.results.analysis import expected_of
@@ -24,6 +23,7 @@ from owlt.orchestrator.run.capturing import ring_bytes_for
 from owlt.orchestrator.run.staging import file_content
 from owlt.results.record import HostClock, Outcome, ReasonCode, read_record
 from tests.memory.commands import failed
+from tests.memory.emulator import MemoryEmulator
 from tests.memory.files import Entry
 from tests.memory.host import MemoryHost
 from tests.memory.process import Process, printing

@@ -10,11 +10,11 @@ import pytest
 
 from owlt.emulator.faults import LeaseHeld
 from owlt.emulator.service.client import EmulatorClient
-from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport
 from owlt.orchestrator.commands.rig_lease import Change, leased
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.inventory import LabRig
 from owlt.orchestrator.rigs.lab.emulator import LabEmulator, read_reservation
+from tests.memory.emulator import MemoryEmulator, MemoryTransport
 from tests.unit.orchestrator.test_inventory import EMULATOR, rack1, with_host
 
 UPDATING = Change("owlt rig update", "updated", needs_service=True)

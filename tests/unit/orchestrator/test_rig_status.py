@@ -7,10 +7,10 @@ import pytest
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import EmulatorUnreachable
 from owlt.emulator.service.client import EmulatorClient
-from owlt.emulator.service.memory_emulator import MemoryEmulator, MemoryTransport, memory_client
 from owlt.orchestrator.commands.channel_text import channel_line
 from owlt.orchestrator.commands.rig import left_behind, without_lease
 from owlt.orchestrator.profiles.inventory import lab_rig
+from tests.memory.emulator import MemoryEmulator, MemoryTransport, memory_client
 from tests.unit.orchestrator.test_inventory import EXAMPLE
 
 RIG = lab_rig(f"{EXAMPLE}:rack1")[1]
