@@ -98,9 +98,9 @@ class Table:
 
 def load(*results: str | Path) -> Table:
     """The table of one or several results directories, read from their records. Raises OwltError with the reason."""
-    from owlt.orchestrator.commands.figure import _all_rows
+    from owlt.orchestrator.commands.figure import rows_of
 
-    rows, order = _all_rows([Path(each) for each in results])
+    rows, order = rows_of([Path(each) for each in results])
     return Table(tuple(rows), order)
 
 

@@ -112,7 +112,7 @@ def figure(
     if kind == "map" and len(results) > 1:
         fix = "combine them first: owlt report A B --out C"
         raise OwltError(Mistake.of("RESULTS", "got several with --kind map", "one results directory", fix))
-    rows, order = _all_rows(results)
+    rows, order = rows_of(results)
     try:
         drawn = draw_figure(rows, replace(specification, order=order if group == "implementation" else ()))
     except NothingSelected as problem:
@@ -229,7 +229,7 @@ def _path(x: str, y: str, file_format: str, out: Path | None) -> Path:
     return path
 
 
-def _all_rows(directories: list[Path]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+def rows_of(directories: list[Path]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """The runs of all directories, and their implementations in the order of the first that has each."""
     tables = [_rows(directory) for directory in directories]
     order = dict.fromkeys(name for _, names in tables for name in names)
