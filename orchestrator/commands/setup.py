@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,20 +29,26 @@ def setup(
 
     Exit status: 0 if everything is there, 2 if something is missing.
     """
-    from owlt.emulator.kernel.bpf.compile import CompileError, compile_all
+    from owlt.emulator.kernel.bpf.compile import compile_all
     from owlt.orchestrator.commands.machine import build_kernel
 
     if install:
-        _install_packages()
-    elif missing := missing_packages():
-        raise Missing(
-            Mistake(
-                f"Debian packages are missing: {' '.join(missing)}",
-                fix="owlt setup --install, or as root: apt-get install --no-install-recommends " + " ".join(missing),
-            )
-        )
+        install_packages()
+    make_the_rest([] if install else missing_packages(), compile_all, build_kernel)
+
+
+def make_the_rest(
+    missing: Sequence[str], compile_programs: Callable[[], list[Path]], build_kernel: Callable[[], None]
+) -> None:
+    """Compile the eBPF programs and build the kernel. Raises Missing if Debian packages are missing, or a compiler."""
+    from owlt.emulator.kernel.bpf.compile import CompileError
+
+    if missing:
+        names = " ".join(missing)
+        fix = f"owlt setup --install, or as root: apt-get install --no-install-recommends {names}"
+        raise Missing(Mistake(f"Debian packages are missing: {names}", fix=fix))
     try:
-        compiled = compile_all()
+        compiled = compile_programs()
     except CompileError as problem:
         raise Missing(Mistake(str(problem))) from problem
     Printer().note(f"eBPF programs: {compiled[0].parent}")
@@ -55,8 +63,8 @@ def missing_packages() -> list[str]:
     return done.stdout.split()
 
 
-def _install_packages() -> None:
-    """Install what is missing; the program that does it prints its own line, or the reason why it cannot."""
+def install_packages() -> None:
+    """Install the Debian packages that are missing; the program that does it prints its own line, or why it cannot."""
     sudo = "" if os.geteuid() == 0 else os.environ.get("SUDO") or shutil.which("sudo") or ""
     done = subprocess.run(["bash", DEBIAN_PACKAGES], env=os.environ | {"SUDO": sudo}, check=False)
     if done.returncode != 0:

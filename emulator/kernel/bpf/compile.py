@@ -34,7 +34,7 @@ def compile_program(source: Path) -> Path:
     if compiler is None:
         raise CompileError(f"{source.name}: {COMPILER} is not installed; {_next_step()}")
     beside, in_cache = object_places(source)
-    target = beside if _is_writable(source.parent) else in_cache
+    target = beside if os.access(source.parent, os.W_OK) else in_cache
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".compile-", dir=target.parent) as directory:
@@ -47,10 +47,6 @@ def compile_program(source: Path) -> Path:
         fix = "set XDG_CACHE_HOME to a directory that you can write to"
         raise CompileError(f"{target}: cannot be written ({problem.strerror}); next: {fix}") from problem
     return target
-
-
-def _is_writable(directory: Path) -> bool:
-    return os.access(directory, os.W_OK)
 
 
 def _run_compiler(command: list[str], source: Path) -> None:

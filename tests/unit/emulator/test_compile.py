@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,7 @@ def test_the_object_of_a_read_only_directory_is_in_the_cache(
 ) -> None:
     require_command("clang")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(compile, "_is_writable", lambda _: False)  # root may write everywhere
+    monkeypatch.setattr(os, "access", lambda _, mode: mode != os.W_OK)  # root may write everywhere
 
     compiled = compile.compile_program(source)
 
@@ -108,7 +109,7 @@ def test_the_object_of_a_read_only_directory_is_in_the_cache(
 def test_a_cache_that_cannot_be_written_is_named(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_command("clang")
     monkeypatch.setenv("XDG_CACHE_HOME", str(source))
-    monkeypatch.setattr(compile, "_is_writable", lambda _: False)
+    monkeypatch.setattr(os, "access", lambda _, mode: mode != os.W_OK)
 
     with pytest.raises(compile.CompileError, match=r"cannot be written .*; next: set XDG_CACHE_HOME"):
         compile.compile_program(source)

@@ -7,49 +7,60 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+import typer
 
-from owlt.emulator.kernel.bpf import compile
+from owlt.emulator.kernel.bpf.compile import CompileError
 from owlt.installation import DEBIAN_PACKAGES
-from owlt.orchestrator.commands import machine, setup
-from owlt.orchestrator.commands.cli import app
+from owlt.orchestrator.commands.setup import install_packages, make_the_rest
 from owlt.orchestrator.errors import Missing
 
 
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was made, on a machine where nothing is missing."""
-    made: list[str] = []
-    monkeypatch.setattr(setup, "missing_packages", list)
-    monkeypatch.setattr(compile, "compile_all", lambda: made.append("eBPF") or [Path("/cache/errors.bpf.o")])
-    monkeypatch.setattr(machine, "build_kernel", lambda: made.append("kernel"))
-    return made
+class Maker:
+    """Notes what is made, in order."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def compile_programs(self) -> list[Path]:
+        self.made.append("eBPF")
+        return [Path("/cache/errors.bpf.o")]
+
+    def build_kernel(self) -> None:
+        self.made.append("kernel")
 
 
-def owlt_setup(*options: str) -> Result:
-    return CliRunner().invoke(app, ["setup", *options])
+def test_ebpf_programs_and_the_kernel_are_made() -> None:
+    maker = Maker()
+
+    make_the_rest([], maker.compile_programs, maker.build_kernel)
+
+    assert maker.made == ["eBPF", "kernel"]
 
 
-def test_ebpf_programs_and_the_kernel_are_made(made: list[str]) -> None:
-    assert owlt_setup().exit_code == 0
-    assert made == ["eBPF", "kernel"]
+def test_missing_packages_are_named_with_both_ways_to_install_them() -> None:
+    maker = Maker()
+
+    with pytest.raises(Missing) as problem:
+        make_the_rest(["tshark", "clang"], maker.compile_programs, maker.build_kernel)
+
+    assert "owlt setup --install, or as root: apt-get install --no-install-recommends tshark clang" in str(
+        problem.value
+    )
+    assert maker.made == []
 
 
-def test_missing_packages_are_named_with_both_ways_to_install_them(
-    made: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(setup, "missing_packages", lambda: ["tshark", "clang"])
-    problem = owlt_setup().exception
+def test_a_program_that_is_not_compiled_is_a_message() -> None:
+    maker = Maker()
 
-    assert isinstance(problem, Missing)
-    assert "tshark clang" in str(problem)
-    assert "owlt setup --install, or as root: apt-get install --no-install-recommends tshark clang" in str(problem)
-    assert made == []
+    def refuse() -> list[Path]:
+        raise CompileError("errors.bpf.c: clang is not installed; next: make setup")
+
+    with pytest.raises(Missing, match="clang is not installed"):
+        make_the_rest([], refuse, maker.build_kernel)
+    assert maker.made == []
 
 
-def test_packages_are_installed_on_request_before_anything_is_made(
-    made: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packages_are_installed_with_the_users_program_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[Any] = []
 
     def perform(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
@@ -60,18 +71,8 @@ def test_packages_are_installed_on_request_before_anything_is_made(
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setenv("SUDO", "doas")
 
-    assert owlt_setup("--install").exit_code == 0
+    install_packages()
     assert commands == [(["bash", DEBIAN_PACKAGES], "doas")]
-    assert made == ["eBPF", "kernel"]
-    assert owlt_setup("--install").exit_code == 2
-    assert made == ["eBPF", "kernel"]
-
-
-def test_a_program_that_is_not_compiled_is_a_message(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> list[Path]:
-        raise compile.CompileError("errors.bpf.c: clang is not installed; next: make setup")
-
-    monkeypatch.setattr(compile, "compile_all", refuse)
-
-    assert "clang is not installed" in str(owlt_setup().exception)
-    assert made == []
+    with pytest.raises(typer.Exit) as ended:
+        install_packages()
+    assert ended.value.exit_code == 2
