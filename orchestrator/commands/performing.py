@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.usage import Guests, LabRigOption
 from owlt.orchestrator.ending import INTERRUPTED_STATUS, outlasting_readers
 from owlt.orchestrator.errors import Missing, OwltError
 
@@ -163,16 +165,23 @@ ShardOption = Annotated[
 ]
 
 
-def selection_of(plan: Plan, only: Sequence[str], shard: str | None) -> Selection | None:
-    """The runs that both options select; None without an option. Raises OwltError."""
-    from owlt.orchestrator.planning.selection import Selection, parse_shard, runs_named
+@dataclass(frozen=True)
+class Selected:
+    """Which runs of a sweep: the options of run and plan."""
 
-    if not only and not shard:
-        return None
-    selected = {each.run_id for each in (runs_named(plan, only) if only else plan.runs)}
-    if shard:
-        selected &= {each.run_id for each in parse_shard(shard).runs(plan)}
-    return Selection(frozenset(selected))
+    only: Only = None
+    shard: ShardOption = None
+
+    def selection(self, plan: Plan) -> Selection | None:
+        """The runs that both options select; None without an option. Raises OwltError."""
+        from owlt.orchestrator.planning.selection import Selection, parse_shard, runs_named
+
+        if not self.only and not self.shard:
+            return None
+        selected = {each.run_id for each in (runs_named(plan, self.only) if self.only else plan.runs)}
+        if self.shard:
+            selected &= {each.run_id for each in parse_shard(self.shard).runs(plan)}
+        return Selection(frozenset(selected))
 
 
 def results_of(plan: Plan, shard: str | None, results: Path | None) -> Path:
@@ -240,23 +249,67 @@ OnEnd = Annotated[
 ]
 
 
-def machine_of(
-    rig: str | None,
-    dask: str | None = None,
-    tls: Path | None = None,
-    without_authentication: bool = False,
-    guests: int | None = None,
-) -> Machine:
-    """What performs runs: the machines of --dask, the lab rig of --rig, or this machine.
+@dataclass(frozen=True)
+class Performing:
+    """How runs are performed: the options that run, extend and retry have in common."""
 
-    Raises OwltError for options that do not go together.
-    """
+    guests: Guests = None
+    report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True
+    on_end: OnEnd = ""
+    until: Until = None
+    duration: For = None
+    rig: LabRigOption = None
+    dask: Dask = None
+    tls: Tls = None
+    without_authentication: WithoutAuthentication = False
+
+    @property
+    def words(self) -> list[str]:
+        """Those that the command which resumes has too, as words of a command line."""
+        options = ["--guests", str(self.guests)] if self.guests else []
+        options += [] if self.report else ["--no-report"]
+        options += ["--rig", self.rig] if self.rig else []
+        options += ["--dask", self.dask] if self.dask else []
+        options += ["--tls", str(self.tls)] if self.tls else []
+        options += ["--without-authentication"] if self.without_authentication else []
+        return options
+
+    def stop(self) -> StopTime | None:
+        """The time of --until or --for, by which every run has to end. Raises OwltError."""
+        return stop_time(self.until, self.duration)
+
+    def machine(self) -> Machine:
+        """What performs the runs: the machines of --dask, the lab rig of --rig, or this machine.
+
+        Raises OwltError for options that do not go together.
+        """
+        cluster = cluster_of(self.dask, self.tls, self.without_authentication, self.guests, self.rig)
+        return machine_of(self.rig) if cluster is None else cluster
+
+
+def machine_of(rig: str | None) -> Machine:
+    """The lab rig of --rig, or this machine. Raises OwltError."""
     from owlt.orchestrator.profiles.inventory import lab_rig
     from owlt.orchestrator.sweep.machine import THIS_MACHINE, LabMachine
 
-    if cluster := cluster_of(dask, tls, without_authentication, guests, rig):
-        return cluster
     return THIS_MACHINE if rig is None else LabMachine(*lab_rig(rig))
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of a sweep: what is performed of a plan, in which directory, and the command that resumes it.
+
+    Host baselines are performed before and after, if a run is missing. `note` is printed when the sweep has passed all
+    checks.
+    """
+
+    plan: Plan
+    directory: Path
+    again: str
+    stop: StopTime | None = None
+    selection: Selection | None = None
+    baselines: HostBaselines | None = None
+    note: str = ""
 
 
 def plan_of(results: Path) -> Plan:
@@ -272,60 +325,40 @@ def plan_of(results: Path) -> Plan:
 
 @outlasting_readers()
 def perform_and_conclude(
-    plan: Plan,
-    directory: Path,
-    guests: int | None,
-    report: bool,
-    on_end: str,
-    printer: Printer,
-    again: str,
-    stop: StopTime | None = None,
-    selection: Selection | None = None,
-    machine: Machine | None = None,
-    baselines: HostBaselines | None = None,
-    note: str = "",
+    start: Start, performing: Performing, printer: Printer, machine: Machine | None = None
 ) -> None:
-    """Perform what is missing of a plan, or a selection, conclude, and announce how it ended, also after an error.
-
-    Host baselines are performed before and after, if a run is missing. `note` is printed when the sweep has
-    passed all checks.
-    """
+    """Perform what is missing of a plan, or a selection, conclude, and announce how it ended, also after an error."""
     from owlt.orchestrator.commands.progress import SweepProgress
     from owlt.orchestrator.status.announcing import Ending, MetricsFile, counts_of
     from owlt.orchestrator.sweep.campaign import is_finished, perform_until, require_ready
 
+    plan, directory, selection = start.plan, start.directory, start.selection
+    machine = machine or machine_of(None)
     metrics = MetricsFile(directory)
 
     def begin(planned: Plan, done: set[str]) -> Observe:
         metrics.start()
-        if note:
-            printer.note(note)
+        if start.note:
+            printer.note(start.note)
         return progress(planned, done)
-
-    def perform_baselines(moment: str) -> bool:
-        """Whether they were not interrupted."""
-        assert baselines is not None
-        with SweepProgress(printer.console, again, False) as shown:
-            done = baselines.perform(moment, shown, again)
-        for each in done:
-            printer.note(f"host baseline {moment}: {each.summary}")
-        return not any(each.interrupted for each in done)
 
     summary, page, status = "", None, 1
     try:
-        with_baselines = baselines is not None and not is_finished(plan, directory, selection)
-        if with_baselines:
-            require_ready(plan, directory, machine or machine_of(None), selection)
-            if not perform_baselines("before"):
+        baselines = start.baselines
+        if baselines is not None and is_finished(plan, directory, selection):
+            baselines = None
+        if baselines is not None:
+            require_ready(plan, directory, machine, selection)
+            if not _perform_baselines(baselines, "before", printer, start.again):
                 raise typer.Exit(INTERRUPTED_STATUS)
-        with SweepProgress(printer.console, again, report) as progress:
+        with SweepProgress(printer.console, start.again, performing.report) as progress:
             performed = perform_until(
-                plan, directory, guests, begin, again, stop, selection, machine or machine_of(None)
+                plan, directory, performing.guests, begin, start.again, start.stop, selection, machine
             )
         summary, status = performed.summary, exit_status(performed)
-        if with_baselines and not performed.interrupted:
-            perform_baselines("after")
-        page, checked = conclude(performed, printer, report, bool(plan.sweep.assertions))
+        if baselines is not None and not performed.interrupted:
+            _perform_baselines(baselines, "after", printer, start.again)
+        page, checked = conclude(performed, printer, performing.report, bool(plan.sweep.assertions))
         status = exit_status(performed, checked.failed)
     except typer.Exit as end:
         status = end.exit_code
@@ -335,8 +368,20 @@ def perform_and_conclude(
         raise
     finally:
         metrics.close(status)
-        announce(Ending(directory, plan.sweep.name, status, summary, page, counts_of(directory)), on_end)
+        ending = Ending(directory, plan.sweep.name, status, summary, page, counts_of(directory))
+        announce(ending, performing.on_end)
     raise typer.Exit(status)
+
+
+def _perform_baselines(baselines: HostBaselines, moment: str, printer: Printer, again: str) -> bool:
+    """Whether they were not interrupted."""
+    from owlt.orchestrator.commands.progress import SweepProgress
+
+    with SweepProgress(printer.console, again, False) as shown:
+        done = baselines.perform(moment, shown, again)
+    for each in done:
+        printer.note(f"host baseline {moment}: {each.summary}")
+    return not any(each.interrupted for each in done)
 
 
 def announce(ending: Ending, on_end: str) -> None:
@@ -351,40 +396,16 @@ def announce(ending: Ending, on_end: str) -> None:
 def as_typed(
     sweep: str,
     results: Path | None,
-    guests: int | None,
-    report: bool,
-    only: Sequence[str] = (),
-    shard: str | None = None,
-    rig: str | None = None,
-    dask: str | None = None,
-    tls: Path | None = None,
-    without_authentication: bool = False,
+    options: Sequence[str],
+    selected: Selected,
     host_baseline: str | None = None,
     host_captures: bool = False,
 ) -> str:
-    """The command that resumes the sweep: the same, with its options."""
-    options = ["--results", str(results)] if results else []
-    options += [word for name in only for word in ("--only", name)]
-    options += ["--shard", shard] if shard else []
-    options += performing_options(guests, report, rig, dask, tls, without_authentication)
-    options += ["--host-baseline", host_baseline] if host_baseline else []
-    options += ["--host-captures"] if host_captures else []
-    return shlex.join(["owlt", "run", sweep, *options])
-
-
-def performing_options(
-    guests: int | None,
-    report: bool,
-    rig: str | None,
-    dask: str | None = None,
-    tls: Path | None = None,
-    without_authentication: bool = False,
-) -> list[str]:
-    """The options that all commands that perform runs have in common, as words of a command."""
-    options = ["--guests", str(guests)] if guests else []
-    options += [] if report else ["--no-report"]
-    options += ["--rig", rig] if rig else []
-    options += ["--dask", dask] if dask else []
-    options += ["--tls", str(tls)] if tls else []
-    options += ["--without-authentication"] if without_authentication else []
-    return options
+    """The command that resumes the sweep: the same, with its options; `options` are those of `Performing`."""
+    words = ["--results", str(results)] if results else []
+    words += [word for name in selected.only or () for word in ("--only", name)]
+    words += ["--shard", selected.shard] if selected.shard else []
+    words += options
+    words += ["--host-baseline", host_baseline] if host_baseline else []
+    words += ["--host-captures"] if host_captures else []
+    return shlex.join(["owlt", "run", sweep, *words])

@@ -176,15 +176,16 @@ def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) 
 
 def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
     """Perform what is missing. Returns the exit status of the sweep, and its results."""
-    from owlt.orchestrator.commands.performing import as_typed, perform_and_conclude
+    from owlt.orchestrator.commands.performing import Performing, Selected, Start, as_typed, perform_and_conclude
     from owlt.orchestrator.profiles.catalogue import resolve
     from owlt.results.recorded_runs import results_root
 
     plan = resolve(sweep)
     performed = results_root(results or Path("results", plan.sweep.name))
-    again = as_typed(str(sweep), performed, guests, False)
+    performing = Performing(guests=guests, report=False)
+    again = as_typed(str(sweep), performed, performing.words, Selected())
     try:
-        perform_and_conclude(plan, performed, guests, False, "", RunsPrinter(as_json), again)
+        perform_and_conclude(Start(plan, performed, again), performing, RunsPrinter(as_json))
     except typer.Exit as end:
         return end.exit_code, performed
     return 0, performed

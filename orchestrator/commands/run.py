@@ -12,22 +12,14 @@ import typer
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import (
-    Dask,
-    For,
-    OnEnd,
-    Only,
-    ShardOption,
-    Tls,
-    Until,
-    WithoutAuthentication,
+    Performing,
+    Selected,
+    Start,
     as_typed,
     machine_of,
     perform_and_conclude,
-    performing_options,
     plan_of,
     results_of,
-    selection_of,
-    stop_time,
 )
 from owlt.orchestrator.commands.usage import Guests, Json, LabRigOption, Results, Sweep
 from owlt.orchestrator.errors import OwltError
@@ -45,14 +37,9 @@ if TYPE_CHECKING:
 def run(
     sweep: Sweep,
     results: Results = None,
-    guests: Guests = None,
-    report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True,
-    only: Only = None,
-    shard: ShardOption = None,
-    on_end: OnEnd = "",
-    until: Until = None,
-    duration: For = None,
-    rig: LabRigOption = None,
+    *,
+    selected: Selected,
+    performing: Performing,
     host_baseline: Annotated[
         str | None,
         typer.Option(
@@ -65,9 +52,6 @@ def run(
             "--host-captures", help="With --rig: capture at sender and receiver too, and measure their clocks."
         ),
     ] = False,
-    dask: Dask = None,
-    tls: Tls = None,
-    without_authentication: WithoutAuthentication = False,
     as_json: Json = False,
 ) -> None:
     """Perform the runs of a sweep and make the report.
@@ -81,30 +65,18 @@ def run(
     """
     from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
 
+    rig = performing.rig
     if host_captures and rig is None:
         raise OwltError(Mistake.of("--host-captures", "got no lab rig", "--rig INVENTORY", "add it"))
     plan = resolve(sweep_path(sweep), in_lab=rig is not None, host_captures=host_captures)
-    directory = results_of(plan, shard, results)
-    selection = selection_of(plan, only or [], shard)
-    again = as_typed(
-        sweep,
-        results,
-        guests,
-        report,
-        only or [],
-        shard,
-        rig,
-        dask,
-        tls,
-        without_authentication,
-        host_baseline,
-        host_captures,
-    )
-    stop = stop_time(until, duration)
-    machine = machine_of(rig, dask, tls, without_authentication, guests)
+    directory = results_of(plan, selected.shard, results)
+    selection = selected.selection(plan)
+    again = as_typed(sweep, results, performing.words, selected, host_baseline, host_captures)
+    stop = performing.stop()
+    machine = performing.machine()
     around = _host_baselines(plan, directory, machine, host_baseline, rig)
-    printer = Printer(as_json)
-    perform_and_conclude(plan, directory, guests, report, on_end, printer, again, stop, selection, machine, around)
+    start = Start(plan, directory, again, stop, selection, around)
+    perform_and_conclude(start, performing, Printer(as_json), machine)
 
 
 def _host_baselines(
@@ -130,8 +102,8 @@ def plan(
     sweep: Sweep,
     results: Results = None,
     guests: Guests = None,
-    only: Only = None,
-    shard: ShardOption = None,
+    *,
+    selected: Selected,
     rig: LabRigOption = None,
     as_json: Json = False,
 ) -> None:
@@ -149,10 +121,10 @@ def plan(
     printer = Printer(as_json)
     machine = machine_of(rig)
     planned = resolve(sweep_path(sweep), in_lab=rig is not None)
-    directory = results_of(planned, shard, results)
-    selection = selection_of(planned, only or [], shard)
-    selected = None if selection is None else selection.run_ids
-    expected = forecast(planned, standing_runs(planned, directory), directory, guests, selected)
+    directory = results_of(planned, selected.shard, results)
+    selection = selected.selection(planned)
+    run_ids = None if selection is None else selection.run_ids
+    expected = forecast(planned, standing_runs(planned, directory), directory, guests, run_ids)
     adaptive = planned.sweep.adaptive
     bounds = f"{adaptive.at_least} to {adaptive.at_most}" if adaptive else ""
     printer.table(
@@ -212,15 +184,8 @@ def extend(
     to: Annotated[
         int | None, typer.Option(metavar="COUNT", min=1, help="The number of repetitions that the sweep then has.")
     ] = None,
-    guests: Guests = None,
-    report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True,
-    on_end: OnEnd = "",
-    until: Until = None,
-    duration: For = None,
-    rig: LabRigOption = None,
-    dask: Dask = None,
-    tls: Tls = None,
-    without_authentication: WithoutAuthentication = False,
+    *,
+    performing: Performing,
     as_json: Json = False,
 ) -> None:
     """Add repetitions to a sweep, and perform what is missing.
@@ -233,17 +198,16 @@ def extend(
 
     if by is not None and to is not None:
         raise OwltError(Mistake.of("extend", "got both --by and --to", "one of them"))
-    stop = stop_time(until, duration)
-    machine = machine_of(rig, dask, tls, without_authentication, guests)
+    stop = performing.stop()
+    machine = performing.machine()
     results = results_root(results)
     plan = plan_of(results)
     extended = with_repetitions(plan, to or plan.sweep.most_repetitions + (by or MORE))
-    printer = Printer(as_json)
     number = extended.sweep.most_repetitions
     advice = f"before 'owlt run', write 'repetitions: {number}' in the sweep file too"
     note = f"{results}: {number} repetitions; {advice}"
-    again = extend_again(results, number, performing_options(guests, report, rig, dask, tls, without_authentication))
-    perform_and_conclude(extended, results, guests, report, on_end, printer, again, stop, None, machine, None, note)
+    start = Start(extended, results, extend_again(results, number, performing.words), stop, note=note)
+    perform_and_conclude(start, performing, Printer(as_json), machine)
 
 
 def extend_again(results: Path, number: int, options: Sequence[str] = ()) -> str:
@@ -267,15 +231,8 @@ def retry(
         typer.Option(metavar="KEY=VALUE", help="Only runs with this value, such as delay=25ms; repeatable."),
     ] = None,
     new_seed: Annotated[bool, typer.Option("--new-seed", help="Give the runs other seeds.")] = False,
-    guests: Guests = None,
-    report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True,
-    on_end: OnEnd = "",
-    until: Until = None,
-    duration: For = None,
-    rig: LabRigOption = None,
-    dask: Dask = None,
-    tls: Tls = None,
-    without_authentication: WithoutAuthentication = False,
+    *,
+    performing: Performing,
     as_json: Json = False,
 ) -> None:
     """Perform runs again: those that failed, or any others.
@@ -288,8 +245,8 @@ def retry(
     from owlt.results.recorded_runs import read_recorded, results_root
 
     printer = Printer(as_json)
-    stop = stop_time(until, duration)
-    machine = machine_of(rig, dask, tls, without_authentication, guests)
+    stop = performing.stop()
+    machine = performing.machine()
     results = results_root(results)
     plan = plan_of(results)
     records = read_recorded(results, {each.run_id for each in plan.runs}).records
@@ -302,9 +259,8 @@ def retry(
     note = "" if new_seed else "\n".join(warnings(plan, runs, records))
     seeds = new_seeds(runs, {each.run_id: len(reasons(results, each.run_id)) for each in runs}) if new_seed else {}
     selection = Selection(frozenset(each.run_id for each in runs), again=True, new_seeds=seeds)
-    options = performing_options(guests, report, rig, dask, tls, without_authentication)
-    again = retry_again(results, outcome, run or [], cell or [], new_seed, options)
-    perform_and_conclude(plan, results, guests, report, on_end, printer, again, stop, selection, machine, None, note)
+    again = retry_again(results, outcome, run or [], cell or [], new_seed, performing.words)
+    perform_and_conclude(Start(plan, results, again, stop, selection, note=note), performing, printer, machine)
 
 
 def retry_again(

@@ -13,7 +13,7 @@ from owlt.emulator.faults import EmulatorUnreachable, LeaseHeld
 from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.checks.lab_doctor import examine_lab
 from owlt.orchestrator.checks.preconditions import missing_for_plan
-from owlt.orchestrator.commands.performing import as_typed
+from owlt.orchestrator.commands.performing import Performing, Selected, as_typed
 from owlt.orchestrator.commands.rig import release
 from owlt.orchestrator.errors import Missing, OwltError, ProfileError
 from owlt.orchestrator.hosts.host import HostError
@@ -86,7 +86,7 @@ def test_a_sweep_on_a_lab_rig_has_the_real_clock_whatever_its_file_says() -> Non
 def test_captures_at_the_hosts_are_requested_beside_the_rig() -> None:
     assert resolve(DEMO, in_lab=True, host_captures=True).sweep.host_captures
     assert not resolve(DEMO, in_lab=True).sweep.host_captures
-    again = as_typed("demo", None, None, True, rig="rack.yaml", host_captures=True)
+    again = as_typed("demo", None, Performing(rig="rack.yaml").words, Selected(), host_captures=True)
     assert again == "owlt run demo --rig rack.yaml --host-captures"
 
 
@@ -107,7 +107,9 @@ def test_a_lab_sweep_without_an_inventory_is_reported_the_option() -> None:
 
 
 def test_the_command_that_resumes_a_sweep_names_its_rig() -> None:
-    assert as_typed("demo", None, None, True, rig="rack.yaml:one") == "owlt run demo --rig rack.yaml:one"
+    assert (
+        as_typed("demo", None, Performing(rig="rack.yaml:one").words, Selected()) == "owlt run demo --rig rack.yaml:one"
+    )
 
 
 def test_hosts_that_cannot_be_reached_are_all_listed_with_the_reason() -> None:

@@ -23,7 +23,7 @@ from owlt.orchestrator.checks.preconditions import missing_for_plan
 from owlt.orchestrator.commands import cli
 from owlt.orchestrator.commands.machine import print_requirements
 from owlt.orchestrator.commands.output import Printer, Verbosity
-from owlt.orchestrator.commands.performing import as_typed, conclude, exit_status, report_of
+from owlt.orchestrator.commands.performing import Performing, Selected, as_typed, conclude, exit_status, report_of
 from owlt.orchestrator.commands.progress import SweepProgress
 from owlt.orchestrator.ending import outlasting_readers
 from owlt.orchestrator.errors import Missing, OwltError
@@ -237,7 +237,10 @@ def performed(results: Path, **changes: bool) -> Performed:
 
 
 def test_the_command_that_resumes_has_the_options_of_this_one() -> None:
-    assert as_typed("a b.yaml", Path("out"), 2, False) == "owlt run 'a b.yaml' --results out --guests 2 --no-report"
+    assert (
+        as_typed("a b.yaml", Path("out"), Performing(guests=2, report=False).words, Selected())
+        == "owlt run 'a b.yaml' --results out --guests 2 --no-report"
+    )
 
 
 def test_an_interrupt_during_the_report_skips_it_and_names_the_command_that_makes_it(

@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from owlt.orchestrator.commands import cli
-from owlt.orchestrator.commands.performing import performing_options
+from owlt.orchestrator.commands.performing import Performing
 from owlt.orchestrator.commands.progress import SweepProgress
 from owlt.orchestrator.commands.run import extend_again, retry_again, select, warnings
 from owlt.orchestrator.errors import OwltError
@@ -275,7 +275,7 @@ DASK = ("--dask", "tcp://lab1:8786", "--without-authentication")
 def test_the_command_that_resumes_uses_the_same_machines(
     as_typed: Callable[..., str], words: tuple[object, ...]
 ) -> None:
-    options = performing_options(None, False, None, "tcp://lab1:8786", None, True)
+    options = Performing(report=False, dask="tcp://lab1:8786", without_authentication=True).words
 
     assert shlex.split(as_typed(*words, options=options))[-4:] == ["--no-report", *DASK]
 

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import perform_and_conclude
+from owlt.orchestrator.commands.performing import Performing, Start, perform_and_conclude
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.sweep.report import make_report
@@ -70,7 +70,7 @@ def test_a_start_of_a_sweep_that_has_nothing_to_do_reads_each_record_once(tmp_pa
     plan = recorded_sweep(tmp_path)
 
     with pytest.raises(typer.Exit):
-        perform_and_conclude(plan, tmp_path, None, True, "", Printer(False), AGAIN, machine=InMemoryWorkers(plan))
+        perform_and_conclude(Start(plan, tmp_path, AGAIN), Performing(), Printer(False), InMemoryWorkers(plan))
 
     assert reads == {run.run_id: 1 for run in plan.runs}
 
