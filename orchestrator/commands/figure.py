@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +24,65 @@ LEAST_MM, MOST_MM = 20.0, 1000.0
 LEAST_PT, MOST_PT = 3.0, 40.0
 
 
+@dataclass(frozen=True)
+class FigureOptions:
+    """What a figure shows and how large it is, as a user writes it."""
+
+    y: Annotated[
+        str,
+        typer.Option(
+            "--y", metavar="MEASURE", help="The measure: goodput, str, rts, session_s, or any column of runs.csv."
+        ),
+    ]
+    x: Annotated[
+        str,
+        typer.Option(
+            "--x",
+            metavar="SETTING",
+            help="The setting along the horizontal axis, such as packet_error_rate, delay, rtt; none for a map.",
+        ),
+    ] = ""
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="box, bar (mean and SEM), cdf, heatmap, line (medians), or map (the best of each cell).",
+        ),
+    ] = "box"
+    group: Annotated[str, typer.Option("--group", metavar="SETTING", help="The setting that colours distinguish.")] = (
+        "implementation"
+    )
+    facet: Annotated[
+        list[str] | None,
+        typer.Option("--facet", metavar="SETTING", help="A panel for each value of this setting; repeatable."),
+    ] = None
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter", metavar="NAME=VALUE,...", help="Only runs with these values, such as delay=1250ms; repeatable."
+        ),
+    ] = None
+    theory: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--theory", metavar="NAME", help="A line of theory: rounds, capacity, mathis, padhye or cubic; repeatable."
+        ),
+    ] = None
+    width: Annotated[
+        str,
+        typer.Option(
+            "--width",
+            metavar="LENGTH",
+            help="Such as 88mm or 3.5in, or ieee-column, ieee-page, nasa-column, nasa-page.",
+        ),
+    ] = "ieee-column"
+    height: Annotated[
+        str, typer.Option("--height", metavar="LENGTH", help="Such as 60mm; default: from the number of panels.")
+    ] = ""
+    font: Annotated[str, typer.Option("--font", metavar="SIZE", help="The size of type, such as 8pt.")] = "8pt"
+
+
 def figure(
     results: Annotated[
         list[Path],
@@ -33,59 +92,8 @@ def figure(
             "those of two rigs, to compare with --group rig.",
         ),
     ],
-    y: Annotated[
-        str,
-        typer.Option(
-            "--y", metavar="MEASURE", help="The measure: goodput, str, rts, session_s, or any column of runs.csv."
-        ),
-    ],
-    x: Annotated[
-        str,
-        typer.Option(
-            "--x",
-            metavar="SETTING",
-            help="The setting along the horizontal axis, such as packet_error_rate, delay, rtt; none for a map.",
-        ),
-    ] = "",
-    kind: Annotated[
-        str,
-        typer.Option(
-            "--kind",
-            metavar="KIND",
-            help="box, bar (mean and SEM), cdf, heatmap, line (medians), or map (the best of each cell).",
-        ),
-    ] = "box",
-    group: Annotated[
-        str, typer.Option("--group", metavar="SETTING", help="The setting that colours distinguish.")
-    ] = "implementation",
-    facet: Annotated[
-        list[str] | None,
-        typer.Option("--facet", metavar="SETTING", help="A panel for each value of this setting; repeatable."),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filter", metavar="NAME=VALUE,...", help="Only runs with these values, such as delay=1250ms; repeatable."
-        ),
-    ] = None,
-    theory: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--theory", metavar="NAME", help="A line of theory: rounds, capacity, mathis, padhye or cubic; repeatable."
-        ),
-    ] = None,
-    width: Annotated[
-        str,
-        typer.Option(
-            "--width",
-            metavar="LENGTH",
-            help="Such as 88mm or 3.5in, or ieee-column, ieee-page, nasa-column, nasa-page.",
-        ),
-    ] = "ieee-column",
-    height: Annotated[
-        str, typer.Option("--height", metavar="LENGTH", help="Such as 60mm; default: from the number of panels.")
-    ] = "",
-    font: Annotated[str, typer.Option("--font", metavar="SIZE", help="The size of type, such as 8pt.")] = "8pt",
+    *,
+    options: FigureOptions,
     file_format: Annotated[
         str,
         typer.Option("--format", metavar="FORMAT", help="pdf, svg or png; default: the suffix of the file, or pdf."),
@@ -107,14 +115,14 @@ def figure(
     from owlt.reports.drawing.paper_figure import draw_figure, save_figure
     from owlt.reports.drawing.specification import NothingSelected
 
-    path = _path(x, y, file_format, out)
-    specification = _specification(x, y, kind, group, facet or [], only or [], theory or [], width, height, font)
-    if kind == "map" and len(results) > 1:
+    path = _path(options.x, options.y, file_format, out)
+    specification = _specification(options)
+    if options.kind == "map" and len(results) > 1:
         fix = "combine them first: owlt report A B --out C"
         raise OwltError(Mistake.of("RESULTS", "got several with --kind map", "one results directory", fix))
     rows, order = rows_of(results)
     try:
-        drawn = draw_figure(rows, replace(specification, order=order if group == "implementation" else ()))
+        drawn = draw_figure(rows, replace(specification, order=order if options.group == "implementation" else ()))
     except NothingSelected as problem:
         raise OwltError(
             Mistake.of(f"--filter {problem.name}", f"no run has {problem.value!r}", _one_of(problem.values))
@@ -128,43 +136,34 @@ def figure(
     printer.text(str(path))
 
 
-def _specification(
-    x: str,
-    y: str,
-    kind: str,
-    group: str,
-    facets: list[str],
-    only: list[str],
-    theory: list[str],
-    width: str,
-    height: str,
-    font: str,
-) -> Specification:
+def _specification(options: FigureOptions) -> Specification:
     from owlt.reports.drawing.specification import WIDTHS_MM, Specification
     from owlt.reports.drawing.theory_curves import COLUMNS, THEORIES
 
-    if kind not in KINDS:
-        raise OwltError(Mistake.of("--kind", f"got {kind!r}", _one_of(KINDS)))
-    y_quantity = _quantity("--y", y)
-    _require_x(x, kind, y_quantity)
+    if options.kind not in KINDS:
+        raise OwltError(Mistake.of("--kind", f"got {options.kind!r}", _one_of(KINDS)))
+    y = _quantity("--y", options.y)
+    theory = options.theory or []
+    _require_x(options.x, options.kind, y)
     values: dict[str, Any] = {
-        "x": _quantity("--x", x) if x else y_quantity,
-        "y": y_quantity,
-        "kind": kind,
-        "group": _quantity("--group", group),
-        "facets": tuple(_quantity("--facet", name) for name in facets),
-        "filters": tuple(_filter(text) for text in only),
+        "x": _quantity("--x", options.x) if options.x else y,
+        "y": y,
+        "kind": options.kind,
+        "group": _quantity("--group", options.group),
+        "facets": tuple(_quantity("--facet", name) for name in options.facet or ()),
+        "filters": tuple(_filter(text) for text in options.only or ()),
         "theory": tuple(theory),
-        "width_mm": WIDTHS_MM.get(width) or _length_mm("--width", width),
-        "height_mm": _length_mm("--height", height) if height else None,
-        "font_pt": _font_pt(font),
+        "width_mm": WIDTHS_MM.get(options.width) or _length_mm("--width", options.width),
+        "height_mm": _length_mm("--height", options.height) if options.height else None,
+        "font_pt": _font_pt(options.font),
     }
-    if not values["y"].is_number:
-        raise OwltError(Mistake.of("--y", f"got {y!r}, which is text", "a number, such as goodput"))
+    if not y.is_number:
+        raise OwltError(Mistake.of("--y", f"got {options.y!r}, which is text", "a number, such as goodput"))
     if unknown := [name for name in theory if name not in THEORIES]:
         raise OwltError(Mistake.of("--theory", f"got {unknown[0]!r}", _one_of(tuple(THEORIES))))
-    if theory and values["y"].column not in COLUMNS:
-        raise OwltError(Mistake.of("--theory", f"got it with --y {y}", "--y goodput or --y goodput_to_delivery"))
+    if theory and y.column not in COLUMNS:
+        expected = "--y goodput or --y goodput_to_delivery"
+        raise OwltError(Mistake.of("--theory", f"got it with --y {options.y}", expected))
     return Specification(**values)
 
 
