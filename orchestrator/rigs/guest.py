@@ -221,6 +221,7 @@ def compile_ahead() -> None:
 
     A guest cannot keep what it compiles, and on the exact clock packets would depend on whether it had to.
     """
+    compileall.compile_dir(PACKAGE, maxlevels=0, quiet=2)
     for package in PACKAGES:
         compileall.compile_dir(PACKAGE / package, quiet=2)
     compile_packages(Path(sysconfig.get_path("purelib")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from owlt.orchestrator.rigs.guest import (
@@ -13,6 +14,7 @@ from owlt.orchestrator.rigs.guest import (
     PROJECT,
     Boot,
     command_line,
+    compile_ahead,
     compile_packages,
     in_huge_pages,
     init_script,
@@ -114,6 +116,14 @@ def test_results_and_sweeps_of_the_project_are_not_needed() -> None:
 
 def test_every_package_is_compiled_before_a_guest_boots() -> None:
     assert sorted(PACKAGES) == sorted(ALL_PACKAGES)
+
+
+def test_the_packages_own_modules_are_compiled_before_a_guest_boots() -> None:
+    compile_ahead()
+
+    own = [Path(cache_from_source(str(path))) for path in (PROJECT_DIRECTORY / "owlt").glob("*.py")]
+    assert own
+    assert [path for path in own if not path.exists()] == []
 
 
 def test_installed_packages_of_which_nothing_is_compiled_are_compiled(tmp_path: Path) -> None:
