@@ -76,7 +76,7 @@ def test_a_closed_terminal_ends_the_service_but_not_under_nohup(ports: None, bef
     service = [
         sys.executable,
         "-m",
-        "emulator",
+        "owlt.emulator",
         "--listen",
         "127.0.0.1:0",
         "--sender-port",
