@@ -83,12 +83,18 @@ def differences(run: Path, again: Path) -> list[str]:
     those differ by more than `SAME_MOMENT_NS`."""
     first, second = (json.loads((directory / "record.json").read_text()) for directory in (run, again))
     found = [f"{key}: {first[key]} and {second[key]}" for key in first if not _is_same(key, first[key], second[key])]
+    return found + capture_differences(run, again, SAME_MOMENT_NS)
+
+
+def capture_differences(run: Path, again: Path, same_moment_ns: int) -> list[str]:
+    """In what the captures of two runs differ: in their packets, or in their times by more than this."""
+    found = []
     for name in ("sender.pcap", "receiver.pcap"):
         columns = read_columns(run / name), read_columns(again / name)
         frames = [np.stack([each.header_hash, each.body_hash, each.wire_bytes]) for each in columns]
         if not np.array_equal(*frames):
             found.append(f"{name}: other packets")
-        elif np.abs(columns[0].time_ns - columns[1].time_ns).max(initial=0) > SAME_MOMENT_NS:
+        elif np.abs(columns[0].time_ns - columns[1].time_ns).max(initial=0) > same_moment_ns:
             found.append(f"{name}: other times")
     return found
 
