@@ -39,7 +39,7 @@ def full_names(path: Path) -> frozenset[str]:
 def folder_of(name: str, package: str, root: Path = PROJECT) -> str:
     """The folder of a module within its package, "kernel.bpf" for "emulator.kernel.bpf.loading.X"."""
     parts = name.split(".")[1:]
-    while parts and not (place(package, root) / Path(*parts)).is_dir():
+    while parts and not any((place(package, root) / Path(*parts)).glob("*.py")):  # what is left of a folder is none
         parts = parts[:-1]
     return ".".join(parts)
 
