@@ -60,7 +60,7 @@ def read_pdu(
     try:
         kind, _ = kind_and_offset(datagram)
         pdu = decode(datagram)
-    except Exception as error:  # the library raises whatever comes of it
+    except Exception as error:  # the library raises exceptions of many types
         raise Damaged(str(error)) from error
     header = pdu.pdu_header
     has_its_length = datagram[0] >> 5 == 1 and int.from_bytes(datagram[1:3]) == len(datagram) - len(header)

@@ -2,7 +2,7 @@
 
 Both count all frames, also those that no host's session knows of (ARP, IGMP), so that one can be held against the
 other. The emulator counts from the moment the channel was applied, in all stages that a frame passes. What its counters
-mean is told by the emulator's `statistics` and by netem (sch_netem.c of Linux 7.3).
+mean is defined by the emulator's `statistics` and by netem (sch_netem.c of Linux 7.3).
 """
 
 from __future__ import annotations

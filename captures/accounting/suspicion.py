@@ -1,4 +1,4 @@
-"""Reasons not to trust the captures of a run, or what is said of its transfer, each as a sentence to act on.
+"""Reasons to doubt the captures of a run, or the record of its transfer, each as a sentence to act on.
 
 Faults of the captures show in the captures themselves, in tcpdump's counters and in those of the emulator. Captures and
 the description of a transfer may also contradict each other: then they do not belong together.

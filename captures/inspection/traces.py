@@ -234,7 +234,7 @@ class Throughput:
 def choose_interval_ns(length_ns: int, shortest_ns: float = 0) -> int:
     """1, 2 or 5 times a power of ten, so that 80 to 200 intervals make the length; fewer, not under `shortest_ns`.
 
-    Two intervals are always made of it, whatever the shortest.
+    There are always two intervals, even if these are shorter than `shortest_ns`.
     """
     wanted = max(length_ns / _INTERVALS, min(shortest_ns, length_ns / 2), 1)
     power = 10 ** int(np.floor(np.log10(wanted)))

@@ -10,7 +10,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import Json
+from owlt.orchestrator.commands.usage import CriterionOption, Json
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -23,15 +23,7 @@ ANSWER_VERSION = 1
 
 def answer(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A results directory, such as results/demo.")],
-    criterion: Annotated[
-        str,
-        typer.Option(
-            "--criterion",
-            metavar="CRITERION",
-            help="goodput, goodput-to-delivery, total-data or rts (packets from the receiver); "
-            "default: one that does not mislead.",
-        ),
-    ] = "",
+    criterion: CriterionOption = "",
     as_json: Json = False,
 ) -> None:
     """Name the best implementation for each channel and file.

@@ -12,7 +12,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import Json
+from owlt.orchestrator.commands.usage import CriterionOption, Json
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -31,15 +31,7 @@ def compare(
         list[Path],
         typer.Argument(metavar="RESULTS...", help="Two results directories, the earlier first; or more, by time."),
     ],
-    criterion: Annotated[
-        str,
-        typer.Option(
-            "--criterion",
-            metavar="CRITERION",
-            help="goodput, goodput-to-delivery, total-data or rts (packets from the receiver); "
-            "default: one that does not mislead.",
-        ),
-    ] = "",
+    criterion: CriterionOption = "",
     tolerance: Annotated[
         str,
         typer.Option("--tolerance", metavar="PERCENT", help="A difference of the medians up to this is no change."),

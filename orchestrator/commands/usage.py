@@ -249,6 +249,15 @@ def _files(folder: Path, suffix: str) -> list[Path]:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text (fields: docs/commands.md).")]
+CriterionOption = Annotated[
+    str,
+    typer.Option(
+        "--criterion",
+        metavar="CRITERION",
+        help="goodput, goodput-to-delivery, total-data or rts (packets from the receiver); "
+        "default: one that does not mislead.",
+    ),
+]
 Sweep = Annotated[
     str,
     typer.Argument(

@@ -1,4 +1,4 @@
-"""What other programs are told of a sweep: Prometheus metrics in a file, and its end, to a command of the user.
+"""What owlt reports of a sweep to other programs: metrics for Prometheus, and its end to a command of the user.
 
 The metrics are for the textfile collector of node_exporter; the command may send mail, chat or a desktop notification.
 """

@@ -354,7 +354,7 @@ class RemoteWorkers:
         member = self._pool.member(slot)
         if member is None:
             raise HostError("the machine was lost")
-        text = cluster_service.CERTIFICATES.dump_json(certificates).decode()
+        text = cluster_service.CERTIFIED.dump_json(certificates).decode()
         return RemoteWorker(self._pool, member, self._user, batch, directory, slot - member.slots.start, text)
 
     def close(self) -> None:

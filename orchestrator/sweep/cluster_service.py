@@ -33,7 +33,7 @@ from owlt.orchestrator.sweep.machine import Machine
 from owlt.orchestrator.sweep.monitoring import silence_limit_s
 from owlt.orchestrator.workers.events import ChannelCertified, RunEnded, RunStarted, event_in
 from owlt.orchestrator.workers.launching import Launcher, Waits, Worker, WorkerHung
-from owlt.results.files import CERTIFICATES as CERTIFICATES_NAME
+from owlt.results.files import CERTIFICATES
 from owlt.results.record import read_record, write_record
 from owlt.results.recorded_runs import RUNS
 
@@ -159,7 +159,7 @@ class Job:
                 shutil.rmtree(run_directory)
                 return files
             case ChannelCertified():
-                certificate = directory / CERTIFICATES_NAME / f"{event.channel}.json"
+                certificate = directory / CERTIFICATES / f"{event.channel}.json"
                 return {str(certificate.relative_to(directory)): certificate.read_bytes()}
         return {}
 
@@ -338,7 +338,7 @@ class Service:
 PLUGIN = "owlt"
 REPORTS_S = 1.0
 """How long a call waits for a complete run; the other reports come at least as often."""
-CERTIFICATES: TypeAdapter[dict[str, Certified]] = TypeAdapter(dict[str, Certified])
+CERTIFIED: TypeAdapter[dict[str, Certified]] = TypeAdapter(dict[str, Certified])
 
 
 class ServicePlugin(WorkerPlugin):  # type: ignore[misc]
@@ -357,7 +357,7 @@ def open_sweep(user: str, plan: str, provenance: str) -> Opened:
 
 def start_job(user: str, job: str, batch: str, slot: int, certificates: str) -> list[Report]:
     """Start a job; returns its first reports."""
-    values = Batch.model_validate_json(batch), slot, CERTIFICATES.validate_json(certificates)
+    values = Batch.model_validate_json(batch), slot, CERTIFIED.validate_json(certificates)
     _service().sweep_of(user).start(job, *values)
     return reports(user, job)
 
