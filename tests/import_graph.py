@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[1]
-PACKAGES = ("orchestrator", "reports", "captures", "emulator", "agents", "results", "inputs")
+PACKAGES = ("orchestrator", "reports", "captures", "results", "emulator", "agents", "inputs")
 """Every package that ships, importers before the packages that they import."""
 LINKED = frozenset(path.name for path in (PROJECT / "owlt").iterdir() if path.is_symlink())
 """Parts of `owlt` that are links to the top of the project."""

@@ -378,7 +378,7 @@ def certify(
                 )
     alpha_each = alpha / max(sum(judge.by_chance for judge in judges), 1)
     return Certificate(
-        channel=channel,
+        channel=channel.to_wire(),
         checks=tuple(judge(alpha_each) for judge in judges),
         started_at_ns=started_at_ns,
         duration_s=(time.monotonic_ns() - began_ns) / 1e9,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from owlt.orchestrator.dashboard.index import Directories
 from owlt.orchestrator.dashboard.missing_packets import read_missing
 from owlt.orchestrator.dashboard.packet_views import PacketView, PacketViews, TooMany, may_list
 from owlt.orchestrator.dashboard.sweep_pages import directory_of, file_answer, is_part, sweep_of
-from owlt.orchestrator.results.certificates import of_machine
 from owlt.orchestrator.status.journal import entries_in
 from owlt.orchestrator.workers.events import Entry, PhaseStarted, RunEnded, RunPublished, RunRepeated, RunStarted
 from owlt.reports.comparison.metrics import MEASURES, METRICS
@@ -32,10 +30,9 @@ from owlt.reports.results.load import Run
 from owlt.reports.sessions.protocols import ShownRun
 from owlt.reports.sessions.run_numbers import ledger_rows
 from owlt.reports.units import moment_text, size_text
+from owlt.results.certificates import Certificate, certificate_or_problem, of_machine
 from owlt.results.files import (
-    CERTIFICATES,
     JOURNAL_NAME,
-    Certificate,
     Plan,
     ReportError,
     WrittenChannel,
@@ -212,8 +209,9 @@ def _certificate(results: Path, record: RunRecord) -> Certificate | None:
     """The certificate that the run's machine measured; that of the results if the machine's is not kept."""
     key = record.channel_key
     for directory in (of_machine(results, record.machine), results):
-        with suppress(OSError, ReportError, ValueError):
-            return Certificate.read(directory / CERTIFICATES / f"{key}.json") if key else None
+        certificate = certificate_or_problem(directory, key)[0] if key else None
+        if certificate is not None:
+            return certificate
     return None
 
 

@@ -34,9 +34,9 @@ from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.hosts.binaries import SEARCH_PATH, find_here
 from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.rigs.guest import PACKAGES
+from owlt.results.files import MACHINES
 from owlt.results.plain_files import files_in, make_directory, read_plain, write_whole
 
-DIRECTORY_NAME = "machines"
 DIGEST_LENGTH = 16
 OF_AN_IMPLEMENTATION = "implementation"
 """The group of a record that depends on the run's implementation."""
@@ -81,7 +81,7 @@ def differences(here: Provenance, there: Provenance) -> list[str]:
 
 def write_provenance(provenance: Provenance, results: Path) -> None:
     """Write a machine's file into a results directory, unless it is there."""
-    path = results / DIRECTORY_NAME / f"{provenance.name}.json"
+    path = results / MACHINES / f"{provenance.name}.json"
     if provenance.groups and not path.exists():
         make_directory(path.parent)
         write_whole(path, provenance.model_dump_json(indent=1) + "\n")
@@ -89,7 +89,7 @@ def write_provenance(provenance: Provenance, results: Path) -> None:
 
 def read_provenances(results: Path) -> Iterator[Provenance]:
     """The machines of a results directory, without files that cannot be read."""
-    for path in files_in(results / DIRECTORY_NAME, ".json"):
+    for path in files_in(results / MACHINES, ".json"):
         try:
             yield Provenance.model_validate_json(read_plain(path))
         except (OSError, ValidationError):

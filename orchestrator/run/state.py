@@ -17,9 +17,9 @@ from owlt.orchestrator.hosts.printable import printable
 from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import AdvertisedValues, Run
 from owlt.orchestrator.planning.sweep import Sweep
-from owlt.orchestrator.results.certificates import Certified
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.results import record
+from owlt.results.certificates import Certified
 from owlt.results.record import (
     UNKNOWN,
     CaptureCounters,

@@ -30,7 +30,6 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.kernel.kernel import find_kernel
 from owlt.orchestrator.planning.plan import Batch, Plan
-from owlt.orchestrator.results.certificates import Certified
 from owlt.orchestrator.rigs.provenance import Provenance, provenance_of
 from owlt.orchestrator.sweep import cluster_service
 from owlt.orchestrator.sweep.allocation import Places, blocks_of_repetitions
@@ -38,6 +37,7 @@ from owlt.orchestrator.sweep.cluster_security import require_loopback_only, secu
 from owlt.orchestrator.sweep.cluster_service import Opened, Report
 from owlt.orchestrator.sweep.machine import THIS_MACHINE
 from owlt.orchestrator.workers.launching import Launcher, Worker, WorkerHung
+from owlt.results.certificates import Certified
 from owlt.results.plain_files import as_file_name, create, make_directory
 
 PERIOD_S = 1.0

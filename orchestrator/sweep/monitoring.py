@@ -11,7 +11,6 @@ from pathlib import Path
 from owlt.agents.contract.implementation import Implementation
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.results.analysis import note_machine_delay
-from owlt.orchestrator.results.certificates import certified
 from owlt.orchestrator.rigs.processor_time import Waited
 from owlt.orchestrator.status.journal import Journal
 from owlt.orchestrator.steady_clock import steady_s
@@ -32,6 +31,7 @@ from owlt.orchestrator.workers.events import (
 )
 from owlt.orchestrator.workers.launching import Waits, Worker, WorkerHung
 from owlt.orchestrator.workers.task import planned_record
+from owlt.results.certificates import certified
 from owlt.results.plain_files import make_directory, read_plain, write_whole
 from owlt.results.record import Outcome, ReasonCode, write_record
 from owlt.results.repeat_rules import may_have_delayed_probes

@@ -20,7 +20,6 @@ from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.planning.repetitions import Repeating
 from owlt.orchestrator.results.analysis import Analyse, Analyses, MakeExecutor
-from owlt.orchestrator.results.certificates import certified, of_machine
 from owlt.orchestrator.rigs.processor_time import PATIENCE_S, Patience
 from owlt.orchestrator.status.journal import Journal, open_journal
 from owlt.orchestrator.steady_clock import steady_s
@@ -39,6 +38,7 @@ from owlt.orchestrator.workers.events import (
 )
 from owlt.orchestrator.workers.launching import Launcher, Worker
 from owlt.orchestrator.workers.task import channel_keys
+from owlt.results.certificates import certified, of_machine
 from owlt.results.record import Outcome
 from owlt.results.recorded_runs import RUNS, Recorded, read_recorded, standing
 

@@ -24,7 +24,6 @@ from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.own_directories import process_directory
 from owlt.orchestrator.planning.estimate import SMALLEST_GUEST_MB, guest_memory_mb
 from owlt.orchestrator.planning.plan import Batch, Plan
-from owlt.orchestrator.results.certificates import Certified
 from owlt.orchestrator.rigs import guest, namespaces
 from owlt.orchestrator.rigs.killed_programs import ask_warden
 from owlt.orchestrator.rigs.processor_time import ProcessorWaits, Waited, is_counted
@@ -33,6 +32,7 @@ from owlt.orchestrator.rigs.template import Copy, Template
 from owlt.orchestrator.workers.events import EVENT_MARK, RigFailed, event_in
 from owlt.orchestrator.workers.task import write_survey, write_task
 from owlt.orchestrator.workers.versions import VERSION_S, read_versions
+from owlt.results.certificates import Certified
 
 END_GRACE_S = 20.0
 """The time that a worker has to end after SIGTERM, and a guest to report an event after a request to its warden."""

@@ -29,7 +29,6 @@ from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.planning.run_channel import seeded
 from owlt.orchestrator.planning.seeds import link_seed
-from owlt.orchestrator.results.certificates import write_certificate
 from owlt.orchestrator.rigs import namespaces
 from owlt.orchestrator.rigs.guest import START_NS, mount_task, power_off
 from owlt.orchestrator.rigs.rig import Rig
@@ -51,6 +50,7 @@ from owlt.orchestrator.workers.events import (
 )
 from owlt.orchestrator.workers.task import Task, read_task
 from owlt.orchestrator.workers.versions import implementation_versions, own_versions, write_versions
+from owlt.results.certificates import write_certificate
 from owlt.results.files import CERTIFICATES
 
 TOLERANCE_NS = {"exact": 1_000, "skip": 200_000, "real": 200_000}
@@ -77,7 +77,7 @@ def certify(channel: ChannelSpec, key: str, rig: Rig, clock: Clock, netem_takes_
 
 def _unmeasured(channel: ChannelSpec, started_at_ns: int, reason: str) -> Certificate:
     checks = tuple(Check(direction, "the channel", "not measured", reason=reason) for direction in DIRECTIONS)
-    return Certificate(channel, checks, started_at_ns, 0.0, platform.release(), alpha=0.0)
+    return Certificate(channel.to_wire(), checks, started_at_ns, 0.0, platform.release(), alpha=0.0)
 
 
 CERTIFYING_S = {"exact": 7 * 24 * 3600.0, "skip": 7 * 24 * 3600.0, "real": 3600.0}

@@ -1,7 +1,7 @@
-"""The files of a results directory beside the records, checked as they are read: plan, certificates, sources, journal.
+"""The files of a results directory beside the records, checked as they are read: plan, sources, journal.
 
 Only keys that readers need are named here; other keys are ignored. The planner's own model of the plan is
-`orchestrator.planning.plan`, that of a certificate `emulator.certification.certificate`.
+`orchestrator.planning.plan`. Certificates are read in `results.certificates`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -19,9 +18,8 @@ from pydantic_core import to_jsonable_python
 
 from owlt.inputs.mistake import Mistake, MistakeError, Place
 from owlt.results.plain_files import MOST_BYTES, FileName, digest_of_values, read_json
-from owlt.results.record import NOT_DELIVERED, RECORD_NAME, Permutation, RunRecord, Signature, load_record, signature
+from owlt.results.record import NOT_DELIVERED, RECORD_NAME, Permutation, RunRecord, load_record
 from owlt.results.upgrades import (
-    CERTIFICATE_STEPS,
     MOST_PLAN_BYTES,
     PLAN_STEPS,
     NewerVersion,
@@ -32,6 +30,8 @@ from owlt.results.upgrades import (
 PLAN_NAME = "plan.json"
 JOURNAL_NAME = "journal.jsonl"
 CERTIFICATES = "certificates"
+MACHINES = "machines"
+"""The directory that has, by machine, the digest of each file that the packets depend on."""
 FAILURE_NAME = "analysis-failed.txt"
 """Beside a run that could not be analysed: the reason in the first line, then the traceback."""
 DIGEST_LENGTH = 16
@@ -92,8 +92,6 @@ class _FromFile(BaseModel):
     upgrades: ClassVar[Steps] = {}
     """Upgrades of files of older schema versions; {}: the file has no version."""
     most_bytes: ClassVar[int] = MOST_BYTES
-    may_be_infinite: ClassVar[bool] = False
-    """Whether a number may be infinite, such as an unlimited rate."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -103,7 +101,7 @@ class _FromFile(BaseModel):
         and key, if a newer version of owlt wrote it or a key is missing.
         """
         with _stating_problems_of(path):
-            values = read_json(path, cls.most_bytes, cls.may_be_infinite)
+            values = read_json(path, cls.most_bytes)
             return cls.model_validate(upgraded(values, cls.upgrades) if cls.upgrades else values)
 
 
@@ -188,71 +186,6 @@ class WrittenChannel(_FromFile):
     reverse: dict[str, Any] = {}
     bypass: bool = False
     timeline: Timeline | None = None
-
-
-class Check(_FromFile):
-    """One quantity of one direction. `low` and `high` enclose what the channel may be, given what was measured."""
-
-    direction: str
-    quantity: str
-    """With its unit at the end, after a comma, if it has one."""
-    verdict: Literal["ok", "failed", "not measured"]
-    specified: float | None = None
-    measured: float | None = None
-    low: float | None = None
-    high: float | None = None
-    count: int = 0
-    reason: str = ""
-    detectable_low: float | None = None
-    """With `detection_probability` the sample finds this value and any below wrong; `detectable_high`: any above."""
-    detectable_high: float | None = None
-    detection_probability: float | None = None
-    aim_low: float | None = None
-    """What the sample was to find wrong, where its size was chosen for that."""
-    aim_high: float | None = None
-
-    @property
-    def falls_short(self) -> bool:
-        """Whether the sample finds less wrong than it was to."""
-        low, high = self.detectable_low, self.detectable_high
-        return self.verdict != "not measured" and (
-            (self.aim_low is not None and (low is None or low < self.aim_low * (1 - 1e-6)))
-            or (self.aim_high is not None and (high is None or high > self.aim_high * (1 + 1e-6)))
-        )
-
-
-class Certificate(_FromFile):
-    """certificates/KEY.json: what a channel was measured to be before its first run.
-
-    `alpha` is the highest probability with which a channel that meets its specification fails.
-    """
-
-    upgrades: ClassVar[Steps] = CERTIFICATE_STEPS
-    may_be_infinite: ClassVar[bool] = True
-
-    schema_version: Literal[2]
-    verdict: Literal["ok", "failed", "incomplete"]
-    checks: tuple[Check, ...]
-    kernel: str
-    alpha: float
-
-
-def read_certificate_of_channel(results: Path, key: str) -> tuple[Certificate | None, str]:
-    """The certificate of a channel in a results directory; or None, and the problem of its file."""
-    path = results / CERTIFICATES / f"{key}.json"
-    return _certificate_at(path, signature(path))
-
-
-@lru_cache(maxsize=1_000)
-def _certificate_at(path: Path, _written: Signature | None) -> tuple[Certificate | None, str]:
-    """Of a file that many runs ask for, once while it does not change."""
-    try:
-        return Certificate.read(path), ""
-    except (FileNotFoundError, NotADirectoryError):
-        state = "missing"
-    except ReportError:
-        state = "damaged"
-    return None, f"the certificate {CERTIFICATES}/{path.name} is {state}; 'owlt run' measures the channel again"
 
 
 ENDPOINTS = "-m owlt.agents."

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from owlt.results.files import FAILURE_NAME, read_certificate_of_channel
+from owlt.results.certificates import certificate_or_problem
+from owlt.results.files import FAILURE_NAME
 from owlt.results.plain_files import read_json, read_plain_text
 from owlt.results.record import SUMMARY, VIEW, HostTcp, Outcome, RunRecord
 
@@ -54,7 +55,7 @@ def doubts_of(record: RunRecord, directory: Path) -> tuple[str, ...]:
     hundred times as long.
     """
     key = record.channel_key
-    problem = read_certificate_of_channel(directory.parent.parent, key)[1] if record.certificate else ""
+    problem = certificate_or_problem(directory.parent.parent, key)[1] if record.certificate else ""
     written = _value(directory / SUMMARY, "suspect")
     of_captures = map(str, written) if isinstance(written, list) else ()
     counted = _value(directory / VIEW, "tcp", "sent_again") if "sender" in record.tcp else None

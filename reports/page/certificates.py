@@ -8,7 +8,8 @@ from math import isinf
 
 from owlt.reports.results.load import Channel
 from owlt.reports.units import number_text, probability_text, rate_text
-from owlt.results.files import CERTIFICATES, Check
+from owlt.results.certificates import Check
+from owlt.results.files import CERTIFICATES
 
 NONE = "–"
 _TIMES = (("s", 10**9, 10**10), ("ms", 10**6, 10**5), ("µs", 10**3, 10**3), ("ns", 1, 0))

@@ -10,7 +10,7 @@ from scipy.stats import theilslopes
 
 from owlt.reports.comparison.metrics import METRICS
 from owlt.reports.results.load import Channel, Results, Run
-from owlt.results.files import DIGEST_LENGTH
+from owlt.results.files import DIGEST_LENGTH, MACHINES
 from owlt.results.plain_files import digest_of_values, files_in
 from owlt.results.record import RunRecord
 
@@ -25,8 +25,6 @@ GROUPS = {
 OF_AN_IMPLEMENTATION = "implementation"
 NO_FILES = digest_of_values({})[:DIGEST_LENGTH]
 """Of an implementation without programs of its own."""
-MACHINES = "machines"
-"""The directory beside the runs that has the digest of each file, by machine."""
 
 
 @dataclass(frozen=True)

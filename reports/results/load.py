@@ -19,11 +19,11 @@ from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.captures.protocols.view import ProtocolView, load_view
 from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.units import delay_text, rate_text
+from owlt.results.certificates import Certificate, certificate_or_problem
 from owlt.results.files import (
     FAILURE_NAME,
     JOURNAL_NAME,
     PLAN_NAME,
-    Certificate,
     DamagedFile,
     Event,
     Plan,
@@ -34,7 +34,6 @@ from owlt.results.files import (
     Sources,
     Sweep,
     WrittenChannel,
-    read_certificate_of_channel,
     read_reported_record,
 )
 from owlt.results.judgements import ABORTED, COMPLETED, Delivery, by_delivery, doubts_about_files, reasons_for_doubt
@@ -308,7 +307,7 @@ def _times(lines: Iterable[bytes]) -> Iterator[float]:
 
 def _channels(directory: Path, plan: Plan, permutations: list[Permutation]) -> dict[Permutation, Channel]:
     keys = {run.permutation: run.channel_key for run in plan.runs}
-    certificates = {key: read_certificate_of_channel(directory, key) for key in set(keys.values())}
+    certificates = {key: certificate_or_problem(directory, key) for key in set(keys.values())}
     return {
         point: Channel(key, point.channel_name, plan.channels[key], *certificates[key])
         for point in permutations

@@ -107,7 +107,7 @@ class MemoryEmulator(Emulator):
             self._refuse_port()
             self._counters = _no_counters()
             self.certified.append(specified)
-            return Certificate(specified, tuple(self.checks), 0, 0.0, KERNEL, alpha).to_wire()
+            return Certificate(specified.to_wire(), tuple(self.checks), 0, 0.0, KERNEL, alpha).to_wire()
 
     def timeline_start(self) -> dict[str, Any]:
         with self._lock:

@@ -25,7 +25,7 @@ NOT_MEASURED = Check("reverse", "changes with time", "not measured", reason="onl
 
 def certificate(*checks: Check) -> Certificate:
     channel = ChannelSpec(forward=LinkSpec(delay_ns=1_250_000_000, rate_bps=10e6))
-    return Certificate(channel, checks, 1_767_225_600_123_456_789, 29.25, "7.3.4", ALPHA)
+    return Certificate(channel.to_wire(), checks, 1_767_225_600_123_456_789, 29.25, "7.3.4", ALPHA)
 
 
 def judges(tolerance_ns: int = 1000, **link: Any) -> Judges:

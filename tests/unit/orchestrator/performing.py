@@ -11,10 +11,10 @@ from owlt.agents.contract.implementation import Implementation
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
-from owlt.orchestrator.results.certificates import Certified
 from owlt.orchestrator.rigs.rig import RECEIVER_ADDRESS
 from owlt.orchestrator.run.perform import perform
 from owlt.orchestrator.run.state import Setting
+from owlt.results.certificates import Certified
 from owlt.results.record import RunRecord
 from tests.memory.process import Process, Script
 from tests.memory.rig import MemoryRig

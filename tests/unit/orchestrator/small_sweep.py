@@ -11,12 +11,12 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
-from owlt.orchestrator.results.certificates import write_certificate
 from owlt.orchestrator.rigs.processor_time import Patience
 from owlt.orchestrator.sweep.allocation import SlotsHere
 from owlt.orchestrator.sweep.supervisor import supervise
 from owlt.orchestrator.workers.events import ChannelCertified, Entry
 from owlt.orchestrator.workers.task import Task
+from owlt.results.certificates import write_certificate
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, PerformRun, Reported, WorkerGone, complete
 
 
@@ -30,7 +30,7 @@ def small_plan(clock: str = "skip", certify: bool = False, **changes: object) ->
 def fail_certification(key: str, directory: Path) -> Iterator[Reported]:
     """A channel whose certificate blames it."""
     check = Check("forward", "warp", "failed", specified=1.0, measured=2.0)
-    write_certificate(Certificate(ChannelSpec(), (check,), 0, 0.0, "", 0.001).to_wire(), key, directory)
+    write_certificate(Certificate(ChannelSpec().to_wire(), (check,), 0, 0.0, "", 0.001).to_wire(), key, directory)
     yield ChannelCertified(channel=key, verdict="failed")
 
 

@@ -14,7 +14,6 @@ from owlt.emulator.certification.certificate import Certificate
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
-from owlt.orchestrator.results.certificates import Certified, write_certificate
 from owlt.orchestrator.rigs.provenance import UNKNOWN_MACHINE, Provenance
 from owlt.orchestrator.sweep.allocation import Places, SlotsHere
 from owlt.orchestrator.workers.events import (
@@ -29,6 +28,7 @@ from owlt.orchestrator.workers.events import (
 )
 from owlt.orchestrator.workers.launching import Waits, Worker, WorkerHung
 from owlt.orchestrator.workers.task import Task, planned_record, read_task, write_task
+from owlt.results.certificates import Certified, write_certificate
 from owlt.results.files import CERTIFICATES
 from owlt.results.record import Outcome, RunRecord, read_record, write_record
 
@@ -66,7 +66,7 @@ def complete(run: Run, task: Task, directory: Path, **changes: object) -> Iterat
 
 def certify(key: str, directory: Path) -> Iterator[Reported]:
     """Certify a channel without a check."""
-    write_certificate(Certificate(ChannelSpec(), (), 0, 0.0, "", 0.001).to_wire(), key, directory)
+    write_certificate(Certificate(ChannelSpec().to_wire(), (), 0, 0.0, "", 0.001).to_wire(), key, directory)
     yield ChannelCertified(channel=key, verdict="ok")
 
 

@@ -27,7 +27,6 @@ from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
-from owlt.orchestrator.results.certificates import write_certificate
 from owlt.reports.comparison.cells import cells_of
 from owlt.reports.comparison.panels import Figure
 from owlt.reports.drawing.kept import KeptFigures
@@ -39,6 +38,7 @@ from owlt.reports.results.load import load_results
 from owlt.reports.results.rows import run_rows
 from owlt.reports.sessions.protocols import shown_runs
 from owlt.reports.sessions.session_figures import draw_sessions
+from owlt.results.certificates import write_certificate
 from owlt.results.record import SUMMARY, VIEW, Outcome, RunRecord, Side, write_record
 from tests.unit.captures.making import RECEIVER_MAC, SESSION, timed, write_pcap
 from tests.unit.captures.octets import CFDP, CFDP_RUN
@@ -108,7 +108,7 @@ def plan_of(asked: Sweep) -> Plan:
 def write_certificates(directory: Path, asked: Sweep, *checks: Check) -> None:
     """A certificate with these checks for every channel of the sweep."""
     for key, channel in plan_of(asked).channels.items():
-        certificate = Certificate(channel, checks, START_NS, 12.5, "6.12.48", 0.001)
+        certificate = Certificate(channel.to_wire(), checks, START_NS, 12.5, "6.12.48", 0.001)
         write_certificate(certificate.to_wire(), key, directory / "certificates")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from itertools import product
 from typing import Any
 
 import pytest
@@ -13,8 +11,6 @@ import owlt.orchestrator.planning.plan as planned
 import owlt.orchestrator.planning.sweep as planned_sweep
 import owlt.results.record as recorded
 from owlt.agents.contract import implementation as contract
-from owlt.emulator.certification import certificate as certified
-from owlt.orchestrator.results import certificates
 from owlt.results import files as records
 
 PAIRS: list[tuple[type[BaseModel], type[BaseModel]]] = [
@@ -52,29 +48,3 @@ def test_a_key_with_a_default_has_the_same_default_in_both_models(
     assert {name: plain(read, name) for name in optional if name not in ("sender", "receiver", "limits")} == {
         name: plain(written, name) for name in optional if name not in ("sender", "receiver", "limits")
     }
-
-
-def test_a_report_reads_every_key_of_a_check() -> None:
-    assert {*records.Check.model_fields} == {field.name for field in fields(certified.Check)}
-
-
-def test_every_key_that_a_report_reads_of_a_certificate_is_written() -> None:
-    certificate = certified.Certificate(certified.ChannelSpec(), (), 0, 0.0, "", 0.001)
-
-    assert {*records.Certificate.model_fields} <= {*certificate.to_wire(), "schema_version"}
-
-
-def test_a_report_reads_certificates_of_the_version_that_is_written() -> None:
-    assert records.Certificate.model_fields["schema_version"].annotation.__args__ == (certificates.SCHEMA_VERSION,)  # type: ignore[union-attr]
-
-
-LEVELS = (None, 0.5, 1.0, 1.0 + 1e-9, 2.0)
-
-
-def test_both_agree_on_when_a_check_falls_short() -> None:
-    for verdict, low, high, aim_low, aim_high in product(("ok", "not measured"), LEVELS, LEVELS, LEVELS, LEVELS):
-        values: dict[str, Any] = {
-            "direction": "forward", "quantity": "rate", "verdict": verdict,
-            "detectable_low": low, "detectable_high": high, "aim_low": aim_low, "aim_high": aim_high,
-        }  # fmt: skip
-        assert records.Check(**values).falls_short == certified.Check(**values).falls_short, values

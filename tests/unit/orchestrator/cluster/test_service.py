@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
-from owlt.orchestrator.results.certificates import Certified
 from owlt.orchestrator.rigs.provenance import Provenance, own_files
 from owlt.orchestrator.sweep.cluster_service import Report, Service
 from owlt.orchestrator.workers.events import RunEnded, event_in
 from owlt.orchestrator.workers.task import Task
+from owlt.results.certificates import Certified
 from tests.unit.orchestrator.small_sweep import lose_worker, small_plan, small_workers
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, Silence
 

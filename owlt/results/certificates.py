@@ -1,22 +1,39 @@
-"""The certificates of a sweep's channels, kept beside the runs: certificates/KEY.json of the results directory."""
+"""The certificates of a sweep's channels, kept beside the runs: certificates/KEY.json of the results directory.
+
+What a certificate says is defined where it is measured: `emulator.certification.certificate`.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from owlt.emulator.certification.certificate import Certificate
+from owlt.emulator.certification.certificate import Certificate, Check
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
-from owlt.orchestrator.rigs.provenance import DIRECTORY_NAME as MACHINES
-from owlt.results.files import CERTIFICATES
+from owlt.results.files import CERTIFICATES, MACHINES
 from owlt.results.plain_files import make_directory, read_json, write_whole
+from owlt.results.record import Signature, signature
 from owlt.results.upgrades import CERTIFICATE_STEPS, VERSION_KEY, NewerVersion, current_version, upgraded
 
+__all__ = [
+    "Certificate",
+    "Certified",
+    "Check",
+    "certificate_or_problem",
+    "certified",
+    "of_machine",
+    "read_certificate",
+    "write_certificate",
+]
+
 SCHEMA_VERSION = current_version(CERTIFICATE_STEPS)
+DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError)
+"""What reading a damaged certificate raises."""
 
 
 class Certified(BaseModel):
@@ -40,11 +57,9 @@ def read_certificate(results: Path, key: str) -> Certificate | None:
 
     Raises ResultsConflict if a newer version of owlt wrote it.
     """
-    path = results / CERTIFICATES / f"{key}.json"
+    path = _path(results, key)
     try:
-        values = dict(upgraded(read_json(path, may_be_infinite=True), CERTIFICATE_STEPS))
-        values.pop(VERSION_KEY)
-        return Certificate.from_wire(values)
+        return _read(path)
     except NewerVersion as newer:
         raise ResultsConflict(
             Mistake(
@@ -53,8 +68,36 @@ def read_certificate(results: Path, key: str) -> Certificate | None:
                 where=Place(str(path)),
             )
         ) from newer
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except DAMAGE:
         return None
+
+
+def certificate_or_problem(results: Path, key: str) -> tuple[Certificate | None, str]:
+    """The certificate of a channel in a results directory; or None, and the problem of its file."""
+    path = _path(results, key)
+    return _certificate_at(path, signature(path))
+
+
+@lru_cache(maxsize=1_000)
+def _certificate_at(path: Path, _written: Signature | None) -> tuple[Certificate | None, str]:
+    """Of a file that many runs ask for, once while it does not change."""
+    try:
+        return _read(path), ""
+    except (FileNotFoundError, NotADirectoryError):
+        state = "missing"
+    except (NewerVersion, *DAMAGE):
+        state = "damaged"
+    return None, f"the certificate {CERTIFICATES}/{path.name} is {state}; 'owlt run' measures the channel again"
+
+
+def _path(results: Path, key: str) -> Path:
+    return results / CERTIFICATES / f"{key}.json"
+
+
+def _read(path: Path) -> Certificate:
+    values = dict(upgraded(read_json(path, may_be_infinite=True), CERTIFICATE_STEPS))
+    values.pop(VERSION_KEY)
+    return Certificate.from_wire(values)
 
 
 def of_machine(results: Path, machine: str) -> Path:
