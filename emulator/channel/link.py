@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
 from typing import Annotated, Any, Literal, Self
@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from owlt.emulator.channel.impairment import Impairment
+from owlt.emulator.channel.impairment import Impairment, RunColumn
 from owlt.emulator.channel.text import (
     FORM,
     LARGEST_BIT_ERROR_RATE,
@@ -171,6 +171,19 @@ class Pattern(Value):
         return self
 
 
+def _jitter_words(amount: str, distribution: str = "normal", **_: Any) -> str:
+    meaning = {"uniform": "at most", "table": "times the table,"}.get(distribution, "standard deviation")
+    return f"{distribution}, {meaning} {amount}"
+
+
+def _loss_words(loss: Mapping[str, Any], share: Callable[[float], str]) -> str:
+    if loss["model"] == "gilbert_elliott":
+        return f"{share(loss['mean_rate'])} of the packets, in bursts of {loss['burst_packets']:g} on average"
+    model = FourState.model_validate(loss)
+    chances = [(name, getattr(model, name)) for name in FourState.model_fields if name != "model"]
+    return "four states: " + ", ".join(f"{name} {value:g}" for name, value in chances)
+
+
 class LinkSpec(Value):
     """One direction of a channel. By default it has no effect: no delay, no limit, no errors.
 
@@ -181,7 +194,13 @@ class LinkSpec(Value):
         Delay,
         as_written("delay"),
         Impairment(
-            "time", "pipe", "one-way propagation delay, from the last bit in to the last bit out", "delay: 1250 ms"
+            "time",
+            "pipe",
+            "one-way propagation delay, from the last bit in to the last bit out",
+            "delay: 1250 ms",
+            label="delay",
+            column=RunColumn("one-way delay of the link"),
+            in_theory=True,
         ),
     ] = 0
 
@@ -192,7 +211,10 @@ class LinkSpec(Value):
             "pipe",
             "random addition to each packet's delay",
             "jitter: {amount: 5 ms, distribution: pareto}",
+            label="jitter",
             drawn_by="netem",
+            words=lambda jitter, _: _jitter_words(**jitter),
+            column=RunColumn("jitter, as JSON"),
         ),
     ] = None
 
@@ -203,7 +225,10 @@ class LinkSpec(Value):
             "pipe",
             "whether packets stay in order: each one waits for those before it",
             "keeps_order: false",
+            label="order",
             alone=False,
+            column=RunColumn("whether jitter keeps packets in order; empty: default", with_default=False),
+            in_theory=True,
         ),
     ] = True
 
@@ -214,7 +239,10 @@ class LinkSpec(Value):
             "pipe",
             "a share of the packets is delayed further",
             "reordering: {rate: 0.01, by: 20 ms}",
+            label="reordering",
             drawn_by="netem",
+            words=lambda late, share: f"{share(late['rate'])} of the packets delayed by a further {late['by']}",
+            column=RunColumn("packets that are delayed further, as JSON", "reordering_rule"),
         ),
     ] = None
 
@@ -222,29 +250,30 @@ class LinkSpec(Value):
         Rate | None,
         as_written("rate"),
         Impairment(
-            "rate", "bottleneck", "bit rate, counting whole Ethernet frames without their checksum", "rate: 10 Mbit/s"
+            "rate",
+            "bottleneck",
+            "bit rate, counting whole Ethernet frames without their checksum",
+            "rate: 10 Mbit/s",
+            label="rate",
+            column=RunColumn("rate of the link; empty: unlimited"),
+            in_theory=True,
         ),
     ] = None
     """None: unlimited."""
 
-    overhead_bytes: Annotated[
-        Size,
-        Field(ge=0, le=10_000),
-        as_written("overhead"),
-        Impairment(
-            "size",
-            "bottleneck",
-            "bytes added to each frame when its transmission time is computed",
-            "overhead: 24 B",
-            alone=False,
-        ),
-    ] = 0
-    """For example 24 for Ethernet's preamble, checksum and gap."""
-
     queue_packets: Annotated[
         int,
         Field(ge=1, le=2**31 - 1),
-        Impairment("queue", "bottleneck", "capacity of the queue before the rate limit", "queue: 50 ms", alone=False),
+        Impairment(
+            "queue",
+            "bottleneck",
+            "capacity of the queue before the rate limit",
+            "queue: 50 ms",
+            label="queue",
+            alone=False,
+            column=RunColumn("capacity of the queue, with its unit; empty: default", "queue_limit", with_default=False),
+            in_theory=True,
+        ),
     ] = 1000
     """Including the packet being sent; without a rate it has no effect."""
 
@@ -257,6 +286,23 @@ class LinkSpec(Value):
     queue_bdp: Annotated[float, Field(gt=0)] | None = None
     """The capacity in multiples of rate x round trip (both directions' delays) instead."""
 
+    overhead_bytes: Annotated[
+        Size,
+        Field(ge=0, le=10_000),
+        as_written("overhead"),
+        Impairment(
+            "size",
+            "bottleneck",
+            "bytes added to each frame when its transmission time is computed",
+            "overhead: 24 B",
+            label="overhead",
+            alone=False,
+            words=lambda size, _: f"{size} per frame",
+            column=RunColumn("bytes of each frame that count towards the rate in addition"),
+        ),
+    ] = 0
+    """For example 24 for Ethernet's preamble, checksum and gap."""
+
     mtu_bytes: Annotated[
         Annotated[Size, Field(ge=68, le=65_535)] | None,
         as_written("mtu"),
@@ -265,13 +311,23 @@ class LinkSpec(Value):
             "gate",
             "longer frames are dropped; the Ethernet header does not count",
             "mtu: 1500 B",
+            label="MTU",
+            column=RunColumn("largest packet without Ethernet header; empty: no limit"),
+            in_theory=True,
         ),
     ] = None
 
     packet_error_rate: Annotated[
         Probability,
         Impairment(
-            "share", "pipe", "probability that a frame has an error", "packet_error_rate: 0.01", drawn_by="netem"
+            "share",
+            "pipe",
+            "probability that a frame has an error",
+            "packet_error_rate: 0.01",
+            label="errors",
+            drawn_by="netem",
+            column=RunColumn("packet error rate of the link"),
+            in_theory=True,
         ),
     ] = 0.0
 
@@ -283,14 +339,23 @@ class LinkSpec(Value):
             "errors",
             "probability that a bit has an error, at most 0.01",
             "bit_error_rate: 1.0e-6",
+            label="errors",
             drawn_by="program",
+            column=RunColumn("bit error rate of the link"),
         ),
     ] = 0.0
     """Bits are hit independent of each other: a frame of L bytes is hit with 1-(1-BER)^(8L)."""
 
     pattern: Annotated[
         Pattern | None,
-        Impairment("rule", "errors", "list of the packets or bits with errors", "pattern: {packets: [0, 7, 42]}"),
+        Impairment(
+            "rule",
+            "errors",
+            "list of the packets or bits with errors",
+            "pattern: {packets: [0, 7, 42]}",
+            label="errors",
+            column=RunColumn("packets or bits with errors that are listed one by one, as JSON", "error_pattern"),
+        ),
     ] = None
 
     coding: Annotated[
@@ -300,7 +365,9 @@ class LinkSpec(Value):
             "errors",
             "coded frames, which are lost with every packet in them",
             "coding: {frame_bytes: 1115, frame_error_rate: 0.001}",
+            label="errors",
             drawn_by="program",
+            column=RunColumn("coded frames, as JSON"),
         ),
     ] = None
 
@@ -311,7 +378,10 @@ class LinkSpec(Value):
             "errors",
             "the effect of an error: `flip` a bit, or `drop` the frame",
             "error_effect: drop",
+            label="errors",
             alone=False,
+            column=RunColumn("effect of an error: flip or drop"),
+            in_theory=True,
         ),
     ] = "flip"
 
@@ -322,7 +392,10 @@ class LinkSpec(Value):
             "pipe",
             "losses in bursts",
             "loss: {model: gilbert_elliott, mean_rate: 0.01, burst_packets: 5}",
+            label="loss",
             drawn_by="netem",
+            words=lambda loss, share: _loss_words(loss, share),
+            column=RunColumn("model of losses in bursts, as JSON"),
         ),
     ] = None
     """In addition to errors. (Single losses: a packet error rate with the effect drop.)"""
@@ -330,11 +403,20 @@ class LinkSpec(Value):
     duplication_rate: Annotated[
         Probability,
         Impairment(
-            "share", "pipe", "probability that a packet arrives twice", "duplication_rate: 0.001", drawn_by="netem"
+            "share",
+            "pipe",
+            "probability that a packet arrives twice",
+            "duplication_rate: 0.001",
+            label="duplication",
+            drawn_by="netem",
+            words=lambda rate, share: f"{share(rate)} of the packets",
+            column=RunColumn("probability that a packet is duplicated"),
         ),
     ] = 0.0
 
-    up: Annotated[bool, Impairment("switch", "pipe", "`false`: an outage", "up: false")] = True
+    up: Annotated[
+        bool, Impairment("switch", "pipe", "`false`: an outage", "up: false", label="outage", column=None)
+    ] = True
     """Packets in flight arrive; `while_down` applies to new packets."""
 
     while_down: Annotated[
@@ -344,7 +426,10 @@ class LinkSpec(Value):
             "pipe",
             "what happens to packets that enter during an outage: `drop` or `hold`",
             "while_down: hold",
+            label="outage",
             alone=False,
+            column=RunColumn("packets during an outage: drop or hold; empty: default", with_default=False),
+            in_theory=True,
         ),
     ] = "drop"
 

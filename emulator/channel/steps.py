@@ -94,7 +94,7 @@ def _column(header: str, where: Place) -> _Column:
     for field, row in ((key_of(name), row) for name, row in impairments().items()):
         if rest == field and row.quantity in ("share", "switch"):
             return _Column(header, way, field, _number if row.quantity == "share" else _switch)
-        unit = row.column_units.get(rest.removeprefix(f"{field}_"))
+        unit = row.trace_units.get(rest.removeprefix(f"{field}_"))
         if unit is not None and rest.startswith(f"{field}_"):
             return _Column(header, way, field, _jitter(unit) if row.quantity == "jitter" else _quantity(unit))
     expected = f"{'|'.join(_WAYS)}, a dot and one of {', '.join([*_column_names(), _TABLE])}"
@@ -104,8 +104,8 @@ def _column(header: str, where: Place) -> _Column:
 def _column_names() -> Iterator[str]:
     """What a column may have after its direction, with the units that are possible."""
     for name, row in impairments().items():
-        if row.column_units:
-            yield f"{key_of(name)}_{'|'.join(row.column_units)}"
+        if row.trace_units:
+            yield f"{key_of(name)}_{'|'.join(row.trace_units)}"
         elif row.quantity in ("share", "switch"):
             yield key_of(name)
 

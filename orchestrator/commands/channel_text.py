@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from owlt.emulator.certification.certificate import Check, number_text, power_text
 from owlt.emulator.certification.expectations import Expectations
-from owlt.emulator.channel.link import GilbertElliott
+from owlt.emulator.channel.impairment import Impairment
+from owlt.emulator.channel.link import impairments, key_of
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec, LinkSpec
 from owlt.emulator.service.player import moments
-from owlt.inputs.quantities import format_delay, format_rate, format_size
+from owlt.inputs.quantities import format_delay, format_rate
 
 Rows = list[tuple[str, ...]]
 NOTHING = "none"
@@ -130,9 +131,10 @@ def _change(key: str, value: Any, link: LinkSpec) -> str:
         return f"order {_order(link)}"
     if key == "rate" and value == NOTHING:
         return "rate unlimited"
+    label, name = _LABELS[key], key.replace("_", " ")
+    name = label if label.lower() == name else name
     if isinstance(value, Mapping):
-        return f"{key} {_TEXTS['errors' if key == 'pattern' else key](link)}"
-    name = "MTU" if key == "mtu" else key.replace("_", " ")
+        return f"{name} {_TEXTS[label](link)}"
     return f"{name} {_short_queue(value) if key == 'queue' else _plain(value)}"
 
 
@@ -148,13 +150,6 @@ def _short_queue(written: str) -> str:
     """A queue as in a profile, with the shortest number: "2 BDP", not "2.0 BDP"."""
     number, _, unit = written.partition(" ")
     return f"{float(number):g} BDP" if unit == "BDP" else written
-
-
-def _jitter(link: LinkSpec) -> str:
-    if link.jitter is None:
-        return NOTHING
-    meaning = {"uniform": "at most", "table": "times the table,"}.get(link.jitter.distribution, "standard deviation")
-    return f"{link.jitter.distribution}, {meaning} {format_delay(link.jitter.amount_ns)}"
 
 
 def _rate(link: LinkSpec) -> str:
@@ -189,20 +184,6 @@ def _counting(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def _loss(link: LinkSpec) -> str:
-    if isinstance(link.loss, GilbertElliott):
-        return f"{link.loss.mean_rate:g} of the packets, in bursts of {link.loss.burst_packets:g} on average"
-    if link.loss is not None:
-        chances = [(name, getattr(link.loss, name)) for name in type(link.loss).model_fields if name != "model"]
-        return "four states: " + ", ".join(f"{name} {value:g}" for name, value in chances)
-    return NOTHING
-
-
-def _reordering(link: LinkSpec) -> str:
-    late = link.reordering
-    return NOTHING if late is None else f"{late.rate:g} of the packets delayed by a further {format_delay(late.by_ns)}"
-
-
 def _order(link: LinkSpec) -> str:
     return IN_ORDER if link.keeps_order else "packets may overtake each other"
 
@@ -212,21 +193,27 @@ def _outage(link: LinkSpec) -> str:
 
 
 _WHILE_DOWN = {"hold": "held", "drop": "dropped"}
-_TEXTS: dict[str, Callable[[LinkSpec], str]] = {
+_OWN_TEXTS: dict[str, Callable[[LinkSpec], str]] = {
     "delay": lambda link: format_delay(link.delay_ns),
-    "jitter": _jitter,
     "order": _order,
-    "reordering": _reordering,
     "rate": _rate,
     "queue": _queue,
-    "overhead": lambda link: f"{format_size(link.overhead_bytes)} per frame" if link.overhead_bytes else NOTHING,
-    "MTU": lambda link: format_size(link.mtu_bytes) if link.mtu_bytes else NOTHING,
     "errors": _errors,
-    "loss": _loss,
-    "duplication": lambda link: f"{link.duplication_rate:g} of the packets" if link.duplication_rate else NOTHING,
     "outage": _outage,
+}
+"""By label: texts of several keys, or of a key whose default value is shown."""
+
+
+def _text(name: str, row: Impairment) -> Callable[[LinkSpec], str]:
+    return lambda link: row.text(link.to_wire()[key_of(name)]) if link.has(name) else NOTHING
+
+
+_TEXTS: dict[str, Callable[[LinkSpec], str]] = {
+    **{row.label: _OWN_TEXTS.get(row.label) or _text(name, row) for name, row in impairments().items()},
     "seed": lambda link: str(link.seed) if link.seed is not None and link.draws else NOTHING,
 }
+"""What a link does, by the label of its keys."""
+_LABELS = {key_of(name): row.label for name, row in impairments().items()} | {"seed": "seed"}
 
 
 Numbers = NDArray[np.float64]

@@ -19,8 +19,10 @@ from math import inf
 from statistics import median
 from typing import Literal
 
+from owlt.emulator.channel.link import impairments
 from owlt.reports.comparison.cells import Cell, Point, Sample
 from owlt.reports.comparison.theory import least_slow_start_s, least_transfer_s, rounds_quantile, time_to_delivery_s
+from owlt.reports.results.columns import LINK_FIELDS
 from owlt.reports.results.rows import Row
 
 BITS = 8
@@ -31,11 +33,15 @@ TOLERANCE = 0.03
 """A median that is less outside is inside: frames have headers of different lengths."""
 SEGMENT_BYTES = 1448
 """The data of a TCP segment with timestamps, on Ethernet."""
-_IMPAIRMENTS = (
-    *("jitter", "loss", "coding", "error_pattern", "bit_error_rate", "reordering_rule", "duplication_rate"),
-    "overhead_bytes",
+NOT_IN_THEORY = (
+    "timeline",
+    *(
+        f"{way}_{name}"
+        for way in ("forward", "reverse")
+        for name, field in LINK_FIELDS.items()
+        if not impairments()[field].in_theory
+    ),
 )
-NOT_IN_THEORY = ("timeline", *(f"{way}_{name}" for way in ("forward", "reverse") for name in _IMPAIRMENTS))
 """The columns of settings that no theory here describes, if they have a value other than 0."""
 
 Verdict = Literal["inside", "faster", "slower"]

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from owlt.emulator.channel.impairment import CellKind
 from owlt.reports.comparison.cells import CRITERIA, Cell, Sample
 from owlt.reports.comparison.differences import compare, ratio
 from owlt.reports.comparison.estimates import box_numbers, estimate, share, two_groups
 from owlt.reports.comparison.metrics import MEASURES, METRICS, Metric
-from owlt.reports.results.columns import Column, Kind
+from owlt.reports.results.columns import Column
 from owlt.reports.results.rows import Row, columns_name, csv_text, names_of, write_columns
 
 STATISTICS_NAME, COMPARISONS_NAME = "statistics.csv", "comparisons.csv"
-_POINT: tuple[tuple[str, Kind, str, str], ...] = (
+_POINT: tuple[tuple[str, CellKind, str, str], ...] = (
     ("file_size_bytes", "integer", "bytes", "size of the file; empty: data was sent for a duration"),
     ("duration_ns", "integer", "ns", "how long data was sent; empty: a file was sent"),
     ("channel_name", "text", "", "name of the channel profile; empty if the sweep gives rate, delay and error rate"),
@@ -23,7 +24,7 @@ _POINT: tuple[tuple[str, Kind, str, str], ...] = (
     ("packet_error_rate", "number", "probability", "packet error rate of the forward link at the beginning"),
 )
 _OF_METRIC = "in the unit of the row"
-_STATISTICS: tuple[tuple[str, Kind, str, str], ...] = (
+_STATISTICS: tuple[tuple[str, CellKind, str, str], ...] = (
     ("metric", "text", "", "measure whose values the row is about, by its name on the page and in commands"),
     ("unit", "text", "", "unit of the measure"),
     ("implementation", "text", "", "name of the implementation, with the parameters that the sweep varies"),
@@ -56,7 +57,7 @@ _STATISTICS: tuple[tuple[str, Kind, str, str], ...] = (
     ("undelivered_high", "number", "probability", "upper bound of their share"),
     ("suspect_runs", "integer", "runs", "suspect runs; they are counted above"),
 )
-_COMPARISONS: tuple[tuple[str, Kind, str, str], ...] = (
+_COMPARISONS: tuple[tuple[str, CellKind, str, str], ...] = (
     ("metric", "text", "", "criterion by which the two are compared, by its name in commands"),
     *_POINT,
     ("kruskal_p", "number", "probability", "p-value of Kruskal and Wallis over all implementations of the cell"),

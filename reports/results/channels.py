@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from owlt.captures.matches.bottleneck import Link
+from owlt.emulator.channel.impairment import Impairment
+from owlt.emulator.channel.link import impairments, key_of
 from owlt.reports.units import (
     delay_text,
     moment_text,
@@ -94,26 +96,9 @@ def _moment(text: str) -> str:
     return moment_text(written_delay_ns(text))
 
 
-def _jitter(jitter: Mapping[str, Any]) -> str:
-    distribution = jitter.get("distribution", "normal")
-    meaning = {"uniform": "at most", "table": "times the table,"}.get(distribution, "standard deviation")
-    return f"{distribution} jitter, {meaning} {_written_delay(jitter['amount'])}"
-
-
-def _loss(loss: Mapping[str, Any]) -> str:
-    if loss["model"] == "gilbert_elliott":
-        return f"{probability_text(loss['mean_rate'])} lost, in bursts of {loss['burst_packets']:g} packets on average"
-    chances = ", ".join(f"{name} {value:g}" for name, value in loss.items() if name != "model")
-    return f"4-state loss model ({chances})"
-
-
 def _pattern(pattern: Mapping[str, Any]) -> str:
     kind = "bits" if pattern.get("bits") else "packets"
     return f"{len(pattern[kind])} listed {kind} with errors"
-
-
-def _reordering(late: Mapping[str, Any]) -> str:
-    return f"{probability_text(late['rate'])} of packets delayed by a further {_written_delay(late['by'])}"
 
 
 def _or_none(name: str, phrase: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -127,24 +112,27 @@ def _coding(value: Mapping[str, Any]) -> str:
 
 
 _EFFECTS = {"flip": "an error flips one bit", "drop": "an error drops the frame"}
-_PHRASES: dict[str, Callable[[Any], str]] = {
+_OWN_PHRASES: dict[str, Callable[[Any], str]] = {
     "delay": lambda value: f"delay {_written_delay(value)}",
-    "jitter": _or_none("jitter", _jitter),
     "keeps_order": lambda keeps: "packets keep their order" if keeps else "packets may be reordered",
     "rate": lambda value: _rate({"rate": value}),
-    "overhead": lambda value: f"{value} overhead per frame",
-    "queue": lambda value: f"queue {value}",
-    "mtu": _or_none("MTU", lambda value: f"MTU {value}"),
     "packet_error_rate": lambda value: f"packet error rate {probability_text(value)}",
     "bit_error_rate": lambda value: f"bit error rate {probability_text(value)}",
     "coding": _or_none("coded frames", _coding),
     "error_effect": lambda value: _EFFECTS[value],
     "pattern": _or_none("listed errors", _pattern),
-    "loss": _or_none("burst losses", _loss),
-    "duplication_rate": lambda value: f"{probability_text(value)} of packets duplicated",
-    "reordering": _or_none("reordering", _reordering),
     "up": lambda up: "up" if up else "down",
     "while_down": lambda value: f"packets {'wait' if value == 'hold' else 'are dropped'} during outages",
+}
+"""Phrases, from the written value, of keys that have no label of their own or are shown in other units."""
+
+
+def _labelled(row: Impairment) -> Callable[[Any], str]:
+    return _or_none(row.label, lambda value: f"{row.label} {row.text(value, probability_text)}")
+
+
+_PHRASES: dict[str, Callable[[Any], str]] = {
+    key_of(field): _OWN_PHRASES.get(key_of(field)) or _labelled(row) for field, row in impairments().items()
 }
 """A phrase for each key of a link, from its written value."""
 

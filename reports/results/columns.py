@@ -1,18 +1,20 @@
 """The columns of the table of runs: name, type, unit and meaning of each, in their order.
 
-`docs/glossary.md` defines the same names; a test holds one against the other.
+Those of a link follow from the rows of its keys (`emulator.channel.impairment`). `docs/glossary.md` defines the same
+names; a test holds one against the other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+
+from owlt.emulator.channel.impairment import CellKind
+from owlt.emulator.channel.link import impairments
 
 TABLE_VERSION = 1
 """Raised if a column is renamed or removed, or if its meaning changes; new columns do not raise it."""
 
-Kind = Literal["text", "integer", "number", "truth"]
-DUCKDB_TYPES: dict[Kind, str] = {"text": "VARCHAR", "integer": "BIGINT", "number": "DOUBLE", "truth": "BOOLEAN"}
+DUCKDB_TYPES: dict[CellKind, str] = {"text": "VARCHAR", "integer": "BIGINT", "number": "DOUBLE", "truth": "BOOLEAN"}
 
 NOT_RUN = "not_run"
 """The outcome of a planned run that has no record yet."""
@@ -23,12 +25,12 @@ class Column:
     """One column. `unit` is "" if values have none."""
 
     name: str
-    kind: Kind
+    kind: CellKind
     unit: str
     meaning: str
 
 
-def _column(name: str, kind: Kind, meaning: str, unit: str = "") -> Column:
+def _column(name: str, kind: CellKind, meaning: str, unit: str = "") -> Column:
     return Column(name, kind, unit, meaning)
 
 
@@ -53,24 +55,25 @@ _OF_A_RUN = (
     _column("bypass", "truth", "whether the channel is a transparent bridge"),
     _column("timeline", "text", "how the channel changes over time, as JSON; empty: it does not"),
 )
-_OF_A_LINK: tuple[tuple[str, Kind, str, str], ...] = (
-    ("rate_bps", "number", "rate of the link; empty: unlimited", "bit/s"),
-    ("delay_ns", "integer", "one-way delay of the link", "ns"),
-    ("packet_error_rate", "number", "packet error rate of the link", "probability"),
-    ("bit_error_rate", "number", "bit error rate of the link", "probability"),
-    ("error_effect", "text", "effect of an error: flip or drop", ""),
-    ("error_pattern", "text", "packets or bits with errors that are listed one by one, as JSON", ""),
-    ("loss", "text", "model of losses in bursts, as JSON", ""),
-    ("coding", "text", "coded frames, as JSON", ""),
-    ("jitter", "text", "jitter, as JSON", ""),
-    ("reordering_rule", "text", "packets that are delayed further, as JSON", ""),
-    ("keeps_order", "truth", "whether jitter keeps packets in order; empty: default", ""),
-    ("duplication_rate", "number", "probability that a packet is duplicated", "probability"),
-    ("queue_limit", "text", "capacity of the queue, with its unit; empty: default", ""),
-    ("mtu_bytes", "integer", "largest packet without Ethernet header; empty: no limit", "bytes"),
-    ("overhead_bytes", "integer", "bytes of each frame that count towards the rate in addition", "bytes"),
-    ("while_down", "text", "packets during an outage: drop or hold; empty: default", ""),
+_ORDER_OF_A_LINK = (
+    *("rate_bps", "delay_ns", "packet_error_rate", "bit_error_rate", "error_effect", "pattern", "loss", "coding"),
+    *("jitter", "reordering", "keeps_order", "duplication_rate", "queue_packets", "mtu_bytes", "overhead_bytes"),
 )
+"""The fields of a link whose columns come first; the others follow in their own order."""
+LINK_FIELDS: dict[str, str] = {
+    row.column.name or field: field
+    for field in (*_ORDER_OF_A_LINK, *(name for name in impairments() if name not in _ORDER_OF_A_LINK))
+    if (row := impairments()[field]).column is not None
+}
+"""The field of a link for each column that shows one, without the prefix of its direction."""
+
+
+def _of_a_link(name: str, way: str, words: str) -> Column:
+    row = impairments()[LINK_FIELDS[name]]
+    meaning = (row.column.meaning if row.column else "") or row.meaning
+    return Column(f"{way}_{name}", row.cell_kind, row.cell_unit, f"{meaning} ({words}, at the beginning)")
+
+
 _OF_THE_EXPERIMENT = (
     _column("advertised_rate_bps", "number", "rate given to the implementation; empty: unlimited or unknown", "bit/s"),
     _column("advertised_one_way_delay_s", "number", "one-way delay given to the implementation", "s"),
@@ -191,11 +194,7 @@ DIRECTIONS = {"forward": "from the sender to the receiver", "reverse": "from the
 
 COLUMNS: tuple[Column, ...] = (
     *_OF_A_RUN,
-    *(
-        Column(f"{way}_{name}", kind, unit, f"{meaning} ({words}, at the beginning)")
-        for way, words in DIRECTIONS.items()
-        for name, kind, meaning, unit in _OF_A_LINK
-    ),
+    *(_of_a_link(name, way, words) for way, words in DIRECTIONS.items() for name in LINK_FIELDS),
     *_OF_THE_EXPERIMENT,
     *_OF_THE_RESULT,
     *_OF_THE_CAPTURES,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,12 @@ from owlt.captures.accounting.ledger import Ledger
 from owlt.captures.accounting.measures import DelaySummary
 from owlt.captures.accounting.summary import CaptureSummary
 from owlt.captures.protocols.view import ProtocolView
+from owlt.emulator.channel.link import LinkSpec, impairments, key_of
 from owlt.reports.results.columns import (
     COLUMNS,
     COUNTERS,
     DUCKDB_TYPES,
+    LINK_FIELDS,
     NAMES,
     NOT_RUN,
     RECEIVER_COUNTERS,
@@ -169,24 +171,28 @@ def _planned(results: Results, point: Any, channel_key: str, run_id: str) -> Row
 
 
 def _of_link(link: Mapping[str, Any]) -> Row:
-    return {
-        "rate_bps": None if _text(link, "rate") is None else written_rate_bps(link["rate"]),
-        "delay_ns": _delay_ns(link),
-        "packet_error_rate": link.get("packet_error_rate", 0.0),
-        "bit_error_rate": link.get("bit_error_rate", 0.0),
-        "error_effect": link.get("error_effect", "flip"),
-        "error_pattern": _json(link.get("pattern")),
-        "loss": _json(link.get("loss")),
-        "coding": _json(link.get("coding")),
-        "jitter": _json(link.get("jitter")),
-        "reordering_rule": _json(link.get("reordering")),
-        "keeps_order": link.get("keeps_order"),
-        "duplication_rate": link.get("duplication_rate", 0.0),
-        "queue_limit": link.get("queue"),
-        "mtu_bytes": None if (mtu := _text(link, "mtu")) is None else written_size_bytes(mtu),
-        "overhead_bytes": written_size_bytes(link.get("overhead", "0 B")),
-        "while_down": link.get("while_down"),
-    }
+    return {name: _cell(link, field) for name, field in LINK_FIELDS.items()}
+
+
+def _cell(link: Mapping[str, Any], field: str) -> Any:
+    """The cell of a field of a link: in ns, bit/s or bytes, as JSON if it has keys of its own; None: no limit."""
+    row = impairments()[field]
+    written = link.get(key_of(field))
+    if written is None and row.column and row.column.with_default:
+        return LinkSpec.model_fields[field].default
+    if written in (None, "none", "unlimited", {}):
+        return None
+    if isinstance(written, Mapping):
+        return _json(written)
+    return _PARSED[row.quantity](written) if row.quantity in _PARSED else written
+
+
+_PARSED: dict[str, Callable[[str], Any]] = {
+    "time": written_delay_ns,
+    "rate": written_rate_bps,
+    "size": written_size_bytes,
+}
+"""What makes the cell of a written quantity."""
 
 
 def _of_summary(summary: CaptureSummary) -> Row:
@@ -230,12 +236,6 @@ def _delay_ns(link: Mapping[str, Any]) -> int:
 
 def _timeline(channel: WrittenChannel) -> str | None:
     return None if channel.timeline is None else _json(channel.timeline.model_dump(mode="json"))
-
-
-def _text(link: Mapping[str, Any], name: str) -> str | None:
-    """A quantity as it is written; None if there is no limit."""
-    written = link.get(name)
-    return None if written in (None, "none", "unlimited") else str(written)
 
 
 def _json(value: Any) -> str | None:

@@ -16,7 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "emulator": {"inputs"},
     "agents": {"inputs"},
     "captures": {"results"},
-    "reports": {"captures", "inputs", "results"},
+    "reports": {"captures", "emulator.channel", "inputs", "results"},
     "orchestrator": {"inputs", "results", "emulator", "agents", "captures", "reports"},
 }
 """The packages that each package imports, or the one folder of a package."""

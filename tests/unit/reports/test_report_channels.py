@@ -78,17 +78,20 @@ def test_a_rate_has_a_queue_before_it_even_where_none_is_written() -> None:
         ({"pattern": {"packets": [1, 5]}}, ["2 listed packets with errors"]),
         (
             {"loss": {"model": "gilbert_elliott", "mean_rate": 0.03, "burst_packets": 4}},
-            ["0.03 lost, in bursts of 4 packets on average"],
+            ["loss 0.03 of the packets, in bursts of 4 on average"],
         ),
-        ({"loss": {"model": "four_state", "p13": 0.01, "p31": 0.5}}, ["4-state loss model (p13 0.01, p31 0.5)"]),
-        ({"jitter": {"amount": "3 ms"}}, ["normal jitter, standard deviation 3 ms"]),
-        ({"jitter": {"amount": "3 ms", "distribution": "uniform"}}, ["uniform jitter, at most 3 ms"]),
+        (
+            {"loss": {"model": "four_state", "p13": 0.01, "p31": 0.5}},
+            ["loss four states: p13 0.01, p31 0.5, p32 0, p23 1, p14 0"],
+        ),
+        ({"jitter": {"amount": "3 ms"}}, ["jitter normal, standard deviation 3 ms"]),
+        ({"jitter": {"amount": "3 ms", "distribution": "uniform"}}, ["jitter uniform, at most 3 ms"]),
         (
             {"reordering": {"rate": 0.1, "by": "5 ms"}, "keeps_order": False},
-            ["0.1 of packets delayed by a further 5 ms"],
+            ["reordering 0.1 of the packets delayed by a further 5 ms"],
         ),
-        ({"duplication_rate": 0.1}, ["0.1 of packets duplicated"]),
-        ({"rate": "1 Mbit/s", "queue": "64 kB", "overhead": "24 B"}, ["queue 64 kB", "24 B overhead per frame"]),
+        ({"duplication_rate": 0.1}, ["duplication 0.1 of the packets"]),
+        ({"rate": "1 Mbit/s", "queue": "64 kB", "overhead": "24 B"}, ["queue 64 kB", "overhead 24 B per frame"]),
         ({"mtu": "1500 B"}, ["MTU 1500 B"]),
     ],
 )
