@@ -13,6 +13,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from math import ceil, log
 
 import numpy as np
@@ -22,10 +23,11 @@ from owlt.emulator.certification.certificate import Certificate
 from owlt.emulator.certification.expectations import Expectations
 from owlt.emulator.certification.injection import LONGEST_FRAME_BYTES
 from owlt.emulator.certification.intervals import wrong_share
-from owlt.emulator.certification.judging import NOTHING_AIMED, RATE_ERROR, Judge, Judges
+from owlt.emulator.certification.judging import NOTHING_AIMED, RATE_ERROR, Judge, Judges, NotMeasured
 from owlt.emulator.certification.probe_statistics import Count, Numbers
 from owlt.emulator.certification.probing import (
     AT_ONCE,
+    HEADER,
     SHORTEST_FRAME_BYTES,
     MeasurementFailed,
     Prober,
@@ -34,7 +36,7 @@ from owlt.emulator.certification.probing import (
     prober,
 )
 from owlt.emulator.certification.sample_sizes import PACE, SKB_BYTES, Means, SampleSizes
-from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.link import LinkSpec, impairments
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.emulator.faults import PortRefused
 from owlt.emulator.kernel.ports import KernelState, survey
@@ -66,23 +68,23 @@ _UNSEEN = 1e-6
 """How unlikely it is made that losses hide how deep a queue is."""
 
 
-class NotMeasured(Exception):
-    """A quantity cannot be measured, or not within the budget. The text says why, and what it would take."""
-
-
 Measurement = Callable[[], Iterator[Judge]]
 
 
 class Campaign:
-    """All measurements of one direction."""
+    """All measurements of one direction.
+
+    A module that measures an impairment (`certified_by` of its row) has a function `judges` that takes a campaign and
+    yields judges, or raises NotMeasured.
+    """
 
     def __init__(self, prober: Prober, judged: Judges, means: Means) -> None:
-        self._prober, self._judged, self._means = prober, judged, means
-        self._expected: Expectations = judged.expected
-        self._link: LinkSpec = judged.expected.link
-        self._sizes = SampleSizes(judged.expected, means, judged.tolerance_ns)
-        self._pattern_is_over = self._link.pattern is None
-        mtu = self._link.mtu_bytes
+        self._prober, self.judged, self.means = prober, judged, means
+        self.expected: Expectations = judged.expected
+        self.link: LinkSpec = judged.expected.link
+        self.sizes = SampleSizes(judged.expected, means, judged.tolerance_ns)
+        self._pattern_is_over = self.link.pattern is None
+        mtu = self.link.mtu_bytes
         self._longest_bytes = min(
             means.longest_bytes, mtu + ETHERNET_HEADER_BYTES if mtu is not None else means.longest_bytes
         )
@@ -95,12 +97,12 @@ class Campaign:
             try:
                 judges += measurement()
             except (NotMeasured, MeasurementFailed) as reason:
-                judges.append(self._judged.not_measured(quantity, str(reason)))
+                judges.append(self.judged.not_measured(quantity, str(reason)))
         return judges
 
     def _measurements(self) -> Iterator[tuple[str, Measurement]]:
         """Yield them with what they measure. A pattern begins with the first packet; a queue is overrun last."""
-        link = self._link
+        link = self.link
         if not link.up:
             yield "packets delivered while down", self._outage
             return
@@ -115,14 +117,19 @@ class Campaign:
             yield "longest frame that passes, bytes", self._mtu
         if link.rate_bps is not None:
             yield "rate, bit/s", self._rate
+        for name, row in impairments().items():
+            if row.certified_by and link.has(name):
+                module = import_module(f"owlt.emulator.certification.{row.certified_by}")
+                yield row.label, partial(module.judges, self)
+        if link.rate_bps is not None:
             yield "depth of the queue", self._queue
 
     def _outage(self) -> Iterator[Judge]:
         result = self._paced(SHORTEST_FRAME_BYTES, _OUTAGE_PACKETS)
-        yield self._judged.none("packets delivered while down", len(result.copy_number), _OUTAGE_PACKETS)
+        yield self.judged.none("packets delivered while down", len(result.copy_number), _OUTAGE_PACKETS)
 
     def _pattern(self) -> Iterator[Judge]:
-        link, pattern = self._link, self._link.pattern
+        link, pattern = self.link, self.link.pattern
         assert pattern is not None
         by_bit = bool(pattern.bits)
         length = self._usual_bytes if by_bit else SHORTEST_FRAME_BYTES
@@ -136,62 +143,62 @@ class Campaign:
         if link.error_effect == "drop":
             packets = {bit // (8 * length) for bit in pattern.bits} | {*pattern.packets}
             lost = probe_statistics.lost_packets(result).tolist()
-            yield self._judged.listed("packets dropped as listed", sorted(packets), lost, len(result.sent_ns))
+            yield self.judged.listed("packets dropped as listed", sorted(packets), lost, len(result.sent_ns))
         elif by_bit:
             arrived = {*result.copy_number.tolist()}
             listed = [bit for bit in pattern.bits if bit // (8 * length) in arrived]
             bits = int(result.lengths_bytes.sum()) * 8
             hit = probe_statistics.hit_bits(result).tolist()
-            yield self._judged.listed("bits flipped as listed", listed, hit, bits)
+            yield self.judged.listed("bits flipped as listed", listed, hit, bits)
         else:
             arrived = {*result.copy_number.tolist()}
             listed = [packet for packet in pattern.packets if packet in arrived]
             hit = probe_statistics.hit_packets(result).tolist()
-            yield self._judged.listed("packets damaged as listed", listed, hit, len(result.sent_ns))
+            yield self.judged.listed("packets damaged as listed", listed, hit, len(result.sent_ns))
 
     def _delays(self, length: int) -> Iterator[Judge]:
-        jittered = self._link.jitter is not None
-        count = self._sizes.for_jitter(length) if jittered else _STEADY_PACKETS
-        result = self._apart(length, count, self._expected.spread_ns if jittered else 0)
-        delays_ns, specified_ns = probe_statistics.one_way_delays_ns(result), self._expected.delay_ns(length)
-        steady = (0,) if self._link.reordering else (0, 0.5, 0.99)
+        jittered = self.link.jitter is not None
+        count = self.sizes.for_jitter(length) if jittered else _STEADY_PACKETS
+        result = self.apart(length, count, self.expected.spread_ns if jittered else 0)
+        delays_ns, specified_ns = probe_statistics.one_way_delays_ns(result), self.expected.delay_ns(length)
+        steady = (0,) if self.link.reordering else (0, 0.5, 0.99)
         for quantile in (0, 0.5, 0.9, 0.99) if jittered else steady:
             quantity = f"one-way delay of {length}-byte frames, p{quantile * 100:g}, ns"
             if jittered or quantile == 0.99:  # a few may be late, as the sample allows
                 aimed = jittered and quantile == 0.5 and length == SHORTEST_FRAME_BYTES
-                yield self._judged.jittered_delay(quantity, specified_ns, delays_ns, quantile, aimed=aimed)
+                yield self.judged.jittered_delay(quantity, specified_ns, delays_ns, quantile, aimed=aimed)
             else:
-                yield self._judged.steady_delay(quantity, specified_ns, delays_ns, quantile)
+                yield self.judged.steady_delay(quantity, specified_ns, delays_ns, quantile)
 
     def _shares(self) -> Iterator[Judge]:
         if not self._pattern_is_over:
             raise NotMeasured("the error pattern has not ended")
-        link, expected = self._link, self._expected
+        link, expected = self.link, self.expected
         flipped, duplicated, reordered, most_flipped = Count(0, 0), Count(0, 0), Count(0, 0), 0
         of_shortest = Count(0, 0)
-        sizes = self._sizes.for_shares(self._usual_bytes, self._longest_bytes)
+        sizes = self.sizes.for_shares(self._usual_bytes, self._longest_bytes)
         for length, size in sizes.items():
             damage, loss = expected.damage_probability(length), expected.loss_probability(length)
             try:
                 result = self._paced(length, size.packets)
             except NotMeasured as reason:
-                yield self._judged.not_measured(f"shares of {length}-byte frames", str(reason))
+                yield self.judged.not_measured(f"shares of {length}-byte frames", str(reason))
                 continue
             aim = wrong_share(damage) if size.shows_damage and not link.bit_error_rate else NOTHING_AIMED
             damaged = probe_statistics.damaged(result)
-            yield self._judged.share(f"share of {length}-byte frames damaged", damage, damaged, aim)
+            yield self.judged.share(f"share of {length}-byte frames damaged", damage, damaged, aim)
             lost = probe_statistics.lost_apart(result, expected.apart(length))
             quantity = f"share of {length}-byte frames lost"
             aim = expected.wrong_loss(length) if size.shows_loss else NOTHING_AIMED
             if link.loss is not None:
-                yield self._judged.share_in_bursts(quantity, length, lost, aim)
+                yield self.judged.share_in_bursts(quantity, length, lost, aim)
             else:
-                yield self._judged.share(quantity, loss, lost, aim)
+                yield self.judged.share(quantity, loss, lost, aim)
             if size.shows_loss and expected.burst_packets is not None:
-                yield self._judged.burst_length(expected.burst_packets, probe_statistics.loss_bursts(result))
+                yield self.judged.burst_length(expected.burst_packets, probe_statistics.loss_bursts(result))
             if length == SHORTEST_FRAME_BYTES and expected.shortest_burst_packets is not None:
                 bursts = probe_statistics.whole_bursts(result)
-                yield self._judged.shortest_burst(expected.shortest_burst_packets, bursts)
+                yield self.judged.shortest_burst(expected.shortest_burst_packets, bursts)
             flipped += probe_statistics.flipped(result)
             duplicated += probe_statistics.duplicated(result)
             if length == SHORTEST_FRAME_BYTES:
@@ -200,63 +207,63 @@ class Campaign:
             most_flipped = max(most_flipped, int(result.flipped_bits.max(initial=0)))
         if link.error_effect == "flip" and link.bit_error_rate:
             rate = link.bit_error_rate
-            yield self._judged.share("share of bits flipped", rate, flipped, wrong_share(rate))
+            yield self.judged.share("share of bits flipped", rate, flipped, wrong_share(rate))
         elif flipped.hits and link.packet_error_rate:
-            yield self._judged.at_most("most bits flipped in a packet", 1, most_flipped, duplicated.trials)
+            yield self.judged.at_most("most bits flipped in a packet", 1, most_flipped, duplicated.trials)
         quantity, share = "share of packets duplicated", expected.duplicate_probability
         if link.loss is not None and link.duplication_rate:
-            yield self._judged.duplicates_in_bursts(quantity, SHORTEST_FRAME_BYTES, of_shortest)
+            yield self.judged.duplicates_in_bursts(quantity, SHORTEST_FRAME_BYTES, of_shortest)
         else:
-            yield self._judged.share(quantity, share, duplicated, wrong_share(share))
+            yield self.judged.share(quantity, share, duplicated, wrong_share(share))
         if link.keeps_order:
-            yield self._judged.share("share of packets out of order", 0.0, reordered, wrong_share(0.0))
+            yield self.judged.share("share of packets out of order", 0.0, reordered, wrong_share(0.0))
 
     def _reordering(self) -> Iterator[Judge]:
-        reordering = self._link.reordering
+        reordering = self.link.reordering
         assert reordering is not None
         share = float(reordering.fraction)
         length = SHORTEST_FRAME_BYTES
-        gap_ns = max(self._sizes.gap_ns(length), reordering.by_ns // _FOLLOWERS)
+        gap_ns = max(self.sizes.gap_ns(length), reordering.by_ns // _FOLLOWERS)
         followers = reordering.by_ns // gap_ns
         if share**followers > _FEWER_FOLLOWERS:
             raise NotMeasured(
                 f"{followers} packets at this rate fit into the {reordering.by_ns} ns by which some are delayed: too "
                 "few for one of them to overtake"
             )
-        count = self._sizes.for_reordering(share, gap_ns)
-        result = self._sent(np.full(count + _FOLLOWERS, length), np.arange(count + _FOLLOWERS) * gap_ns, gap_ns)
-        yield self._judged.share(
+        count = self.sizes.for_share(share, gap_ns)
+        result = self.sent(np.full(count + _FOLLOWERS, length), np.arange(count + _FOLLOWERS) * gap_ns, gap_ns)
+        yield self.judged.share(
             "share of packets out of order", share, probe_statistics.reordered(result, among=count), wrong_share(share)
         )
-        delays_ns, specified_ns = probe_statistics.one_way_delays_ns(result), self._expected.delay_ns(length)
+        delays_ns, specified_ns = probe_statistics.one_way_delays_ns(result), self.expected.delay_ns(length)
         late_ns = delays_ns[delays_ns > specified_ns + reordering.by_ns // 2]
         quantity = "one-way delay of packets that come later, p0, ns"
-        yield self._judged.steady_delay(quantity, specified_ns + reordering.by_ns, late_ns, 0)
+        yield self.judged.steady_delay(quantity, specified_ns + reordering.by_ns, late_ns, 0)
 
     def _mtu(self) -> Iterator[Judge]:
-        specified = ETHERNET_HEADER_BYTES + (self._link.mtu_bytes or 0)
-        if specified >= self._means.longest_bytes:  # the ports keep to it themselves
+        specified = ETHERNET_HEADER_BYTES + (self.link.mtu_bytes or 0)
+        if specified >= self.means.longest_bytes:  # the ports keep to it themselves
             return
         lengths_bytes = np.tile([specified, specified + 1], _BOUNDARY_PACKETS)
-        gap_ns = self._sizes.gap_ns(specified + 1)
-        result = self._sent(lengths_bytes, np.arange(len(lengths_bytes)) * gap_ns, gap_ns)
+        gap_ns = self.sizes.gap_ns(specified + 1)
+        result = self.sent(lengths_bytes, np.arange(len(lengths_bytes)) * gap_ns, gap_ns)
         if not len(result.copy_number):
             raise NotMeasured("no probe arrived")
         longest = int(result.copy_length_bytes.max())
-        yield self._judged.exactly("longest frame that passes, bytes", specified, longest, len(lengths_bytes))
+        yield self.judged.exactly("longest frame that passes, bytes", specified, longest, len(lengths_bytes))
 
     def _rate(self) -> Iterator[Judge]:
         """A train that the queue is never without, offered faster than the rate where it is longer than the queue."""
-        expected = self._expected
+        expected = self.expected
         length = self._usual_bytes
-        if _TRAIN_PACKETS * expected.serialization_ns(length) > self._means.budget_s * 1e9:
+        if _TRAIN_PACKETS * expected.serialization_ns(length) > self.means.budget_s * 1e9:
             length = SHORTEST_FRAME_BYTES
         one_ns, room = max(expected.serialization_ns(length), 1), expected.queue_packets(length)
         if room < 2:
             raise NotMeasured("the queue holds a single packet: the rate shows in the delays of short and long frames")
         count = max(
             _TRAIN_PACKETS,
-            ceil(2 * self._judged.tolerance_ns / (RATE_ERROR * one_ns)),
+            ceil(2 * self.judged.tolerance_ns / (RATE_ERROR * one_ns)),
             ceil((_BLUR * expected.spread_ns / (RATE_ERROR * one_ns)) ** (2 / 3)),
         )
         faster = min(PACE - 1, room / (4 * count))
@@ -266,28 +273,26 @@ class Campaign:
             raise NotMeasured(f"jitter of {expected.spread_ns} ns hides it")
         depth = count if count <= min(room, AT_ONCE) else min(room // 2, AT_ONCE)
         due_ns = (np.maximum(np.arange(count) - depth, 0) * (one_ns / (1 + faster))).astype(np.int64)
-        result = self._sent(np.full(count, length), due_ns, one_ns, span_ns=count * one_ns, keeps_gaps=False)
-        measured = probe_statistics.rate_bps(result, self._link.overhead_bytes)
+        result = self.sent(np.full(count, length), due_ns, one_ns, span_ns=count * one_ns, keeps_gaps=False)
+        measured = probe_statistics.rate_bps(result, self.link.overhead_bytes)
         arrived = len(probe_statistics.first_copies(result))
-        yield self._judged.rate(measured, arrived, one_ns)
+        yield self.judged.rate(measured, arrived, one_ns)
 
     def _queue(self) -> Iterator[Judge]:
         """Bursts that do not fit; more of them where the first or the deepest packet of one may be lost."""
-        expected, link = self._expected, self._link
-        length = self._queue_length()
+        expected, link = self.expected, self.link
+        length = self.queue_length()
         one_ns, room = expected.serialization_ns(length), int(expected.queue_packets(length))
         hidden = 2 * expected.loss_probability(length)
         if hidden >= 1:
             raise NotMeasured("too many packets are lost to measure how long others waited")
-        if one_ns <= 2 * self._judged.tolerance_ns or (hidden and one_ns <= 2 * expected.spread_ns):
+        if one_ns <= 2 * self.judged.tolerance_ns or (hidden and one_ns <= 2 * expected.spread_ns):
             raise NotMeasured(f"jitter or the clock's resolution hides the {one_ns} ns that one packet takes to send")
         if room * SKB_BYTES > _QUEUE_MEMORY_BYTES:
             raise NotMeasured(f"{room} packets would fill it: more than the emulator may hold in memory")
         bursts = ceil(log(_UNSEEN) / log(hidden)) if hidden else 1
         burst = room + max(EXTRA_PACKETS, room // 50)
-        span_ns = bursts * burst * one_ns
-        due_ns = np.repeat(np.arange(bursts) * ceil(burst * one_ns * PACE), burst)
-        result = self._sent(np.full(bursts * burst, length), due_ns, one_ns, span_ns=span_ns)
+        result = self.bursts(length, burst, bursts)
         queue_depth = probe_statistics.queue_by_wait if hidden else probe_statistics.queue_by_count
         packets = queue_depth(result, bursts, one_ns)
         if packets is None:
@@ -295,45 +300,62 @@ class Campaign:
         frame_bytes = length + link.overhead_bytes
         if link.queue_bytes is not None:
             depth_bytes = packets * frame_bytes
-            yield self._judged.roughly("depth of the queue, bytes", link.queue_bytes, depth_bytes, frame_bytes, bursts)
+            yield self.judged.roughly("depth of the queue, bytes", link.queue_bytes, depth_bytes, frame_bytes, bursts)
         elif link.queue_ns is not None or link.queue_bdp is not None:
             specified_ns = expected.queue_bytes(length) * 8e9 / (expected.rate_bps or 1)
-            yield self._judged.roughly("depth of the queue, ns", specified_ns, packets * one_ns, one_ns, bursts)
+            yield self.judged.roughly("depth of the queue, ns", specified_ns, packets * one_ns, one_ns, bursts)
         else:
-            yield self._judged.exactly("depth of the queue, packets", room, round(packets), bursts)
+            yield self.judged.exactly("depth of the queue, packets", room, round(packets), bursts)
 
-    def _queue_length(self) -> int:
-        """Frames of which the queue holds neither too many nor, if it is not counted in packets, too few."""
-        room = self._expected.queue_packets(self._usual_bytes)
-        counted = self._link.queue_bytes is None and self._link.queue_ns is None and self._link.queue_bdp is None
+    def queue_length(self) -> int:
+        """Return a length of frames: the queue holds not too many nor, if it is not counted in packets, too few."""
+        room = self.expected.queue_packets(self._usual_bytes)
+        counted = self.link.queue_bytes is None and self.link.queue_ns is None and self.link.queue_bdp is None
         fits = room <= _LARGE_QUEUE_PACKETS and (counted or room >= _SMALL_QUEUE_PACKETS)
         return self._usual_bytes if fits else SHORTEST_FRAME_BYTES
 
     def _paced(self, length: int, count: int) -> ProbeResult:
-        gap_ns = self._sizes.gap_ns(length)
-        burst = int(max(1, min(self._expected.queue_packets(length) / 2, AT_ONCE)))
-        wave, pause_ns = self._sizes.wave(length)
+        gap_ns = self.sizes.gap_ns(length)
+        burst = int(max(1, min(self.expected.queue_packets(length) / 2, AT_ONCE)))
+        wave, pause_ns = self.sizes.wave(length)
         number = np.arange(count)
-        return self._sent(np.full(count, length), number // burst * burst * gap_ns + number // wave * pause_ns, gap_ns)
+        return self.sent(np.full(count, length), number // burst * burst * gap_ns + number // wave * pause_ns, gap_ns)
 
-    def _apart(self, length: int, count: int, idle_ns: int) -> ProbeResult:
-        gap_ns = self._sizes.gap_ns(length) + idle_ns
-        return self._sent(np.full(count, length), np.arange(count) * gap_ns, gap_ns)
+    def apart(self, length: int, count: int, idle_ns: int, header: bytes = HEADER) -> ProbeResult:
+        """Send probes that find the link idle, with `idle_ns` more between them. Raises NotMeasured."""
+        gap_ns = self.sizes.gap_ns(length) + idle_ns
+        return self.sent(np.full(count, length), np.arange(count) * gap_ns, gap_ns, header=header)
 
-    def _sent(
-        self, lengths_bytes: Numbers, due_ns: Numbers, gap_ns: int, span_ns: int | None = None, keeps_gaps: bool = True
+    def bursts(self, length: int, count: int, bursts: int, header: bytes = HEADER) -> ProbeResult:
+        """Send so many bursts of `count` probes, each after the link has sent the one before. Raises NotMeasured."""
+        one_ns = self.expected.serialization_ns(length)
+        span_ns = bursts * count * one_ns
+        due_ns = np.repeat(np.arange(bursts) * ceil(count * one_ns * PACE), count)
+        return self.sent(np.full(bursts * count, length), due_ns, one_ns, span_ns=span_ns, header=header)
+
+    def sent(
+        self,
+        lengths_bytes: Numbers,
+        due_ns: Numbers,
+        gap_ns: int,
+        span_ns: int | None = None,
+        keeps_gaps: bool = True,
+        header: bytes = HEADER,
     ) -> ProbeResult:
-        """Send probes that arrive `gap_ns` apart on average, if sending them takes no longer than there is time for."""
+        """Send probes that arrive `gap_ns` apart on average, if sending them takes no longer than there is time for.
+
+        Raises NotMeasured if it does, MeasurementFailed if the probes were not captured completely.
+        """
         takes_ns = int(due_ns[-1]) + gap_ns if span_ns is None else span_ns
-        if takes_ns > self._means.budget_s * 1e9:
+        if takes_ns > self.means.budget_s * 1e9:
             raise NotMeasured(
                 f"the channel needs {takes_ns / 1e9:,.1f} s to send {len(lengths_bytes)} probes, more than the "
-                f"budget_s of {self._means.budget_s:g}: raise it, or send fewer packets"
+                f"budget_s of {self.means.budget_s:g}: raise it, or send fewer packets"
             )
-        queued = min(self._expected.queue_packets(int(lengths_bytes[-1])), len(lengths_bytes))
-        queued_ns = ceil(queued * self._expected.serialization_ns(int(lengths_bytes.max())))
-        settle_ns = (self._expected.longest_delay_ns + queued_ns) * 11 // 10 + _MARGIN_NS
-        return self._prober.send(Probes(lengths_bytes, due_ns, settle_ns, AT_ONCE * gap_ns, keeps_gaps))
+        queued = min(self.expected.queue_packets(int(lengths_bytes[-1])), len(lengths_bytes))
+        queued_ns = ceil(queued * self.expected.serialization_ns(int(lengths_bytes.max())))
+        settle_ns = (self.expected.longest_delay_ns + queued_ns) * 11 // 10 + _MARGIN_NS
+        return self._prober.send(Probes(lengths_bytes, due_ns, settle_ns, AT_ONCE * gap_ns, keeps_gaps, header))
 
 
 VIRTUAL_TOLERANCE_NS = 1_000

@@ -43,6 +43,10 @@ _SHOWN = 5
 _NONE_ARRIVED = "no probe arrived"
 
 
+class NotMeasured(Exception):
+    """A quantity cannot be measured, or not within the budget. The text says why, and what it would take."""
+
+
 @dataclass(frozen=True)
 class Judge:
     """A check that waits for its share of the error probability. `by_chance`: a right channel may fail it."""

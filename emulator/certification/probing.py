@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 
 from owlt.emulator.certification.injection import LONGEST_FRAME_BYTES, injecting
 from owlt.emulator.faults import EmulatorError
-from owlt.emulator.kernel.program_settings import ETHERNET_HEADER_BYTES
 from owlt.emulator.kernel.rtnetlink import IPRoute
 
 SLOTS = 1024
@@ -141,6 +140,9 @@ SOURCE = bytes.fromhex("02004f574c02")
 ETHERTYPE = bytes.fromhex("88b5")
 """IEEE 802 local experimental ethertype 1."""
 
+HEADER = DESTINATION + SOURCE + ETHERTYPE
+"""What a probe begins with, unless it has to be a packet of a protocol."""
+
 AT_ONCE = SLOTS // 4
 """Probes sent before what has come is taken: as many may come meanwhile, and as many again."""
 SHORTEST_FRAME_BYTES = 64
@@ -148,7 +150,9 @@ SHORTEST_FRAME_BYTES = 64
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
 _COPIES = 7
 _NUMBER_BYTES = 4
-_MARKED_BYTES = ETHERNET_HEADER_BYTES + _COPIES * _NUMBER_BYTES
+_NUMBERS_BYTES = _COPIES * _NUMBER_BYTES
+LONGEST_HEADER_BYTES = SHORTEST_FRAME_BYTES - _NUMBERS_BYTES
+"""The longest header that leaves room for the number in the shortest probe."""
 _ALIKE = 1 / 8
 """A frame with a smaller share of other bits than this is a probe; a stranger has half of them other."""
 
@@ -183,6 +187,8 @@ class Probes:
     """How often to look while they come: no more than a quarter of the ring may come in this time."""
     keeps_gaps: bool
     """If one is late: whether those after it are as much later, or make up for it."""
+    header: bytes = HEADER
+    """What each frame begins with, before its number."""
 
 
 @contextmanager
@@ -205,10 +211,12 @@ class Prober:
         self._came_in: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._went_out: list[_Copies] = []
         self._lengths: NDArray[np.int64]
+        self._header = HEADER
 
     def send(self, probes: Probes) -> ProbeResult:
         """Send them, wait, and return what was seen; MeasurementFailed if that is not all that there was."""
         self._came_in, self._went_out, self._lengths = [], [], probes.lengths_bytes
+        self._header = probes.header
         self._send_all(probes)
         self._wait_until(time.monotonic_ns() + probes.settle_ns, probes.look_ns)
         self._take()
@@ -222,7 +230,7 @@ class Prober:
         late_ns, start_ns, due_ns = 0, time.monotonic_ns(), probes.due_ns.tolist()
         for first in range(0, len(due_ns), AT_ONCE):
             part = slice(first, first + AT_ONCE)
-            frames = _Outgoing(self._first_number + first, probes.lengths_bytes[part])
+            frames = _Outgoing(self._header, self._first_number + first, probes.lengths_bytes[part])
             sent = 0
             for moment_ns, together in groupby(due_ns[part]):
                 self._wait_until(start_ns + late_ns + moment_ns, probes.look_ns)
@@ -242,8 +250,10 @@ class Prober:
                 time.sleep(left_ns / 1e9)
 
     def _take(self) -> None:
-        self._came_in += [_numbered(frames) for frames in self._entrance.take()]
-        self._went_out += [_compared(frames, self._first_number, self._lengths) for frames in self._exit.take()]
+        self._came_in += [_numbered(frames, self._header) for frames in self._entrance.take()]
+        self._went_out += [
+            _compared(frames, self._header, self._first_number, self._lengths) for frames in self._exit.take()
+        ]
 
     def _result(self) -> ProbeResult:
         count = len(self._lengths)
@@ -273,7 +283,6 @@ class Prober:
         )
 
 
-_MARK = DESTINATION + SOURCE + ETHERTYPE
 _IOVEC = np.dtype([("base", np.uintp), ("length", np.uintp)])
 _MMSGHDR = np.dtype(
     [
@@ -312,12 +321,17 @@ def _precise_sleep() -> Iterator[None]:
 
 
 @cache
-def _pattern() -> NDArray[np.uint8]:
+def _pattern(header: bytes) -> NDArray[np.uint8]:
     """A probe of the greatest length but for its number: the header, room for numbers, and bytes without a pattern."""
     noise = np.random.default_rng(0x4F574C54).integers(0, 256, LONGEST_FRAME_BYTES, np.uint8)
-    noise[: len(_MARK)] = np.frombuffer(_MARK, np.uint8)
-    noise[len(_MARK) : _MARKED_BYTES] = 0
+    noise[: len(header)] = np.frombuffer(header, np.uint8)
+    noise[_numbers_in(header)] = 0
     return noise
+
+
+def _numbers_in(header: bytes) -> slice:
+    """Where the number is in a probe with a header."""
+    return slice(len(header), len(header) + _NUMBERS_BYTES)
 
 
 def _marks(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -328,10 +342,10 @@ def _marks(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
 class _Outgoing:
     """Probes of these numbers and lengths, laid out for sendmmsg(2): a call for each costs more than all else."""
 
-    def __init__(self, first_number: int, lengths_bytes: NDArray[np.int64]) -> None:
+    def __init__(self, header: bytes, first_number: int, lengths_bytes: NDArray[np.int64]) -> None:
         count = len(lengths_bytes)
-        self._content = np.tile(_pattern()[: int(lengths_bytes.max())], (count, 1))
-        self._content[:, len(_MARK) : _MARKED_BYTES] = _marks(first_number + np.arange(count))
+        self._content = np.tile(_pattern(header)[: int(lengths_bytes.max())], (count, 1))
+        self._content[:, _numbers_in(header)] = _marks(first_number + np.arange(count))
         self._vectors = np.zeros(count, _IOVEC)
         self._vectors["base"] = self._content.ctypes.data + np.arange(count) * self._content.shape[1]
         self._vectors["length"] = lengths_bytes
@@ -355,29 +369,29 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _numbers(content: NDArray[np.uint8]) -> NDArray[np.int64]:
+def _numbers(content: NDArray[np.uint8], header: bytes) -> NDArray[np.int64]:
     """Return the number of each probe: every bit is what most of its copies say."""
-    bits = np.unpackbits(content[:, len(_MARK) : _MARKED_BYTES], axis=1).reshape(-1, _COPIES, 8 * _NUMBER_BYTES)
+    bits = np.unpackbits(content[:, _numbers_in(header)], axis=1).reshape(-1, _COPIES, 8 * _NUMBER_BYTES)
     most = np.packbits(bits.sum(axis=1, dtype=np.uint8) > _COPIES // 2, axis=1)
     return most.view(">u4")[:, 0].astype(np.int64)
 
 
-def _numbered(frames: Frames) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _numbered(frames: Frames, header: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the numbers and the times of the probes among undamaged frames."""
-    ours = (frames.content[:, : len(_MARK)] == np.frombuffer(_MARK, np.uint8)).all(axis=1)
-    return _numbers(frames.content[ours]), frames.times_ns[ours]
+    ours = (frames.content[:, : len(header)] == np.frombuffer(header, np.uint8)).all(axis=1)
+    return _numbers(frames.content[ours], header), frames.times_ns[ours]
 
 
-def _compared(frames: Frames, first_number: int, lengths_bytes: NDArray[np.int64]) -> _Copies:
+def _compared(frames: Frames, header: bytes, first_number: int, lengths_bytes: NDArray[np.int64]) -> _Copies:
     """Return which probes the frames are, and how they differ from what was sent. Strangers are left out."""
-    numbers = _numbers(frames.content) - first_number
+    numbers = _numbers(frames.content, header) - first_number
     known = np.flatnonzero((numbers >= 0) & (numbers < len(lengths_bytes)))
     flipped = np.zeros(len(numbers), np.int64)
     where: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     for length in np.unique(frames.lengths_bytes[known]).tolist():
         rows = known[frames.lengths_bytes[known] == length]
-        difference = frames.content[rows, :length] ^ _pattern()[:length]
-        difference[:, len(_MARK) : _MARKED_BYTES] ^= _marks(first_number + numbers[rows])
+        difference = frames.content[rows, :length] ^ _pattern(header)[:length]
+        difference[:, _numbers_in(header)] ^= _marks(first_number + numbers[rows])
         hit = np.flatnonzero(difference.any(axis=1))
         counts = np.bitwise_count(difference[hit]).sum(axis=1, dtype=np.int64)
         flipped[rows[hit]] = counts

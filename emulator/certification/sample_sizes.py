@@ -138,8 +138,8 @@ class SampleSizes:
             count = min(count * 5 // 4, most)
         return count
 
-    def for_reordering(self, share: float, gap_ns: int) -> int:
-        """Return as many as show a wrong share of packets that come later, sent `gap_ns` apart."""
+    def for_share(self, share: float, gap_ns: int) -> int:
+        """Return as many as show a wrong share of packets, such as of those that come later, sent `gap_ns` apart."""
         in_time = int(self._means.budget_s * 1e9) // gap_ns
         return self._means.packets or min(self._trials(share), max(in_time, FEWEST_PACKETS))
 

@@ -63,7 +63,7 @@ def _check_expressible(packet_error_rate: float) -> float:
     return packet_error_rate
 
 
-def _written(
+def unit_text(
     parse: Callable[[Any], Any], write: Callable[[Any], str], *examples: str
 ) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:
     """A quantity: text with a unit in the written form, a number in the code."""
@@ -100,16 +100,16 @@ def as_written(name: str) -> Any:
 
 
 Delay = Annotated[
-    int, *_written(parse_delay_ns, format_delay, "25 ms", "1250 ms", "20 min"), Field(ge=0, le=LONGEST_DELAY_NS)
+    int, *unit_text(parse_delay_ns, format_delay, "25 ms", "1250 ms", "20 min"), Field(ge=0, le=LONGEST_DELAY_NS)
 ]
-Moment = Annotated[int, *_written(parse_delay_ns, format_delay, "10 s", "90 min"), Field(ge=0, le=LONGEST_TIMELINE_NS)]
-Spread = Annotated[int, *_written(parse_delay_ns, format_delay, "5 ms"), Field(gt=0, le=LARGEST_JITTER_NS)]
+Moment = Annotated[int, *unit_text(parse_delay_ns, format_delay, "10 s", "90 min"), Field(ge=0, le=LONGEST_TIMELINE_NS)]
+Spread = Annotated[int, *unit_text(parse_delay_ns, format_delay, "5 ms"), Field(gt=0, le=LARGEST_JITTER_NS)]
 Rate = Annotated[
     float,
-    *_written(parse_rate_bps, format_rate, "10 Mbit/s", "8 kbit/s"),
+    *unit_text(parse_rate_bps, format_rate, "10 Mbit/s", "8 kbit/s"),
     Field(ge=SLOWEST_RATE_BPS, le=FASTEST_RATE_BPS),
 ]
-Size = Annotated[int, *_written(_parse_frame_bytes, format_size, "1500 B", "64 kB")]
+Size = Annotated[int, *unit_text(_parse_frame_bytes, format_size, "1500 B", "64 kB")]
 Probability = Annotated[float, AfterValidator(_check_expressible), Field(ge=0, le=1)]
 Whole = Annotated[
     int, BeforeValidator(_parse_whole), PlainSerializer(float, when_used="json"), Field(ge=0, le=LARGEST_SEED)

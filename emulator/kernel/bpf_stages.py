@@ -1,4 +1,4 @@
-"""The stages of a direction that are eBPF programs: errors in its stream of bits, and the gate at its entrance.
+"""What the stages that are eBPF programs share, and the one that makes errors in a direction's stream of bits.
 
 Each stage has programs and maps of its own in the kernel, and its interface a clsact qdisc already. To detach one,
 delete its filter; keep it until then.
@@ -10,11 +10,9 @@ from typing import Any, Self, cast
 
 from owlt.emulator.kernel.bpf.loading import BpfObject, find_object
 from owlt.emulator.kernel.kernel_requests import add_program
-from owlt.emulator.kernel.ports import EGRESS_FILTERS, INGRESS_FILTERS
+from owlt.emulator.kernel.ports import EGRESS_FILTERS
 from owlt.emulator.kernel.program_settings import (
-    ETHERNET_HEADER_BYTES,
     MOST_POSITIONS,
-    Admission,
     ErrorProcess,
     Factor,
     factor_of,
@@ -29,7 +27,7 @@ _EFFECTS = ("flip", "drop")
 _NONE = 2**64 - 1
 
 
-class _Stage:
+class ProgramStage:
     """What the stages share: one program of one object, attached as a filter that decides by itself."""
 
     _program: str
@@ -62,7 +60,7 @@ class _Stage:
         self._object.close()
 
 
-class ErrorStage(_Stage):
+class ErrorStage(ProgramStage):
     """Errors in the stream of frames that leave an interface, before its queueing discipline.
 
     Its transmit checksum offload has to be off: a checksum that is filled in later covers an error up. A frame
@@ -124,61 +122,6 @@ class ErrorStage(_Stage):
             seed=seed,
             block_bytes=block_bytes,
         )
-
-
-class GateStage(_Stage):
-    """The rule by which frames that come in at an interface are taken, before they are led elsewhere."""
-
-    _program = "gate"
-    _parent = INGRESS_FILTERS
-    _counters = (
-        "packets",
-        "bytes",
-        "dropped_queue_packets",
-        "dropped_queue_bytes",
-        "dropped_mtu_packets",
-        "dropped_mtu_bytes",
-    )
-    _layout = struct.Struct("=4xI4Q")
-
-    @classmethod
-    def load(cls, admission: Admission) -> Self:
-        """Return a stage that is not attached yet; BpfError if the kernel refuses it."""
-        stage = cls._loaded()
-        stage._write(admission, 0)
-        return stage
-
-    def replace(self, admission: Admission) -> None:
-        """Change the rule between two frames. What is in the queue stays there, as it does in netem."""
-        self._write(admission, self._read()[-1])
-
-    def hold_until(self, ns: int) -> None:
-        """Tell that the link sends nothing before a time of CLOCK_MONOTONIC; 0: it sends."""
-        self._write(self.read_back(), ns)
-
-    def read_back(self) -> Admission:
-        """Return the rule that the kernel has."""
-        overhead, longest, queue_ns, rate, _ = self._read()
-        return Admission(
-            mtu_bytes=None if longest == _NONE else longest - ETHERNET_HEADER_BYTES,
-            queue_ns=None if queue_ns == _NONE else queue_ns,
-            rate_bytes_per_s=rate,
-            overhead_bytes=overhead,
-        )
-
-    def _write(self, admission: Admission, hold_until_ns: int) -> None:
-        longest, queue_ns = admission.longest_frame_bytes, admission.queue_ns
-        value = self._layout.pack(
-            admission.overhead_bytes,
-            _NONE if longest is None else longest,
-            _NONE if queue_ns is None else queue_ns,
-            admission.rate_bytes_per_s,
-            hold_until_ns,
-        )
-        self._object.write("admissions", value, locked=True)
-
-    def _read(self) -> tuple[int, ...]:
-        return self._layout.unpack(self._object.read("admissions", self._layout.size, locked=True))
 
 
 @cache

@@ -27,7 +27,7 @@ NEEDED_FOR = {
     "rate_64bit": "a rate over 34 Gbit/s, or links that keep order",
     "loss_models": "losses in bursts",
     "seed": "a repeatable choice of the packets that netem hits",
-    "programs": "bit errors, patterns, an MTU, or queues that are not counted in packets",
+    "programs": "what the stages gate and errors do, such as bit errors, an MTU, or queues not counted in packets",
     "corruption_counter": "the number of packets damaged among the statistics",
 }
 """What a channel has that needs each capability (`_needs` decides)."""

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from owlt.emulator.kernel.bpf_stages import ErrorStage, GateStage
+from owlt.emulator.kernel.bpf_stages import ErrorStage
+from owlt.emulator.kernel.gate import GateStage
 from owlt.emulator.kernel.kernel_requests import (
     PROGRAM,
     ROOT,

@@ -13,6 +13,7 @@ from typing import Any
 
 from owlt.emulator.channel.link import Coding, FourState, GilbertElliott, Jitter, LinkSpec, Loss, Pattern
 from owlt.emulator.kernel import netem
+from owlt.emulator.kernel.gate import Admission, fields_of_gate, gate_of, holds_the_queue
 from owlt.emulator.kernel.netem import (
     FourStateThresholds,
     GilbertElliottThresholds,
@@ -21,7 +22,7 @@ from owlt.emulator.kernel.netem import (
     jitter_table,
     reordering_table,
 )
-from owlt.emulator.kernel.program_settings import Admission, ErrorProcess
+from owlt.emulator.kernel.program_settings import ErrorProcess
 
 MOST_PACKETS = 2**31 - 1
 """A pipe never drops for want of room: a netem limit costs nothing until it is used, and no machine holds so many."""
@@ -45,10 +46,11 @@ class Stages:
 def stages_of(link: LinkSpec, rtt_ns: int = 0, drawn_seed: int = 0) -> Stages:
     """Return what the kernel is to be given for a link. netem has the rate in whole bytes a second.
 
-    A queue in bandwidth-delay products needs the round trip of light; bit errors of a link without a seed take
+    A queue in bandwidth-delay products needs the round trip of light; programs of a link without a seed draw by
     the `drawn_seed`.
     """
-    return Stages(_gate(link, rtt_ns), _bottleneck(link), _errors(link, drawn_seed), _pipe(link))
+    seed = link.seed if link.seed is not None else drawn_seed
+    return Stages(gate_of(link, rtt_ns, seed), _bottleneck(link), _errors(link, seed), _pipe(link))
 
 
 def retaining_netems(target: Stages, present: Stages, keeps_order: bool) -> Stages:
@@ -75,20 +77,18 @@ def link_of(actual: Stages, specified: LinkSpec) -> LinkSpec:
     `specified`; a seed that the kernel chose is missing.
     """
     return specified.model_copy(
-        update=_queue_of(actual) | _errors_of(actual.errors) | _pipe_of(actual.pipe or _neutral(True), specified)
+        update=_rate_of(actual.bottleneck)
+        | fields_of_gate(actual.gate, specified)
+        | _errors_of(actual.errors)
+        | _pipe_of(actual.pipe or _neutral(True), specified)
     )
 
 
-def _queue_of(actual: Stages) -> dict[str, Any]:
-    bottleneck, gate = actual.bottleneck, actual.gate
-    fields: dict[str, Any] = {"mtu_bytes": gate.mtu_bytes if gate else None, "rate_bps": None}
-    if gate is None or gate.queue_ns is None:
-        fields |= dict.fromkeys(("queue_bytes", "queue_ns", "queue_bdp"))
-    if bottleneck is not None and bottleneck.rate_bytes_per_s != netem.NO_RATE_BYTES_PER_S:
-        fields |= {"rate_bps": bottleneck.rate_bytes_per_s * 8.0, "overhead_bytes": bottleneck.overhead_bytes}
-        if bottleneck.limit_packets != MOST_PACKETS:
-            fields["queue_packets"] = bottleneck.limit_packets
-    return fields
+def _rate_of(bottleneck: Netem | None) -> dict[str, Any]:
+    if bottleneck is None or bottleneck.rate_bytes_per_s == netem.NO_RATE_BYTES_PER_S:
+        return {"rate_bps": None}
+    fields = {"rate_bps": bottleneck.rate_bytes_per_s * 8.0, "overhead_bytes": bottleneck.overhead_bytes}
+    return fields | ({} if bottleneck.limit_packets == MOST_PACKETS else {"queue_packets": bottleneck.limit_packets})
 
 
 def _errors_of(errors: ErrorProcess | None) -> dict[str, Any]:
@@ -153,37 +153,18 @@ def _stage_differences(target: object, actual: object) -> list[str]:
     return [] if target == actual else [f"expected {target or 'none'}, got {actual or 'none'}"]
 
 
-def _gate(link: LinkSpec, rtt_ns: int) -> Admission | None:
-    queue_ns = _queue_ns(link, rtt_ns)
-    if link.mtu_bytes is None and queue_ns is None:
-        return None
-    rate = round(link.rate_bps / 8) if link.rate_bps is not None else 0
-    return Admission(link.mtu_bytes, queue_ns, rate, link.overhead_bytes)
-
-
-def _queue_ns(link: LinkSpec, rtt_ns: int) -> int | None:
-    """The time that the queue takes to empty, where it is not counted in packets."""
-    if link.queue_bytes is not None and link.rate_bps is not None:
-        return round(link.queue_bytes * 8e9 / link.rate_bps)
-    if link.queue_bdp is not None:
-        return round(link.queue_bdp * rtt_ns)
-    return link.queue_ns
-
-
 def _bottleneck(link: LinkSpec) -> Netem | None:
     holds = not link.up and link.while_down == "hold"
     if link.rate_bps is None and not holds:
         return None
-    counted = link.queue_bytes is None and link.queue_ns is None and link.queue_bdp is None
     return Netem(
-        limit_packets=link.queue_packets if counted else MOST_PACKETS,
+        limit_packets=MOST_PACKETS if holds_the_queue(link) else link.queue_packets,
         rate_bytes_per_s=round(link.rate_bps / 8) if link.rate_bps is not None else netem.NO_RATE_BYTES_PER_S,
         overhead_bytes=link.overhead_bytes if link.rate_bps is not None else 0,
     )
 
 
-def _errors(link: LinkSpec, drawn_seed: int) -> ErrorProcess | None:
-    seed = link.seed if link.seed is not None else drawn_seed
+def _errors(link: LinkSpec, seed: int) -> ErrorProcess | None:
     if link.coding is not None:
         rate, block_bytes = link.coding.frame_error_rate, link.coding.frame_bytes
         return ErrorProcess("block", "drop", rate=rate, seed=seed, block_bytes=block_bytes)

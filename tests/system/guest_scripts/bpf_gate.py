@@ -10,8 +10,7 @@ import sys
 import time
 from typing import Any
 
-from owlt.emulator.kernel.bpf_stages import GateStage
-from owlt.emulator.kernel.program_settings import Admission
+from owlt.emulator.kernel.gate import Admission, GateStage
 from tests.system.guest_scripts.bpf_run import run
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owlt.emulator.kernel.program_settings import Admission
+from owlt.emulator.kernel.gate import Admission
 
 
 @given(st.integers(1, 9014), st.integers(1, 10**11), st.integers(0, 100))
