@@ -9,9 +9,11 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
 from hypothesis import settings
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -20,6 +22,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile("owlt", deadline=None)
 settings.load_profile("owlt")
+
+typer.main.get_command = cache(typer.main.get_command)
+"""typer makes the commands of the whole application for each call of it: most of the time of a call in a test."""
 
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")

@@ -1,7 +1,10 @@
 """YAML 1.2, read as plain values. The number of values that aliases and merges repeat is limited."""
 
+from typing import Any
+
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
+from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from owlt.inputs.mistake import Invalid, Mistake, Place
@@ -18,6 +21,24 @@ def new_yaml() -> YAML:
     yaml = YAML(typ="safe", pure=True)
     yaml.Composer = _BoundedComposer
     return yaml
+
+
+def load_with_nodes(text: str) -> tuple[Any, Node | None]:
+    """The value of a document, and its node, which has the lines of its keys. The text is parsed once."""
+    yaml = new_yaml()
+    yaml.Constructor = _KeepingConstructor
+    value = yaml.load(text)
+    return value, yaml.constructor.root
+
+
+class _KeepingConstructor(SafeConstructor):
+    """Constructs the value of a document, and keeps the node from which it did."""
+
+    root: Node | None = None
+
+    def get_single_data(self) -> Any:
+        self.root = self.composer.get_single_node()
+        return None if self.root is None else self.construct_document(self.root)
 
 
 class _BoundedComposer(Composer):

@@ -1,24 +1,16 @@
 """The lines of the keys of a YAML file."""
 
-from functools import cached_property
-
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from owlt.inputs.bounded_yaml import new_yaml
 from owlt.inputs.mistake import Key, Mistake, Place
 
 
 class Positions:
-    """The lines of a document's keys. `text` has to be valid YAML."""
+    """The lines of a document's keys. `root` is its node, None if it is empty."""
 
-    def __init__(self, text: str, file: str) -> None:
-        self._text = text
+    def __init__(self, root: Node | None, file: str) -> None:
+        self._root = root
         self._file = file
-
-    @cached_property
-    def _root(self) -> Node | None:
-        node: Node | None = new_yaml().compose(self._text)
-        return node
 
     def line(self, key: Key) -> int:
         """The line of a key; of a missing one, the line of what would hold it."""

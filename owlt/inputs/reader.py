@@ -1,19 +1,24 @@
 """Files in YAML 1.2: the document, or one mistake that names the line."""
 
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import Node
 from ruamel.yaml.reader import ReaderError
 
-from owlt.inputs.bounded_yaml import new_yaml
+from owlt.inputs.bounded_yaml import load_with_nodes
 from owlt.inputs.mistake import Invalid, Mistake, Place
 from owlt.inputs.positions import Positions
 from owlt.inputs.syntax_errors import syntax_mistake
 
 MOST_BYTES = 64 * 2**20
 _READ_BYTES = 2**20
+_MOST_KEPT_CHARACTERS = 2**14
+"""Of a text whose document is kept: profiles are shorter, and one command reads the same profile several times."""
 VALUE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What ruamel raises for a value that its tag or its shape does not let it make, such as `2001-99-99`."""
 
@@ -70,7 +75,11 @@ def parse_yaml(text: str, file: str) -> Document:
         NotYaml: it is not YAML.
     """
     try:
-        return Document(new_yaml().load(text), Positions(text, file))
+        if len(text) > _MOST_KEPT_CHARACTERS:
+            value, root = load_with_nodes(text)
+            return Document(value, Positions(root, file))
+        kept, root = _kept(text)
+        return Document(deepcopy(kept), Positions(root, file))
     except Invalid as error:
         raise NotYaml(*(mistake.at(Place(file, mistake.where.line)) for mistake in error.mistakes)) from None
     except MarkedYAMLError as error:
@@ -85,3 +94,8 @@ def parse_yaml(text: str, file: str) -> Document:
     except VALUE_ERRORS as error:
         problem = f"not valid YAML: a value in it cannot be read: {str(error)[:200]}"
         raise NotYaml(Mistake(problem, where=Place(file))) from error
+
+
+@lru_cache(maxsize=128)
+def _kept(text: str) -> tuple[Any, Node | None]:
+    return load_with_nodes(text)

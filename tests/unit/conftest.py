@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ELSEWHERE = {"tshark", "capinfos", "editcap", "mergecap", "python", "python3", Path(sys.executable).name, "owlt"}
 
+_start = subprocess.Popen.__init__
 
-def refuse_slow_programs(event: str, arguments: tuple[object, ...]) -> None:
+
+def refuse_slow_programs(process: subprocess.Popen[Any], args: Any, *more: Any, **options: Any) -> None:
     """Fail the unit test that starts one of them; tests of other folders may be in the same session."""
-    if event == "subprocess.Popen" and os.environ.get("PYTEST_CURRENT_TEST", "").startswith("tests/unit/"):
-        name = Path(os.fsdecode(arguments[0])).name  # type: ignore[call-overload]
+    if os.environ.get("PYTEST_CURRENT_TEST", "").startswith("tests/unit/"):
+        program = options.get("executable") or (args if isinstance(args, str | bytes | os.PathLike) else args[0])
+        name = Path(os.fsdecode(program)).name
         assert name not in ELSEWHERE, f"{name} takes long to start: move this test to tests/programs"
+    _start(process, args, *more, **options)
 
 
-sys.addaudithook(refuse_slow_programs)
+subprocess.Popen.__init__ = refuse_slow_programs  # type: ignore[method-assign]  # an audit hook is called for each import
 
 
 def pytest_collection_finish() -> None:

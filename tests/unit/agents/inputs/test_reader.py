@@ -95,5 +95,12 @@ def test_aliases_are_replaced_by_what_they_stand_for() -> None:
     assert parse_yaml(text, "a.yaml").value["c"] == [{"x": 1}, {"x": 1, "y": 2}]
 
 
+def test_a_text_that_is_read_again_has_its_own_values() -> None:
+    first = parse_yaml("a: {b: [1]}", "a.yaml").value
+    first["a"]["b"].append(2)
+
+    assert parse_yaml("a: {b: [1]}", "a.yaml").value == {"a": {"b": [1]}}
+
+
 def test_a_large_document_without_aliases_is_read() -> None:
     assert len(parse_yaml("[" + "0, " * 20_000 + "0]", "a.yaml").value) == 20_001
