@@ -6,7 +6,6 @@ starting, stopping and judging programs belongs to the orchestrator.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
@@ -31,7 +30,9 @@ from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import Command, Pattern, RunPath, Side, Text, Value, refuse_boolean, unknown_names
 from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
 from owlt.inputs.reader import NotYaml, read_yaml
+from owlt.inputs.validation import Clock as Clock
 from owlt.inputs.validation import mistakes_in
+from owlt.inputs.validation import require_parameter as require_parameter
 
 OF_A_FILE = frozenset({"file", "file_name", "file_dir", "received_file", "received_dir", "file_size_bytes"})
 """The placeholders that have no value if no file is sent."""
@@ -65,7 +66,6 @@ class Duration(Value):
         return int(numbers[-1]) if numbers and numbers[-1].isdecimal() else None
 
 
-Clock = Literal["exact", "skip", "real"]
 Role = Literal["sender", "receiver"]
 _NAME = r"^[a-z0-9][a-z0-9_.-]*(\+[A-Za-z0-9_.=-]+)*$"
 """After each + there is a parameter that a sweep varies, and its value."""
@@ -75,22 +75,6 @@ def _check_name(name: str) -> str:
     if not re.fullmatch(_NAME, name):
         raise unexpected("lower-case letters, digits, . _ and -, of which the first is a letter or a digit")
     return name
-
-
-def require_parameter(value: object) -> object:
-    """The value of a parameter. Raises Invalid for a value that cannot be one."""
-    if isinstance(value, list):
-        raise unexpected(
-            "a single value here",
-            fix="to try several, put the list under parameters in a sweep, where it becomes another axis of the grid",
-        )
-    if value is None:
-        raise unexpected("a number or text", fix='write "" for an empty string')
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise unexpected("a number or text", fix="put quotes around it")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise unexpected("a finite number or text")
-    return value
 
 
 Name = Annotated[str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": _NAME})]

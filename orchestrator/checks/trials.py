@@ -17,10 +17,11 @@ from pathlib import Path
 from owlt.agents.contract.implementation import Clock, Implementation
 from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
-from owlt.orchestrator.planning.sweep import Sweep
+from owlt.results.judgements import known_failure
 from owlt.results.plain_files import write_whole
-from owlt.results.record import NOT_DELIVERED, Outcome, RunRecord, read_record
+from owlt.results.record import Outcome, read_record
 from owlt.results.recorded_runs import is_recorded, run_directory
 
 BEST_FIRST: tuple[Clock, ...] = ("exact", "skip", "real")
@@ -96,17 +97,6 @@ def _plan(
     return plan_sweep(sweep, dict(implementations), {channel: CHANNELS[channel] for channel in channels})
 
 
-def explanation(implementation: Implementation, record: RunRecord) -> str | None:
-    """The known limit that explains why this run failed; None if there is none.
-
-    A run in which a side was not launched shows nothing about the channel, and no limit explains it.
-    """
-    if record.outcome not in NOT_DELIVERED or not (record.sender.command and record.receiver.command):
-        return None
-    at = (record.reason_code, record.file_size_bytes, record.delay_ns / 1e9, record.packet_error_rate)
-    return next((limit.why for limit in implementation.known_limits if limit.covers(*at)), None)
-
-
 @dataclass(frozen=True)
 class Row:
     """One implementation over one channel. A number is None if the captures have none."""
@@ -162,7 +152,7 @@ def _row(implementations: Mapping[str, Implementation], directory: Path, load: L
     record, packets = read_record(directory), load(directory)
     suspicions = [*record.suspect, *(packets.suspect if packets else [])]
     completed = record.outcome is Outcome.COMPLETED
-    why = None if completed else explanation(implementations[record.implementation], record)
+    why = known_failure(implementations[record.implementation], record)
     remarks = (
         ([why] if why else [])
         + ([] if completed else [record.reason])

@@ -24,9 +24,10 @@ from owlt.captures.frames.columns import Columns, first_difference, read_columns
 from owlt.captures.frames.decoding import Kind
 from owlt.captures.frames.session import ANY, Session, sent_by
 from owlt.inputs.quantities import format_rate
-from owlt.orchestrator.checks.trials import CLEAN, DEAD, LOSSY, Load, best_clock, explanation
+from owlt.orchestrator.checks.trials import CLEAN, DEAD, LOSSY, Load, best_clock
 from owlt.orchestrator.hosts.printable import BY_SIGNAL, SHELL_BASE, begin_of, how_ended, printable
 from owlt.orchestrator.run.left_files import KEPT_NAME
+from owlt.results.judgements import known_failure
 from owlt.results.record import UNKNOWN, Outcome, RunRecord, refusals_text
 from owlt.results.recorded_runs import recorded_runs
 
@@ -107,7 +108,7 @@ def _delivery(implementation: Implementation, subject: str, record: RunRecord, d
         return Finding(subject, "ok", f"completed{_numbers(load(directory))}")
     if record.outcome is Outcome.UNSUPPORTED and record.sender.exit_status is None:
         return Finding(subject, "note", record.reason)
-    why = explanation(implementation, record)
+    why = known_failure(implementation, record)
     if why:
         return Finding(subject, "note", f"{record.outcome}, a known limit: {why}; {record.reason}")
     return Finding(subject, "bad", f"{record.outcome}: {record.reason}")
@@ -127,7 +128,7 @@ def _honesty(implementation: Implementation, record: RunRecord) -> Finding:
     if record.outcome is Outcome.COMPLETED:
         return Finding(subject, "bad", "completed over a dead channel: the file arrived on another path")
     if record.present_bytes or record.outcome is Outcome.CORRUPT:
-        if why := explanation(implementation, record):
+        if why := known_failure(implementation, record):
             return Finding(subject, "note", f"{record.outcome}, a known limit: {why}; {record.reason}")
         accepted = "every packet was damaged: the receiver accepted damaged packets, or the file came on another path"
         return Finding(subject, "bad", f"{record.outcome}: {record.reason}; {accepted}")

@@ -22,9 +22,10 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.status.reading import StateReader
 from owlt.orchestrator.status.state import RunState, SweepState
 from owlt.reports.comparison.metrics import METRICS
-from owlt.results.files import PLAN_NAME, Plan, ReportError
+from owlt.results.files import PLAN_NAME, ReportError
 from owlt.results.judgements import doubts_of
 from owlt.results.plain_files import directories_in, is_plain, listed
+from owlt.results.plan import WrittenPlan, read_written_plan
 from owlt.results.record import NOT_DELIVERED, Outcome, Permutation, read_record
 from owlt.results.recorded_runs import RUNS, run_directory
 
@@ -146,7 +147,7 @@ class Cell:
         return frozenset(name for name, count in counts.items() if count)
 
 
-def planned_cells(plan: Plan) -> list[PlannedCell]:
+def planned_cells(plan: WrittenPlan) -> list[PlannedCell]:
     """The cells of a plan, condition by condition, implementations in the order of the sweep."""
     names = list(plan.implementations)
     runs: dict[Permutation, list[str]] = {}
@@ -227,7 +228,7 @@ class Snapshot:
 
     problem: str = ""
     """Why nothing can be shown; "" if `plan` and `state` are there."""
-    plan: Plan | None = None
+    plan: WrittenPlan | None = None
     state: SweepState | None = None
     plan_version: int = 0
     """Grows with each change of the plan, after which every cell is another one."""
@@ -332,7 +333,7 @@ class SweepIndex:
             stamp = (status.st_mtime_ns, status.st_ino)
             if stamp == self._plan_stamp:
                 return self._snapshot
-            plan = Plan.read(path)
+            plan = read_written_plan(path)
         except OSError:
             raise OwltError(f"{path}: is missing; 'owlt run' writes it when the sweep starts") from None
         planned = tuple(planned_cells(plan))

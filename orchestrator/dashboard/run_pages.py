@@ -33,12 +33,12 @@ from owlt.reports.units import moment_text, size_text
 from owlt.results.certificates import Certificate, certificate_or_problem, of_machine
 from owlt.results.files import (
     JOURNAL_NAME,
-    Plan,
     ReportError,
     WrittenChannel,
     read_reported_record,
 )
 from owlt.results.plain_files import files_in, is_plain, open_plain
+from owlt.results.plan import WrittenPlan
 from owlt.results.record import RunRecord
 from owlt.results.recorded_runs import run_directory
 
@@ -146,7 +146,7 @@ class RunDetails:
     files: Sequence[File]
 
 
-def run_details(results: Path, plan: Plan, run_id: str) -> RunDetails:
+def run_details(results: Path, plan: WrittenPlan, run_id: str) -> RunDetails:
     """All that is known of a recorded run. Raises FileNotFoundError if it has no record, ReportError."""
     directory = run_directory(results, run_id)
     record = read_reported_record(directory)

@@ -15,8 +15,9 @@ from math import ceil, log2
 
 from owlt.agents.contract.implementation import Clock, Implementation
 from owlt.inputs.axes import base_name
+from owlt.inputs.quantities import format_size
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
-from owlt.orchestrator.planning.sweep import FASTEST_BPS
+from owlt.results.record import FASTEST_BPS
 
 GUEST_BOOT_WALL_S = 1.5
 """On a clock on which guests are booted; on the exact clock they are copied, which RUN_WALL_S includes."""
@@ -160,7 +161,7 @@ def infeasible(run: Run, implementation: Implementation) -> str | None:
     if limit_s < run.rtt_s:
         return f"the time limit of {limit_s:g} s is below the round trip of {run.rtt_s:g} s"
     if not run.channel_changes_s and limit_s < run.file_time_s:
-        sent = f"{point.load_text} take {run.file_time_s:g} s at the line rate"
+        sent = f"{format_size(point.file_size_bytes or 0)} take {run.file_time_s:g} s at the line rate"
         return f"the time limit is {limit_s:g} s, and {sent}"
     return None
 

@@ -9,9 +9,10 @@ from typing import Any
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.axes import AXES, LOADS, OF_THE_LINK, QUANTITIES, Axis, base_name, is_among, matches, selected
 from owlt.inputs.mistake import Mistake, Place, got
+from owlt.inputs.rules import REFERENCES, AxisValues
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import SweepMistake, did_you_mean
-from owlt.orchestrator.planning.rules import REFERENCES, AxisValues
-from owlt.orchestrator.planning.sweep import Permutation, Sweep
+from owlt.results.record import Permutation
 
 Point = dict[str, Any]
 """A value for each axis; rate, delay and packet error rate only if the sweep gives them."""

@@ -5,26 +5,27 @@ that is what makes resuming a look-up and a repeated sweep comparable run by run
 
 Runs are performed repetition by repetition, shuffled within each: a sweep that ends early has almost the same number of
 runs of each permutation. The place of a run among the others is drawn from its name, so runs that are added to a sweep
-do not move those that were there. Writing a plan belongs to `planning.stored_plan`.
+do not move those that were there. What a plan has is in `owlt.results.plan`; writing it belongs to
+`planning.stored_plan`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict, got
 from owlt.inputs.quantities import format_delay, format_rate_or_unlimited
+from owlt.inputs.sweep import MOST_REPETITIONS, Advertised, Sweep
 from owlt.orchestrator.errors import SweepMistake
 from owlt.orchestrator.planning.grid import baseline_of, permutations, require_points_of_assertions
 from owlt.orchestrator.planning.run_channel import (
@@ -36,10 +37,14 @@ from owlt.orchestrator.planning.run_channel import (
     time_to_change_s,
 )
 from owlt.orchestrator.planning.seeds import certification_seed, guest_seed, link_seed, order_seed, run_seed
-from owlt.orchestrator.planning.sweep import MOST_REPETITIONS, Advertised, Permutation, Sweep
 from owlt.results.files import PLAN_NAME
-from owlt.results.plain_files import FileName, read_json
-from owlt.results.upgrades import MOST_PLAN_BYTES, PLAN_STEPS, NewerVersion, current_version, upgraded
+from owlt.results.plain_files import read_json
+from owlt.results.plan import Batch as Batch
+from owlt.results.plan import PlanChange as PlanChange
+from owlt.results.plan import PlanFile
+from owlt.results.plan import Run as Run
+from owlt.results.record import Permutation
+from owlt.results.upgrades import MOST_PLAN_BYTES, PLAN_STEPS, NewerVersion, upgraded
 
 
 class RunPlace(NamedTuple):
@@ -79,106 +84,8 @@ Channel = Annotated[
 """A channel, as it is written in every file."""
 
 
-class Run(BaseModel):
-    """One repetition of one permutation. `order` is its place in this plan, from 1."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    run_id: FileName
-    permutation: Permutation
-    repetition: int
-    is_baseline: bool = False
-    """Whether it is one of the runs that show drift; their repetitions are counted on their own."""
-    order: int
-    seed: int
-    channel_key: str
-    """Which of the plan's channels; the run adds its own seeds to it."""
-    rtt_s: float
-    """The longest round trip of the channel: the propagation delays of both directions."""
-    slowest_rate_bps: float | None
-    """The lowest rate of the channel over time; None: unlimited."""
-    channel_changes_s: float = 0.0
-    """The duration of the channel's timeline."""
-
-    @property
-    def file_time_s(self) -> float:
-        """The transmission time of the file at the channel's lowest rate; 0 if it is unlimited, or without a file."""
-        size_bytes = self.permutation.file_size_bytes or 0
-        return 8 * size_bytes / self.slowest_rate_bps if self.slowest_rate_bps else 0.0
-
-    @property
-    def duration_s(self) -> float:
-        """How long the sender is to send; 0 if it sends a file."""
-        return (self.permutation.duration_ns or 0) / 1e9
-
-    def deadline_s(self, implementation: Implementation) -> float:
-        """The duration of the session, on the rig's clock, after which the run times out."""
-        size_bytes = self.permutation.file_size_bytes
-        limit_s = implementation.time_limit.deadline_s(self.rtt_s, size_bytes, self.slowest_rate_bps, self.duration_s)
-        return limit_s + self.channel_changes_s
-
-
-class Batch(BaseModel):
-    """The work of one worker, in this order; on a virtual rig, in one guest booted with this seed.
-
-    `certify` has the keys of channels to be certified; a batch has these or runs.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    index: int
-    seed: int
-    certify: list[str] = []
-    runs: list[Run] = []
-
-
-class PlanChange(BaseModel):
-    """A plan that was written into a results directory: when, by which version of owlt, and what was new in it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    at: datetime
-    owlt: str
-    runs: int
-    """Of the whole plan."""
-    added: int
-    removed: int
-    """Runs without a record that the plan before had."""
-    changes: list[str] = []
-    """The keys of the sweep that changed, with both values; [] for the first plan."""
-
-    @property
-    def text(self) -> str:
-        """One line for users."""
-        counts = [f"{count} {'run' if count == 1 else 'runs'} {what}" for count, what in self._counts if count]
-        why = f" ({'; '.join(self.changes)})" if self.changes else ""
-        return f"{', '.join(counts) or 'no run added'}{why}"
-
-    @property
-    def _counts(self) -> tuple[tuple[int, str], ...]:
-        return (self.added, "added"), (self.removed, "removed before being performed")
-
-
-class Plan(BaseModel):
-    """A resolved sweep: nothing in it depends on chance or on the machine, except for its history."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    schema_version: int = current_version(PLAN_STEPS)
-    sweep: Sweep
-    implementations: dict[str, Implementation]
-    channels: dict[str, Channel]
-    """Every channel of the sweep, without seeds, by its key."""
-    certifications: list[Batch]
-    """Performed before any run."""
-    batches: list[Batch]
-    history: list[PlanChange] = []
-    """Of the plans of a results directory, the oldest first; [] until the plan is written."""
-
-    @property
-    def runs(self) -> list[Run]:
-        """All runs in their order."""
-        return [run for batch in self.batches for run in batch.runs]
+class Plan(PlanFile[Channel]):
+    """The plan with its channels as values, as it is made and performed."""
 
 
 def plan_sweep(
@@ -192,7 +99,7 @@ def plan_sweep(
     that no run has.
     """
     points = permutations(sweep, implementations, profiles)
-    if unused := list(sweep.unused_advertised(points)):
+    if unused := list(_unused_advertised(sweep, points)):
         raise SweepMistake(*unused)
     require_points_of_assertions(sweep, points)
     keyed = _keyed_channels(sweep, points, profiles)
@@ -293,6 +200,17 @@ def _run(sweep: Sweep, order: int, place: RunPlace, key: str, channel: ChannelSp
         slowest_rate_bps=slowest_rate_bps(channel),
         channel_changes_s=time_to_change_s(channel),
     )
+
+
+def _unused_advertised(sweep: Sweep, points: Sequence[Permutation]) -> Iterator[Mistake]:
+    """A mistake for each rate and delay that `advertised` has a value for and that no run has."""
+    rates = dict.fromkeys(format_rate_or_unlimited(point.rate_bps) for point in points)
+    delays = dict.fromkeys(format_delay(point.delay_ns) for point in points)
+    for name, advertised in sweep.advertised.items():
+        for axis, values, here in (("rate", advertised.rate, rates), ("delay", advertised.delay, delays)):
+            for stranger in (key for key in values if key and key not in here):
+                where = Place(key=("advertised", name, axis))
+                yield Mistake(got(stranger), f"a {axis} of this sweep: {', '.join(here)}", where=where)
 
 
 def channel_of(run: Run, channel: ChannelSpec, netem_takes_seeds: bool) -> ChannelSpec:

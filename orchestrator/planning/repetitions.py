@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from owlt.captures.accounting.summary import load_summary
 from owlt.orchestrator.planning.plan import Plan, Run
-from owlt.orchestrator.planning.sweep import Permutation
+from owlt.results.record import Permutation
 from owlt.results.recorded_runs import RUNS
 
 if TYPE_CHECKING:  # scipy takes most of a second, and only adaptive repetitions need it
@@ -55,13 +55,11 @@ class Repeating:
 
     def due(self, records: Mapping[str, Recorded]) -> DueRuns | None:
         """The decisions from these records; None if every run of the plan is due."""
-        written = self._plan.sweep.adaptive
-        if written is None:
+        rule = self._plan.sweep.adaptive
+        if rule is None:
             return None
         from owlt.reports.comparison.stopping import stop
-        from owlt.results.files import Repetitions
 
-        rule = Repetitions.model_validate(written.model_dump())
         goodputs: dict[Permutation, dict[int, float | None]] = {run.permutation: {} for run in self._plan.runs}
         for run in self._plan.runs:
             for goodput in self._goodput(run.run_id, records.get(run.run_id)):

@@ -16,9 +16,10 @@ from pydantic import ValidationError
 
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec, LinkSpec, Step
 from owlt.inputs.mistake import Mistake
+from owlt.inputs.sweep import Sweep
 from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.errors import ProfileError
-from owlt.orchestrator.planning.sweep import Permutation, Sweep
+from owlt.results.record import Permutation
 
 
 def channel_at(point: Permutation, sweep: Sweep, profile: ChannelSpec | None) -> ChannelSpec:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import Mistake, ResultsConflict
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.own_version import own_version
 from owlt.orchestrator.planning.plan import (
     HOW_TO_WRITE_PLAN,
@@ -28,7 +29,6 @@ from owlt.orchestrator.planning.plan import (
     advertised_values,
     read_plan_values,
 )
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.results.files import PLAN_NAME
 from owlt.results.plain_files import make_directory, write_whole
 

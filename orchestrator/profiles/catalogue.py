@@ -21,9 +21,9 @@ from owlt.emulator.channel.channel_file import Changes, ChannelProfile, load_cha
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import InvalidChannel
 from owlt.inputs.mistake import Mistake, Place, got
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import NoSuchFile, NotFound, ProfileError, SweepMistake, did_you_mean
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.load import as_written, read_document, read_sweep_document, refuse_other_kind, sweep_of
 
 Parameters = Mapping[str, Parameter | Sequence[Parameter]]

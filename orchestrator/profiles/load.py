@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from owlt.inputs.mistake import Mistake, Place, got
 from owlt.inputs.reader import Document, NotYaml, read_yaml
+from owlt.inputs.sweep import Sweep
 from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.errors import NoSuchFile, ProfileError, SweepMistake
-from owlt.orchestrator.planning.sweep import Sweep
 
 Kind = Literal["sweep", "implementation", "channel"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from owlt.agents.contract.implementation import Implementation
 from owlt.emulator.channel.channel_file import CHANNEL_NAME
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.orchestrator.planning.sweep import Sweep
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.profiles.inventory import MODELS, aliases
 
 _TEXT = {"type": "string"}

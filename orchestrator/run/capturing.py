@@ -25,12 +25,12 @@ from owlt.captures.files.tcpdump_command import (
     stamps_command,
 )
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.hosts.host import Host
 from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.estimate import disk_bytes
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.planning.run_channel import fastest_rate_bps
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig, TestHost
 from owlt.orchestrator.run.staging import make_directory
 from owlt.orchestrator.run.state import Ended, RunResult

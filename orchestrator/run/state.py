@@ -13,10 +13,10 @@ from pydantic import JsonValue
 from owlt.agents.contract.implementation import Implementation, Role
 from owlt.agents.contract.side import Side
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.hosts.printable import printable
 from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import AdvertisedValues, Run
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.results import record
 from owlt.results.certificates import Certified

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
 from owlt.inputs.quantities import format_delay, format_rate_or_unlimited
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run, read_plan
 from owlt.orchestrator.planning.repetitions import DueRuns, Repeating, counts
-from owlt.orchestrator.planning.sweep import Permutation, Sweep
 from owlt.orchestrator.results.same_failures import failed_again
 from owlt.orchestrator.status.journal import Activities, Activity, entries_in
 from owlt.orchestrator.status.state import AdaptiveState, RunState, SweepProcess, SweepState
@@ -29,7 +29,7 @@ from owlt.results.files import CERTIFICATES, JOURNAL_NAME, PLAN_NAME
 from owlt.results.judgements import doubts_of
 from owlt.results.lock import LockState, lock_state
 from owlt.results.plain_files import open_plain
-from owlt.results.record import RECORD_NAME, SUMMARY, Outcome, RunRecord, Signature, read_record, signature
+from owlt.results.record import RECORD_NAME, SUMMARY, Outcome, Permutation, RunRecord, Signature, read_record, signature
 from owlt.results.recorded_runs import RUNS, run_directory
 
 LATEST_RUNS = 200

@@ -19,14 +19,14 @@ from pydantic_core import to_json
 from owlt.agents.contract.implementation import Implementation
 from owlt.inputs.axes import OF_THE_LINK
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.planning.plan import Batch, Plan, Run, read_plan, read_plan_values
 from owlt.orchestrator.planning.repetitions import due_runs
 from owlt.orchestrator.planning.stored_plan import differences, without_presentation, write_plan
-from owlt.orchestrator.planning.sweep import Permutation, Sweep
 from owlt.orchestrator.sweep.merging import copy_file, link_or_copy
 from owlt.results.files import CERTIFICATES
 from owlt.results.plain_files import files_in, is_plain_directory, make_directory, move, remove_tree, write_whole
-from owlt.results.record import RECORD_NAME, RunRecord, write_record
+from owlt.results.record import RECORD_NAME, Permutation, RunRecord, write_record
 from owlt.results.recorded_runs import RUNS, read_recorded, run_directory
 from owlt.results.upgrades import SOURCES_NAME
 

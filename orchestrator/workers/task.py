@@ -11,9 +11,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from owlt.agents.contract.implementation import Implementation
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.own_version import own_version
 from owlt.orchestrator.planning.plan import Batch, Channel, Plan, Run
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.rigs.provenance import UNKNOWN_MACHINE, Provenance
 from owlt.results.certificates import Certified
 from owlt.results.record import Outcome, ReasonCode, RunRecord

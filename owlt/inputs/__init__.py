@@ -1,5 +1,5 @@
-"""What users write: YAML 1.2 files with the line of each key, and the one form of a mistake in them.
+"""What users write: YAML 1.2 files with the line of each key, the one form of a mistake in them, and sweeps.
 
-The emulator and the reports import this folder, too; it imports nothing else of the project. What the keys of a file
-mean belongs to the models of the packages that own them.
+The emulator and the reports import this folder, too; it imports nothing else of the project. The models of channels and
+implementations belong to the packages that own them.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got
+from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
 
 Model = type[BaseModel]
 
@@ -236,3 +237,23 @@ def _suggestion(name: str, holder: Model, listed: set[Model]) -> str:
         return ""
     listed.add(holder)
     return f"known: {', '.join(known)}"
+
+
+Clock = Literal["exact", "skip", "real"]
+"""The clock of a rig: of a sweep, and of those that an implementation works on."""
+
+
+def require_parameter(value: object) -> object:
+    """The value of a parameter. Raises Invalid for a value that cannot be one."""
+    if isinstance(value, list):
+        raise unexpected(
+            "a single value here",
+            fix="to try several, put the list under parameters in a sweep, where it becomes another axis of the grid",
+        )
+    if value is None:
+        raise unexpected("a number or text", fix='write "" for an empty string')
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise unexpected("a number or text", fix="put quotes around it")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise unexpected("a finite number or text")
+    return value

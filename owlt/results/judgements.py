@@ -24,10 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from owlt.agents.contract.implementation import Implementation
 from owlt.results.certificates import certificate_or_problem
 from owlt.results.files import FAILURE_NAME
 from owlt.results.plain_files import read_json, read_plain_text
-from owlt.results.record import SUMMARY, VIEW, HostTcp, Outcome, RunRecord
+from owlt.results.record import NOT_DELIVERED, SUMMARY, VIEW, HostTcp, Outcome, RunRecord
 
 COMPLETED = Outcome.COMPLETED
 ABORTED = Outcome.ABORTED
@@ -95,6 +96,17 @@ def tcp_disagreement(sender: HostTcp, sent_again: int) -> str:
         f"the sender's kernel counted {by_kernel} retransmitted segments, but {sent_again} reached the "
         "emulator: check for drops on the sender's host"
     )
+
+
+def known_failure(implementation: Implementation, record: RunRecord) -> str:
+    """The known limit that explains a failed run; "" if there is none, or if the implementation did not fail.
+
+    A run in which a side was not launched shows nothing about the channel, and no limit explains it.
+    """
+    if record.outcome not in NOT_DELIVERED or not (record.sender.command and record.receiver.command):
+        return ""
+    at = (record.reason_code, record.file_size_bytes, record.delay_ns / 1e9, record.packet_error_rate)
+    return next((limit.why for limit in implementation.known_limits if limit.covers(*at)), "")
 
 
 @dataclass(frozen=True)

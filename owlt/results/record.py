@@ -16,6 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
+from owlt.inputs.quantities import format_delay, format_rate_or_unlimited, format_size
 from owlt.results.plain_files import FileName, read_json, write_whole
 from owlt.results.upgrades import RECORD_STEPS, NewerVersion, current_version, upgraded
 
@@ -273,13 +274,17 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
+FASTEST_BPS = 1e9
+"""The rate of the hosts' interfaces in a rig, which limits a channel of unlimited rate."""
+
+
 class Permutation(BaseModel):
     """One point of the grid: a box in a plot. `rate_bps` None is an unlimited channel.
 
     Of a channel that has a name, rate, delay and packet error rate are those of its forward link at the beginning.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     implementation: str
     file_size_bytes: int | None = None
@@ -300,6 +305,29 @@ class Permutation(BaseModel):
     def load_text(self) -> str:
         """What is sent, in words: "100 kB", or for how long: "600 s"."""
         return size_text(self.load) if self.duration_ns is None else duration_text(self.duration_ns)
+
+    @property
+    def most_bytes(self) -> int:
+        """The size of the file; without one, what the channel carries in the duration, or the hosts' interfaces."""
+        if self.duration_ns is None:
+            return self.file_size_bytes or 0
+        return int((self.rate_bps or FASTEST_BPS) / 8 * self.duration_ns / 1e9)
+
+    @property
+    def slug(self) -> str:
+        """The permutation as a file name, for users; no code parses it."""
+        return f"{self.implementation}_{self.cell}"
+
+    @property
+    def cell(self) -> str:
+        """The point of the grid that it shares with other implementations, as a part of a file name."""
+        exact = format_size(self.load) if self.duration_ns is None else format_delay(self.duration_ns)
+        load = exact.replace(" ", "")
+        rate = format_rate_or_unlimited(self.rate_bps).replace("bit/s", "bps").replace(" ", "")
+        delay = format_delay(self.delay_ns).replace(" ", "")
+        errors = f"_per{self.packet_error_rate:g}" if self.packet_error_rate or not self.channel_name else ""
+        channel = f"{self.channel_name}_" if self.channel_name else ""
+        return f"{load}_{channel}{rate}_{delay}{errors}"
 
 
 class RunRecord(BaseModel):

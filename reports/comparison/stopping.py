@@ -15,9 +15,9 @@ from statistics import median
 from typing import Literal
 
 from owlt.captures.accounting.summary import CaptureSummary
+from owlt.inputs.sweep import Adaptive
 from owlt.reports.comparison.estimates import CONFIDENCE, median_interval
 from owlt.reports.results.load import Results, Run, load_results, repetition_goodput
-from owlt.results.files import Repetitions
 from owlt.results.record import Permutation
 
 Reason = Literal["open", "narrow", "bound", "undelivered"]
@@ -40,7 +40,7 @@ class Stop:
     """The width of the interval of the median, relative to the median; None: too few values for one."""
 
 
-def stop(rule: Repetitions, goodputs: Mapping[int, float | None]) -> Stop:
+def stop(rule: Adaptive, goodputs: Mapping[int, float | None]) -> Stop:
     """The decision from the goodput of each recorded repetition, by its number; None: the run has no goodput.
 
     A repetition that is not recorded, or only with a fault of the rig, is missing.

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 from textwrap import shorten
+from typing import Literal
 
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.limits import KnownLimit, Limits
 from owlt.reports.results.load import Results, advertised_delays, advertised_rates
 from owlt.reports.units import delay_text, number_text, probability_text, rate_text, size_text
-from owlt.results.files import KnownLimit, Limits, Origin, Profile
 from owlt.results.record import RunRecord, Side
 
 VERSION_LETTERS = 60
@@ -18,12 +20,25 @@ VERSION_LETTERS = 60
 MOST_NOTES = 4
 """The most notes of a kind that are shown."""
 
+ENDPOINTS = "-m owlt.agents."
+"""The option with which Python starts an endpoint of owlt."""
+OWN_VERSION = "version('owlt')"
+"""In the command that states the version of what is all owlt's own."""
+
+Origin = Literal["own", "endpoint", "other"]
 ORIGINS: dict[Origin, tuple[str, str]] = {
     "own": ("Endpoints of owlt", "owlt"),
     "endpoint": ("Endpoints of owlt around an engine of others", "owlt, engine of others"),
     "other": ("Third-party programs", "third party"),
 }
 """Where an implementation comes from, in words: above a list, and beside one."""
+
+
+def origin_of(implementation: Implementation) -> Origin:
+    """Whether all of it is owlt's own, owlt's endpoint around an engine of others, or a program of others."""
+    if not " ".join(map(str, implementation.sender.command[1:3])).startswith(ENDPOINTS):
+        return "other"
+    return "own" if any(OWN_VERSION in str(word) for word in implementation.version_command) else "endpoint"
 
 
 @dataclass(frozen=True)
@@ -74,7 +89,9 @@ def _base_name(name: str) -> str:
     return name.partition("+")[0]
 
 
-def _row(name: str, title: str, profile: Profile, records: list[RunRecord], chosen: Iterable[str]) -> ImplementationRow:
+def _row(
+    name: str, title: str, profile: Implementation, records: list[RunRecord], chosen: Iterable[str]
+) -> ImplementationRow:
     parameters: dict[str, list[str]] = {}
     for record in records:
         for key, value in record.parameters.items():
@@ -86,7 +103,7 @@ def _row(name: str, title: str, profile: Profile, records: list[RunRecord], chos
         title=title,
         description=profile.description,
         protocol=", ".join(dict.fromkeys(record.protocol for record in records)),
-        origin=profile.origin,
+        origin=origin_of(profile),
         versions=tuple(sorted({version for version in versions if version})),
         notes=(
             *_advertised_notes(records),
@@ -150,7 +167,7 @@ def _left_notes(records: list[RunRecord]) -> list[str]:
     )
 
 
-def _repeating_notes(profile: Profile, records: list[RunRecord]) -> list[str]:
+def _repeating_notes(profile: Implementation, records: list[RunRecord]) -> list[str]:
     """A note only for the clock exact, where a reader expects runs to be repeatable."""
     if not profile.not_repeatable or all(record.clock != "exact" for record in records):
         return []

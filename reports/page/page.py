@@ -63,6 +63,7 @@ from owlt.reports.results.load import Results, Run, host_baselines_of
 from owlt.reports.sessions.protocols import PHASES, ShownRun, shown_runs
 from owlt.reports.sessions.session_figures import Drawn
 from owlt.reports.units import delay_text, listed, number_text, probability_text, rate_text, size_text
+from owlt.results.judgements import known_failure
 
 MOST_REGIONS = 12
 """The most regions of an answer in words; the map has all of them."""
@@ -172,6 +173,7 @@ def _common(results: Results) -> _Section:
         "marks": marks(results),
         "stops": stops_of(results),
         "stop_reasons": REASONS,
+        "known_failure": known_failure,
         "rule": results.sweep.repetitions,
         "most_runs": most_runs,
         "few": most_runs <= FEW,

@@ -100,7 +100,7 @@ def _implementation(name: str, results: Results) -> ImplementationProvenance:
     return ImplementationProvenance(
         name=name,
         versions=_values(records, lambda record: record.versions.get("implementation")),
-        profile=results.profiles[name].digest,
+        profile=digest_of_values(results.profiles[name].model_dump(mode="json"))[:DIGEST_LENGTH],
         programs=_values(records, _programs),
     )
 

@@ -14,10 +14,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from owlt.agents.contract.implementation import Implementation
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.captures.protocols.view import ProtocolView, load_view
 from owlt.inputs.mistake import Mistake, Place
+from owlt.inputs.sweep import Sweep
 from owlt.reports.units import delay_text, rate_text
 from owlt.results.certificates import Certificate, certificate_or_problem
 from owlt.results.files import (
@@ -26,19 +28,18 @@ from owlt.results.files import (
     PLAN_NAME,
     DamagedFile,
     Event,
-    Plan,
-    PlannedRun,
-    Profile,
     ReportError,
     Source,
     Sources,
-    Sweep,
     WrittenChannel,
     read_reported_record,
 )
 from owlt.results.judgements import ABORTED, COMPLETED, Delivery, by_delivery, doubts_about_files, reasons_for_doubt
 from owlt.results.plain_files import directories_in, is_plain, is_plain_directory, names_in, read_plain
+from owlt.results.plan import Run as PlanRun
+from owlt.results.plan import WrittenPlan, read_written_plan
 from owlt.results.record import RECORD_NAME, Permutation, RunRecord
+from owlt.results.recorded_runs import RUNS
 from owlt.results.upgrades import SOURCES_NAME
 
 OTHERWISE = "advertised differently"
@@ -129,7 +130,7 @@ class Results:
     runs: tuple[Run, ...]
     channels: dict[Permutation, Channel]
     """The channel of each permutation."""
-    profiles: dict[str, Profile]
+    profiles: dict[str, Implementation]
     """Of each implementation, by name, in the order of the sweep."""
     deliveries: dict[str, Delivery]
     """Of each implementation, by name, in the order of the report."""
@@ -141,7 +142,7 @@ class Results:
     """The runs of the baseline, by name."""
     is_by_repetition: bool = True
     """Whether all runs of a repetition come before those of the next."""
-    unrecorded: tuple[PlannedRun, ...] = ()
+    unrecorded: tuple[PlanRun, ...] = ()
     """The planned runs that have no record."""
     sources: tuple[Source, ...] = ()
     """The directories that were combined; () if the runs are those of one sweep."""
@@ -228,14 +229,14 @@ def _sources(path: Path) -> tuple[Source, ...]:
         return ()
 
 
-def _unrecorded(plan: Plan, runs: Iterable[Run]) -> tuple[PlannedRun, ...]:
+def _unrecorded(plan: WrittenPlan, runs: Iterable[Run]) -> tuple[PlanRun, ...]:
     recorded = {run.record.run_id for run in runs}
     return tuple(run for run in plan.runs if run.run_id not in recorded)
 
 
-def _plan(directory: Path) -> Plan:
+def _plan(directory: Path) -> WrittenPlan:
     try:
-        return Plan.read(directory / PLAN_NAME)
+        return read_written_plan(directory / PLAN_NAME)
     except FileNotFoundError:
         problem, expected = f"is not a results directory (it has no {PLAN_NAME})", "one that 'owlt run' made"
         raise ReportError(Mistake(problem, expected, where=Place(str(directory)))) from None
@@ -245,14 +246,14 @@ def _plan(directory: Path) -> Plan:
         ) from problem
 
 
-def _records(directory: Path, plan: Plan, warnings: list[str]) -> Iterator[tuple[Path, RunRecord]]:
+def _records(directory: Path, plan: WrittenPlan, warnings: list[str]) -> Iterator[tuple[Path, RunRecord]]:
     """The directory and the record of every run of the plan; warnings are appended for all other entries.
 
     Each has its place in the order of the present plan: the record's is that of the plan of its time.
     """
     planned = {run.run_id: run.permutation for run in plan.runs}
     orders = {run.run_id: run.order for run in plan.runs}
-    runs = directory / "runs"
+    runs = directory / RUNS
     for path in [runs / name for name in names_in(runs)]:
         if path.name not in planned or not is_plain_directory(path):
             warnings.append(f"{path}: not a run of this sweep, ignored; move it to another directory")
@@ -305,7 +306,7 @@ def _times(lines: Iterable[bytes]) -> Iterator[float]:
             yield Event.model_validate_json(line).at_s
 
 
-def _channels(directory: Path, plan: Plan, permutations: list[Permutation]) -> dict[Permutation, Channel]:
+def _channels(directory: Path, plan: WrittenPlan, permutations: list[Permutation]) -> dict[Permutation, Channel]:
     keys = {run.permutation: run.channel_key for run in plan.runs}
     certificates = {key: certificate_or_problem(directory, key) for key in set(keys.values())}
     return {

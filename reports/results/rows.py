@@ -33,7 +33,9 @@ from owlt.reports.results.columns import (
 )
 from owlt.reports.results.load import Results, Run
 from owlt.reports.units import written_delay_ns, written_rate_bps, written_size_bytes
-from owlt.results.files import PlannedRun, WrittenChannel
+from owlt.results.files import WrittenChannel
+from owlt.results.judgements import known_failure
+from owlt.results.plan import Run as PlanRun
 from owlt.results.record import HostTcp, RunRecord
 
 
@@ -140,7 +142,7 @@ def _recorded(results: Results, run: Run) -> Row:
         "advertised_rate_bps": record.advertised.get("rate_bps"),
         "advertised_one_way_delay_s": record.advertised.get("one_way_delay_s"),
         "suspect": _joined(run.suspect),
-        "known_limit": results.profiles[record.implementation].known_failure(record),
+        "known_limit": known_failure(results.profiles[record.implementation], record),
         **({"waited_ns": delay.waited_ns, "dispatches": delay.dispatches} if delay else {}),
         **(_of_summary(summary) if summary else {}),
         **({name: getattr(run.view, name) for name in _VIEW} if run.view else {}),
@@ -148,7 +150,7 @@ def _recorded(results: Results, run: Run) -> Row:
     }
 
 
-def _unrecorded(results: Results, planned: PlannedRun) -> Row:
+def _unrecorded(results: Results, planned: PlanRun) -> Row:
     title = results.implementations.get(planned.permutation.implementation)
     own = {name: getattr(planned, name) for name in ("run_id", "repetition", "order", "seed")}
     of_plan = _planned(results, planned.permutation, planned.channel_key, planned.run_id)

@@ -19,10 +19,10 @@ from typing import Any
 from owlt.agents.contract.implementation import Implementation, Parameter
 from owlt.agents.contract.limits import TimeLimit
 from owlt.captures.accounting.summary import CaptureSummary, load_summary
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.checks.doctor import missing_for
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import plan_sweep
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
 from owlt.orchestrator.sweep.campaign import perform_plan
 from owlt.results.record import Outcome, RunRecord

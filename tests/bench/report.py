@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from owlt.orchestrator.planning.sweep import Sweep
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.sweep.report import make_checked_report
 from owlt.reports.comparison.stopping import load_due_results
 from owlt.reports.results.rows import run_rows

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from owlt.agents.contract.implementation import load_implementation
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.planning.plan import Batch, Plan, Run, plan_sweep
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.sweep.campaign import perform_plan
 from tests.system.hostile_implementations import FIRST_HALF, SECOND_HALF, Hostile

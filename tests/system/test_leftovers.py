@@ -19,8 +19,8 @@ from scapy.layers.l2 import Ether
 from scapy.utils import RawPcapReader
 
 from owlt.agents.contract.implementation import Clock, load_implementation
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.planning.plan import Batch, plan_sweep
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.rigs import guest
 from owlt.orchestrator.sweep.campaign import perform_plan
 from tests.system.programs.leftovers import OBSERVED

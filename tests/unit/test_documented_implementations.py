@@ -16,9 +16,9 @@ from owlt.agents.contract.placeholders import RUN_PLACEHOLDERS
 from owlt.agents.contract.requirements import Binary, Need
 from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import Exchange, Ready, Side, Stop
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.checks.trials import check_plan
 from owlt.orchestrator.planning.plan import advertised_values, plan_sweep
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import implementation_files, implementations_of
 from tests.documents import code_blocks, tables
 

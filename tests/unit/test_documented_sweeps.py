@@ -12,9 +12,9 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from owlt.inputs.mistake import ResultsConflict
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import PROFILES, channel_files, implementation_files, resolve
 from owlt.orchestrator.profiles.schemas import SCHEMAS
 from tests.documents import code_blocks, tables

@@ -12,11 +12,11 @@ from tests.import_graph import PROJECT, folder_of, full_names, imported, place
 
 MAY_IMPORT: dict[str, set[str]] = {
     "inputs": set(),
-    "results": {"inputs", "emulator.certification.certificate"},
+    "results": {"inputs", "agents.contract", "emulator.certification.certificate"},
     "emulator": {"inputs"},
     "agents": {"inputs"},
     "captures": {"results"},
-    "reports": {"captures", "emulator.channel", "inputs", "results"},
+    "reports": {"agents.contract", "captures", "emulator.channel", "inputs", "results"},
     "orchestrator": {"inputs", "results", "emulator", "agents", "captures", "reports"},
 }
 """The packages that each package imports, or the one folder of a package."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.rigs.rig import RECEIVER_ADDRESS
 from owlt.orchestrator.run.perform import perform
 from owlt.orchestrator.run.state import Setting

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from owlt.emulator.certification.certificate import Certificate, Check
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.orchestrator.rigs.processor_time import Patience
 from owlt.orchestrator.sweep.allocation import SlotsHere

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import ProfileError, SweepMistake
 from owlt.orchestrator.planning.estimate import infeasible
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.planning.selection import runs_named
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.profiles.load import load_sweep
 from owlt.orchestrator.results.analysis import delivered_bytes

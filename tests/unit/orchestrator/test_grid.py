@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.planning.plan import Plan
-from owlt.orchestrator.planning.sweep import Permutation, Sweep
 from owlt.orchestrator.profiles.catalogue import resolve
+from owlt.results.record import Permutation
 
 BASE = """\
 name: x

@@ -9,10 +9,10 @@ import pytest
 from owlt.agents.contract.requirements import Need
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import ResultsConflict
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.planning.plan import Plan, channel_of, plan_sweep, read_plan_values
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import channels_of, implementations_of
 
 

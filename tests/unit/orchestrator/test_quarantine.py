@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.orchestrator.sweep.scheduling import Quarantine
 from owlt.orchestrator.workers.events import ImplementationQuarantined, PhaseStarted

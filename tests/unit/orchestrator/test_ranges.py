@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import ProfileError
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.load import load_sweep
 
 HEAD = "name: x\nseed: 7\nimplementations: cfdp\n"

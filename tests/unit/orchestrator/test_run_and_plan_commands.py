@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from owlt.agents.contract.requirements import Need
 from owlt.inputs.mistake import Mistake, ResultsConflict
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.checks.doctor import Requirement, examine
 from owlt.orchestrator.checks.preconditions import missing_for_plan
 from owlt.orchestrator.commands import cli
@@ -28,7 +29,6 @@ from owlt.orchestrator.commands.progress import SweepProgress
 from owlt.orchestrator.ending import outlasting_readers
 from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation, implementations_of, sweep_path
 from owlt.orchestrator.profiles.schemas import SCHEMAS
 from owlt.orchestrator.sweep.campaign import Performed, perform_plan

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from owlt.inputs.axes import base_name
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import ProfileError, SweepMistake
 from owlt.orchestrator.planning.plan import AdvertisedValues, Run, advertised_values, plan_sweep
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import channels_of, implementations_of
 from owlt.orchestrator.profiles.load import load_sweep
 

@@ -23,9 +23,9 @@ from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.captures.protocols.view import ProtocolView, load_or_view
 from owlt.emulator.certification.certificate import Certificate, Check
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.planning.sweep import Sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.reports.comparison.cells import cells_of
 from owlt.reports.comparison.panels import Figure

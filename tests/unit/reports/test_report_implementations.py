@@ -9,9 +9,17 @@ from typing import Any
 
 import pytest
 
-from owlt.reports.page.implementations import MOST_NOTES, VERSION_LETTERS, ImplementationRow, implementation_rows
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.limits import KnownLimit
+from owlt.reports.page.implementations import (
+    MOST_NOTES,
+    VERSION_LETTERS,
+    ImplementationRow,
+    implementation_rows,
+    origin_of,
+)
 from owlt.reports.results.load import load_results
-from owlt.results.files import KnownLimit, Profile
+from owlt.results.judgements import known_failure
 from owlt.results.record import Permutation
 from tests.unit.reports.conftest import change_record, few, page_text, plan_of, sweep, write_results
 
@@ -133,7 +141,12 @@ def test_a_known_limit_without_bounds_is_everywhere(row_of: RowOf) -> None:
     ],
 )
 def test_a_known_limit_covers_what_exceeds_all_of_its_bounds(bounds: dict[str, float], is_there: bool) -> None:
-    assert KnownLimit(why="why", **bounds).covers("part_of_file", HERE) == is_there
+    assert (
+        KnownLimit(why="why", **bounds).covers(
+            "part_of_file", HERE.file_size_bytes, HERE.delay_ns / 1e9, HERE.packet_error_rate
+        )
+        == is_there
+    )
 
 
 LAUNCHED = {"command": ["mine"]}
@@ -160,7 +173,8 @@ def test_the_first_known_limit_that_covers_a_point_and_its_failure_explains_it(
     change_record(tmp_path, RUN, outcome=outcome, reason_code=code, sender=sender, receiver=LAUNCHED)
     (record,) = [run.record for run in load_results(tmp_path).runs if run.record.run_id == RUN]
 
-    assert Profile(known_limits=limits).known_failure(record) == why
+    cfdp = load_results(tmp_path).profiles["cfdp"].model_copy(update={"known_limits": limits})
+    assert known_failure(cfdp, record) == why
 
 
 def test_a_long_version_is_cut_and_on_one_line(row_of: RowOf) -> None:
@@ -228,4 +242,4 @@ def test_the_origin_of_an_implementation_follows_from_its_profile(name: str, ori
     asked = sweep(implementations=[name], file_size="100 kB", clock="real")
     profile = json.loads(plan_of(asked).model_dump_json())["implementations"][name]
 
-    assert Profile.model_validate(profile).origin == origin
+    assert origin_of(Implementation.model_validate(profile)) == origin

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from owlt.inputs.sweep import Adaptive
 from owlt.reports.comparison.stopping import Stop, stop, stops_of, width_percent, with_due_runs
 from owlt.reports.results.load import load_results
-from owlt.results.files import FAILURE_NAME, Repetitions
+from owlt.results.files import FAILURE_NAME
 from tests.unit.reports.conftest import UNSUMMARISED, few, page_text, write_results
 
-RULE = Repetitions(at_least=3, at_most=8, until_interval_percent=10)
+RULE = Adaptive(at_least=3, at_most=8, until_interval_percent=10)
 
 
 def goodputs(*values: float | None) -> dict[int, float | None]:

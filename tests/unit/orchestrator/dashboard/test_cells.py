@@ -28,7 +28,7 @@ from owlt.orchestrator.dashboard.matrix import (
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.status.state import RunState
 from owlt.reports.comparison.metrics import METRICS
-from owlt.results.files import Plan
+from owlt.results.plan import WrittenPlan, read_written_plan
 from owlt.results.record import Outcome, Permutation
 from tests.unit.reports.conftest import plan_of, sweep
 
@@ -46,11 +46,11 @@ def row(
 
 
 @pytest.fixture
-def plan(results: Path) -> Plan:
-    return Plan.read(results / "plan.json")
+def plan(results: Path) -> WrittenPlan:
+    return read_written_plan(results / "plan.json")
 
 
-def test_a_condition_has_the_runs_of_every_implementation(plan: Plan) -> None:
+def test_a_condition_has_the_runs_of_every_implementation(plan: WrittenPlan) -> None:
     cells = planned_cells(plan)
 
     assert [(each.condition.key, each.implementation, len(each.run_ids)) for each in cells] == [
@@ -126,17 +126,17 @@ def test_a_state_selects_cells(results: Path) -> None:
     assert len(matrix_of(snapshot, Filter.of_query({"state": ["open"]})).rows) == 2
 
 
-def test_only_dimensions_that_vary_have_a_column(plan: Plan) -> None:
+def test_only_dimensions_that_vary_have_a_column(plan: WrittenPlan) -> None:
     assert [each.name for each in varying(planned_cells(plan))] == ["per"]
 
 
-def test_a_form_offers_the_values_of_the_grid(plan: Plan) -> None:
+def test_a_form_offers_the_values_of_the_grid(plan: WrittenPlan) -> None:
     offered = {choice.name: choice.values for choice in choices(planned_cells(plan))}
 
     assert (offered["implementation"], offered["per"]) == (("cfdp", "norm"), ("0", "0.01"))
 
 
-def test_the_title_of_a_condition_says_what_varies(plan: Plan) -> None:
+def test_the_title_of_a_condition_says_what_varies(plan: WrittenPlan) -> None:
     planned = planned_cells(plan)
 
     assert condition_title(planned, planned[-1].condition) == "PER 0.01"

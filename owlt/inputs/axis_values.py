@@ -24,9 +24,9 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from owlt.agents.contract.implementation import require_parameter
 from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
 from owlt.inputs.quantities import DELAY, DURATION, NUMBER, PROBABILITY, RATE, SIZE, UNLIMITED, Quantity
+from owlt.inputs.validation import require_parameter
 
 RANGE_KEYS = ("from", "to", "step", "factor", "points", "scale")
 RANGE_SPACINGS = ("step", "factor", "points")

@@ -2,7 +2,7 @@
 baseline, and assertions such as {measure: goodput, at_least: 0.9, of: capacity, packet_error_rate: 0.0001}.
 
 They are read into plain values: for each axis, its values as they are written, ranges expanded. Applying the rules
-belongs to `planning.grid`, checking assertions to `reports.assertions`.
+belongs to `orchestrator.planning.grid`, checking assertions to `reports.answer.assertions`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, TypeAdapter, WithJsonSchema
 
 from owlt.inputs.axes import AXES, QUANTITIES
-from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
-from owlt.inputs.quantities import DELAY, DURATION, NAME, PROBABILITY, RATE, SIZE, Quantity, format_rate, parse_rate_bps
-from owlt.inputs.validation import unknown_key
-from owlt.orchestrator.planning.axis_values import (
+from owlt.inputs.axis_values import (
     DelayAxis,
     DurationAxis,
     ProbabilityAxis,
@@ -26,6 +23,9 @@ from owlt.orchestrator.planning.axis_values import (
     one_or_many,
     with_ranges_expanded,
 )
+from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
+from owlt.inputs.quantities import DELAY, DURATION, NAME, PROBABILITY, RATE, SIZE, Quantity, format_rate, parse_rate_bps
+from owlt.inputs.validation import unknown_key
 
 AxisValues = dict[str, list[Any]]
 """For each axis, values as they are written; in rules that exclude, also {from: ..., to: ...}."""

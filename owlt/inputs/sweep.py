@@ -1,22 +1,18 @@
 """A sweep as a user writes it: the axes of its grid, how often, on which rig and clock.
 
-Values only. `orchestrator.profiles.load` reads them from YAML, `orchestrator.checks.doctor` says what this machine is
-missing for them.
+Values only; plan.json has them, too. `orchestrator.profiles.load` reads them from YAML, `orchestrator.checks.doctor`
+says what this machine is missing for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from owlt.agents.contract.implementation import Clock
 from owlt.inputs.axes import LOADS, OF_THE_LINK
-from owlt.inputs.mistake import Invalid, Mistake, Place, got, unexpected
-from owlt.inputs.quantities import DELAY, RATE, format_delay, format_rate_or_unlimited, format_size
-from owlt.inputs.validation import mistakes_in
-from owlt.orchestrator.planning.axis_values import (
+from owlt.inputs.axis_values import (
     Axis,
     Delay,
     DelayAxis,
@@ -34,7 +30,10 @@ from owlt.orchestrator.planning.axis_values import (
     one_or_many,
     require_parameters,
 )
-from owlt.orchestrator.planning.rules import Assertion, Baseline, Exclude, Include, Together
+from owlt.inputs.mistake import Invalid, Mistake, Place, got, unexpected
+from owlt.inputs.quantities import DELAY, RATE
+from owlt.inputs.rules import Assertion, Baseline, Exclude, Include, Together
+from owlt.inputs.validation import Clock, mistakes_in
 
 MOST_REPETITIONS = 10_000
 
@@ -124,59 +123,6 @@ class Advertised(BaseModel):
         OneOrByAxis(),
         Field(description="one way, with its unit; or one for each of the sweep's delays"),
     ] = {}
-
-
-FASTEST_BPS = 1e9
-"""The rate of the hosts' interfaces in a rig, which limits a channel of unlimited rate."""
-
-
-class Permutation(BaseModel):
-    """One point of the grid: a box in the plot.
-
-    With a channel from a profile, named by `channel_name`, rate, delay and packet error rate are those of its forward
-    link at the beginning.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    implementation: str
-    file_size_bytes: int | None = None
-    """None if the sender sends for a duration instead of a file."""
-    duration_ns: int | None = None
-    """None if it sends a file."""
-    channel_name: str = ""
-    rate_bps: float | None
-    delay_ns: int
-    packet_error_rate: float
-
-    @property
-    def load_text(self) -> str:
-        """What the sender sends: "100 kB", or for how long: "600 s"."""
-        if self.duration_ns is not None:
-            return format_delay(self.duration_ns)
-        return format_size(self.file_size_bytes or 0)
-
-    @property
-    def most_bytes(self) -> int:
-        """The size of the file; without one, what the channel carries in the duration, or the hosts' interfaces."""
-        if self.duration_ns is None:
-            return self.file_size_bytes or 0
-        return int((self.rate_bps or FASTEST_BPS) / 8 * self.duration_ns / 1e9)
-
-    @property
-    def slug(self) -> str:
-        """The permutation as a file name, for users; no code parses it."""
-        return f"{self.implementation}_{self.cell}"
-
-    @property
-    def cell(self) -> str:
-        """The point of the grid that it shares with other implementations, as a part of a file name."""
-        load = self.load_text.replace(" ", "")
-        rate = format_rate_or_unlimited(self.rate_bps).replace("bit/s", "bps").replace(" ", "")
-        delay = format_delay(self.delay_ns).replace(" ", "")
-        errors = f"_per{self.packet_error_rate:g}" if self.packet_error_rate or not self.channel_name else ""
-        channel = f"{self.channel_name}_" if self.channel_name else ""
-        return f"{load}_{channel}{rate}_{delay}{errors}"
 
 
 class Sweep(BaseModel):
@@ -365,12 +311,7 @@ class Sweep(BaseModel):
         """Whether the sweep has values of an axis, alone or together with others."""
         return getattr(self, axis) is not None or any(axis in axes for axes in self.together)
 
-    def unused_advertised(self, points: Sequence[Permutation]) -> Iterator[Mistake]:
-        """A mistake for each rate and delay that `advertised` has a value for and that no run has."""
-        rates = dict.fromkeys(format_rate_or_unlimited(point.rate_bps) for point in points)
-        delays = dict.fromkeys(format_delay(point.delay_ns) for point in points)
-        for name, advertised in self.advertised.items():
-            for axis, values, here in (("rate", advertised.rate, rates), ("delay", advertised.delay, delays)):
-                for stranger in (key for key in values if key and key not in here):
-                    where = Place(key=("advertised", name, axis))
-                    yield Mistake(got(stranger), f"a {axis} of this sweep: {', '.join(here)}", where=where)
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        """The names of the channels in their order; () where rate, delay and packet error rate make them."""
+        return tuple(dict.fromkeys(re.sub(r".*/|\.ya?ml$", "", name) for name in self.channel or ()))
