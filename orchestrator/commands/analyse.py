@@ -17,7 +17,6 @@ from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from owlt.captures.frames.session import Host
-    from owlt.orchestrator.commands.captures import CaptureOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,13 +104,10 @@ EXPECTED = "a run's directory, such as results/demo/runs/RUN, two captures, or o
 FROM_PACKETS = "default: inferred from the packets"
 
 
-def analyse(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PATH...", help="Directory of a run; or SENDER.pcap and RECEIVER.pcap; or one capture with --at."
-        ),
-    ],
+@dataclass(frozen=True)
+class CaptureOptions:
+    """What the captures are, where their packets do not show it; "" and None if not given."""
+
     implementation: Annotated[
         str,
         typer.Option(
@@ -119,35 +115,51 @@ def analyse(
             help="Implementation that generated the traffic; its profile supplies the ports and the dissector.",
             autocompletion=complete_implementation,
         ),
-    ] = "",
+    ] = ""
     sender: Annotated[
         str, typer.Option(metavar="ADDRESS", help=f"IP address of the sender; {FROM_PACKETS}.", show_default=False)
-    ] = "",
+    ] = ""
     receiver: Annotated[
         str, typer.Option(metavar="ADDRESS", help=f"IP address of the receiver; {FROM_PACKETS}.", show_default=False)
-    ] = "",
+    ] = ""
     port: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PORT", help=f"Port of the session, such as udp/1113 or tcp/4556; repeat for more; {FROM_PACKETS}."
         ),
-    ] = None,
+    ] = None
     group: Annotated[
         list[str] | None,
         typer.Option(metavar="ADDRESS", help=f"Multicast group; repeat for more; {FROM_PACKETS}."),
-    ] = None,
-    file_size: Annotated[str, typer.Option(metavar="SIZE", help='Size of the file sent, such as "1 MB".')] = "",
-    delay: Annotated[str, typer.Option(metavar="TIME", help='One-way delay of the channel, such as "250 ms".')] = "",
+    ] = None
+    file_size: Annotated[str, typer.Option(metavar="SIZE", help='Size of the file sent, such as "1 MB".')] = ""
+    delay: Annotated[str, typer.Option(metavar="TIME", help='One-way delay of the channel, such as "250 ms".')] = ""
     rate: Annotated[
         str, typer.Option(metavar="RATE", help='Rate of the channel in both directions, such as "10 Mbit/s".')
-    ] = "",
-    at: Annotated[str, typer.Option(metavar="|".join(HOSTS), help="Host at which a single capture was taken.")] = "",
+    ] = ""
+    at: Annotated[str, typer.Option(metavar="|".join(HOSTS), help="Host at which a single capture was taken.")] = ""
     clocks: Annotated[
         str,
         typer.Option(
             metavar="|".join(CLOCKS), help="two: each host has its own clock; offset and drift are estimated."
         ),
-    ] = "one",
+    ] = "one"
+
+    @property
+    def two_clocks(self) -> bool:
+        """Whether each host has its own clock."""
+        return self.clocks == "two"
+
+
+def analyse(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...", help="Directory of a run; or SENDER.pcap and RECEIVER.pcap; or one capture with --at."
+        ),
+    ],
+    *,
+    options: CaptureOptions,
     tables: Annotated[
         str, typer.Option(metavar="|".join(TABLES), help="Format of the packet, message and trace tables.")
     ] = "csv",
@@ -167,25 +179,13 @@ def analyse(
     capture, give --at.
     """
     from owlt.captures.files.blocks import NotACapture
-    from owlt.orchestrator.commands.captures import CaptureOptions
     from owlt.results.plain_files import DISK_IS_FULL
 
-    _require_one_of("--at", at, ("", *HOSTS))
-    _require_one_of("--clocks", clocks, CLOCKS)
+    _require_one_of("--at", options.at, ("", *HOSTS))
+    _require_one_of("--clocks", options.clocks, CLOCKS)
     _require_one_of("--tables", tables, TABLES)
-    options = CaptureOptions(
-        implementation=implementation,
-        sender=sender,
-        receiver=receiver,
-        ports=port or (),
-        groups=group or (),
-        file_size=file_size,
-        delay=delay,
-        rate=rate,
-        two_clocks=clocks == "two",
-    )
     try:
-        analysis = _analysis(paths, options, at, tables, out)
+        analysis = _analysis(paths, options, tables, out)
     except NotACapture as problem:
         raise OwltError(str(problem)) from problem
     except OSError as problem:
@@ -200,10 +200,9 @@ def _require_one_of(option: str, value: str, expected: tuple[str, ...]) -> None:
         raise OwltError(Mistake.of(option, f"got {value!r}", f"{' or '.join(filter(None, expected))}"))
 
 
-def _analysis(paths: list[Path], options: CaptureOptions, at: str, tables: str, out: Path | None) -> Analysis:
+def _analysis(paths: list[Path], options: CaptureOptions, tables: str, out: Path | None) -> Analysis:
     """Analyse the input that the paths are. Raises OwltError if they are none of the three."""
     from owlt.orchestrator.commands.captures import (
-        CaptureOptions,
         analyse_one,
         analyse_run,
         analyse_two,
@@ -217,17 +216,17 @@ def _analysis(paths: list[Path], options: CaptureOptions, at: str, tables: str, 
         refuse_missing(path, "file or directory", EXPECTED)
     first, *others = paths
     if others:
-        _require_two_captures(paths, at)
+        _require_two_captures(paths, options.at)
         return analyse_two(first, others[0], options, tables, out)
     if is_recorded(first):
         first = results_root(first)
-        if at or options != CaptureOptions():
+        if options != CaptureOptions():
             raise _mistake_at(first, "is a run of owlt, whose record has these values", fix="leave out the options")
         return analyse_run(first, tables, out)
-    return analyse_one(first, options, _host_of_one_capture(first, options, at), tables, out)
+    return analyse_one(first, options, _host_of_one_capture(first, options), tables, out)
 
 
-def _host_of_one_capture(path: Path, options: CaptureOptions, at: str) -> Host:
+def _host_of_one_capture(path: Path, options: CaptureOptions) -> Host:
     """The host where a single capture was taken. Raises OwltError if it is unknown, or the path is not a capture."""
     if path.is_dir():
         raise _mistake_at(
@@ -238,7 +237,7 @@ def _host_of_one_capture(path: Path, options: CaptureOptions, at: str) -> Host:
         )
     if options.two_clocks:
         raise OwltError(Mistake.of("--clocks two", "one capture has one clock", fix="leave out --clocks"))
-    host = next((host for host in HOSTS if host == at), None)
+    host = next((host for host in HOSTS if host == options.at), None)
     if host is None:
         fix = "name the host where it was taken: --at sender or --at receiver"
         raise _mistake_at(path, "is one capture", fix=fix)
@@ -294,7 +293,7 @@ def _dissected(capture: Path, frames: list[int], implementation: str) -> Any:
     from owlt.captures.frames.columns import read_columns
     from owlt.captures.protocols.details import packet_details
     from owlt.captures.protocols.tshark import NoDissection
-    from owlt.orchestrator.commands.captures import CaptureOptions, case_of_captures
+    from owlt.orchestrator.commands.captures import case_of_captures
     from owlt.orchestrator.profiles.load import refuse_missing
 
     refuse_missing(capture, expected="a capture: a pcap or pcapng file")

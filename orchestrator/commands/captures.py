@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ from owlt.captures.matches.bottleneck import Link
 from owlt.inputs.mistake import Invalid, Mistake, Place
 from owlt.inputs.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
 from owlt.inputs.validation import mistakes_in
-from owlt.orchestrator.commands.analyse import Analysis
+from owlt.orchestrator.commands.analyse import HOSTS, Analysis, CaptureOptions
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
 
@@ -182,7 +182,7 @@ def _choice_notes(captures: Sequence[Columns], case: Case, options: CaptureOptio
     """What the options left open, and what was chosen from the packets."""
 
     notes = []
-    if not options.ports and not options.implementation:
+    if not options.port and not options.implementation:
         notes.append(proposal_text(captures, case.session))
     elif not options.sender or not options.receiver:
         notes.append("the hosts are inferred from the packets")
@@ -221,9 +221,6 @@ def _written(
         page=page,
         replaced=replaced,
     )
-
-
-HOSTS: tuple[Host, ...] = ("sender", "receiver")
 
 
 def other_conversations(captures: Sequence[Columns], session: Session) -> list[str]:
@@ -290,27 +287,6 @@ def packets_text(count: int) -> str:
     return f"{count} packet" if count == 1 else f"{count} packets"
 
 
-@dataclass(frozen=True)
-class CaptureOptions:
-    """Options of the command line that describe captures; "" and () if not given."""
-
-    implementation: str = ""
-    sender: str = ""
-    receiver: str = ""
-    ports: Sequence[str] = ()
-    """Such as udp/1113."""
-    groups: Sequence[str] = ()
-    file_size: str = ""
-    delay: str = ""
-    rate: str = ""
-    two_clocks: bool = False
-
-    @property
-    def delay_ns(self) -> int | None:
-        """The channel's one-way delay; None: not given. Raises OwltError."""
-        return int(_quantity("--delay", self.delay, parse_delay_ns)) if self.delay else None
-
-
 def case_of_captures(captures: Sequence[Columns], options: CaptureOptions) -> Case:
     """The case of captures of any origin. A session that the options leave open is inferred from the packets.
 
@@ -329,19 +305,20 @@ def case_of_captures(captures: Sequence[Columns], options: CaptureOptions) -> Ca
                     fix="name them: --port udp/1113",
                 )
             ) from problem
-    given |= _ports(options.ports)
-    given |= {"multicast_groups": [_address("--group", group) for group in options.groups]} if options.groups else {}
+    given |= _ports(options.port or ())
+    given |= {"multicast_groups": [_address("--group", group) for group in options.group]} if options.group else {}
     given |= {"sender_address": _address("--sender", options.sender)} if options.sender else {}
     given |= {"receiver_address": _address("--receiver", options.receiver)} if options.receiver else {}
     rate_bps = _quantity("--rate", options.rate, parse_rate_bps) if options.rate else None
-    link = None if options.delay_ns is None or not rate_bps else Link(options.delay_ns, rate_bps)
+    delay_ns = int(_quantity("--delay", options.delay, parse_delay_ns)) if options.delay else None
+    link = None if delay_ns is None or not rate_bps else Link(delay_ns, rate_bps)
     file_size = int(_quantity("--file-size", options.file_size, parse_size_bytes)) if options.file_size else None
     return Case(
         session=_session(captures, given, options),
         dissector=implementation.dissector if implementation else (),
         file_size_bytes=file_size,
         rate_bps=rate_bps,
-        delay_ns=options.delay_ns,
+        delay_ns=delay_ns,
         forward_link=link,
         reverse_link=link,
         two_clocks=options.two_clocks,
@@ -361,7 +338,7 @@ def _session(captures: Sequence[Columns], given: dict[str, Any], options: Captur
     try:
         proposed = {} if is_complete else propose_session(captures, known).model_dump()
         session = Session.model_validate(proposed | given)
-        session = session if options.groups else with_chosen_groups(session, captures)
+        session = session if options.group else with_chosen_groups(session, captures)
     except NoTransfer as problem:
         raise OwltError(str(problem)) from problem
     except ValidationError as problem:

@@ -12,8 +12,7 @@ from typing import Any
 from owlt.agents.contract.implementation import Implementation
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.sweep.campaign import BeginObserving, Performed, perform_until, warn
-from owlt.orchestrator.sweep.machine import Machine
+from owlt.orchestrator.sweep.campaign import BeginObserving, Performed, Start, perform_plan, warn
 from owlt.results.plain_files import directories_in
 
 DIRECTORY_NAME = "host-baselines"
@@ -60,21 +59,22 @@ class HostBaselines:
     Raises ProfileError if an implementation cannot do without the sweep's channel.
     """
 
-    def __init__(self, plan: Plan, results: Path, machine: Machine, size_bytes: int) -> None:
-        self._machine = machine
-        self._files = file_baseline(plan, size_bytes)
-        self._iperf3 = iperf3_baseline(plan, find_implementation("iperf3"))
-        starts = [int(path.name) for path in directories_in(results / DIRECTORY_NAME) if path.name.isdecimal()]
-        self._directory = results / DIRECTORY_NAME / str(max(starts, default=0) + 1)
+    def __init__(self, start: Start, size_bytes: int) -> None:
+        self._start = start
+        self._files = file_baseline(start.plan, size_bytes)
+        self._iperf3 = iperf3_baseline(start.plan, find_implementation("iperf3"))
+        root = start.directory / DIRECTORY_NAME
+        starts = [int(path.name) for path in directories_in(root) if path.name.isdecimal()]
+        self._directory = root / str(max(starts, default=0) + 1)
 
-    def perform(self, moment: str, observe: BeginObserving, again: str) -> list[Performed]:
+    def perform(self, moment: str, observe: BeginObserving) -> list[Performed]:
         """Perform them; `moment` is BEFORE or AFTER. Without iperf3 on the hosts, a warning says how to install it."""
-        done = [self._perform(self._files, self._directory / moment / "files", observe, again)]
-        if missing := self._machine.missing(self._iperf3):
+        done = [self._perform(self._files, self._directory / moment / "files", observe)]
+        if missing := self._start.machine.missing(self._iperf3):
             warn(f"no host baseline with iperf3: {'; '.join(map(str, missing))}")
         elif not done[0].interrupted:
-            done.append(self._perform(self._iperf3, self._directory / moment / "iperf3", observe, again))
+            done.append(self._perform(self._iperf3, self._directory / moment / "iperf3", observe))
         return done
 
-    def _perform(self, plan: Plan, directory: Path, observe: BeginObserving, again: str) -> Performed:
-        return perform_until(plan, directory, None, observe, again, None, machine=self._machine)
+    def _perform(self, plan: Plan, directory: Path, observe: BeginObserving) -> Performed:
+        return perform_plan(Start(plan, directory, self._start.again, machine=self._start.machine), observe)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from owlt.orchestrator.planning.plan import Plan
     from owlt.orchestrator.planning.selection import Selection
     from owlt.orchestrator.status.announcing import Ending
-    from owlt.orchestrator.sweep.campaign import Performed
+    from owlt.orchestrator.sweep.campaign import Performed, Start
     from owlt.orchestrator.sweep.machine import Machine
     from owlt.orchestrator.sweep.report import CheckedAssertions
     from owlt.orchestrator.sweep.scheduling import StopTime
@@ -295,23 +295,6 @@ def machine_of(rig: str | None) -> Machine:
     return THIS_MACHINE if rig is None else LabMachine(*lab_rig(rig))
 
 
-@dataclass(frozen=True)
-class Start:
-    """One start of a sweep: what is performed of a plan, in which directory, and the command that resumes it.
-
-    Host baselines are performed before and after, if a run is missing. `note` is printed when the sweep has passed all
-    checks.
-    """
-
-    plan: Plan
-    directory: Path
-    again: str
-    stop: StopTime | None = None
-    selection: Selection | None = None
-    baselines: HostBaselines | None = None
-    note: str = ""
-
-
 def plan_of(results: Path) -> Plan:
     """The plan of a results directory. Raises OwltError if it is none."""
     from owlt.orchestrator.planning.plan import read_plan
@@ -325,36 +308,41 @@ def plan_of(results: Path) -> Plan:
 
 @outlasting_readers()
 def perform_and_conclude(
-    start: Start, performing: Performing, printer: Printer, machine: Machine | None = None
+    start: Start,
+    performing: Performing,
+    printer: Printer,
+    stop: StopTime | None = None,
+    baselines: HostBaselines | None = None,
+    note: str = "",
 ) -> None:
-    """Perform what is missing of a plan, or a selection, conclude, and announce how it ended, also after an error."""
+    """Perform what is missing until `stop`, conclude, and announce how it ended, also after an error.
+
+    Host baselines are performed before and after, if a run is missing. `note` is printed when the sweep has passed all
+    checks.
+    """
     from owlt.orchestrator.commands.progress import SweepProgress
     from owlt.orchestrator.status.announcing import Ending, MetricsFile, counts_of
-    from owlt.orchestrator.sweep.campaign import is_finished, perform_until, require_ready
+    from owlt.orchestrator.sweep.campaign import perform_until
 
-    plan, directory, selection = start.plan, start.directory, start.selection
-    machine = machine or machine_of(None)
+    plan, directory = start.plan, start.directory
     metrics = MetricsFile(directory)
 
     def begin(planned: Plan, done: set[str]) -> Observe:
         metrics.start()
-        if start.note:
-            printer.note(start.note)
+        if note:
+            printer.note(note)
         return progress(planned, done)
 
     summary, page, status = "", None, 1
     try:
-        baselines = start.baselines
-        if baselines is not None and is_finished(plan, directory, selection):
+        if baselines is not None and start.is_finished():
             baselines = None
         if baselines is not None:
-            require_ready(plan, directory, machine, selection)
+            start.require_ready()
             if not _perform_baselines(baselines, "before", printer, start.again):
                 raise typer.Exit(INTERRUPTED_STATUS)
         with SweepProgress(printer.console, start.again, performing.report) as progress:
-            performed = perform_until(
-                plan, directory, performing.guests, begin, start.again, start.stop, selection, machine
-            )
+            performed = perform_until(start, begin, stop)
         summary, status = performed.summary, exit_status(performed)
         if baselines is not None and not performed.interrupted:
             _perform_baselines(baselines, "after", printer, start.again)
@@ -378,7 +366,7 @@ def _perform_baselines(baselines: HostBaselines, moment: str, printer: Printer, 
     from owlt.orchestrator.commands.progress import SweepProgress
 
     with SweepProgress(printer.console, again, False) as shown:
-        done = baselines.perform(moment, shown, again)
+        done = baselines.perform(moment, shown)
     for each in done:
         printer.note(f"host baseline {moment}: {each.summary}")
     return not any(each.interrupted for each in done)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +14,7 @@ from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.selection import Selection
-from owlt.orchestrator.sweep.campaign import Performed, perform_plan
+from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from owlt.orchestrator.sweep.merging import copy_directory
 from owlt.results.files import CERTIFICATES
 from owlt.results.plain_files import is_plain, is_plain_directory
@@ -98,9 +98,9 @@ def _reason(plan: Plan, run: Run) -> str:
     return str(plan.implementations[run.permutation.implementation].not_repeatable)
 
 
-def _perform(plan: Plan, directory: Path, perform: Callable[..., Performed] = perform_plan) -> None:
+def _perform(plan: Plan, directory: Path) -> None:
     full = plan.model_copy(update={"sweep": plan.sweep.model_copy(update={"keep_captures": "full"})})
-    perform(full, directory, 1, lambda _plan, _done: lambda _event: None, "owlt replay")
+    perform_plan(Start(full, directory, "owlt replay", guests=1), lambda _plan, _done: lambda _event: None)
 
 
 def _difference(results: Path, again: Path, run: Run, name: str) -> str:

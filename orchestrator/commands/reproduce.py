@@ -154,11 +154,11 @@ def missing_for_sweep(sweep: Path, results: Path) -> list[Mistake]:
     """The programs of implementations that are missing for the runs that a sweep still has to perform."""
     from owlt.orchestrator.checks.preconditions import missing_implementations
     from owlt.orchestrator.profiles.catalogue import resolve
-    from owlt.orchestrator.sweep.campaign import is_finished
+    from owlt.orchestrator.sweep.campaign import Start
 
     plan = resolve(sweep)
     missing = missing_implementations(plan)
-    return missing if missing and not is_finished(plan, results, None) else []
+    return missing if missing and not Start(plan, results, again="").is_finished() else []
 
 
 def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) -> None:
@@ -176,8 +176,9 @@ def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) 
 
 def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
     """Perform what is missing. Returns the exit status of the sweep, and its results."""
-    from owlt.orchestrator.commands.performing import Performing, Selected, Start, as_typed, perform_and_conclude
+    from owlt.orchestrator.commands.performing import Performing, Selected, as_typed, perform_and_conclude
     from owlt.orchestrator.profiles.catalogue import resolve
+    from owlt.orchestrator.sweep.campaign import Start
     from owlt.results.recorded_runs import results_root
 
     plan = resolve(sweep)
@@ -185,7 +186,8 @@ def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: boo
     performing = Performing(guests=guests, report=False)
     again = as_typed(str(sweep), performed, performing.words, Selected())
     try:
-        perform_and_conclude(Start(plan, performed, again), performing, RunsPrinter(as_json))
+        start = Start(plan, performed, again, guests=guests)
+        perform_and_conclude(start, performing, RunsPrinter(as_json))
     except typer.Exit as end:
         return end.exit_code, performed
     return 0, performed

@@ -14,7 +14,6 @@ from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import (
     Performing,
     Selected,
-    Start,
     as_typed,
     machine_of,
     perform_and_conclude,
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 
     from owlt.orchestrator.commands.host_baselines import HostBaselines
     from owlt.orchestrator.planning.plan import Plan, PlanChange, Run
+    from owlt.orchestrator.sweep.campaign import Start
     from owlt.orchestrator.sweep.forecast import Forecast
-    from owlt.orchestrator.sweep.machine import Machine
     from owlt.results.record import Outcome, RunRecord
 
 
@@ -64,6 +63,7 @@ def run(
     missing or not analysed; 2 for a mistake or a missing program; 130 after an interrupt.
     """
     from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
+    from owlt.orchestrator.sweep.campaign import Start
 
     rig = performing.rig
     if host_captures and rig is None:
@@ -73,15 +73,12 @@ def run(
     selection = selected.selection(plan)
     again = as_typed(sweep, results, performing.words, selected, host_baseline, host_captures)
     stop = performing.stop()
-    machine = performing.machine()
-    around = _host_baselines(plan, directory, machine, host_baseline, rig)
-    start = Start(plan, directory, again, stop, selection, around)
-    perform_and_conclude(start, performing, Printer(as_json), machine)
+    start = Start(plan, directory, again, selection, performing.machine(), performing.guests)
+    around = _host_baselines(start, host_baseline, rig)
+    perform_and_conclude(start, performing, Printer(as_json), stop, around)
 
 
-def _host_baselines(
-    plan: Plan, results: Path, machine: Machine, size: str | None, rig: str | None
-) -> HostBaselines | None:
+def _host_baselines(start: Start, size: str | None, rig: str | None) -> HostBaselines | None:
     """The host baselines of --host-baseline; None without the option."""
     from owlt.inputs.mistake import Invalid, keys_below
     from owlt.inputs.quantities import parse_size_bytes
@@ -93,7 +90,7 @@ def _host_baselines(
         raise OwltError(Mistake.of("--host-baseline", "got no lab rig", "--rig INVENTORY", "add it"))
     try:
         with keys_below("--host-baseline"):
-            return HostBaselines(plan, results, machine, parse_size_bytes(size))
+            return HostBaselines(start, parse_size_bytes(size))
     except Invalid as problem:
         raise OwltError(*problem.mistakes) from problem
 
@@ -115,7 +112,7 @@ def plan(
     With --only or --shard, the plan covers the selected runs. With --rig, it is for a lab rig, and checks its hosts.
     """
     from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
-    from owlt.orchestrator.sweep.campaign import planned_change, require_ready, standing_runs
+    from owlt.orchestrator.sweep.campaign import Start, planned_change, standing_runs
     from owlt.orchestrator.sweep.forecast import forecast, texts
 
     printer = Printer(as_json)
@@ -143,7 +140,7 @@ def plan(
     if change:
         printer.text(f"{directory}: the sweep has changed: {change.text}")
     printer.json(plan_values(selection.alone(planned) if selection else planned, expected, change))
-    require_ready(planned, directory, machine, selection)
+    Start(planned, directory, "", selection, machine).require_ready()
 
 
 def plan_values(planned: Plan, expected: Forecast, change: PlanChange | None) -> dict[str, Any]:
@@ -194,6 +191,7 @@ def extend(
     have. The exit status is that of 'owlt run'.
     """
     from owlt.orchestrator.planning.plan import with_repetitions
+    from owlt.orchestrator.sweep.campaign import Start
     from owlt.results.recorded_runs import results_root
 
     if by is not None and to is not None:
@@ -206,8 +204,9 @@ def extend(
     number = extended.sweep.most_repetitions
     advice = f"before 'owlt run', write 'repetitions: {number}' in the sweep file too"
     note = f"{results}: {number} repetitions; {advice}"
-    start = Start(extended, results, extend_again(results, number, performing.words), stop, note=note)
-    perform_and_conclude(start, performing, Printer(as_json), machine)
+    again = extend_again(results, number, performing.words)
+    start = Start(extended, results, again, machine=machine, guests=performing.guests)
+    perform_and_conclude(start, performing, Printer(as_json), stop, note=note)
 
 
 def extend_again(results: Path, number: int, options: Sequence[str] = ()) -> str:
@@ -241,6 +240,7 @@ def retry(
     the selected runs.
     """
     from owlt.orchestrator.planning.selection import Selection, new_seeds
+    from owlt.orchestrator.sweep.campaign import Start
     from owlt.orchestrator.sweep.publishing import reasons
     from owlt.results.recorded_runs import read_recorded, results_root
 
@@ -260,7 +260,8 @@ def retry(
     seeds = new_seeds(runs, {each.run_id: len(reasons(results, each.run_id)) for each in runs}) if new_seed else {}
     selection = Selection(frozenset(each.run_id for each in runs), again=True, new_seeds=seeds)
     again = retry_again(results, outcome, run or [], cell or [], new_seed, performing.words)
-    perform_and_conclude(Start(plan, results, again, stop, selection, note=note), performing, printer, machine)
+    start = Start(plan, results, again, selection, machine, performing.guests)
+    perform_and_conclude(start, performing, printer, stop, note=note)
 
 
 def retry_again(

@@ -32,8 +32,8 @@ from owlt.orchestrator.rigs.provenance import write_provenance
 from owlt.orchestrator.sweep.machine import THIS_MACHINE, Machine
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.sweep.publishing import note_seeds, noted_seeds, set_aside
-from owlt.orchestrator.sweep.scheduling import Deadline, StopTime
-from owlt.orchestrator.sweep.supervisor import supervise, uncertified
+from owlt.orchestrator.sweep.scheduling import Deadline, StopTime, Timing
+from owlt.orchestrator.sweep.supervisor import Workers, supervise, uncertified
 from owlt.orchestrator.workers.events import Entry, Observe, SweepInterrupted
 from owlt.results.files import FAILURE_NAME
 from owlt.results.judgements import doubts_of
@@ -111,30 +111,55 @@ class Performed:
     """How far it came until its deadline; "": it was not ended by one."""
 
 
-def require_ready(
-    plan: Plan, results: Path, machine: Machine = THIS_MACHINE, selection: Selection | None = None
-) -> None:
-    """Raise OwltError for all that `perform_plan` refuses; changes nothing.
+@dataclass(frozen=True)
+class Start:
+    """One start of a sweep: what is performed of a plan, in which directory, and on what."""
 
-    The machine is examined for the runs that are left and selected, and for all implementations of the plan.
-    """
-    require_extension(plan, results, _recorded_ids(results))
-    require_free(results)
-    left = _left(plan, results, selection)
-    if (left.runs or not is_finished(plan, results, selection)) and (missing := machine.missing(left)):
-        raise Missing(*missing)
+    plan: Plan
+    directory: Path
+    again: str
+    """The command that resumes it."""
+    selection: Selection | None = None
+    """None: all runs."""
+    machine: Machine = THIS_MACHINE
+    guests: int | None = None
+    """How many run side by side; None: one per core."""
 
+    def is_finished(self) -> bool:
+        """Whether every run, or every selected one, has a record that stands, and its channel a certificate."""
+        plan, selection = self.plan, self.selection
+        if selection and selection.again:
+            return not selection.run_ids
+        recorded = _recorded(plan, self.directory)
+        is_recorded = self.selected(recorded) <= standing(recorded)
+        return is_recorded and not uncertified(selection.applied(plan) if selection else plan, self.directory)
 
-def _left(plan: Plan, results: Path, selection: Selection | None) -> Plan:
-    """The plan with those of its runs that `perform_plan` would perform."""
-    if selection and selection.again:
-        return selection.alone(plan)
-    recorded = _recorded(plan, results)
-    return Selection(frozenset(_selected(plan, results, recorded, selection) - standing(recorded))).alone(plan)
+    def selected(self, recorded: Recorded) -> set[str]:
+        """The runs that are due, or those of them that are selected."""
+        due = due_runs(self.plan, self.directory, recorded.records)
+        return due if self.selection is None else due & self.selection.run_ids
+
+    def require_ready(self) -> None:
+        """Raise OwltError for all that `perform_plan` refuses; changes nothing.
+
+        The machine is examined for the runs that are left and selected, and for all implementations of the plan.
+        """
+        require_extension(self.plan, self.directory, _recorded_ids(self.directory))
+        require_free(self.directory)
+        left = self._left()
+        if (left.runs or not self.is_finished()) and (missing := self.machine.missing(left)):
+            raise Missing(*missing)
+
+    def _left(self) -> Plan:
+        """The plan with those of its runs that `perform_plan` would perform."""
+        if self.selection and self.selection.again:
+            return self.selection.alone(self.plan)
+        recorded = _recorded(self.plan, self.directory)
+        return Selection(frozenset(self.selected(recorded) - standing(recorded))).alone(self.plan)
 
 
 def planned_change(plan: Plan, results: Path) -> PlanChange | None:
-    """What a plan would change in the one of earlier starts; None: nothing, or `require_ready` refuses it."""
+    """What a plan would change in the one of earlier starts; None: nothing, or `Start.require_ready` refuses it."""
     try:
         return require_extension(plan, results, _recorded_ids(results))
     except ResultsConflict:
@@ -142,7 +167,7 @@ def planned_change(plan: Plan, results: Path) -> PlanChange | None:
 
 
 def standing_runs(plan: Plan, results: Path) -> set[str]:
-    """The runs of a plan that need not be performed; none if `require_ready` refuses the records."""
+    """The runs of a plan that need not be performed; none if `Start.require_ready` refuses the records."""
     try:
         require_extension(plan, results, _recorded_ids(results))
         return standing(_recorded(plan, results))
@@ -150,38 +175,13 @@ def standing_runs(plan: Plan, results: Path) -> set[str]:
         return set()
 
 
-def is_finished(plan: Plan, results: Path, selection: Selection | None) -> bool:
-    """Whether every run, or every selected one, has a record that stands, and its channel a certificate."""
-    if selection and selection.again:
-        return not selection.run_ids
-    recorded = _recorded(plan, results)
-    is_recorded = _selected(plan, results, recorded, selection) <= standing(recorded)
-    return is_recorded and not uncertified(selection.applied(plan) if selection else plan, results)
-
-
-def _selected(plan: Plan, results: Path, recorded: Recorded, selection: Selection | None) -> set[str]:
-    """The runs that are due, or those of them that are selected."""
-    due = due_runs(plan, results, recorded.records)
-    return due if selection is None else due & selection.run_ids
-
-
-def perform_until(
-    plan: Plan,
-    directory: Path,
-    guests: int | None,
-    observe: BeginObserving,
-    again: str,
-    stop: StopTime | None,
-    selection: Selection | None = None,
-    machine: Machine = THIS_MACHINE,
-) -> Performed:
+def perform_until(start: Start, observe: BeginObserving, stop: StopTime | None) -> Performed:
     """The same as `perform_plan`, without runs that are expected to end after `stop`."""
-    deadline = Deadline(plan.sweep.clock, stop)
-    perform = partial(supervise, deadline=deadline)
-    performed = perform_plan(plan, directory, guests, observe, again, machine, perform, selection)
+    deadline = Deadline(start.plan.sweep.clock, stop)
+    performed = perform_plan(start, observe, partial(supervise, timing=Timing(deadline=deadline)))
     if not deadline.is_over:
         return performed
-    return replace(performed, stopped=f"{_balance(plan, directory)}; {deadline.left}")
+    return replace(performed, stopped=f"{_balance(start.plan, start.directory)}; {deadline.left}")
 
 
 def _balance(plan: Plan, results: Path) -> str:
@@ -196,24 +196,16 @@ def _balance(plan: Plan, results: Path) -> str:
     return f"stopped at the time of --until or --for: every cell has {number} of {of} repetitions"
 
 
-def perform_plan(
-    plan: Plan,
-    directory: Path,
-    guests: int | None,
-    observe: BeginObserving,
-    again: str,
-    machine: Machine = THIS_MACHINE,
-    perform: Supervise = supervise,
-    selection: Selection | None = None,
-) -> Performed:
+def perform_plan(start: Start, observe: BeginObserving, perform: Supervise = supervise) -> Performed:
     """Perform every run without a record that stands, and analyse each as it is published.
 
-    With a `selection`, only its runs; those that are performed again are set aside first. `again` is the command that
-    resumes; `perform` is called as `supervise` is. A plan without runs left needs nothing of the machine. Raises
-    OwltError if something is missing or wrong before the first run; then nothing was changed.
+    With a selection, only its runs; those that are performed again are set aside first. `perform` is called as
+    `supervise` is. A plan without runs left needs nothing of the machine. Raises OwltError if something is missing or
+    wrong before the first run; then nothing was changed.
     """
-    require_ready(plan, directory, machine, selection)
-    with files_may_fail(directory, again), locked(directory) as holder:
+    start.require_ready()
+    plan, directory, selection = start.plan, start.directory, start.selection
+    with files_may_fail(directory, start.again), locked(directory) as holder:
         if holder:
             warn(
                 f"{directory}: {holder} did not release its lock; if it is still running, interrupt it or this command"
@@ -229,17 +221,14 @@ def perform_plan(
         for run_id, record in recorded.records.items():
             if is_to_analyse(directory / RUNS / run_id, record, plan.sweep.keep_captures):
                 analyse(directory / RUNS / run_id)
-        due = Selection(frozenset(_selected(plan, directory, recorded, selection)))
+        due = Selection(frozenset(start.selected(recorded)))
         observe_event = observe(due.alone(plan), standing(recorded))
         interrupts = 0
-        if not is_finished(plan, directory, selection):
+        if not start.is_finished():
             if selection:
                 perform = partial(perform, only=selection.run_ids)
-            performing = _with_seeds(plan, directory, selection)
-            interrupts = _perform_missing(
-                performing, directory, guests, observe_event, analyse, again, machine, perform
-            )
-        return replace(_performed(plan, directory, again, interrupts, selection), change=change)
+            interrupts = _perform_missing(start, observe_event, analyse, perform)
+        return replace(_performed(start, interrupts), change=change)
 
 
 def _with_seeds(plan: Plan, results: Path, selection: Selection | None) -> Plan:
@@ -259,31 +248,23 @@ def _analysis(plan: Plan) -> Analyse:
     return partial(analyse_or_mark, keep=plan.sweep.keep_captures, dissectors=dissectors)
 
 
-def _perform_missing(
-    plan: Plan,
-    directory: Path,
-    guests: int | None,
-    observe: Observe,
-    analyse: Analyse,
-    again: str,
-    machine: Machine,
-    perform: Supervise,
-) -> int:
+def _perform_missing(start: Start, observe: Observe, analyse: Analyse, perform: Supervise) -> int:
     """Perform what is missing. Returns how often it was interrupted."""
+    plan, machine = _with_seeds(start.plan, start.directory, start.selection), start.machine
     if os.geteuid() == 0 and plan.sweep.rig != "lab":
         _note_root()
     cores = sorted(os.sched_getaffinity(0))
-    cpus = cores[: guests or guests_side_by_side(plan.sweep.clock, len(cores))]
+    cpus = cores[: start.guests or guests_side_by_side(plan.sweep.clock, len(cores))]
     slots = len(cpus) if plan.sweep.rig == "virtual" else 1
     with Interrupts(observe) as interrupts, closing(machine.launcher(plan, cpus)) as launch:
-        write_provenance(launch.provenance, directory)
+        write_provenance(launch.provenance, start.directory)
         try:
-            executor = partial(machine.analysis_executor, plan)
-            perform(plan, directory, launch, machine.places(slots), observe, analyse, executor)
+            workers = Workers(launch, machine.places(slots), partial(machine.analysis_executor, plan))
+            perform(plan, start.directory, workers, observe, analyse)
         except KeyboardInterrupt:
             pass
         except WorkerFailed as problem:
-            raise OwltError(str(problem), _performed(plan, directory, again, 0).summary) from problem
+            raise OwltError(str(problem), _performed(replace(start, selection=None), 0).summary) from problem
     return interrupts.count
 
 
@@ -355,9 +336,10 @@ def _phrase(code: str) -> str:
     return "exited with an error" if code == ReasonCode.EXITED else code.replace("_", " ")
 
 
-def _performed(plan: Plan, results: Path, again: str, interrupts: int, selection: Selection | None = None) -> Performed:
-    recorded = _recorded(plan, results)
-    selected = _selected(plan, results, recorded, selection)
+def _performed(start: Start, interrupts: int) -> Performed:
+    results, again = start.directory, start.again
+    recorded = _recorded(start.plan, results)
+    selected = start.selected(recorded)
     records = {run_id: each for run_id, each in recorded.records.items() if run_id in selected}
     outcomes = Counter(str(record.outcome) for record in records.values())
     counted = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
@@ -374,7 +356,7 @@ def _performed(plan: Plan, results: Path, again: str, interrupts: int, selection
     more = f"; {', '.join(to_do)}: run '{again}' again" if to_do else ""
     more += f"; {unsupported} aborted because {UNSUPPORTED_TEXT}" if unsupported else ""
     failed = sum(outcomes[outcome] for outcome in (*NOT_DELIVERED, Outcome.QUARANTINED))
-    of = f"{len(selected)} selected runs" if selection else f"{len(selected)} runs"
+    of = f"{len(selected)} selected runs" if start.selection else f"{len(selected)} runs"
     summary = f"{len(records)} of {of} recorded in {results}: {counted or 'none'}{more}"
     is_complete = not to_do and not unsupported
     return Performed(

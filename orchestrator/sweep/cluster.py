@@ -71,7 +71,8 @@ class Pool:
     ) -> None:
         """`warn` gets a sentence about each machine that takes no runs, and each that was lost."""
         self._client = client
-        self._user = user
+        self.user = user
+        """What the machines know this start of a sweep by."""
         self._plan = plan
         self._texts = plan.model_dump_json(), provenance.model_dump_json()
         self._warn = warn
@@ -153,7 +154,7 @@ class Pool:
         """End the sweep on all machines."""
         self._is_closed.set()
         self._watch.join()
-        ends = [self._submitted(address, cluster_service.close_sweep, (self._user,)) for address in list(self._members)]
+        ends = [self._submitted(address, cluster_service.close_sweep, (self.user,)) for address in list(self._members)]
         for end in ends:
             with suppress(TimeoutError, CancelledError):
                 end.exception(timeout=CLOSING_S)
@@ -194,7 +195,7 @@ class Pool:
         if time.monotonic() - self._kept_s > KEEP_S:
             self._kept_s = time.monotonic()
             for address in list(self._members):
-                self._submitted(address, cluster_service.keep_sweep, (self._user,)).add_done_callback(_ignore)
+                self._submitted(address, cluster_service.keep_sweep, (self.user,)).add_done_callback(_ignore)
 
     def _warn_once(self, text: str) -> None:
         if text not in self._problems:
@@ -245,7 +246,7 @@ class Pool:
     def _opened(self, address: str) -> Opened | None:
         """A machine's answer; an exception is a refusal, such as that of a worker without owlt. None if it was lost."""
         try:
-            opened: Opened = self._result(address, cluster_service.open_sweep, (self._user, *self._texts))
+            opened: Opened = self._result(address, cluster_service.open_sweep, (self.user, *self._texts))
         except CancelledError:
             return None
         except Exception as problem:
@@ -283,13 +284,10 @@ CONNECTING_S = 20
 class RemoteWorker:
     """The worker of a batch on another machine. Its files are in `directory` when a line says that they are there."""
 
-    def __init__(
-        self, pool: Pool, member: Member, user: str, batch: Batch, directory: Path, slot: int, certificates: str
-    ) -> None:
+    def __init__(self, pool: Pool, member: Member, batch: Batch, directory: Path, slot: int, certificates: str) -> None:
         self._pool = pool
         self._member = member
         self._directory = directory
-        self._user = user
         self._job = uuid.uuid4().hex
         self._batch = batch
         self._slot = slot
@@ -299,7 +297,7 @@ class RemoteWorker:
     def lines(self, limit_s: Callable[[], float]) -> Iterator[str]:
         """Its lines; the other machine measures its silence. Raises HostError if the machine is lost."""
         start = (self._batch.model_dump_json(), self._slot, self._certificates)
-        reports = self._pool.call(self._member, cluster_service.start_job, self._user, self._job, *start)
+        reports = self._pool.call(self._member, cluster_service.start_job, self._pool.user, self._job, *start)
         if self._has_ended:  # `end` was called meanwhile, and the machine may not have had the job yet
             self._stop()
         while not self._has_ended:
@@ -311,7 +309,7 @@ class RemoteWorker:
                 self._write(report)
                 yield report.line
             if not self._has_ended:
-                reports = self._pool.call(self._member, cluster_service.reports, self._user, self._job)
+                reports = self._pool.call(self._member, cluster_service.reports, self._pool.user, self._job)
 
     def waits(self) -> None:
         """Measured on its machine, which enters them into the record."""
@@ -324,7 +322,7 @@ class RemoteWorker:
 
     def _stop(self) -> None:
         with suppress(HostError):
-            self._pool.call(self._member, cluster_service.stop_job, self._user, self._job)
+            self._pool.call(self._member, cluster_service.stop_job, self._pool.user, self._job)
 
     def _write(self, report: Report) -> None:
         for name, content in report.files.items():
@@ -344,18 +342,17 @@ def _raise_for(report: Report) -> None:
 class RemoteWorkers:
     """Launches workers on the machines of a pool."""
 
-    def __init__(self, client: Client, pool: Pool, user: str, provenance: Provenance) -> None:
+    def __init__(self, client: Client, pool: Pool, provenance: Provenance) -> None:
         self.provenance = provenance
         self._client = client
         self._pool = pool
-        self._user = user
 
     def __call__(self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]) -> Worker:
         member = self._pool.member(slot)
         if member is None:
             raise HostError("the machine was lost")
         text = cluster_service.CERTIFIED.dump_json(certificates).decode()
-        return RemoteWorker(self._pool, member, self._user, batch, directory, slot - member.slots.start, text)
+        return RemoteWorker(self._pool, member, batch, directory, slot - member.slots.start, text)
 
     def close(self) -> None:
         """End what the machines do for this sweep."""
@@ -388,7 +385,7 @@ class Cluster:
         client = self._connected()
         user = f"{getpass.getuser()}@{socket.gethostname()} (process {os.getpid()})"
         self._pool = Pool(client, user, plan, provenance, self.warn)
-        workers = RemoteWorkers(client, self._pool, user, provenance)
+        workers = RemoteWorkers(client, self._pool, provenance)
         try:
             self._pool.wait_for_machine()
         except BaseException:

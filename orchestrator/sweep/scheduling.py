@@ -13,19 +13,20 @@ those of the last repetitions, and every cell has the same number of runs, or on
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from owlt.agents.contract.implementation import Clock
 from owlt.inputs.mistake import Invalid, Mistake, got
 from owlt.orchestrator.planning.estimate import batch_wall_s, duration_text
 from owlt.orchestrator.planning.plan import Batch, Run
-from owlt.orchestrator.rigs.processor_time import Patience
+from owlt.orchestrator.rigs.processor_time import PATIENCE_S, Patience
 from owlt.orchestrator.steady_clock import steady_s
 from owlt.results.record import Outcome, ReasonCode, RunRecord
 from owlt.results.repeat_rules import is_repeated_now, needs_quiet
@@ -250,6 +251,18 @@ class Deadline:
         """How many times longer than estimated the latest batches took; less than 1 on a fast machine."""
         took_s, estimated_s = map(sum, zip(*self._latest, strict=True)) if self._latest else (1.0, 1.0)
         return took_s / estimated_s
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When workers are launched."""
+
+    patience: Patience = field(default_factory=lambda: Patience(float(os.environ.get("OWLT_PATIENCE_S", PATIENCE_S))))
+    """Limits the wait for a quiet machine."""
+    back_off_s: Sequence[float] = BACK_OFF_S
+    """Waits after faults of the rig."""
+    deadline: Deadline | None = None
+    """Batches that it does not allow are left to a later start."""
 
 
 def parse_until(text: str, now: datetime) -> datetime:

@@ -11,8 +11,9 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -20,13 +21,12 @@ from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.planning.repetitions import Repeating
 from owlt.orchestrator.results.analysis import Analyse, Analyses, MakeExecutor
-from owlt.orchestrator.rigs.processor_time import PATIENCE_S, Patience
 from owlt.orchestrator.status.journal import Journal, open_journal
 from owlt.orchestrator.steady_clock import steady_s
 from owlt.orchestrator.sweep.allocation import Allocation, Places
 from owlt.orchestrator.sweep.monitoring import SweepContext, WorkerMonitor
 from owlt.orchestrator.sweep.publishing import Publisher, set_aside
-from owlt.orchestrator.sweep.scheduling import BACK_OFF_S, Deadline, Quarantine, Scheduler
+from owlt.orchestrator.sweep.scheduling import Deadline, Quarantine, Scheduler, Timing
 from owlt.orchestrator.workers.events import (
     Observe,
     QuietAwaited,
@@ -47,46 +47,52 @@ INTERRUPT_PERIOD_S = 0.2
 """How often the main thread looks up from waiting, so that it takes signals."""
 
 
+@dataclass(frozen=True)
+class Workers:
+    """What a machine performs runs with."""
+
+    launch: Launcher
+    places: Places
+    """Where they run side by side."""
+    analysis_executor: MakeExecutor
+    """Makes what analyses runs while others are performed."""
+
+
 def supervise(
     plan: Plan,
     results: Path,
-    launch: Launcher,
-    places: Places,
+    workers: Workers,
     observe: Observe,
     analyse: Analyse,
-    make_executor: MakeExecutor,
-    patience: Patience | None = None,
-    back_off_s: Sequence[float] = BACK_OFF_S,
-    deadline: Deadline | None = None,
+    timing: Timing | None = None,
     only: Collection[str] | None = None,
 ) -> None:
     """Certify the plan's channels and perform every run without a record that stands, on workers side by side.
 
-    `observe` gets every event of every worker. `analyse` gets the directory of every new run, in an executor that
-    `make_executor` makes. What the machine disturbed is performed again when it is quiet; `patience` limits the
-    wait. Batches that `deadline` does not allow are left to a later start. With `only`, no other run is performed for
-    its own sake. An interrupt ends the workers and leaves what is published. Raises WorkerFailed if a rig cannot be
-    raised.
+    `observe` gets every event of every worker. `analyse` gets the directory of every new run, in an executor of
+    `workers`. What the machine disturbed is performed again when it is quiet, as `timing` allows. With `only`, no other
+    run is performed for its own sake. An interrupt ends the workers and leaves what is published. Raises WorkerFailed
+    if a rig cannot be raised.
     """
-    patience = patience or Patience(float(os.environ.get("OWLT_PATIENCE_S", PATIENCE_S)))
+    timing = timing or Timing()
     recorded = read_recorded(results, {run.run_id for run in plan.runs})
     others = set() if only is None else {run.run_id for run in plan.runs} - set(only)
     done = standing(recorded) | others
     certifications = uncertified(plan, results)
-    scheduler = Scheduler(done, patience, back_off_s)
+    scheduler = Scheduler(done, timing.patience, timing.back_off_s)
     results.mkdir(parents=True, exist_ok=True)
     with open_journal(results, observe) as journal:
-        analyses = Analyses(analyse, make_executor, partial(_note_analysis, journal))
+        analyses = Analyses(analyse, workers.analysis_executor, partial(_note_analysis, journal))
         publisher = Publisher(plan, results, scheduler, _quarantine(plan, recorded), journal, analyses)
         publisher.prepare()
         _set_aside_faulty(results, recorded, done)
-        deadline = deadline or Deadline(plan.sweep.clock)
-        supervisor = Supervisor(SweepContext(plan, scheduler, publisher, journal), launch, deadline)
+        deadline = timing.deadline or Deadline(plan.sweep.clock)
+        supervisor = Supervisor(SweepContext(plan, scheduler, publisher, journal), workers.launch, deadline)
         journal.note(None, SweepStarted(host=socket.gethostname(), pid=os.getpid(), steady_s=steady_s()))
         try:
-            supervisor.perform(Allocation(certifications, places))
+            supervisor.perform(Allocation(certifications, workers.places))
             for batches in _rounds(plan, results, scheduler, supervisor, analyses, journal, others):
-                supervisor.perform(Allocation(batches, places))
+                supervisor.perform(Allocation(batches, workers.places))
         finally:
             try:
                 analyses.finish()

@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from owlt.orchestrator.profiles.catalogue import PROFILES, resolve
-from owlt.orchestrator.sweep.campaign import perform_plan
+from owlt.orchestrator.sweep.campaign import Start, perform_plan
 
 PARTS = {
     "boot": "boot",
@@ -45,7 +45,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="owlt-bench-") as directory:
         results = Path(directory, "demo")
         plan = resolve(PROFILES / "sweeps" / "demo.yaml")
-        perform_plan(plan, results, 1, lambda _plan, _done: lambda _event: None, "the same command")
+        start = Start(plan, results, "the same command", guests=1)
+        perform_plan(start, lambda _plan, _done: lambda _event: None)
         spent = wall_by_part(results / "journal.jsonl")
         runs = sum(1 for _ in (results / "runs").iterdir())
     mean_s = sum(spent.values()) / runs

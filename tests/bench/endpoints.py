@@ -24,7 +24,7 @@ from owlt.orchestrator.checks.doctor import missing_for
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import plan_sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
-from owlt.orchestrator.sweep.campaign import perform_plan
+from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from owlt.results.record import Outcome, RunRecord
 from owlt.results.recorded_runs import recorded_runs
 from tests.bench.endpoints_figure import Bar, draw
@@ -153,13 +153,9 @@ def performed(implementation: Implementation, directory: Path) -> Result:
     )
     results = directory / implementation.name
     try:
-        perform_plan(
-            plan_sweep(sweep_of(bounded, file_bytes), {implementation.name: bounded}, {}),
-            results,
-            None,
-            lambda _plan, _done: lambda _event: None,
-            "make bench PART=endpoints",
-        )
+        plan = plan_sweep(sweep_of(bounded, file_bytes), {implementation.name: bounded}, {})
+        start = Start(plan, results, "make bench PART=endpoints")
+        perform_plan(start, lambda _plan, _done: lambda _event: None)
     except OwltError as problem:
         return Result(implementation, why_not=str(problem))
     (run,) = recorded_runs(results)

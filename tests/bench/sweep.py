@@ -22,15 +22,16 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from owlt.orchestrator.kernel.kernel import find_kernel
 from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.profiles.catalogue import PROFILES, resolve
 from owlt.orchestrator.results.analysis import analyse_runs
-from owlt.orchestrator.sweep.campaign import perform_plan
+from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from owlt.orchestrator.sweep.machine import ThisMachine
-from owlt.orchestrator.sweep.supervisor import supervise
+from owlt.orchestrator.sweep.supervisor import Workers, supervise
+from owlt.orchestrator.workers.events import Observe
 from owlt.reports.page.build import build_report
 from owlt.results.record import Outcome, RunRecord
 from owlt.results.recorded_runs import recorded_runs
@@ -118,11 +119,11 @@ def sample(count: int) -> Plan:
 def perform(plan: Plan, results: Path) -> None:
     """Perform the runs in one guest at a time, without analysis."""
 
-    def without_analysis(*arguments: Any) -> None:
-        plan, results, launch, slots, observe, _analyse, make_executor = arguments
-        supervise(plan, results, launch, slots, observe, lambda directory: "", make_executor)
+    def without_analysis(plan: Plan, results: Path, workers: Workers, observe: Observe, _analyse: object) -> None:
+        supervise(plan, results, workers, observe, lambda directory: "")
 
-    perform_plan(plan, results, 1, lambda _plan, _done: lambda _event: None, "", WithoutAnalysis(), without_analysis)
+    start = Start(plan, results, "", machine=WithoutAnalysis(), guests=1)
+    perform_plan(start, lambda _plan, _done: lambda _event: None, without_analysis)
 
 
 def cpu_s(work: Callable[[], Result]) -> tuple[float, Result]:

@@ -31,7 +31,7 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.printable import printable_lines
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.results.analysis import analyse_or_mark
-from owlt.orchestrator.sweep.campaign import perform_plan
+from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from owlt.orchestrator.sweep.combining import combine
 from owlt.orchestrator.sweep.merging import merge
 from owlt.orchestrator.sweep.report import make_report
@@ -299,7 +299,8 @@ def commands(results: Path, other: Path, kept: Path) -> dict[str, Callable[[], s
 def perform(plan: Plan, results: Path) -> str:
     """Perform the missing runs with workers in memory."""
     workers = InMemoryWorkers(plan)
-    return perform_plan(plan, results, 1, lambda _plan, _done: lambda _entry: None, "owlt run", workers).summary
+    start = Start(plan, results, "owlt run", machine=workers, guests=1)
+    return perform_plan(start, lambda _plan, _done: lambda _entry: None).summary
 
 
 def attempt(name: str, entry: str, do: Callable[[], str]) -> dict[str, Any]:

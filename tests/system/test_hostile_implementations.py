@@ -17,7 +17,7 @@ from owlt.agents.contract.implementation import load_implementation
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.planning.plan import Batch, Plan, Run, plan_sweep
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.sweep.campaign import perform_plan
+from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from tests.system.hostile_implementations import FIRST_HALF, SECOND_HALF, Hostile
 
 pytestmark = pytest.mark.timeout(900)
@@ -67,7 +67,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> P
     before = os.environ.get("OWLT_HANG_S")
     os.environ["OWLT_HANG_S"] = str(SILENCE_S)
     try:
-        perform_plan(plan, directory / "results", None, lambda *_: lambda _event: None, "again")
+        perform_plan(Start(plan, directory / "results", "again"), lambda *_: lambda _event: None)
     finally:
         os.environ.pop("OWLT_HANG_S") if before is None else os.environ.update(OWLT_HANG_S=before)
     return directory / "results"

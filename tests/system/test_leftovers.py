@@ -22,7 +22,7 @@ from owlt.agents.contract.implementation import Clock, load_implementation
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.planning.plan import Batch, plan_sweep
 from owlt.orchestrator.rigs import guest
-from owlt.orchestrator.sweep.campaign import perform_plan
+from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from tests.system.programs.leftovers import OBSERVED
 
 pytestmark = pytest.mark.timeout(900)
@@ -111,7 +111,7 @@ def performed_on(clock: Clock, directory: Path) -> Performed:
     plan = drawn.model_copy(update={"batches": [Batch(index=0, seed=1, runs=order)]})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OWLT_PATIENCE_S", "0")  # a run that other work delayed is not repeated in another order
-        perform_plan(plan, directory / "results", None, lambda *_: lambda _event: None, "again")
+        perform_plan(Start(plan, directory / "results", "again"), lambda *_: lambda _event: None)
     places = directory / "results" / "runs"
     return Performed(
         [places / run.run_id for run in honest],

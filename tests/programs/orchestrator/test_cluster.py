@@ -22,11 +22,11 @@ from owlt.orchestrator.rigs.provenance import Provenance, own_files
 from owlt.orchestrator.sweep import cluster as pools
 from owlt.orchestrator.sweep.cluster import Pool, RemoteWorkers
 from owlt.orchestrator.sweep.cluster_service import Service, ServicePlugin
-from owlt.orchestrator.sweep.supervisor import supervise
+from owlt.orchestrator.sweep.supervisor import Workers, supervise
 from owlt.orchestrator.workers.events import Entry, RunPublished, RunRepeated, WorkerLost
 from owlt.orchestrator.workers.task import Task
 from owlt.results.record import read_record
-from tests.unit.orchestrator.small_sweep import small_plan, small_workers
+from tests.unit.orchestrator.small_sweep import at_once, small_plan, small_workers
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, PerformRun, Reported, complete
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of its event loops and ports
@@ -69,11 +69,12 @@ class Loopback:
         entries: list[Entry] = []
         client = Client(self.address, set_as_default=False)
         pool = Pool(client, "alice", plan, provenance, warn or self.warnings.append)
-        launch = RemoteWorkers(client, pool, "alice", provenance)
+        launch = RemoteWorkers(client, pool, provenance)
         try:
             pool.wait_for_machine()
             observe, analyse = entries.append, (lambda directory: "")
-            supervise(plan, results, launch, pool, observe, analyse, lambda: ThreadPoolExecutor(1), back_off_s=(0.0,))
+            workers = Workers(launch, pool, lambda: ThreadPoolExecutor(1))
+            supervise(plan, results, workers, observe, analyse, at_once())
         finally:
             launch.close()
         return entries

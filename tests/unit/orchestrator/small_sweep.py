@@ -13,7 +13,8 @@ from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.orchestrator.rigs.processor_time import Patience
 from owlt.orchestrator.sweep.allocation import SlotsHere
-from owlt.orchestrator.sweep.supervisor import supervise
+from owlt.orchestrator.sweep.scheduling import Timing
+from owlt.orchestrator.sweep.supervisor import Workers, supervise
 from owlt.orchestrator.workers.events import ChannelCertified, Entry
 from owlt.orchestrator.workers.task import Task
 from owlt.results.certificates import write_certificate
@@ -73,13 +74,21 @@ def in_a_thread() -> Executor:
     return ThreadPoolExecutor(1)
 
 
+def in_memory(workers: InMemoryWorkers, slots: int = 1) -> Workers:
+    """Workers in memory, in so many slots."""
+    return Workers(workers, SlotsHere(slots), in_a_thread)
+
+
+def at_once(patience: Patience | None = None) -> Timing:
+    """Without a wait after a fault of the rig."""
+    return Timing(back_off_s=(0.0,)) if patience is None else Timing(patience, (0.0,))
+
+
 def go(workers: InMemoryWorkers, results: Path, slots: int = 1, patience: Patience | None = None) -> list[Entry]:
     """Perform the workers' plan. Returns what was observed."""
     entries: list[Entry] = []
-    places = SlotsHere(slots)
-    supervise(
-        workers.plan, results, workers, places, entries.append, lambda directory: "", in_a_thread, patience, (0.0,)
-    )
+    timing = at_once(patience)
+    supervise(workers.plan, results, in_memory(workers, slots), entries.append, lambda directory: "", timing)
     return entries
 
 

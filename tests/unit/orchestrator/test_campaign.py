@@ -15,12 +15,12 @@ from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.profiles.catalogue import resolve
-from owlt.orchestrator.sweep.campaign import Performed, perform_plan, require_ready
+from owlt.orchestrator.sweep.campaign import Performed, Start, perform_plan
 from owlt.orchestrator.sweep.report import make_report
 from owlt.orchestrator.sweep.supervisor import supervise
 from owlt.orchestrator.workers.events import Observe
 from owlt.orchestrator.workers.task import Task
-from tests.unit.orchestrator.small_sweep import abort, except_in, small_plan, small_workers
+from tests.unit.orchestrator.small_sweep import abort, at_once, except_in, small_plan, small_workers
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, complete
 
 LOCAL = """\
@@ -46,16 +46,15 @@ def test_the_local_rig_needs_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
     with pytest.raises(Missing, match="needs root; run owlt with sudo"):
-        perform_plan(resolve(sweep), tmp_path / "results", None, nobody_observes, "owlt run sweep.yaml")
+        perform_plan(Start(resolve(sweep), tmp_path / "results", "owlt run sweep.yaml"), nobody_observes)
 
     assert not (tmp_path / "results").exists()
 
 
 def perform(plan: Plan, results: Path, workers: InMemoryWorkers | None = None) -> Performed:
     """A plan, performed by workers in memory."""
-    machine = workers or small_workers(plan)
-    at_once = partial(supervise, back_off_s=(0.0,))
-    return perform_plan(plan, results, 1, nobody_observes, "owlt run small.yaml", machine, at_once)
+    start = Start(plan, results, "owlt run small.yaml", machine=workers or small_workers(plan), guests=1)
+    return perform_plan(start, nobody_observes, partial(supervise, timing=at_once()))
 
 
 def test_strays_in_the_runs_are_ignored_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,12 +156,11 @@ def test_a_full_disk_ends_a_start_with_what_to_do_and_the_sweep_resumes(tmp_path
     def fill(*_arguments: object, **_options: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    start = Start(small_plan(), tmp_path, "owlt run small.yaml", machine=small_workers(small_plan()), guests=1)
     with pytest.raises(
         OwltError, match=r"no space left on its file system; .*free some space, then run 'owlt run small"
     ):
-        perform_plan(
-            small_plan(), tmp_path, 1, nobody_observes, "owlt run small.yaml", small_workers(small_plan()), fill
-        )
+        perform_plan(start, nobody_observes, fill)
 
     assert perform(small_plan(), tmp_path).is_complete
 
@@ -178,7 +176,7 @@ def test_a_finished_sweep_needs_nothing_of_this_machine(tmp_path: Path) -> None:
     perform(small_plan(), tmp_path)
     nothing_there = InMemoryWorkers(small_plan(), is_missing=[Mistake("a kernel")])
 
-    require_ready(small_plan(), tmp_path, nothing_there)
+    Start(small_plan(), tmp_path, "", machine=nothing_there).require_ready()
 
 
 def test_the_report_of_a_resumed_sweep_has_its_new_title(tmp_path: Path) -> None:

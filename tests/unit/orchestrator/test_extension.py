@@ -12,7 +12,7 @@ from owlt.inputs.mistake import ResultsConflict
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.planning.plan import Plan, Run, read_plan_values, with_repetitions
 from owlt.orchestrator.planning.stored_plan import require_extension, write_plan
-from owlt.orchestrator.sweep.campaign import perform_plan
+from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from owlt.results.lock import ResultsInUse, locked
 from owlt.results.recorded_runs import read_recorded
 from tests.unit.orchestrator.small_sweep import runs_done, small_plan, small_workers
@@ -209,11 +209,11 @@ def observed(_plan: Plan, _done: set[str]) -> Any:
 def test_an_extended_sweep_performs_only_what_was_added(tmp_path: Path) -> None:
     short = small_plan()
     long = small_plan(repetitions=4)
-    perform_plan(short, tmp_path, 1, observed, "again", small_workers(short))
+    perform_plan(Start(short, tmp_path, "again", machine=small_workers(short)), observed)
     before = {path: path.read_bytes() for path in tmp_path.glob("runs/*/record.json")}
 
     workers = small_workers(long)
-    done = perform_plan(long, tmp_path, 1, observed, "again", workers)
+    done = perform_plan(Start(long, tmp_path, "again", machine=workers, guests=1), observed)
 
     assert {path: path.read_bytes() for path in before} == before
     assert runs_done(tmp_path) == {run.run_id for run in long.runs}
@@ -235,7 +235,7 @@ def test_a_sweep_that_was_extended_has_the_records_of_the_sweep_done_at_once(tmp
     for directory, plans in (("extended", [short, long]), ("at-once", [long])):
         for plan in plans:
             workers = small_workers(plan)
-            perform_plan(plan, tmp_path / directory, 1, observed, "again", workers)
+            perform_plan(Start(plan, tmp_path / directory, "again", machine=workers, guests=1), observed)
 
     ids = {run.run_id for run in long.runs}
     extended, at_once = (read_recorded(tmp_path / name, ids).records for name in ("extended", "at-once"))

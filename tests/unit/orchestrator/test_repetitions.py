@@ -26,7 +26,6 @@ from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.profiles.load import load_sweep
 from owlt.orchestrator.status.reading import read_state
 from owlt.orchestrator.status.state import repetitions_text
-from owlt.orchestrator.sweep.allocation import SlotsHere
 from owlt.orchestrator.sweep.forecast import forecast, texts
 from owlt.orchestrator.sweep.merging import merge
 from owlt.orchestrator.sweep.supervisor import supervise
@@ -34,7 +33,15 @@ from owlt.reports.comparison.stopping import Stop, stops_of
 from owlt.reports.results.load import load_results
 from owlt.results.record import read_record
 from owlt.results.recorded_runs import read_recorded
-from tests.unit.orchestrator.small_sweep import abort, except_in, in_a_thread, runs_done, small_plan, small_workers
+from tests.unit.orchestrator.small_sweep import (
+    abort,
+    at_once,
+    except_in,
+    in_memory,
+    runs_done,
+    small_plan,
+    small_workers,
+)
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, PerformRun, complete
 
 RULE = {"at_least": 3, "at_most": 9, "until_interval_percent": 10}
@@ -79,7 +86,7 @@ def summarise(directory: Path) -> str:
 def go(plan: Plan, results: Path, perform: PerformRun = complete, slots: int = 1) -> InMemoryWorkers:
     workers = small_workers(plan, perform)
     analyse: Callable[[Path], str] = summarise
-    supervise(plan, results, workers, SlotsHere(slots), lambda entry: None, analyse, in_a_thread, None, (0.0,))
+    supervise(plan, results, in_memory(workers, slots), lambda entry: None, analyse, at_once())
     return workers
 
 
@@ -230,9 +237,7 @@ def test_the_progress_counts_the_runs_that_are_due_and_ends_complete(tmp_path: P
     out = StringIO()
     with SweepProgress(Console(file=StringIO()), log=out) as progress:
         observe = progress(due_plan(plan, tmp_path), set())
-        supervise(
-            *(plan, tmp_path, small_workers(plan), SlotsHere(1), observe, summarise, in_a_thread, None, (0.0,)),
-        )
+        supervise(plan, tmp_path, in_memory(small_workers(plan)), observe, summarise, at_once())
     lines = out.getvalue().splitlines()
 
     assert "0 of 9 runs recorded" in lines[0]

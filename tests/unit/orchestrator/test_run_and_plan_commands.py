@@ -31,6 +31,7 @@ from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation, implementations_of, sweep_path
 from owlt.orchestrator.profiles.schemas import SCHEMAS
+from owlt.orchestrator.sweep import campaign
 from owlt.orchestrator.sweep.campaign import Performed, perform_plan
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.workers.events import Entry, Observe, RunPublished
@@ -74,9 +75,7 @@ class Start:
         self.shown = StringIO()
         self._happens = happens
 
-    def _supervise(
-        self, plan: Plan, results: Path, launch: Any, places: Any, observe: Observe, *_analysis: Any
-    ) -> None:
+    def _supervise(self, plan: Plan, results: Path, _workers: Any, observe: Observe, _analyse: Any) -> None:
         for run in plan.runs[:2]:
             record(run, results)
             observe(Entry(0.0, 0, RunPublished(run_id=run.run_id, outcome=Outcome.COMPLETED)))
@@ -84,8 +83,8 @@ class Start:
 
     def perform(self, report: bool = True) -> Performed:
         with SweepProgress(Console(file=self.shown, width=300), AGAIN, report) as observe:
-            workers = InMemoryWorkers(self.plan)
-            return perform_plan(self.plan, self.results, 1, observe, AGAIN, workers, self._supervise)
+            start = campaign.Start(self.plan, self.results, AGAIN, machine=InMemoryWorkers(self.plan), guests=1)
+            return perform_plan(start, observe, self._supervise)
 
 
 class Without(InMemoryWorkers):
@@ -202,17 +201,17 @@ def test_a_finished_sweep_has_nothing_to_do_and_needs_nothing(tmp_path: Path) ->
         record(run, tmp_path)
 
     with SweepProgress(Console(file=shown)) as observe:
-        done = perform_plan(plan, tmp_path, None, observe, AGAIN, Without("a kernel"))
+        done = perform_plan(campaign.Start(plan, tmp_path, AGAIN, machine=Without("a kernel")), observe)
 
     assert shown.getvalue()[20:] == "nothing to do: all 4 runs have a record\n"
     assert (done.recorded, done.interrupted) == (4, False)
 
 
 def test_everything_that_is_missing_is_listed_at_once(tmp_path: Path) -> None:
-    machine = Without("one thing", "another")
+    start = campaign.Start(small_plan(), tmp_path / "results", AGAIN, machine=Without("one thing", "another"))
 
     with pytest.raises(Missing, match=r"^one thing\nanother$"):
-        perform_plan(small_plan(), tmp_path / "results", None, lambda plan, done: lambda event: None, AGAIN, machine)
+        perform_plan(start, lambda plan, done: lambda event: None)
 
     assert not (tmp_path / "results").exists()
 
@@ -221,7 +220,7 @@ def test_nothing_is_printed_before_a_refusal(tmp_path: Path) -> None:
     shown = StringIO()
 
     with pytest.raises(Missing), SweepProgress(Console(file=shown)) as observe:
-        perform_plan(small_plan(), tmp_path, None, observe, AGAIN, Without("a kernel"))
+        perform_plan(campaign.Start(small_plan(), tmp_path, AGAIN, machine=Without("a kernel")), observe)
 
     assert shown.getvalue() == ""
 
@@ -348,7 +347,8 @@ def test_a_plan_that_cannot_run_here_is_shown_and_ends_with_the_error_of_the_run
 def test_a_plan_says_what_it_adds_to_recorded_runs(tmp_path: Path) -> None:
     results = tmp_path / "results"
     plan = small_plan()
-    perform_plan(plan, results, None, lambda plan, done: lambda event: None, AGAIN, InMemoryWorkers(plan))
+    start = campaign.Start(plan, results, AGAIN, machine=InMemoryWorkers(plan))
+    perform_plan(start, lambda plan, done: lambda event: None)
     sweep = tmp_path / "sweep.yaml"
     sweep.write_text(plan.sweep.model_copy(update={"repetitions": 3}).model_dump_json(exclude_none=True))
 

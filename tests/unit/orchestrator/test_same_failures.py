@@ -15,7 +15,7 @@ from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.selection import Selection, new_seeds
 from owlt.orchestrator.results.same_failures import failed_again, note_captures, same_failures_text
 from owlt.orchestrator.status.reading import read_state
-from owlt.orchestrator.sweep.campaign import Performed, perform_plan
+from owlt.orchestrator.sweep.campaign import Performed, Start, perform_plan
 from owlt.orchestrator.workers.task import Task
 from owlt.results.record import read_record, write_record
 from tests.unit.orchestrator.making import record
@@ -38,10 +38,8 @@ def failing(frames: bytes, **changes: object) -> PerformRun:
 
 def perform(plan: Plan, results: Path, how: PerformRun, selection: Selection | None = None) -> Performed:
     """The plan, or a retry of a selection."""
-    workers = InMemoryWorkers(plan, how)
-    return perform_plan(
-        plan, results, 1, lambda _plan, _done: lambda _entry: None, "again", workers, selection=selection
-    )
+    start = Start(plan, results, "again", selection, InMemoryWorkers(plan, how), guests=1)
+    return perform_plan(start, lambda _plan, _done: lambda _entry: None)
 
 
 def retried(results: Path, how: PerformRun, clock: str = "exact", new_seed: bool = False) -> Performed:

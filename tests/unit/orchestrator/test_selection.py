@@ -20,7 +20,7 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.selection import Selection, new_seeds, runs_in_cells, runs_named
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.sweep.campaign import Performed, perform_plan
+from owlt.orchestrator.sweep.campaign import Performed, Start, perform_plan
 from owlt.orchestrator.workers.task import Task
 from owlt.results.record import Outcome, RunRecord, read_record
 from owlt.results.recorded_runs import read_recorded
@@ -29,9 +29,8 @@ from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported,
 
 
 def perform(workers: InMemoryWorkers, results: Path, selection: Selection | None = None) -> Performed:
-    return perform_plan(
-        workers.plan, results, 1, lambda _plan, _done: lambda _entry: None, "again", workers, selection=selection
-    )
+    start = Start(workers.plan, results, "again", selection, workers, guests=1)
+    return perform_plan(start, lambda _plan, _done: lambda _entry: None)
 
 
 def fail_every_run(run: Run, task: Task, directory: Path) -> Iterator[Reported]:
@@ -60,7 +59,7 @@ def test_the_progress_of_a_selection_counts_its_runs_only(tmp_path: Path) -> Non
     selection = Selection(frozenset(run.run_id for run in plan.runs[1:3]))
 
     with SweepProgress(Console(file=printed), log=log) as progress:
-        perform_plan(plan, tmp_path, 1, progress, "again", small_workers(plan), selection=selection)
+        perform_plan(Start(plan, tmp_path, "again", selection, small_workers(plan), guests=1), progress)
 
     assert printed.getvalue() == ""
     assert ["of 2 runs recorded" in line for line in log.getvalue().splitlines()] == [True, True]
@@ -121,8 +120,8 @@ def test_a_start_after_an_interrupted_retry_performs_its_runs_with_their_new_see
         raise KeyboardInterrupt
 
     selection = Selection(frozenset({victim.run_id}), True, seeds)
-    machine = small_workers(plan)
-    perform_plan(plan, tmp_path, 1, lambda _plan, _done: lambda _: None, "again", machine, interrupt, selection)
+    start = Start(plan, tmp_path, "again", selection, small_workers(plan), guests=1)
+    perform_plan(start, lambda _plan, _done: lambda _: None, interrupt)
     assert victim.run_id not in records(tmp_path, plan)
 
     perform(small_workers(plan), tmp_path)

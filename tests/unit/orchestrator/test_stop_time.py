@@ -14,8 +14,9 @@ from typer.testing import CliRunner, Result
 from owlt.inputs.mistake import Invalid
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.planning.estimate import batch_wall_s
-from owlt.orchestrator.sweep.campaign import perform_plan
-from owlt.orchestrator.sweep.scheduling import LATEST_BATCHES, Deadline, StopTime, parse_until
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.sweep.campaign import Start, perform_plan
+from owlt.orchestrator.sweep.scheduling import LATEST_BATCHES, Deadline, StopTime, Timing, parse_until
 from owlt.orchestrator.sweep.supervisor import supervise
 from tests.unit.orchestrator.small_sweep import runs_done, small_plan, small_workers
 
@@ -153,6 +154,10 @@ def test_a_shorter_batch_does_not_begin_after_one_that_was_left() -> None:
     assert not deadline.allows(short)
 
 
+def start(plan: Plan, results: Path) -> Start:
+    return Start(plan, results, "again", machine=small_workers(plan), guests=1)
+
+
 def observed(_plan: Any, _done: Any) -> Any:
     return lambda entry: None
 
@@ -162,7 +167,7 @@ def test_a_sweep_that_stops_in_time_is_balanced(tmp_path: Path, allowed_s: float
     plan = small_plan(repetitions=20, runs_per_guest=1)
     deadline = deadline_at(1000 + allowed_s, WallClock(each_s=0.5))
 
-    perform_plan(plan, tmp_path, 1, observed, "again", small_workers(plan), partial(supervise, deadline=deadline))
+    perform_plan(start(plan, tmp_path), observed, partial(supervise, timing=Timing(deadline=deadline)))
 
     done = runs_done(tmp_path)
     counts = Counter({run.permutation: 0 for run in plan.runs})
@@ -173,10 +178,10 @@ def test_a_sweep_that_stops_in_time_is_balanced(tmp_path: Path, allowed_s: float
 
 def test_a_sweep_that_was_stopped_in_time_is_resumed(tmp_path: Path) -> None:
     plan = small_plan(repetitions=20, runs_per_guest=1)
-    stopped = partial(supervise, deadline=deadline_at(1010, WallClock(each_s=0.5)))
-    perform_plan(plan, tmp_path, 1, observed, "again", small_workers(plan), stopped)
+    stopped = partial(supervise, timing=Timing(deadline=deadline_at(1010, WallClock(each_s=0.5))))
+    perform_plan(start(plan, tmp_path), observed, stopped)
 
-    done = perform_plan(plan, tmp_path, 1, observed, "again", small_workers(plan))
+    done = perform_plan(start(plan, tmp_path), observed)
 
     assert done.is_complete
     assert runs_done(tmp_path) == {run.run_id for run in plan.runs}

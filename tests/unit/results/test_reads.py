@@ -11,9 +11,10 @@ import pytest
 import typer
 
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import Performing, Start, perform_and_conclude
+from owlt.orchestrator.commands.performing import Performing, perform_and_conclude
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.planning.stored_plan import write_plan
+from owlt.orchestrator.sweep.campaign import Start
 from owlt.orchestrator.sweep.report import make_report
 from owlt.results import record as records
 from owlt.results.record import read_record
@@ -70,7 +71,8 @@ def test_a_start_of_a_sweep_that_has_nothing_to_do_reads_each_record_once(tmp_pa
     plan = recorded_sweep(tmp_path)
 
     with pytest.raises(typer.Exit):
-        perform_and_conclude(Start(plan, tmp_path, AGAIN), Performing(), Printer(False), InMemoryWorkers(plan))
+        start = Start(plan, tmp_path, AGAIN, machine=InMemoryWorkers(plan))
+        perform_and_conclude(start, Performing(), Printer(False))
 
     assert reads == {run.run_id: 1 for run in plan.runs}
 

@@ -9,13 +9,12 @@ import pytest
 
 from owlt.inputs.mistake import ResultsConflict
 from owlt.orchestrator.planning.stored_plan import require_extension, write_plan
-from owlt.orchestrator.sweep.allocation import SlotsHere
 from owlt.orchestrator.sweep.supervisor import supervise, uncertified
 from owlt.results.files import PLAN_NAME
 from owlt.results.record import RECORD_NAME, Outcome, write_record
 from owlt.results.recorded_runs import read_recorded, recorded_directories, recorded_runs, standing
 from tests.unit.orchestrator.making import record
-from tests.unit.orchestrator.small_sweep import go, in_a_thread, small_plan, small_workers
+from tests.unit.orchestrator.small_sweep import go, in_memory, small_plan, small_workers
 
 
 def make_directory(path: Path) -> None:
@@ -123,7 +122,7 @@ def test_a_channel_with_a_damaged_certificate_is_certified_again(
     damage(tmp_path / "certificates" / f"{key}.json")
 
     assert [batch.certify for batch in uncertified(plan, tmp_path)] == [[key]]
-    supervise(plan, tmp_path, small_workers(plan), SlotsHere(1), lambda event: None, lambda directory: "", in_a_thread)
+    supervise(plan, tmp_path, in_memory(small_workers(plan)), lambda event: None, lambda directory: "")
     assert uncertified(plan, tmp_path) == []
 
 

@@ -16,6 +16,8 @@ MEMBER = Member("lab2", "tls://lab2:1", range(2))
 class PoolOfOneCall:
     """A machine that has a job only after somebody ended it."""
 
+    user = "alice"
+
     def __init__(self) -> None:
         self.worker: RemoteWorker | None = None
         self.done: list[str] = []
@@ -34,7 +36,7 @@ class PoolOfOneCall:
 def test_a_job_that_was_ended_before_the_machine_had_it_is_stopped(tmp_path: Path) -> None:
     pool = PoolOfOneCall()
     batch = small_plan().batches[0]
-    pool.worker = RemoteWorker(pool, MEMBER, "alice", batch, tmp_path, 0, "{}")  # type: ignore[arg-type]
+    pool.worker = RemoteWorker(pool, MEMBER, batch, tmp_path, 0, "{}")  # type: ignore[arg-type]
 
     assert list(pool.worker.lines(lambda: 60.0)) == []
 
