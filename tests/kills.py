@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from owlt.orchestrator.planning.plan import read_plan
-from owlt.orchestrator.results.analysis import is_to_analyse
 from owlt.orchestrator.rigs.network import leftovers
+from owlt.orchestrator.run.analysis import is_to_analyse
 from owlt.results.record import Outcome, RunRecord, read_record
 from owlt.results.recorded_runs import recorded_directories
 
@@ -72,7 +72,7 @@ def kinds_of_local_rig() -> dict[str, Kind]:
     """The processes of a sweep in namespaces of this kernel."""
     return {
         "orchestrator": lambda process: "run" in process.command[2:3],
-        "worker": lambda process: "owlt.orchestrator.workers" in process.command,
+        "worker": lambda process: "owlt.orchestrator.run" in process.command,
         "emulator": lambda process: process.command[1:3] == ("-m", "owlt.emulator"),
         "sshd": lambda process: bool(process.command) and Path(process.command[0].split(":")[0]).name == "sshd",
     }

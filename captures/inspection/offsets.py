@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from owlt.captures.frames.columns import Columns, by_time
 from owlt.captures.frames.decoding import ACK, FIN, RST, SYN, TCP
-from owlt.captures.protocols.readers.reader import Coverage
+from owlt.captures.protocols.reader import Coverage
 
 if TYPE_CHECKING:
     from owlt.captures.protocols.messages import Message

@@ -1,4 +1,5 @@
 """Packets as messages of their protocol: dissected, in order, as a ladder, with the termination phase.
 
-The fields of each protocol belong to `captures.protocols.readers`.
+A `reader` for each protocol turns a packet's fields into its message; what tshark does not read is read here. Which
+packets belong to the session, and what became of them, belongs to `captures.frames` and `captures.accounting`.
 """

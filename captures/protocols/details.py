@@ -16,7 +16,7 @@ from owlt.captures.accounting.cutting import write_frames
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import Session
 from owlt.captures.protocols.dissector import NOT_TSHARKS, Dissector, parse_dissector
-from owlt.captures.protocols.readers.saratoga import NotSaratoga, read_packet
+from owlt.captures.protocols.saratoga import NotSaratoga, read_packet
 from owlt.captures.protocols.tshark import NoDissection, default_settings
 
 _DETAILS_S = 120

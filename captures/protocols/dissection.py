@@ -19,15 +19,15 @@ from owlt.captures.frames.columns import Columns, Rows, by_time
 from owlt.captures.frames.decoding import HEADERS, TCP, UDP, Kind
 from owlt.captures.frames.packets import IPV4_TYPE
 from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
+from owlt.captures.protocols.bundles import Bundles
+from owlt.captures.protocols.cfdp import Cfdp
 from owlt.captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector, Transport
-from owlt.captures.protocols.readers.bundles import Bundles
-from owlt.captures.protocols.readers.cfdp import Cfdp
-from owlt.captures.protocols.readers.ltp import Ltp
-from owlt.captures.protocols.readers.norm import Norm
-from owlt.captures.protocols.readers.others import Datagrams, Quic, Udt, Uftp
-from owlt.captures.protocols.readers.reader import NO_FIELDS, Packet, Reader
-from owlt.captures.protocols.readers.saratoga import Saratoga
-from owlt.captures.protocols.readers.tcp import Tcp
+from owlt.captures.protocols.ltp import Ltp
+from owlt.captures.protocols.norm import Norm
+from owlt.captures.protocols.others import Datagrams, Quic, Udt, Uftp
+from owlt.captures.protocols.reader import NO_FIELDS, Packet, Reader
+from owlt.captures.protocols.saratoga import Saratoga
+from owlt.captures.protocols.tcp import Tcp
 from owlt.captures.protocols.tshark import NoDissection, ip_packets, tshark_fields
 
 _HEADERS = np.dtype([("ip", HEADERS), ("ports", "S4"), ("udp_length", ">u2"), ("udp_checksum", ">u2")])

@@ -19,7 +19,7 @@ from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import Host
 from owlt.captures.matches.delivery import INTACT, Crossing, OneWay
 from owlt.captures.protocols.messages import Message
-from owlt.captures.protocols.readers.reader import Coverage
+from owlt.captures.protocols.reader import Coverage
 
 LEAD = 3
 """So many messages before the last new data are shown too."""

@@ -19,7 +19,7 @@ from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.session import Host, Session
 from owlt.captures.protocols.dissection import Dissected, dissect
 from owlt.captures.protocols.dissector import parse_dissector
-from owlt.captures.protocols.readers.reader import Coverage, PacketContent, Unreadable, Verdict, several
+from owlt.captures.protocols.reader import Coverage, PacketContent, Unreadable, Verdict, several
 
 _MALFORMED, _DAMAGED = "malformed ", "damaged "
 _MOST_WRONG = 20

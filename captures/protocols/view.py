@@ -30,7 +30,7 @@ from owlt.captures.protocols.messages import (
     repeated_file_bytes,
     stated_failure,
 )
-from owlt.captures.protocols.readers.reader import Coverage
+from owlt.captures.protocols.reader import Coverage
 from owlt.captures.protocols.tcp_counts import TcpCounts, count_tcp
 from owlt.captures.protocols.tshark import tshark_version
 from owlt.results.record import VIEW

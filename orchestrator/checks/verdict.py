@@ -26,7 +26,7 @@ from owlt.captures.frames.session import ANY, Session, sent_by
 from owlt.inputs.quantities import format_rate
 from owlt.orchestrator.checks.trials import CLEAN, DEAD, LOSSY, Load, best_clock
 from owlt.orchestrator.hosts.printable import BY_SIGNAL, SHELL_BASE, begin_of, how_ended, printable
-from owlt.orchestrator.run.left_files import KEPT_NAME
+from owlt.results.files import KEPT_NAME
 from owlt.results.judgements import known_failure
 from owlt.results.record import UNKNOWN, Outcome, RunRecord, refusals_text
 from owlt.results.recorded_runs import recorded_runs

@@ -52,7 +52,7 @@ def analyse_run(run: Path, tables: str, out: Path | None) -> Analysis:
     from owlt.captures.accounting.pairs import load_pairs
     from owlt.captures.accounting.summary import load_summary, read_both
     from owlt.captures.inspection.inspection import inspect
-    from owlt.orchestrator.results.analysis import case_of_run
+    from owlt.orchestrator.run.analysis import case_of_run
     from owlt.reports.results.channels import link_of
     from owlt.reports.sessions.run_numbers import outcome_text
     from owlt.results.files import WrittenChannel

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from owlt.orchestrator.commands.host_baselines import HostBaselines
     from owlt.orchestrator.planning.plan import Plan
     from owlt.orchestrator.planning.selection import Selection
-    from owlt.orchestrator.status.announcing import Ending
+    from owlt.orchestrator.run.events import Observe
+    from owlt.orchestrator.sweep.announcing import Ending
     from owlt.orchestrator.sweep.campaign import Performed, Start
     from owlt.orchestrator.sweep.machine import Machine
     from owlt.orchestrator.sweep.report import CheckedAssertions
     from owlt.orchestrator.sweep.scheduling import StopTime
-    from owlt.orchestrator.workers.events import Observe
 
 
 SOME_FAILED_STATUS = 3
@@ -321,7 +321,7 @@ def perform_and_conclude(
     checks.
     """
     from owlt.orchestrator.commands.progress import SweepProgress
-    from owlt.orchestrator.status.announcing import Ending, MetricsFile, counts_of
+    from owlt.orchestrator.sweep.announcing import Ending, MetricsFile, counts_of
     from owlt.orchestrator.sweep.campaign import perform_until
 
     plan, directory = start.plan, start.directory
@@ -374,7 +374,7 @@ def _perform_baselines(baselines: HostBaselines, moment: str, printer: Printer, 
 
 def announce(ending: Ending, on_end: str) -> None:
     """Run the user's command for the end of a sweep, if there is one; its failure is a warning."""
-    from owlt.orchestrator.status.announcing import HOOK_VARIABLE, run_hook
+    from owlt.orchestrator.sweep.announcing import HOOK_VARIABLE, run_hook
 
     command = on_end or os.environ.get(HOOK_VARIABLE, "")
     if command and (problem := run_hook(command, ending)):

@@ -26,11 +26,7 @@ from owlt.orchestrator.commands.output import Verbosity, verbosity
 from owlt.orchestrator.hosts.printable import printable_lines
 from owlt.orchestrator.planning.estimate import duration_text
 from owlt.orchestrator.planning.plan import Plan
-from owlt.orchestrator.status.journal import Activities
-from owlt.orchestrator.status.reading import channel_labels, runs_per_s, time_left_s
-from owlt.orchestrator.status.state import activity_text, duration, stamp
-from owlt.orchestrator.steady_clock import SteadyTime
-from owlt.orchestrator.workers.events import (
+from owlt.orchestrator.run.events import (
     ChannelCertified,
     ChannelDisturbed,
     Entry,
@@ -46,6 +42,10 @@ from owlt.orchestrator.workers.events import (
     SweepInterrupted,
     WorkerLost,
 )
+from owlt.orchestrator.steady_clock import SteadyTime
+from owlt.orchestrator.sweep.journal import Activities
+from owlt.orchestrator.sweep.state import activity_text, duration, stamp
+from owlt.orchestrator.sweep.state_reader import channel_labels, runs_per_s, time_left_s
 from owlt.results.record import Outcome
 
 LINE_EVERY_S = 30.0

@@ -425,7 +425,7 @@ def _certified(rig: Rig, name: str, channel: ChannelSpec, directory: Path) -> Re
     from owlt.emulator.kernel.capabilities import missing_capabilities, missing_reasons
     from owlt.orchestrator.checks.doctor import Requirement
     from owlt.orchestrator.checks.preconditions import kernel_fix
-    from owlt.orchestrator.workers.worker import certify
+    from owlt.orchestrator.run.worker import certify
     from owlt.results.certificates import read_certificate
     from owlt.results.files import CERTIFICATES
 

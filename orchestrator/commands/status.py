@@ -17,7 +17,7 @@ from owlt.orchestrator.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.status.state import SweepState
+    from owlt.orchestrator.sweep.state import SweepState
 
 
 ALL_RESULTS = Path("results")
@@ -38,7 +38,7 @@ def status(
 
     It changes nothing, and works from any terminal, while the sweep runs and afterwards.
     """
-    from owlt.orchestrator.status.reading import StateReader
+    from owlt.orchestrator.sweep.state_reader import StateReader
     from owlt.results.plain_files import real_root
 
     if watch and as_json:
@@ -73,8 +73,8 @@ def latest_results(parent: Path) -> Path:
 
 def print_state(state: SweepState, printer: Printer) -> None:
     """Print the state of a sweep as text or JSON."""
-    from owlt.orchestrator.results.same_failures import same_failures_text
-    from owlt.orchestrator.status.state import activity_text, duration, headline, process_text, repetitions_text, since
+    from owlt.orchestrator.run.same_failures import same_failures_text
+    from owlt.orchestrator.sweep.state import activity_text, duration, headline, process_text, repetitions_text, since
 
     printer.json(as_json_value(state))
     printer.text(headline(state), style="bold")

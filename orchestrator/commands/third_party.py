@@ -13,8 +13,8 @@ from owlt.orchestrator.commands.usage import Json, add_command, complete_third_p
 from owlt.orchestrator.hosts.printable import printable_lines
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.third_party.installable import Installable
-    from owlt.orchestrator.third_party.installing import Installation, Machine
+    from owlt.orchestrator.checks.installing import Installation, Machine
+    from owlt.orchestrator.profiles.third_party import Installable
 
 third_party_app = new_app("List, show and install third-party implementations.")
 
@@ -32,7 +32,7 @@ Names = Annotated[
 @add_command(third_party_app, "list")
 def list_third_party(as_json: Json = False) -> None:
     """List what can be installed, and what is installed."""
-    from owlt.orchestrator.third_party.installable import all_installables
+    from owlt.orchestrator.profiles.third_party import all_installables
 
     print_list(Printer(as_json), all_installables())
 
@@ -54,7 +54,7 @@ def print_list(printer: Printer, installables: Iterable[Installable]) -> None:
 @add_command(third_party_app, "show")
 def show_third_party(name: Name, as_json: Json = False) -> None:
     """Show one implementation: version, licence, source, programs."""
-    from owlt.orchestrator.third_party.installable import find_installables
+    from owlt.orchestrator.profiles.third_party import find_installables
 
     printer = Printer(as_json)
     (installable,) = find_installables([name])
@@ -71,7 +71,7 @@ def install_third_party(names: Names = None, as_json: Json = False) -> None:
 
     Exit status: 1 if a named or required implementation could not be installed, otherwise 0.
     """
-    from owlt.orchestrator.third_party.installable import find_installables
+    from owlt.orchestrator.profiles.third_party import find_installables
 
     if not install_and_report(Printer(as_json), find_installables(names or []), were_named=bool(names)):
         raise typer.Exit(1)
@@ -103,7 +103,7 @@ def _install(printer: Printer, installables: Iterable[Installable], machine: Mac
     """Install. The last line that the programs print is shown as the status; with -v, all lines are printed."""
     from rich.markup import escape
 
-    from owlt.orchestrator.third_party.installing import install
+    from owlt.orchestrator.checks.installing import install
 
     if verbosity.verbose:
         return install(installables, printer.note, printer.note, machine)
@@ -123,7 +123,7 @@ def _failure_text(installation: Installation) -> str:
 
 
 def _described(installable: Installable) -> dict[str, Any]:
-    from owlt.orchestrator.third_party.installable import home, is_installed
+    from owlt.orchestrator.profiles.third_party import home, is_installed
 
     installed = is_installed(installable)
     asks_program = installed and installable.version_command
@@ -142,7 +142,7 @@ def _described(installable: Installable) -> dict[str, Any]:
 
 def _installed_version(installable: Installable) -> str:
     """The first line that its version command prints."""
-    from owlt.orchestrator.third_party.installable import home
+    from owlt.orchestrator.profiles.third_party import home
 
     command = [part.replace("{bin}", str(home(installable) / "bin")) for part in installable.version_command]
     try:

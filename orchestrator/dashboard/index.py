@@ -1,7 +1,7 @@
 """A results directory in memory, brought up to date when somebody looks: only what has changed is read again.
 
 A `Snapshot` has the cells of the matrix: the runs of one implementation under one condition, which is a point of the
-grid without the implementation. The files are the truth. The state of the runs comes from `orchestrator.status`; the
+grid without the implementation. The files are the truth. The state of the runs comes from `orchestrator.sweep`; the
 measures of a run are read when its directory has changed, in slices, so that a page never waits for 10,000 summaries.
 """
 
@@ -19,8 +19,8 @@ from statistics import median
 from owlt.captures.accounting.summary import load_summary
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.status.reading import StateReader
-from owlt.orchestrator.status.state import RunState, SweepState
+from owlt.orchestrator.sweep.state import RunState, SweepState
+from owlt.orchestrator.sweep.state_reader import StateReader
 from owlt.reports.comparison.metrics import METRICS
 from owlt.results.files import PLAN_NAME, ReportError
 from owlt.results.judgements import doubts_of

@@ -27,7 +27,7 @@ from owlt.captures.protocols.messages import messages
 from owlt.captures.protocols.tshark import NoDissection
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.printable import printable_lines
-from owlt.orchestrator.results.analysis import case_of_run
+from owlt.orchestrator.run.analysis import case_of_run
 from owlt.results.plain_files import read_plain, write_whole
 
 FILE = "missing.json"

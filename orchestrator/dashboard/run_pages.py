@@ -21,8 +21,8 @@ from owlt.orchestrator.dashboard.index import Directories
 from owlt.orchestrator.dashboard.missing_packets import read_missing
 from owlt.orchestrator.dashboard.packet_views import PacketView, PacketViews, TooMany, may_list
 from owlt.orchestrator.dashboard.sweep_pages import directory_of, file_answer, is_part, sweep_of
-from owlt.orchestrator.status.journal import entries_in
-from owlt.orchestrator.workers.events import Entry, PhaseStarted, RunEnded, RunPublished, RunRepeated, RunStarted
+from owlt.orchestrator.run.events import Entry, PhaseStarted, RunEnded, RunPublished, RunRepeated, RunStarted
+from owlt.orchestrator.sweep.journal import entries_in
 from owlt.reports.comparison.metrics import MEASURES, METRICS
 from owlt.reports.page.certificates import CheckWords, check_words
 from owlt.reports.results.channels import channel_head

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from owlt.orchestrator.dashboard.index import Snapshot
 from owlt.orchestrator.planning.estimate import duration_text
-from owlt.orchestrator.status.journal import Activity
-from owlt.orchestrator.status.state import SweepState, repetitions_text
+from owlt.orchestrator.sweep.journal import Activity
+from owlt.orchestrator.sweep.state import SweepState, repetitions_text
 from owlt.reports.units import number_text
 from owlt.results.record import Outcome
 

@@ -1,7 +1,7 @@
 """Boots a User-Mode Linux guest whose root is this machine's own file system, and gives it a program to run.
 
 The guest sees the machine's files read-only, an empty tmpfs wherever programs write, and one directory of its own, with
-its task and its results. The program that runs there belongs to `orchestrator.workers`.
+its task and its results. The program that runs there belongs to `orchestrator.run`.
 """
 
 from __future__ import annotations

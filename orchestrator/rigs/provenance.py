@@ -1,7 +1,7 @@
 """Provenance: the files of a machine that the packets of a run depend on, each with its digest, and how two differ.
 
 What is not in it: configuration files below /etc, and the processor, which the exact clock does not depend on. The
-versions that a run's record names belong to `orchestrator.workers.versions`; which differences are refused belongs to
+versions that a run's record names belong to `orchestrator.run.versions`; which differences are refused belongs to
 `orchestrator.sweep`.
 """
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from owlt.orchestrator.hosts.host import FileStatus, Host
+from owlt.results.files import KEPT_NAME
 
 KINDS = (
     (stat.S_ISLNK, "a symbolic link"),
@@ -155,7 +156,6 @@ def _first_difference(one: bytes, other: bytes) -> int:
     return low
 
 
-KEPT_NAME = "kept"
 KEPT_BYTES = 1_000_000
 """Number of bytes that are kept of each file, from its end: logs end with what went wrong."""
 

@@ -26,15 +26,15 @@ from owlt.orchestrator.planning.plan import Plan, PlanChange
 from owlt.orchestrator.planning.repetitions import due_runs
 from owlt.orchestrator.planning.selection import Selection
 from owlt.orchestrator.planning.stored_plan import require_extension, write_plan
-from owlt.orchestrator.results.analysis import Analyse, analyse_or_mark, is_marked, is_to_analyse
-from owlt.orchestrator.results.same_failures import failed_again, same_failures_text
 from owlt.orchestrator.rigs.provenance import write_provenance
+from owlt.orchestrator.run.analysis import Analyse, analyse_or_mark, is_marked, is_to_analyse
+from owlt.orchestrator.run.events import Entry, Observe, SweepInterrupted
+from owlt.orchestrator.run.same_failures import failed_again, same_failures_text
 from owlt.orchestrator.sweep.machine import THIS_MACHINE, Machine
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.sweep.publishing import note_seeds, noted_seeds, set_aside
 from owlt.orchestrator.sweep.scheduling import Deadline, StopTime, Timing
 from owlt.orchestrator.sweep.supervisor import Workers, supervise, uncertified
-from owlt.orchestrator.workers.events import Entry, Observe, SweepInterrupted
 from owlt.results.files import FAILURE_NAME
 from owlt.results.judgements import doubts_of
 from owlt.results.lock import locked, require_free

@@ -31,12 +31,12 @@ from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.kernel.kernel import find_kernel
 from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.rigs.provenance import Provenance, provenance_of
+from owlt.orchestrator.run.launching import Launcher, Worker, WorkerHung
 from owlt.orchestrator.sweep import cluster_service
 from owlt.orchestrator.sweep.allocation import Places, blocks_of_repetitions
 from owlt.orchestrator.sweep.cluster_security import require_loopback_only, security_for
 from owlt.orchestrator.sweep.cluster_service import Opened, Report
 from owlt.orchestrator.sweep.machine import THIS_MACHINE
-from owlt.orchestrator.workers.launching import Launcher, Worker, WorkerHung
 from owlt.results.certificates import Certified
 from owlt.results.plain_files import as_file_name, create, make_directory
 

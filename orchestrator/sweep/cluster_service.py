@@ -25,13 +25,13 @@ from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.own_directories import process_directory
 from owlt.orchestrator.planning.estimate import guests_side_by_side
 from owlt.orchestrator.planning.plan import Batch, Plan
-from owlt.orchestrator.results.analysis import analyse_or_mark, note_machine_delay
 from owlt.orchestrator.rigs.processor_time import Waited, stalled_in_all_s
 from owlt.orchestrator.rigs.provenance import Provenance, difference, differences, own_files
+from owlt.orchestrator.run.analysis import analyse_or_mark, note_machine_delay
+from owlt.orchestrator.run.events import ChannelCertified, RunEnded, RunStarted, event_in
+from owlt.orchestrator.run.launching import Launcher, Waits, Worker, WorkerHung
 from owlt.orchestrator.sweep.machine import Machine
 from owlt.orchestrator.sweep.monitoring import silence_limit_s
-from owlt.orchestrator.workers.events import ChannelCertified, RunEnded, RunStarted, event_in
-from owlt.orchestrator.workers.launching import Launcher, Waits, Worker, WorkerHung
 from owlt.results.certificates import Certified
 from owlt.results.files import CERTIFICATES
 from owlt.results.record import read_record, write_record

@@ -10,13 +10,9 @@ from pathlib import Path
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
-from owlt.orchestrator.results.analysis import note_machine_delay
 from owlt.orchestrator.rigs.processor_time import Waited
-from owlt.orchestrator.status.journal import Journal
-from owlt.orchestrator.steady_clock import steady_s
-from owlt.orchestrator.sweep.publishing import Publisher
-from owlt.orchestrator.sweep.scheduling import Scheduler
-from owlt.orchestrator.workers.events import (
+from owlt.orchestrator.run.analysis import note_machine_delay
+from owlt.orchestrator.run.events import (
     CertificationStarted,
     ChannelCertified,
     ChannelDisturbed,
@@ -29,8 +25,12 @@ from owlt.orchestrator.workers.events import (
     WorkerLost,
     event_in,
 )
-from owlt.orchestrator.workers.launching import Waits, Worker, WorkerHung
-from owlt.orchestrator.workers.task import planned_record
+from owlt.orchestrator.run.launching import Waits, Worker, WorkerHung
+from owlt.orchestrator.run.task import planned_record
+from owlt.orchestrator.steady_clock import steady_s
+from owlt.orchestrator.sweep.journal import Journal
+from owlt.orchestrator.sweep.publishing import Publisher
+from owlt.orchestrator.sweep.scheduling import Scheduler
 from owlt.results.certificates import certified
 from owlt.results.plain_files import make_directory, read_plain, write_whole
 from owlt.results.record import Outcome, ReasonCode, write_record

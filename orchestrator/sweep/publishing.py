@@ -12,12 +12,12 @@ from pathlib import Path
 
 from owlt.inputs.mistake import ResultsConflict
 from owlt.orchestrator.planning.plan import Plan, Run
-from owlt.orchestrator.results.analysis import Analyses
-from owlt.orchestrator.results.same_failures import ATTEMPTS, note_captures
-from owlt.orchestrator.status.journal import Journal
+from owlt.orchestrator.run.analysis import Analyses
+from owlt.orchestrator.run.events import ChannelCertified, ImplementationQuarantined, RunPublished, RunRepeated
+from owlt.orchestrator.run.same_failures import ATTEMPTS, note_captures
+from owlt.orchestrator.run.task import planned_record
+from owlt.orchestrator.sweep.journal import Journal
 from owlt.orchestrator.sweep.scheduling import Quarantine, Scheduler
-from owlt.orchestrator.workers.events import ChannelCertified, ImplementationQuarantined, RunPublished, RunRepeated
-from owlt.orchestrator.workers.task import planned_record
 from owlt.results.certificates import certified, of_machine
 from owlt.results.files import CERTIFICATES
 from owlt.results.plain_files import (

@@ -11,7 +11,7 @@ from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import read_plan_values
 from owlt.orchestrator.profiles.load import refuse_missing
-from owlt.orchestrator.results.analysis import analyse_runs, unavailable
+from owlt.orchestrator.run.analysis import analyse_runs, unavailable
 from owlt.orchestrator.sweep.campaign import files_may_fail, warn
 
 if TYPE_CHECKING:

@@ -20,14 +20,8 @@ from pathlib import Path
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.planning.repetitions import Repeating
-from owlt.orchestrator.results.analysis import Analyse, Analyses, MakeExecutor
-from owlt.orchestrator.status.journal import Journal, open_journal
-from owlt.orchestrator.steady_clock import steady_s
-from owlt.orchestrator.sweep.allocation import Allocation, Places
-from owlt.orchestrator.sweep.monitoring import SweepContext, WorkerMonitor
-from owlt.orchestrator.sweep.publishing import Publisher, set_aside
-from owlt.orchestrator.sweep.scheduling import Deadline, Quarantine, Scheduler, Timing
-from owlt.orchestrator.workers.events import (
+from owlt.orchestrator.run.analysis import Analyse, Analyses, MakeExecutor
+from owlt.orchestrator.run.events import (
     Observe,
     QuietAwaited,
     RepetitionsDue,
@@ -36,8 +30,14 @@ from owlt.orchestrator.workers.events import (
     SweepStarted,
     WorkerStarted,
 )
-from owlt.orchestrator.workers.launching import Launcher, Worker
-from owlt.orchestrator.workers.task import channel_keys
+from owlt.orchestrator.run.launching import Launcher, Worker
+from owlt.orchestrator.run.task import channel_keys
+from owlt.orchestrator.steady_clock import steady_s
+from owlt.orchestrator.sweep.allocation import Allocation, Places
+from owlt.orchestrator.sweep.journal import Journal, open_journal
+from owlt.orchestrator.sweep.monitoring import SweepContext, WorkerMonitor
+from owlt.orchestrator.sweep.publishing import Publisher, set_aside
+from owlt.orchestrator.sweep.scheduling import Deadline, Quarantine, Scheduler, Timing
 from owlt.results.certificates import certified, of_machine
 from owlt.results.record import Outcome
 from owlt.results.recorded_runs import RUNS, Recorded, read_recorded, standing

@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 from owlt.orchestrator.dashboard.app import POLL_S
 from owlt.orchestrator.dashboard.sweep_pages import TAG
 from owlt.orchestrator.planning.plan import Run
-from owlt.orchestrator.status.journal import open_journal
-from owlt.orchestrator.workers.events import RunPublished
+from owlt.orchestrator.run.events import RunPublished
+from owlt.orchestrator.sweep.journal import open_journal
 from owlt.results.record import Outcome
 from tests.chromium import CHROMIUM, MISSING, browser
 from tests.unit.reports.conftest import plan_of, sweep, write_results, write_run

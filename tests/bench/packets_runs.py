@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from owlt.captures.accounting.summary import CAPTURES, CaptureSummary, load_summary
-from owlt.orchestrator.results.analysis import analyse_runs
+from owlt.orchestrator.run.analysis import analyse_runs
 from owlt.results.files import PLAN_NAME
 from owlt.results.record import SUMMARY, Outcome, RunRecord, write_record
 from tests.bench.packets_captures import DATA_BYTES, SESSION, START_NS, STEP_NS, Fate, write_session

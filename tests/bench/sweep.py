@@ -27,11 +27,11 @@ from typing import TypeVar
 from owlt.orchestrator.kernel.kernel import find_kernel
 from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.profiles.catalogue import PROFILES, resolve
-from owlt.orchestrator.results.analysis import analyse_runs
+from owlt.orchestrator.run.analysis import analyse_runs
+from owlt.orchestrator.run.events import Observe
 from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from owlt.orchestrator.sweep.machine import ThisMachine
 from owlt.orchestrator.sweep.supervisor import Workers, supervise
-from owlt.orchestrator.workers.events import Observe
 from owlt.reports.page.build import build_report
 from owlt.results.record import Outcome, RunRecord
 from owlt.results.recorded_runs import recorded_runs

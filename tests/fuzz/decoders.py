@@ -178,7 +178,7 @@ def _saratoga_layer() -> Target:
 
 def _bundle_reader() -> Target:
     """What the captures' reader takes for a bundle, and for the record in one."""
-    from owlt.captures.protocols.readers.bundle_blocks import NotABundle, read_bundle, read_record
+    from owlt.captures.protocols.bundle_blocks import NotABundle, read_bundle, read_record
 
     def read(octets: bytes) -> None:
         read_record(octets)
@@ -190,7 +190,7 @@ def _bundle_reader() -> Target:
 
 
 def _saratoga_reader() -> Target:
-    from owlt.captures.protocols.readers.saratoga import NotSaratoga, read_packet
+    from owlt.captures.protocols.saratoga import NotSaratoga, read_packet
 
     return Target(read_packet, (NotSaratoga,), _saratoga_packets(1) + _saratoga_packets(0))
 
@@ -199,7 +199,7 @@ def _reader(protocol: str) -> Callable[[], Target]:
     """What the captures' reader of a protocol takes for its units, complete and half captured."""
 
     def target() -> Target:
-        from owlt.captures.protocols.readers.reader import NO_FIELDS, Packet, Unreadable
+        from owlt.captures.protocols.reader import NO_FIELDS, Packet, Unreadable
         from tests.unit.captures.test_valid_units import OCTETS, PROTOCOLS
 
         def read(octets: bytes) -> None:

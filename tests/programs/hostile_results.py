@@ -30,7 +30,7 @@ from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.printable import printable_lines
 from owlt.orchestrator.planning.plan import Plan
-from owlt.orchestrator.results.analysis import analyse_or_mark
+from owlt.orchestrator.run.analysis import analyse_or_mark
 from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from owlt.orchestrator.sweep.combining import combine
 from owlt.orchestrator.sweep.merging import merge

@@ -28,7 +28,7 @@ from scapy.fields import (
 from scapy.layers.inet import UDP
 from scapy.packet import Packet, bind_layers
 
-from owlt.captures.protocols.readers.saratoga import ERRORS
+from owlt.captures.protocols.saratoga import ERRORS
 
 VERSION_1_PORT, VERSION_0_PORT = 7542, 4000
 

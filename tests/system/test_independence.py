@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from owlt.orchestrator.commands.replaying import SAME_IN_ITS_CLONE
 from owlt.orchestrator.profiles.catalogue import PROFILES
-from owlt.orchestrator.third_party.installable import find_installables, is_installed
+from owlt.orchestrator.profiles.third_party import find_installables, is_installed
 from tests.conftest import require
 from tests.system.sweeps import OWLT, capture_differences, copy_project, owlt, perform, sweep_file
 

@@ -16,7 +16,7 @@ from owlt.captures.accounting.ledger import Account, account
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.frames.session import Session
 from owlt.captures.matches.matching import match_captures
-from owlt.orchestrator.results.analysis import analyse_run
+from owlt.orchestrator.run.analysis import analyse_run
 from tests.conftest import require_command
 from tests.system.sweeps import RECORDED, owlt, perform, records
 

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 from owlt.captures.pool import processes
-from owlt.orchestrator.results.analysis import Analyses, is_marked
+from owlt.orchestrator.run.analysis import Analyses, is_marked
 
 
 def fail_on_a(directory: Path) -> str:

@@ -19,7 +19,8 @@ from owlt.captures.frames.columns import read_columns
 from owlt.captures.protocols.view import load_view
 from owlt.inputs.mistake import ResultsConflict
 from owlt.orchestrator.commands.cli import app
-from owlt.orchestrator.results.analysis import (
+from owlt.orchestrator.rigs.processor_time import Waited
+from owlt.orchestrator.run.analysis import (
     analyse_or_mark,
     analyse_run,
     analyse_runs,
@@ -27,7 +28,6 @@ from owlt.orchestrator.results.analysis import (
     is_to_analyse,
     note_machine_delay,
 )
-from owlt.orchestrator.rigs.processor_time import Waited
 from owlt.results.files import FAILURE_NAME, PLAN_NAME
 from owlt.results.record import SUMMARY, VIEW, CaptureCounters, Outcome, read_record, write_record
 from owlt.results.repeat_rules import disturbance
@@ -300,7 +300,7 @@ def test_a_damaged_summary_whose_captures_are_gone_is_a_failed_analysis(make_run
 def test_two_processes_that_analyse_one_run_at_once_leave_one_good_summary(make_run: Make, tmp_path: Path) -> None:
     run = make_run()
     write_plan(tmp_path, "headers")
-    program = "import sys; from pathlib import Path; from owlt.orchestrator.results.analysis import analyse_runs; "
+    program = "import sys; from pathlib import Path; from owlt.orchestrator.run.analysis import analyse_runs; "
     program += "sys.exit('; '.join(analyse_runs(Path(sys.argv[1]))) or 0)"
     both = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) for _ in range(2)]
 

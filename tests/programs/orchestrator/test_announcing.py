@@ -11,7 +11,7 @@ import pytest
 
 from owlt.orchestrator.commands.performing import announce
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.status.announcing import Ending, counts_of, run_hook
+from owlt.orchestrator.sweep.announcing import Ending, counts_of, run_hook
 from tests.unit.orchestrator.small_sweep import go, small_plan, small_workers
 
 

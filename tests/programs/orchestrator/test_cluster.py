@@ -19,12 +19,12 @@ from distributed import Client, Scheduler, Worker
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.rigs.provenance import Provenance, own_files
+from owlt.orchestrator.run.events import Entry, RunPublished, RunRepeated, WorkerLost
+from owlt.orchestrator.run.task import Task
 from owlt.orchestrator.sweep import cluster as pools
 from owlt.orchestrator.sweep.cluster import Pool, RemoteWorkers
 from owlt.orchestrator.sweep.cluster_service import Service, ServicePlugin
 from owlt.orchestrator.sweep.supervisor import Workers, supervise
-from owlt.orchestrator.workers.events import Entry, RunPublished, RunRepeated, WorkerLost
-from owlt.orchestrator.workers.task import Task
 from owlt.results.record import read_record
 from tests.unit.orchestrator.small_sweep import at_once, small_plan, small_workers
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, PerformRun, Reported, complete

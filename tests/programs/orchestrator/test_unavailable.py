@@ -11,7 +11,7 @@ from owlt.captures.accounting.cutting import is_cut
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.protocols.view import load_view
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.results.analysis import analyse_runs, unavailable
+from owlt.orchestrator.run.analysis import analyse_runs, unavailable
 from owlt.results.record import CaptureCounters, write_record
 from tests.conftest import require_command
 from tests.unit.captures.making import SESSION

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from owlt.orchestrator.hosts.binaries import LIBRARIES
-from owlt.orchestrator.workers.versions import LOADED
+from owlt.orchestrator.run.versions import LOADED
 
 
 def printed(*command: str) -> list[str]:

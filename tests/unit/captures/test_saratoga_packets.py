@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.packet import Packet
 
-from owlt.captures.protocols.readers.saratoga import NotSaratoga, kind_of, read_packet
+from owlt.captures.protocols.saratoga import NotSaratoga, kind_of, read_packet
 from tests.scapy_layers import saratoga as layer
 from tests.unit.captures.test_saratoga_layer import built
 

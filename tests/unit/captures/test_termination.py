@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from owlt.captures.protocols.ladder import last_new_data, left_out_text, termination_start, thinned
 from owlt.captures.protocols.messages import Message
-from owlt.captures.protocols.readers.reader import Coverage
+from owlt.captures.protocols.reader import Coverage
 
 modest = settings(max_examples=100, deadline=None)
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from owlt.agents.bundle.blocks import Bundle, Eid, Timestamp
-from owlt.captures.protocols.readers.bundles import Bundles
-from owlt.captures.protocols.readers.cfdp import Cfdp
-from owlt.captures.protocols.readers.ltp import Ltp
-from owlt.captures.protocols.readers.norm import Norm
-from owlt.captures.protocols.readers.reader import NO_FIELDS, Packet, PacketContent, Reader, Unreadable
-from owlt.captures.protocols.readers.saratoga import Saratoga
+from owlt.captures.protocols.bundles import Bundles
+from owlt.captures.protocols.cfdp import Cfdp
+from owlt.captures.protocols.ltp import Ltp
+from owlt.captures.protocols.norm import Norm
+from owlt.captures.protocols.reader import NO_FIELDS, Packet, PacketContent, Reader, Unreadable
+from owlt.captures.protocols.saratoga import Saratoga
 from tests.unit.captures.valid_units import (
     Unit,
     bundle_7_units,

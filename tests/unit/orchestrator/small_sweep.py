@@ -12,11 +12,11 @@ from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.orchestrator.rigs.processor_time import Patience
+from owlt.orchestrator.run.events import ChannelCertified, Entry
+from owlt.orchestrator.run.task import Task
 from owlt.orchestrator.sweep.allocation import SlotsHere
 from owlt.orchestrator.sweep.scheduling import Timing
 from owlt.orchestrator.sweep.supervisor import Workers, supervise
-from owlt.orchestrator.workers.events import ChannelCertified, Entry
-from owlt.orchestrator.workers.task import Task
 from owlt.results.certificates import write_certificate
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, PerformRun, Reported, WorkerGone, complete
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.results.analysis import case_of_run
+from owlt.orchestrator.run.analysis import case_of_run
 from owlt.results.record import Outcome
 from tests.unit.captures.making import DATA, GOLDEN
 from tests.unit.orchestrator.analysing import RECEIVER, SENDER, analyse, run_of_owlt

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from owlt.orchestrator.results.analysis import MOST_WAITING, Analyse, Analyses, MakeExecutor
+from owlt.orchestrator.run.analysis import MOST_WAITING, Analyse, Analyses, MakeExecutor
 
 
 def fill_the_disk(directory: Path) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.rigs.processor_time import Patience
+from owlt.orchestrator.run.events import RigFailed, RunPublished, RunRepeated, WorkerLost
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.sweep.scheduling import Scheduler
-from owlt.orchestrator.workers.events import RigFailed, RunPublished, RunRepeated, WorkerLost
 from owlt.results.record import Outcome
 from tests.unit.orchestrator.making import record
 from tests.unit.orchestrator.small_sweep import abort, except_in, go, runs_done, small_plan, small_workers

@@ -15,11 +15,11 @@ from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.profiles.catalogue import resolve
+from owlt.orchestrator.run.events import Observe
+from owlt.orchestrator.run.task import Task
 from owlt.orchestrator.sweep.campaign import Performed, Start, perform_plan
 from owlt.orchestrator.sweep.report import make_report
 from owlt.orchestrator.sweep.supervisor import supervise
-from owlt.orchestrator.workers.events import Observe
-from owlt.orchestrator.workers.task import Task
 from tests.unit.orchestrator.small_sweep import abort, at_once, except_in, small_plan, small_workers
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, complete
 

@@ -181,7 +181,7 @@ def test_one_thing_is_printed_as_its_keys_and_values(capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("group", ["sweeps", "implementations", "channel", "third-party"])
 def test_an_empty_list_is_valid_json(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (catalogue, importlib.import_module("owlt.orchestrator.third_party.installable")):
+    for module in (catalogue, importlib.import_module("owlt.orchestrator.profiles.third_party")):
         monkeypatch.setattr(module, "PROFILES", tmp_path)
 
     assert owlt(group, "list", "--json").stdout == "[]\n"

@@ -15,8 +15,8 @@ from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.planning.selection import runs_named
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.profiles.load import load_sweep
-from owlt.orchestrator.results.analysis import delivered_bytes
 from owlt.orchestrator.rigs.rig import RECEIVER_ADDRESS
+from owlt.orchestrator.run.analysis import delivered_bytes
 from owlt.orchestrator.sweep.forecast import forecast
 from owlt.results.record import Outcome, ReasonCode, RunRecord
 from tests.memory.process import Process, Script

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from owlt.orchestrator.workers.events import (
+from owlt.orchestrator.run.events import (
     ChannelCertified,
     Event,
     PhaseStarted,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from owlt.orchestrator.status.journal import entries_in
+from owlt.orchestrator.sweep.journal import entries_in
 
 
 def test_damaged_lines_of_a_journal_are_skipped() -> None:

@@ -8,8 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.status.announcing import METRICS_NAME, MetricsFile, write_metrics
-from owlt.orchestrator.status.reading import read_state
+from owlt.orchestrator.sweep.announcing import METRICS_NAME, MetricsFile, write_metrics
+from owlt.orchestrator.sweep.state_reader import read_state
 from tests.unit.orchestrator.small_sweep import abort, except_in, go, small_plan, small_workers
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.orchestrator.status.reading import LATEST_RUNS, time_left_s
+from owlt.orchestrator.sweep.state_reader import LATEST_RUNS, time_left_s
 
 
 def test_the_pace_is_that_of_the_runs_since_the_start() -> None:

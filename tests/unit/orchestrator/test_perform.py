@@ -16,8 +16,8 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import ChannelRefused
 from owlt.orchestrator.hosts.confinement import CANNOT_CONFINE, LEFT, NOT_CONFINED
 from owlt.orchestrator.hosts.host_clock import ClockReading, HostClocks, clock_of
-from owlt.orchestrator.results.analysis import expected_of
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, RECEIVER_ADDRESS, TEST_INTERFACE, HostConditions
+from owlt.orchestrator.run.analysis import expected_of
 from owlt.orchestrator.run.capturing import ring_bytes_for
 from owlt.orchestrator.run.staging import file_content
 from owlt.results.certificates import Certified

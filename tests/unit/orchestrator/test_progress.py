@@ -11,7 +11,7 @@ from rich.console import Console
 
 from owlt.orchestrator.commands.output import Verbosity
 from owlt.orchestrator.commands.progress import ProgressLog, SweepProgress
-from owlt.orchestrator.workers.events import Entry, PhaseStarted, RunPublished, RunStarted
+from owlt.orchestrator.run.events import Entry, PhaseStarted, RunPublished, RunStarted
 from owlt.results.record import Outcome
 from tests.unit.orchestrator.small_sweep import small_plan
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.profiles.catalogue import implementations_of
+from owlt.orchestrator.run.events import ImplementationQuarantined, PhaseStarted
+from owlt.orchestrator.run.task import Task
 from owlt.orchestrator.sweep.scheduling import Quarantine
-from owlt.orchestrator.workers.events import ImplementationQuarantined, PhaseStarted
-from owlt.orchestrator.workers.task import Task
 from owlt.results.record import Outcome, ReasonCode, RunRecord, read_record
 from owlt.results.recorded_runs import recorded_runs
 from tests.unit.orchestrator.making import record

@@ -24,10 +24,10 @@ from owlt.orchestrator.planning.repetitions import Repeating, due_runs
 from owlt.orchestrator.planning.selection import Selection, parse_shard
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.profiles.load import load_sweep
-from owlt.orchestrator.status.reading import read_state
-from owlt.orchestrator.status.state import repetitions_text
 from owlt.orchestrator.sweep.forecast import forecast, texts
 from owlt.orchestrator.sweep.merging import merge
+from owlt.orchestrator.sweep.state import repetitions_text
+from owlt.orchestrator.sweep.state_reader import read_state
 from owlt.orchestrator.sweep.supervisor import supervise
 from owlt.reports.comparison.stopping import Stop, stops_of
 from owlt.reports.results.load import load_results

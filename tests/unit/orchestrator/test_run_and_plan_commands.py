@@ -31,10 +31,10 @@ from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation, implementations_of, sweep_path
 from owlt.orchestrator.profiles.schemas import SCHEMAS
+from owlt.orchestrator.run.events import Entry, Observe, RunPublished
 from owlt.orchestrator.sweep import campaign
 from owlt.orchestrator.sweep.campaign import Performed, perform_plan
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
-from owlt.orchestrator.workers.events import Entry, Observe, RunPublished
 from owlt.results.record import Outcome, RunRecord, write_record
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers
 

@@ -13,10 +13,10 @@ from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import conclude
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.selection import Selection, new_seeds
-from owlt.orchestrator.results.same_failures import failed_again, note_captures, same_failures_text
-from owlt.orchestrator.status.reading import read_state
+from owlt.orchestrator.run.same_failures import failed_again, note_captures, same_failures_text
+from owlt.orchestrator.run.task import Task
 from owlt.orchestrator.sweep.campaign import Performed, Start, perform_plan
-from owlt.orchestrator.workers.task import Task
+from owlt.orchestrator.sweep.state_reader import read_state
 from owlt.results.record import read_record, write_record
 from tests.unit.orchestrator.making import record
 from tests.unit.orchestrator.small_sweep import small_plan

@@ -20,8 +20,8 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.selection import Selection, new_seeds, runs_in_cells, runs_named
 from owlt.orchestrator.planning.stored_plan import write_plan
+from owlt.orchestrator.run.task import Task
 from owlt.orchestrator.sweep.campaign import Performed, Start, perform_plan
-from owlt.orchestrator.workers.task import Task
 from owlt.results.record import Outcome, RunRecord, read_record
 from owlt.results.recorded_runs import read_recorded
 from tests.unit.orchestrator.small_sweep import launched, runs_done, small_plan, small_workers

@@ -15,8 +15,8 @@ from owlt.orchestrator.commands.status import latest_results
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.workers.events import PhaseStarted
-from owlt.orchestrator.workers.task import Task
+from owlt.orchestrator.run.events import PhaseStarted
+from owlt.orchestrator.run.task import Task
 from owlt.results.lock import locked
 from tests.unit.orchestrator.small_sweep import go, small_plan
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, complete

@@ -12,15 +12,9 @@ import pytest
 
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.plan import Plan, Run
-from owlt.orchestrator.results.analysis import Analyses
 from owlt.orchestrator.rigs.processor_time import Patience, Waited
-from owlt.orchestrator.status.journal import open_journal
-from owlt.orchestrator.sweep.allocation import Allocation, SlotsHere
-from owlt.orchestrator.sweep.monitoring import SweepContext, WorkerFailed, hang_limit_s
-from owlt.orchestrator.sweep.publishing import Publisher
-from owlt.orchestrator.sweep.scheduling import Deadline, Quarantine, Scheduler
-from owlt.orchestrator.sweep.supervisor import Supervisor
-from owlt.orchestrator.workers.events import (
+from owlt.orchestrator.run.analysis import Analyses
+from owlt.orchestrator.run.events import (
     ChannelCertified,
     ChannelDisturbed,
     Entry,
@@ -30,8 +24,14 @@ from owlt.orchestrator.workers.events import (
     RunRepeated,
     WorkerStarted,
 )
-from owlt.orchestrator.workers.launching import Worker
-from owlt.orchestrator.workers.task import Task
+from owlt.orchestrator.run.launching import Worker
+from owlt.orchestrator.run.task import Task
+from owlt.orchestrator.sweep.allocation import Allocation, SlotsHere
+from owlt.orchestrator.sweep.journal import open_journal
+from owlt.orchestrator.sweep.monitoring import SweepContext, WorkerFailed, hang_limit_s
+from owlt.orchestrator.sweep.publishing import Publisher
+from owlt.orchestrator.sweep.scheduling import Deadline, Quarantine, Scheduler
+from owlt.orchestrator.sweep.supervisor import Supervisor
 from owlt.results.record import Outcome, read_record
 from tests.unit.orchestrator.small_sweep import (
     abort,

@@ -15,11 +15,11 @@ from owlt.inputs.mistake import ResultsConflict
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.status.journal import Activity
-from owlt.orchestrator.status.reading import StateReader, channel_labels, read_state
-from owlt.orchestrator.status.state import SweepState, activity_text
-from owlt.orchestrator.workers.events import PhaseStarted
-from owlt.orchestrator.workers.task import Task
+from owlt.orchestrator.run.events import PhaseStarted
+from owlt.orchestrator.run.task import Task
+from owlt.orchestrator.sweep.journal import Activity
+from owlt.orchestrator.sweep.state import SweepState, activity_text
+from owlt.orchestrator.sweep.state_reader import StateReader, channel_labels, read_state
 from owlt.results.files import JOURNAL_NAME, PLAN_NAME
 from owlt.results.lock import LOCK_NAME, locked
 from owlt.results.record import RECORD_NAME, SUMMARY, Outcome

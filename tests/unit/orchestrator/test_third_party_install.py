@@ -10,11 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.third_party import install_and_report, print_list
-from owlt.orchestrator.own_directories import third_party_directory
-from owlt.orchestrator.third_party.installable import Installable, home, is_installed, stamp
-from owlt.orchestrator.third_party.installing import (
+from owlt.orchestrator.checks.installing import (
     RUST,
     Installation,
     Machine,
@@ -22,6 +18,10 @@ from owlt.orchestrator.third_party.installing import (
     install,
     version_numbers,
 )
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.third_party import install_and_report, print_list
+from owlt.orchestrator.own_directories import third_party_directory
+from owlt.orchestrator.profiles.third_party import Installable, home, is_installed, stamp
 
 CARGO = """\
 #!/bin/sh

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.errors import ProfileError
-from owlt.orchestrator.third_party.installable import (
+from owlt.orchestrator.profiles.third_party import (
     Script,
     all_installables,
     find_installables,

@@ -13,9 +13,9 @@ import pytest
 
 from owlt.emulator.faults import LeaseHeld
 from owlt.orchestrator.rigs.rig import Rig
-from owlt.orchestrator.workers.events import Heartbeat, event_in, worker_line
-from owlt.orchestrator.workers.task import read_task, write_task
-from owlt.orchestrator.workers.worker import lease_s, work
+from owlt.orchestrator.run.events import Heartbeat, event_in, worker_line
+from owlt.orchestrator.run.task import read_task, write_task
+from owlt.orchestrator.run.worker import lease_s, work
 from owlt.results.record import Outcome, read_record
 from tests.memory.process import Process, printing
 from tests.unit.orchestrator.performing import Stage, send

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from owlt.orchestrator.workers.launching import WorkerHung, WorkerProcess
+from owlt.orchestrator.run.launching import WorkerHung, WorkerProcess
 
 
 def started(script: str, has_console: bool = False) -> subprocess.Popen[str]:

@@ -15,8 +15,7 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.rigs.provenance import UNKNOWN_MACHINE, Provenance
-from owlt.orchestrator.sweep.allocation import Places, SlotsHere
-from owlt.orchestrator.workers.events import (
+from owlt.orchestrator.run.events import (
     BatchEnded,
     CertificationStarted,
     ChannelCertified,
@@ -26,8 +25,9 @@ from owlt.orchestrator.workers.events import (
     WorkerEvent,
     worker_line,
 )
-from owlt.orchestrator.workers.launching import Waits, Worker, WorkerHung
-from owlt.orchestrator.workers.task import Task, planned_record, read_task, write_task
+from owlt.orchestrator.run.launching import Waits, Worker, WorkerHung
+from owlt.orchestrator.run.task import Task, planned_record, read_task, write_task
+from owlt.orchestrator.sweep.allocation import Places, SlotsHere
 from owlt.results.certificates import Certified, write_certificate
 from owlt.results.files import CERTIFICATES
 from owlt.results.record import Outcome, RunRecord, read_record, write_record

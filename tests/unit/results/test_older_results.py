@@ -15,7 +15,7 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import ResultsConflict
 from owlt.orchestrator.planning.plan import Plan, read_plan, read_plan_values
 from owlt.orchestrator.planning.stored_plan import require_extension
-from owlt.orchestrator.status.reading import channel_label, read_state
+from owlt.orchestrator.sweep.state_reader import channel_label, read_state
 from owlt.reports.results.load import load_results
 from owlt.results.certificates import read_certificate
 from owlt.results.files import ReportError

@@ -12,9 +12,9 @@ import pytest
 
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.rigs.provenance import Provenance, own_files
+from owlt.orchestrator.run.events import RunEnded, event_in
+from owlt.orchestrator.run.task import Task
 from owlt.orchestrator.sweep.cluster_service import Report, Service
-from owlt.orchestrator.workers.events import RunEnded, event_in
-from owlt.orchestrator.workers.task import Task
 from owlt.results.certificates import Certified
 from tests.unit.orchestrator.small_sweep import lose_worker, small_plan, small_workers
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, Silence

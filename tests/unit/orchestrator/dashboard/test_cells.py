@@ -26,7 +26,7 @@ from owlt.orchestrator.dashboard.matrix import (
     varying,
 )
 from owlt.orchestrator.planning.stored_plan import write_plan
-from owlt.orchestrator.status.state import RunState
+from owlt.orchestrator.sweep.state import RunState
 from owlt.reports.comparison.metrics import METRICS
 from owlt.results.plan import WrittenPlan, read_written_plan
 from owlt.results.record import Outcome, Permutation

@@ -19,8 +19,8 @@ from owlt.orchestrator.dashboard.index import (
     SweepIndex,
     read_measures,
 )
-from owlt.orchestrator.status.reading import StateReader
-from owlt.orchestrator.status.state import SweepState
+from owlt.orchestrator.sweep.state import SweepState
+from owlt.orchestrator.sweep.state_reader import StateReader
 from owlt.results.files import JOURNAL_NAME
 from owlt.results.lock import locked
 from owlt.results.record import Outcome

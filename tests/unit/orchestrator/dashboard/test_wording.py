@@ -15,8 +15,8 @@ from owlt.orchestrator.dashboard.wording import (
     headline_of,
     machines_of,
 )
-from owlt.orchestrator.status.journal import Activity
-from owlt.orchestrator.status.state import RunState, SweepProcess, SweepState
+from owlt.orchestrator.sweep.journal import Activity
+from owlt.orchestrator.sweep.state import RunState, SweepProcess, SweepState
 from owlt.results.record import Outcome
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from owlt.orchestrator.planning.estimate import duration_text
-from owlt.orchestrator.status.journal import Activity
+from owlt.orchestrator.sweep.journal import Activity
 from owlt.results.lock import Holder
 from owlt.results.record import NOT_DELIVERED, Outcome, ReasonCode
 

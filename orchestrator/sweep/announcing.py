@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.status.reading import StateReader, read_state
-from owlt.orchestrator.status.state import Counts, SweepState
+from owlt.orchestrator.sweep.state import Counts, SweepState
+from owlt.orchestrator.sweep.state_reader import StateReader, read_state
 from owlt.results.plain_files import write_whole
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from struct import unpack_from
 
-from owlt.captures.protocols.readers.reader import (
+from owlt.captures.protocols.reader import (
     CUT,
     Packet,
     PacketContent,

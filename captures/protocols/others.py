@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from owlt.captures.protocols.readers.reader import CUT, Packet, PacketContent, Reader, Unreadable
+from owlt.captures.protocols.reader import CUT, Packet, PacketContent, Reader, Unreadable
 
 _UFTP = (
     *("ANNOUNCE", "REGISTER", "CLIENT_KEY", "REG_CONF", "KEYINFO", "KEYINFO_ACK", "FILEINFO", "FILEINFO_ACK"),

@@ -1,4 +1,4 @@
-"""The worker as a program: `python -m owlt.orchestrator.workers RIG_DIRECTORY [--template | --lab INVENTORY:RIG]`.
+"""The worker as a program: `python -m owlt.orchestrator.run RIG_DIRECTORY [--template | --lab INVENTORY:RIG]`.
 
 It does the task in its working directory; with --template, its guest is copied, and each copy does its own task. With
 --lab, its rig is that of an inventory.
@@ -10,7 +10,7 @@ if __name__ == "__main__":
     # paramiko needs invoke only for `Match exec` in ssh_config, which is never read here, and importing invoke takes
     # 40 % of paramiko's start in a guest.
     sys.modules["invoke"] = None  # type: ignore[assignment]
-    from owlt.orchestrator.workers.worker import main
+    from owlt.orchestrator.run.worker import main
 
     if "--lab" in sys.argv:
         from owlt.orchestrator.profiles.inventory import lab_rig

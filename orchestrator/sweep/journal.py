@@ -15,8 +15,7 @@ from typing import IO
 
 from pydantic_core import from_json
 
-from owlt.orchestrator.steady_clock import SteadyTime
-from owlt.orchestrator.workers.events import (
+from owlt.orchestrator.run.events import (
     BatchEnded,
     CertificationStarted,
     ChannelCertified,
@@ -39,6 +38,7 @@ from owlt.orchestrator.workers.events import (
     decode,
     encode,
 )
+from owlt.orchestrator.steady_clock import SteadyTime
 from owlt.results.files import JOURNAL_NAME
 from owlt.results.plain_files import open_in_place
 

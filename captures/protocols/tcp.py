@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from owlt.captures.frames.decoding import ACK, FIN, RST, SYN
 from owlt.captures.frames.session import Host
-from owlt.captures.protocols.readers.reader import Coverage, Packet, PacketContent, Reader, Unreadable, span
+from owlt.captures.protocols.reader import Coverage, Packet, PacketContent, Reader, Unreadable, span
 
 _WRAP = 1 << 32
 _FAR = _WRAP // 2

@@ -29,9 +29,9 @@ from owlt.orchestrator.rigs.killed_programs import ask_warden
 from owlt.orchestrator.rigs.processor_time import ProcessorWaits, Waited, is_counted
 from owlt.orchestrator.rigs.provenance import Provenance
 from owlt.orchestrator.rigs.template import Copy, Template
-from owlt.orchestrator.workers.events import EVENT_MARK, RigFailed, event_in
-from owlt.orchestrator.workers.task import write_survey, write_task
-from owlt.orchestrator.workers.versions import VERSION_S, read_versions
+from owlt.orchestrator.run.events import EVENT_MARK, RigFailed, event_in
+from owlt.orchestrator.run.task import write_survey, write_task
+from owlt.orchestrator.run.versions import VERSION_S, read_versions
 from owlt.results.certificates import Certified
 
 END_GRACE_S = 20.0
@@ -145,7 +145,7 @@ class WorkerProcess:
                 self._process.stdin.close()
 
 
-WORKER = "owlt.orchestrator.workers"
+WORKER = "owlt.orchestrator.run"
 SEED = 1
 """Templates of one size are the same in every sweep."""
 SURVEY_HANG_S = 120.0

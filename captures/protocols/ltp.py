@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from owlt.captures.protocols.readers.bundles import Custody, Placement
-from owlt.captures.protocols.readers.reader import (
+from owlt.captures.protocols.bundles import Custody, Placement
+from owlt.captures.protocols.reader import (
     CUT,
     Packet,
     PacketContent,

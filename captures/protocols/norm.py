@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from owlt.captures.protocols.readers.reader import CUT, Packet, PacketContent, Reader, Unreadable, span
+from owlt.captures.protocols.reader import CUT, Packet, PacketContent, Reader, Unreadable, span
 
 _INFO, _DATA, _CMD, _NACK, _ACK, _REPORT = 1, 2, 3, 4, 5, 6
 _COMMANDS = {

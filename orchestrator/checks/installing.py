@@ -1,7 +1,7 @@
 """Installs third-party implementations one after the other, each completely or not at all, and reports on each.
 
 The compilers that they need are found here, in a new enough version. What can be installed, and what is, belongs to
-`installable`.
+`orchestrator.profiles.third_party`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from owlt.orchestrator.hosts.mount_namespace import with_own_devices
 from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.own_directories import only_process, third_party_directory
-from owlt.orchestrator.third_party.installable import (
+from owlt.orchestrator.profiles.third_party import (
     STAMP_NAME,
     Cargo,
     Debian,

@@ -20,11 +20,11 @@ from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run, read_plan
 from owlt.orchestrator.planning.repetitions import DueRuns, Repeating, counts
-from owlt.orchestrator.results.same_failures import failed_again
-from owlt.orchestrator.status.journal import Activities, Activity, entries_in
-from owlt.orchestrator.status.state import AdaptiveState, RunState, SweepProcess, SweepState
+from owlt.orchestrator.run.events import RunAnalysed, RunPublished
+from owlt.orchestrator.run.same_failures import failed_again
 from owlt.orchestrator.steady_clock import steady_s
-from owlt.orchestrator.workers.events import RunAnalysed, RunPublished
+from owlt.orchestrator.sweep.journal import Activities, Activity, entries_in
+from owlt.orchestrator.sweep.state import AdaptiveState, RunState, SweepProcess, SweepState
 from owlt.results.files import CERTIFICATES, JOURNAL_NAME, PLAN_NAME
 from owlt.results.judgements import doubts_of
 from owlt.results.lock import LockState, lock_state

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from owlt.captures.protocols.readers.bundle_blocks import (
+from owlt.captures.protocols.bundle_blocks import (
     ADMINISTRATIVE,
     AGGREGATE_CUSTODY_SIGNAL,
     CUSTODY_SIGNAL,
@@ -28,7 +28,7 @@ from owlt.captures.protocols.readers.bundle_blocks import (
     read_bundle,
     read_record,
 )
-from owlt.captures.protocols.readers.reader import (
+from owlt.captures.protocols.reader import (
     CUT,
     Packet,
     PacketContent,

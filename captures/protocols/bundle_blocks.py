@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from owlt.captures.protocols.readers.reader import Unreadable, read_number
+from owlt.captures.protocols.reader import Unreadable, read_number
 
 VERSION = 6
 VERSION_7, _FIRST_OCTET_7 = 7, 0x9F

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from owlt.captures.protocols.readers.reader import (
+from owlt.captures.protocols.reader import (
     CUT,
     Packet,
     PacketContent,

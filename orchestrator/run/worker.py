@@ -33,9 +33,7 @@ from owlt.orchestrator.rigs import namespaces
 from owlt.orchestrator.rigs.guest import START_NS, mount_task, power_off
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.orchestrator.rigs.template import become_template
-from owlt.orchestrator.run.perform import perform
-from owlt.orchestrator.run.state import Setting
-from owlt.orchestrator.workers.events import (
+from owlt.orchestrator.run.events import (
     BatchEnded,
     CertificationStarted,
     ChannelCertified,
@@ -48,8 +46,10 @@ from owlt.orchestrator.workers.events import (
     WorkerEvent,
     worker_line,
 )
-from owlt.orchestrator.workers.task import Task, read_task
-from owlt.orchestrator.workers.versions import implementation_versions, own_versions, write_versions
+from owlt.orchestrator.run.perform import perform
+from owlt.orchestrator.run.state import Setting
+from owlt.orchestrator.run.task import Task, read_task
+from owlt.orchestrator.run.versions import implementation_versions, own_versions, write_versions
 from owlt.results.certificates import write_certificate
 from owlt.results.files import CERTIFICATES
 
