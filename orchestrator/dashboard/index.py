@@ -19,22 +19,29 @@ from statistics import median
 from owlt.captures.accounting.summary import load_summary
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.sweep.state import RunState, SweepState
+from owlt.orchestrator.sweep.state import Counts, RunState, SweepState, count
 from owlt.orchestrator.sweep.state_reader import StateReader
-from owlt.reports.comparison.metrics import METRICS
+from owlt.reports.comparison.cells import GOODPUT as BY_GOODPUT
+from owlt.reports.comparison.cells import Sample
+from owlt.reports.comparison.metrics import METRICS, Metric
+from owlt.reports.comparison.theory import BITS, least_transfer_s
+from owlt.reports.results.rows import Row
 from owlt.results.files import PLAN_NAME, ReportError
 from owlt.results.judgements import doubts_of
 from owlt.results.plain_files import directories_in, is_plain, listed
 from owlt.results.plan import WrittenPlan, read_written_plan
-from owlt.results.record import NOT_DELIVERED, Outcome, Permutation, read_record
+from owlt.results.record import Permutation, read_record
 from owlt.results.recorded_runs import RUNS, run_directory
+
+COLUMNS = tuple(metric.key for metric in METRICS)
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """`values` are of `METRICS`, in their order and units; None if the captures have no such number."""
+    """What is read of a run's directory beside its state."""
 
-    values: tuple[float | None, ...] = (None,) * len(METRICS)
+    columns: Mapping[str, float | None] = field(default_factory=lambda: dict.fromkeys(COLUMNS))
+    """Those of the table of runs that `METRICS` need; None if the captures have no such number."""
     suspect: tuple[str, ...] = ()
     """The reasons to doubt them."""
 
@@ -43,22 +50,33 @@ NO_MEASURES = Measures()
 
 
 def read_measures(directory: Path) -> Measures:
-    """The measures of a run's directory. The numbers are those of a completed transfer: others must not use them."""
+    """The measures of a run's directory."""
     summary = load_summary(directory)
     suspect: tuple[str, ...] = ()
     with suppress(OSError, ResultsConflict):  # without a record that can be read, the run has no state to show
         suspect = doubts_of(read_record(directory), directory)
-    if summary is None:
-        return Measures(suspect=suspect)
-    return Measures(tuple(metric.of_summary(summary) for metric in METRICS), suspect)
+    return Measures({name: getattr(summary, name, None) for name in COLUMNS}, suspect)
 
 
+GOODPUT = BY_GOODPUT.metric
 LEVELS = (0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9)
 """The limits between the colours of goodput, as shares of the highest possible goodput."""
-GOODPUT = next(place for place, metric in enumerate(METRICS) if metric.slug == "goodput")
 REPETITION = re.compile(r"(.+)_r\d+")
 """The name of a run that is no baseline, without its implementation."""
 STATES = ("done", "open", "running", "failed", "suspect", "unsupported", "quarantined")
+"""That a filter can select cells by."""
+
+
+def counted_states(counts: Counts) -> tuple[tuple[str, int], ...]:
+    """The states that runs can be in, in the order in which a page names them, each with its number of runs."""
+    return (
+        ("running", counts.running),
+        ("completed", counts.completed),
+        ("failed", counts.undelivered),
+        ("suspect", counts.suspect),
+        ("unsupported", counts.unsupported),
+        ("quarantined", counts.quarantined),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +87,28 @@ class RunRow:
     measures: Measures = NO_MEASURES
 
     @property
-    def failed(self) -> bool:
-        """Whether the run ended without the file, because of the implementation or of the rig."""
-        return self.state.outcome in (*NOT_DELIVERED, Outcome.ABORTED)
-
-    @property
     def suspect(self) -> tuple[str, ...]:
         """The reasons for doubt about the run's numbers."""
         return tuple(dict.fromkeys((*self.state.suspect, *self.measures.suspect)))
 
-    def value(self, metric: int) -> float | None:
+    @property
+    def columns(self) -> Row:
+        """Its row of the table of runs: the outcome, and the columns of `METRICS`."""
+        return {**self.measures.columns, "outcome": self.state.outcome}
+
+    def value(self, metric: Metric) -> float | None:
         """One of `METRICS`; None if the run did not deliver the file."""
-        return self.measures.values[metric] if self.state.outcome is Outcome.COMPLETED else None
+        return next(iter(sample_of([self]).values(metric)), None)
+
+
+def counts_of(rows: Iterable[RunRow]) -> Counts:
+    """How many runs are in each state."""
+    return count(replace(row.state, suspect=row.suspect) for row in rows)
+
+
+def sample_of(rows: Iterable[RunRow]) -> Sample:
+    """Runs as the sample that reports compare."""
+    return Sample(tuple(row.columns for row in rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +127,9 @@ class Condition:
         """
         if self.point.file_size_bytes is None:
             return self.point.rate_bps
-        bits = 8 * self.point.file_size_bytes
-        file_s = bits / self.point.rate_bps if self.point.rate_bps else 0.0
-        duration_s = file_s + 2 * self.point.delay_ns / 1e9
-        return bits / duration_s if duration_s else None
+        round_trip_s = 2 * self.point.delay_ns / 1e9
+        duration_s = least_transfer_s(self.point.file_size_bytes, self.point.rate_bps, round_trip_s)
+        return BITS * self.point.file_size_bytes / duration_s if duration_s else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +147,7 @@ class PlannedCell:
 class Cell:
     """What is known of a cell's runs: how many are in each state, and their goodput."""
 
-    planned: int
-    recorded: int = 0
-    running: int = 0
-    failed: int = 0
-    suspect: int = 0
-    unsupported: int = 0
-    quarantined: int = 0
+    counts: Counts
     goodput: float | None = None
     """The median of the runs that delivered the file, in Mbit/s."""
     level: int | None = None
@@ -135,16 +156,9 @@ class Cell:
     @property
     def states(self) -> frozenset[str]:
         """The states that a filter can select, of `STATES`."""
-        counts = {
-            "done": self.recorded == self.planned,
-            "open": self.recorded < self.planned,
-            "running": self.running,
-            "failed": self.failed,
-            "suspect": self.suspect,
-            "unsupported": self.unsupported,
-            "quarantined": self.quarantined,
-        }
-        return frozenset(name for name, count in counts.items() if count)
+        is_open = self.counts.with_record < self.counts.planned
+        counted = {name for name, number in counted_states(self.counts) if number}
+        return frozenset({"open" if is_open else "done", *counted} & set(STATES))
 
 
 def planned_cells(plan: WrittenPlan) -> list[PlannedCell]:
@@ -182,32 +196,16 @@ def _unused(key: str, keys: set[str]) -> str:
 
 def cell_of(condition: Condition, rows: Sequence[RunRow]) -> Cell:
     """What is known of a cell, from the rows of all its planned runs; those that are not due do not count."""
-    rows = [row for row in rows if row.state.is_due]
-    goodput = median_of(rows, GOODPUT)
-    return Cell(
-        planned=len(rows),
-        recorded=sum(row.state.outcome is not None for row in rows),
-        running=sum(row.state.activity is not None for row in rows),
-        failed=sum(row.failed for row in rows),
-        suspect=sum(bool(row.suspect) for row in rows),
-        unsupported=sum(row.state.outcome is Outcome.UNSUPPORTED for row in rows),
-        quarantined=sum(row.state.outcome is Outcome.QUARANTINED for row in rows),
-        goodput=goodput,
-        level=_level(condition, goodput),
-    )
-
-
-def median_of(rows: Iterable[RunRow], metric: int) -> float | None:
-    """The median of one measure; None if no run has it."""
-    values = [value for row in rows if (value := row.value(metric)) is not None]
-    return median(values) if values else None
+    values = sample_of(row for row in rows if row.state.is_due).values(GOODPUT)
+    goodput = median(values) if values else None
+    return Cell(counts_of(rows), goodput, _level(condition, goodput))
 
 
 def _level(condition: Condition, goodput: float | None) -> int | None:
     best = condition.best_goodput_bps
     if goodput is None or best is None:
         return None
-    share = goodput * METRICS[GOODPUT].per_unit / best
+    share = goodput * GOODPUT.per_unit / best
     return sum(share >= limit for limit in LEVELS)
 
 
@@ -340,13 +338,14 @@ class SweepIndex:
         self._plan_stamp, self._reader = stamp, self._new_reader(self.directory)
         self._stamps, self._unread, self._measures = {}, {}, {}
         self._runs_stamp = 0
+        rows = {run.run_id: RunRow(run) for run in self._reader.read().runs}
         return Snapshot(
             plan=plan,
             plan_version=self._snapshot.plan_version + 1,
             planned=planned,
-            cells=tuple(Cell(len(each.run_ids)) for each in planned),
+            cells=tuple(cell_of(each.condition, [rows[run_id] for run_id in each.run_ids]) for each in planned),
             changed_at=(0,) * len(planned),
-            rows={run.run_id: RunRow(run) for run in self._reader.read().runs},
+            rows=rows,
         )
 
     def _note_changed(self, before: Snapshot, now_s: float) -> None:

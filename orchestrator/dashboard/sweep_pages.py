@@ -18,10 +18,19 @@ from werkzeug.wrappers import Response
 from werkzeug.wsgi import wrap_file
 
 from owlt.orchestrator.dashboard.index import Directories, Snapshot, SweepIndex
-from owlt.orchestrator.dashboard.matrix import Filter, box_plot, changed_cells, choices, condition_title, matrix_of
 from owlt.orchestrator.dashboard.protection import FILE_POLICY, report_policy
-from owlt.orchestrator.dashboard.wording import activity_text, headline_of, machines_of
-from owlt.reports.comparison.metrics import METRICS
+from owlt.orchestrator.dashboard.sweep_content import (
+    Filter,
+    activity_text,
+    box_plot,
+    changed_cells,
+    choices,
+    condition_title,
+    headline_of,
+    machines_of,
+    matrix_of,
+)
+from owlt.reports.comparison.metrics import METRICS, Metric
 from owlt.reports.page.parts import SCRIPT, is_script, page_script
 from owlt.results.files import CERTIFICATES
 from owlt.results.plain_files import NotPlain, as_file_name, is_plain, open_plain
@@ -135,7 +144,7 @@ def add_sweep_pages(app: Flask, directories: Directories, tags: Tags) -> None:
         cells = [each for each in snapshot.planned if each.condition.key == key]
         if not cells or snapshot.plan is None:
             abort(404, f"condition {key!r}: the sweep has none of this name")
-        place = _metric()
+        metric = _metric()
         rows = {each.implementation: snapshot.rows_of(each) for each in cells}
         numbers = {implementation: number for number, implementation in enumerate(snapshot.plan.implementations)}
         values = {
@@ -143,9 +152,8 @@ def add_sweep_pages(app: Flask, directories: Directories, tags: Tags) -> None:
             "condition": cells[0].condition,
             "title": condition_title(snapshot.planned, cells[0].condition),
             "rows": rows,
-            "metric": METRICS[place],
-            "place": place,
-            "plot": box_plot(rows, place, numbers),
+            "metric": metric,
+            "plot": box_plot(rows, metric, numbers),
         }
         if is_part():
             return tags.answer(render_template("condition_live.html", **values))
@@ -170,13 +178,13 @@ def _live_values(name: str, snapshot: Snapshot) -> dict[str, object]:
     }
 
 
-def _metric() -> int:
-    """The place of the metric in the address."""
-    slugs = [metric.slug for metric in METRICS]
-    slug = request.args.get("metric", slugs[0])
-    if slug not in slugs:
-        abort(404, f"metric: got {slug!r:.80}, expected {', '.join(slugs)}")
-    return slugs.index(slug)
+def _metric() -> Metric:
+    """The metric in the address."""
+    metrics = {metric.slug: metric for metric in METRICS}
+    slug = request.args.get("metric", METRICS[0].slug)
+    if slug not in metrics:
+        abort(404, f"metric: got {slug!r:.80}, expected {', '.join(metrics)}")
+    return metrics[slug]
 
 
 SHOWN_TYPES = {

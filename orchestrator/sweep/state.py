@@ -51,6 +51,16 @@ class RunState:
     """False for a repetition that the results do not call for, or not yet."""
 
     @property
+    def is_undelivered(self) -> bool:
+        """Whether it ended without the file, because of the implementation or of the rig."""
+        return self.outcome in (*NOT_DELIVERED, Outcome.ABORTED)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the next start of the sweep performs it."""
+        return self.is_due and self.outcome in (None, Outcome.ABORTED)
+
+    @property
     def position(self) -> Position:
         """Where it stands. A run that is performed again is running, with the outcome of its record."""
         if self.activity is not None:
@@ -76,6 +86,16 @@ class Counts:
     suspect: int
     by_outcome: Mapping[str, int]
     """Every outcome that at least one run has."""
+
+    @property
+    def with_record(self) -> int:
+        """Those that have a record, also if they are performed again."""
+        return sum(self.by_outcome.values())
+
+    @property
+    def undelivered(self) -> int:
+        """Those that ended without the file, because of the implementation or of the rig."""
+        return self.failed + self.aborted
 
 
 @dataclass(frozen=True)
@@ -240,8 +260,7 @@ def headline(state: SweepState) -> str:
 
 def progress_text(counts: Counts) -> str:
     """The numbers of runs that matter to a reader who is not there: "5 of 9 runs recorded, 1 failed"."""
-    recorded = sum(counts.by_outcome.values())
-    parts = [f"{recorded} of {counts.planned} runs recorded"]
+    parts = [f"{counts.with_record} of {counts.planned} runs recorded"]
     parts += [
         f"{number} {outcome.replace('_', ' ')}"
         for outcome, number in counts.by_outcome.items()

@@ -29,7 +29,7 @@ from owlt.results.files import CERTIFICATES, JOURNAL_NAME, PLAN_NAME
 from owlt.results.judgements import doubts_of
 from owlt.results.lock import LockState, lock_state
 from owlt.results.plain_files import open_plain
-from owlt.results.record import RECORD_NAME, SUMMARY, Outcome, Permutation, RunRecord, Signature, read_record, signature
+from owlt.results.record import RECORD_NAME, SUMMARY, Permutation, RunRecord, Signature, read_record, signature
 from owlt.results.recorded_runs import RUNS, run_directory
 
 LATEST_RUNS = 200
@@ -215,7 +215,7 @@ class StateReader:
     def _with_process(self, state: SweepState) -> SweepState:
         """The state with what the journal says of the sweep's process."""
         is_running = state.process.state == "running"
-        left = sum(run.is_due and run.outcome in (None, Outcome.ABORTED) for run in state.runs)
+        left = sum(run.is_left for run in state.runs)
         pace = (self._activities.started_s, self._activities.published_s)
         return replace(
             state,

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.dashboard.index import (
+    GOODPUT,
     LEVELS,
-    Cell,
+    NO_MEASURES,
     Condition,
     Measures,
     RunRow,
@@ -16,7 +17,7 @@ from owlt.orchestrator.dashboard.index import (
     cell_of,
     planned_cells,
 )
-from owlt.orchestrator.dashboard.matrix import (
+from owlt.orchestrator.dashboard.sweep_content import (
     Filter,
     box_plot,
     changed_cells,
@@ -27,7 +28,6 @@ from owlt.orchestrator.dashboard.matrix import (
 )
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.sweep.state import RunState
-from owlt.reports.comparison.metrics import METRICS
 from owlt.results.plan import WrittenPlan, read_written_plan
 from owlt.results.record import Outcome, Permutation
 from tests.unit.reports.conftest import plan_of, sweep
@@ -42,7 +42,7 @@ def row(
     number: int, goodput: float | None = None, outcome: Outcome | None = Outcome.COMPLETED, **changes: object
 ) -> RunRow:
     state = RunState(f"r{number}", "cfdp", "1MB", number, number, outcome, **changes)  # type: ignore[arg-type]
-    return RunRow(state, Measures((goodput, *(None,) * (len(METRICS) - 1))))
+    return RunRow(state, Measures({**NO_MEASURES.columns, GOODPUT.key: None if goodput is None else 1e6 * goodput}))
 
 
 @pytest.fixture
@@ -101,7 +101,10 @@ def test_a_cell_counts_its_states() -> None:
 
     cell = cell_of(CONDITION, rows)
 
-    assert cell == Cell(7, recorded=6, failed=2, suspect=1, unsupported=1, quarantined=1, goodput=3.0, level=6)
+    counts = cell.counts
+    assert (counts.planned, counts.with_record, counts.undelivered, counts.suspect) == (7, 6, 2, 1)
+    assert (counts.unsupported, counts.quarantined) == (1, 1)
+    assert (cell.goodput, cell.level) == (3.0, 6)
     assert cell.states == {"open", "failed", "suspect", "unsupported", "quarantined"}
 
 
@@ -153,13 +156,13 @@ def test_changed_cells_are_those_after_a_version_in_any_state(results: Path) -> 
 def test_a_box_needs_three_values_and_every_value_has_a_dot() -> None:
     rows = {"cfdp": [row(1, 1.0), row(2, 2.0), row(3, 4.0)], "norm": [row(4, 3.0), row(5, None, None)]}
 
-    plot = box_plot(rows, 0, {"cfdp": 0, "norm": 1})
+    plot = box_plot(rows, GOODPUT, {"cfdp": 0, "norm": 1})
 
     assert [(each.box is not None, len(each.dots), each.planned) for each in plot.rows] == [(True, 3, 3), (False, 1, 2)]
 
 
 def test_dots_lie_between_the_ticks_in_the_order_of_their_values() -> None:
-    plot = box_plot({"cfdp": [row(1, 1.0), row(2, 2.0), row(3, 4.0)]}, 0, {})
+    plot = box_plot({"cfdp": [row(1, 1.0), row(2, 2.0), row(3, 4.0)]}, GOODPUT, {})
 
     places = [dot.x for dot in plot.rows[0].dots]
     assert places == sorted(places)
@@ -168,6 +171,6 @@ def test_dots_lie_between_the_ticks_in_the_order_of_their_values() -> None:
 
 @pytest.mark.parametrize("values", [[], [5.0], [0.0, 0.0], [1e-9, 1e9]])
 def test_any_values_have_an_axis(values: list[float]) -> None:
-    plot = box_plot({"cfdp": [row(number, value) for number, value in enumerate(values)]}, 0, {})
+    plot = box_plot({"cfdp": [row(number, value) for number, value in enumerate(values)]}, GOODPUT, {})
 
     assert len(plot.ticks) >= 2

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.dashboard.index import Snapshot
-from owlt.orchestrator.dashboard.wording import (
+from owlt.orchestrator.dashboard.index import RunRow, Snapshot
+from owlt.orchestrator.dashboard.sweep_content import (
     THIS_MACHINE,
     MachineRuns,
     activity_text,
@@ -38,7 +38,7 @@ def ended(*outcomes: Outcome | None) -> Snapshot:
         latest_entry_s=50.0,
         time_left_s=None,
     )
-    return Snapshot(state=state)
+    return Snapshot(state=state, rows={run.run_id: RunRow(run) for run in runs})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""What the page of a sweep shows: the filters of its matrix, the rows of cells, and the box plot of one condition.
+"""What the pages of a sweep show: its state in words, its machines, the filters and cells of its matrix, and the box
+plot of one condition.
 
 A box plot is lengths for a template: a row for each implementation, a dot for each run. Its numbers are those of the
 report (`reports.comparison.estimates`).
@@ -6,17 +7,123 @@ report (`reports.comparison.estimates`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from urllib.parse import urlencode
 
 from matplotlib.ticker import MaxNLocator
 
-from owlt.orchestrator.dashboard.index import STATES, Cell, Condition, PlannedCell, RunRow, Snapshot
+from owlt.orchestrator.dashboard.index import (
+    STATES,
+    Cell,
+    Condition,
+    PlannedCell,
+    RunRow,
+    Snapshot,
+    counted_states,
+    counts_of,
+)
+from owlt.orchestrator.planning.estimate import duration_text
+from owlt.orchestrator.sweep.journal import Activity
+from owlt.orchestrator.sweep.state import SweepState, repetitions_text
 from owlt.reports.comparison.estimates import BoxNumbers, box_numbers
-from owlt.reports.comparison.metrics import METRICS
-from owlt.reports.units import delay_text, duration_text, probability_text, rate_text, size_text, tick_text
+from owlt.reports.comparison.grid import DELAY, DURATION, ERROR_RATE, FILE_SIZE, Axis
+from owlt.reports.comparison.metrics import Metric
+from owlt.reports.units import number_text, rate_text, tick_text
 from owlt.results.record import Permutation
+
+ANNOUNCED_PERCENT = 10
+
+
+@dataclass(frozen=True)
+class Headline:
+    """What a page says of a sweep first."""
+
+    process: str
+    """running, ended, killed or unknown"""
+    sentence: str
+    announcement: str
+    """Changes rarely: with each tenth of the runs, with a new failure, and at the end."""
+    percent: int
+    counts: tuple[tuple[str, int], ...]
+    """States, and the number of runs; without those of which there is none."""
+
+
+def headline_of(snapshot: Snapshot) -> Headline:
+    """The headline of a sweep whose state is known."""
+    state = snapshot.state
+    assert state is not None
+    counts = counts_of(snapshot.rows.values())
+    percent = 100 * counts.with_record // counts.planned if counts.planned else 100
+    process = state.process.state
+    failures = f", {counts.undelivered} failed" if counts.undelivered else ""
+    recorded = f"{number_text(counts.with_record)} of {number_text(counts.planned)} runs recorded"
+    repetitions = repetitions_text(state.repetitions) if state.repetitions else ""
+    tenth = percent // ANNOUNCED_PERCENT * ANNOUNCED_PERCENT
+    return Headline(
+        process=process,
+        sentence="; ".join(filter(None, (recorded, _process_text(state), repetitions))),
+        announcement=f"{tenth} % of the runs are recorded{failures}; the sweep {PROCESS_WORDS[process]}",
+        percent=percent,
+        counts=tuple((name, number) for name, number in counted_states(counts) if number),
+    )
+
+
+PROCESS_WORDS = {
+    "running": "is running",
+    "ended": "is not running",
+    "killed": "was killed",
+    "unknown": "may be running on another machine",
+}
+
+
+def _process_text(state: SweepState) -> str:
+    """What the process of the sweep does, and how long it still takes."""
+    process = state.process.state
+    if process == "running":
+        return (
+            f"about {duration_text(state.time_left_s)} left" if state.time_left_s else "the time left is not known yet"
+        )
+    left = any(run.is_left for run in state.runs)
+    if process == "ended":
+        return "the sweep is stopped; 'owlt run' resumes it" if left else "the sweep is complete"
+    holder = f" ({state.process.holder})" if state.process.holder else ""
+    if process == "killed":
+        return f"the sweep was killed{holder}; 'owlt run' resumes it"
+    return f"the sweep may be running on another machine{holder}"
+
+
+def activity_text(activity: Activity, now_s: float) -> str:
+    """What a worker does, for how long and on which other machine: "perform, transfer, for 12 s (on lab2)"."""
+    phase = f", {activity.phase}" if activity.phase else ""
+    machine = f" (on {activity.machine})" if activity.machine else ""
+    since_s = activity.phase_since_s or activity.since_s
+    return f"{activity.what}{phase}, for {max(now_s - since_s, 0):.0f} s{machine}"
+
+
+@dataclass(frozen=True)
+class MachineRuns:
+    """A machine of a sweep."""
+
+    name: str
+    performed: int
+    """Runs in the results, with any outcome; the latest attempt of each."""
+    performs: int
+    """Runs that it performs now."""
+
+
+def machines_of(state: SweepState) -> list[MachineRuns]:
+    """The machines of a sweep by name, that of `owlt run` first; empty if no other machine performs runs of it."""
+    performed = Counter(run.machine for run in state.runs if run.outcome is not None)
+    performs = Counter(each.machine for each in state.activities if each.run_id)
+    names = {*performed, *performs, *(each.machine for each in state.activities)}
+    if not any(names):
+        return []
+    return [MachineRuns(name or THIS_MACHINE, performed[name], performs[name]) for name in sorted(names)]
+
+
+THIS_MACHINE = "orchestrator"
 
 
 @dataclass(frozen=True)
@@ -28,15 +135,23 @@ class Dimension:
     text: Callable[[Permutation], str]
 
 
+def _of_axis(name: str, axis: Axis) -> Dimension:
+    """A dimension that figures are drawn against, with the words of the report; "" where a point has no such value."""
+
+    def text(point: Permutation) -> str:
+        value = getattr(point, axis.field)
+        return "" if value is None else axis.text(value)
+
+    return Dimension(name, axis.head, text)
+
+
 DIMENSIONS = (
     Dimension("channel", "channel", lambda point: point.channel_name),
     Dimension("rate", "rate", lambda point: rate_text(point.rate_bps)),
-    Dimension("delay", "delay", lambda point: delay_text(point.delay_ns)),
-    Dimension("file", "file", lambda point: "" if point.file_size_bytes is None else size_text(point.file_size_bytes)),
-    Dimension(
-        "duration", "duration", lambda point: "" if point.duration_ns is None else duration_text(point.duration_ns)
-    ),
-    Dimension("per", "PER", lambda point: probability_text(point.packet_error_rate)),
+    _of_axis("delay", DELAY),
+    _of_axis("file", FILE_SIZE),
+    _of_axis("duration", DURATION),
+    _of_axis("per", ERROR_RATE),
 )
 
 
@@ -182,8 +297,6 @@ def _selected(snapshot: Snapshot, selected: Filter) -> Iterator[tuple[PlannedCel
 WIDTH, LEFT, RIGHT, ROW, BOTTOM = 720, 150, 70, 40, 46
 """Lengths of the drawing: its width, the margins for names and counts, the height of a row, the axis below."""
 FEWEST_FOR_A_BOX = 3
-Place = Callable[[float], float]
-"""Where a value is on the axis."""
 JITTER = (0, -5, 5, -9, 9)
 """How far dots of one row are apart from its middle, in turn, so that equal values stay visible."""
 
@@ -200,25 +313,14 @@ class Dot:
 
 
 @dataclass(frozen=True)
-class Box:
-    """The whiskers, quartiles and median of a row, as places on the axis."""
-
-    low: float
-    q1: float
-    median: float
-    q3: float
-    high: float
-
-
-@dataclass(frozen=True)
 class PlotRow:
-    """An implementation. `box` is None if it has too few values."""
+    """An implementation. `box` has places on the axis; it is None if there are too few values."""
 
     implementation: str
     number: int
     """Its place in the sweep, which decides its looks."""
     y: float
-    box: Box | None
+    box: BoxNumbers | None
     numbers: BoxNumbers | None
     dots: Sequence[Dot]
     planned: int
@@ -238,8 +340,8 @@ class Plot:
     rows: Sequence[PlotRow]
 
 
-def box_plot(rows: Mapping[str, Sequence[RunRow]], metric: int, numbers: Mapping[str, int]) -> Plot:
-    """The box plot of one of `METRICS`; `rows` are the planned runs of each implementation."""
+def box_plot(rows: Mapping[str, Sequence[RunRow]], metric: Metric, numbers: Mapping[str, int]) -> Plot:
+    """The box plot of a metric; `rows` are the planned runs of each implementation."""
     values = {
         name: [(row, value) for row in of_name if (value := row.value(metric)) is not None]
         for name, of_name in rows.items()
@@ -258,7 +360,7 @@ def box_plot(rows: Mapping[str, Sequence[RunRow]], metric: int, numbers: Mapping
                 run_id=row.state.run_id,
                 x=place(value),
                 dy=JITTER[place_in_row % len(JITTER)],
-                text=METRICS[metric].text(value),
+                text=metric.text(value),
                 suspect=bool(row.suspect),
             )
             for place_in_row, (row, value) in enumerate(of_name)
@@ -268,7 +370,7 @@ def box_plot(rows: Mapping[str, Sequence[RunRow]], metric: int, numbers: Mapping
                 implementation=name,
                 number=numbers.get(name, 0),
                 y=(number + 0.5) * ROW,
-                box=_box(box, place) if box and len(sample) >= FEWEST_FOR_A_BOX else None,
+                box=BoxNumbers(*map(place, astuple(box))) if box and len(sample) >= FEWEST_FOR_A_BOX else None,
                 numbers=box,
                 dots=dots,
                 planned=len(rows[name]),
@@ -283,16 +385,6 @@ def box_plot(rows: Mapping[str, Sequence[RunRow]], metric: int, numbers: Mapping
         axis_y=axis_y,
         ticks=[(place(tick), tick_text(tick)) for tick in ticks],
         rows=plotted,
-    )
-
-
-def _box(numbers: BoxNumbers, place: Place) -> Box:
-    return Box(
-        low=place(numbers.whisker_low),
-        q1=place(numbers.q1),
-        median=place(numbers.median),
-        q3=place(numbers.q3),
-        high=place(numbers.whisker_high),
     )
 
 
