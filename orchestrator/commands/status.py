@@ -195,7 +195,7 @@ def dashboard(
     channel and counters. Only this machine can open them, unless --host says otherwise. They change nothing, except for
     those who open the printed address with the token. Ctrl-C ends the server.
     """
-    from owlt.orchestrator.dashboard.serving import serve
+    from owlt.orchestrator.dashboard.app import serve
 
     printer = Printer()
 

@@ -1,19 +1,122 @@
-"""Files in YAML 1.2: the document, or one mistake that names the line."""
+"""Files in YAML 1.2: the document, or one mistake that names the line.
 
+What is wrong with a text that is not YAML is said in terms of what was written, with how to fix it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import Node
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from owlt.inputs.bounded_yaml import load_with_nodes
 from owlt.inputs.mistake import Invalid, Mistake, Place
 from owlt.inputs.positions import Positions
-from owlt.inputs.syntax_errors import syntax_mistake
+
+_QUOTES = "put quotes around the whole text"
+_BRACKETS = {"mapping": ("{", "}"), "sequence": ("[", "]")}
+
+
+def syntax_mistake(text: str, error: MarkedYAMLError) -> Mistake:
+    """The mistake in a text that the YAML reader refused, with its line."""
+    if isinstance(error, DuplicateKeyError):
+        return _duplicate(text, error)
+    context, problem = error.context or "", error.problem or ""
+    line = error.problem_mark.line + 1 if error.problem_mark else 1
+    opened = error.context_mark.line + 1 if error.context_mark else line
+    if (flow := re.fullmatch("while parsing a flow (mapping|sequence)", context)) and problem.startswith(
+        "expected ','"
+    ):
+        opening, closing = _BRACKETS[flow[1]]
+        if opened == line:
+            missing = f"between {opening} and {closing} a comma is missing, or the {closing} itself"
+            return _invalid(line, missing)
+        return _invalid(opened, f"the {opening} here is not closed: there is no {closing} up to line {line}")
+    if "quoted scalar" in context and problem == "found unexpected end of stream":
+        return _invalid(opened, "the quotes that open here are not closed")
+    if "simple key" in context:
+        return _invalid(opened, "has no colon", expected="KEY: VALUE")
+    for form, cause, fix in _CAUSES:
+        if match := re.search(form, problem):
+            return _invalid(line, cause(match) if callable(cause) else cause, fix=fix)
+    return _invalid(line, problem)
+
+
+def _invalid(line: int, cause: str, *, expected: str = "", fix: str = "") -> Mistake:
+    return Mistake(f"not valid YAML: {cause}", expected, fix, Place(line=line))
+
+
+_CAUSES: list[tuple[str, str | Callable[[re.Match[str]], str], str]] = [
+    (r"^found character '\\t'", "has a tab", "write spaces in its place"),
+    (r"^found character '(.)'", lambda match: f"a string may not begin with {match[1]}", _QUOTES),
+    (
+        "^mapping values are not allowed",
+        "a colon with a space after it begins a value",
+        f"if it belongs to the text, {_QUOTES}; otherwise indent the line like its neighbours",
+    ),
+    ("^found undefined alias", "a string that begins with * names an anchor", _QUOTES),
+    ("^could not determine a constructor for the tag", "a string that begins with ! is a tag", _QUOTES),
+    ("^found unhashable key", "braces need quotes", 'write "{name}"'),
+    ("^found unknown escape", r"in double quotes \ begins an escape", r"use single quotes, or write \\"),
+    ("^but found another document", "has a second document after ---", "remove it"),
+    (
+        "^expected <block end>, but found '<scalar>'",
+        "text goes on after a closing quote or brace",
+        f'{_QUOTES}, as in "{{run_dir}}/x"',
+    ),
+    (
+        "^expected <block end>, but found '[]}]'",
+        "closes a bracket that is not open",
+        f"remove it, or {_QUOTES}",
+    ),
+    (
+        "^expected <block end>",
+        "is further to the left or right than the keys that it belongs to",
+        "indent it as those keys",
+    ),
+    ("^expected the node content, but found '<stream end>'", "a bracket is not closed before the end", ""),
+    (
+        "^expected the node content, but found '(.*)'",
+        lambda match: f"has {match[1]} where a value is expected",
+        _QUOTES,
+    ),
+    ("^expected chomping", "after > or | a string begins on the next line", f"if it belongs to it, {_QUOTES}"),
+    ("^sequence entries are not allowed", "a string may not begin with a dash and a space", _QUOTES),
+]
+"""By what ruamel says of the text: the cause, and how to fix it."""
+
+
+def _duplicate(text: str, error: DuplicateKeyError) -> Mistake:
+    """The key that appears twice, and where it was before."""
+    mark = error.problem_mark
+    pending: list[Node] = [new_yaml().compose(text)]
+    visited = set()  # an anchor may be in itself
+    while pending:
+        node = pending.pop()
+        if id(node) in visited:
+            continue
+        visited.add(id(node))
+        if isinstance(node, SequenceNode):
+            pending += node.value
+        if not isinstance(node, MappingNode):
+            continue
+        for key, value in node.value:
+            if mark and key.start_mark.index == mark.index:
+                first = next(other for other, _ in node.value if other.value == key.value)
+                problem = f"appears twice, first on line {first.start_mark.line + 1}"
+                return Mistake(problem, fix="remove one", where=Place(line=mark.line + 1, key=(str(key.value),)))
+            pending.append(value)
+    return Mistake("a key appears twice", fix="remove one", where=Place(line=mark.line + 1 if mark else 1))
+
 
 MOST_BYTES = 64 * 2**20
 _READ_BYTES = 2**20

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from owlt.captures.frames.session import Session
-from owlt.captures.protocols.tcp_counts import TcpCounts, count_tcp
+from owlt.captures.protocols.view import TcpCounts, count_tcp
 from owlt.orchestrator.run.observing import SAMPLES_NAME
 from owlt.reports.page.tables import tcp_of, tcp_rows
 from owlt.reports.results.load import load_results

@@ -14,8 +14,8 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 
 from owlt.captures.frames.session import Session
-from owlt.captures.protocols.tcp_counts import TcpCounts, count_tcp
 from owlt.captures.protocols.tshark import NoDissection
+from owlt.captures.protocols.view import TcpCounts, count_tcp
 from tests.conftest import require_command
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, ethernet
 

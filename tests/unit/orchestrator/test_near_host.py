@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.rigs.near_host import WRITING, open_below
+from owlt.orchestrator.rigs.namespaces import WRITING, open_below
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.summary import load_summary
 from owlt.captures.matches.bottleneck import Link
-from owlt.captures.protocols.tcp_counts import TcpCounts
+from owlt.captures.protocols.view import TcpCounts
 from owlt.reports.comparison.estimates import box_of
 from owlt.reports.comparison.metrics import FURTHER, MEASURES
 from owlt.reports.page.build import build_report
