@@ -33,17 +33,16 @@ from owlt.captures.frames.conversations import (
 from owlt.captures.frames.session import Host, Session, bounds, is_among, sent_by
 from owlt.captures.inspection.inspection import Case
 from owlt.captures.matches.bottleneck import Link
-from owlt.inputs.mistake import Invalid, Mistake, Place
+from owlt.inputs.mistake import Mistake, Place
 from owlt.inputs.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
 from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.commands.analyse import HOSTS, Analysis, CaptureOptions
+from owlt.orchestrator.commands.usage import parsed
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
 
 if TYPE_CHECKING:
-    from owlt.captures.frames.columns import Columns
-    from owlt.captures.frames.session import Host
-    from owlt.captures.inspection.inspection import Case, Inspection
+    from owlt.captures.inspection.inspection import Inspection
 
 
 def analyse_run(run: Path, tables: str, out: Path | None) -> Analysis:
@@ -309,10 +308,10 @@ def case_of_captures(captures: Sequence[Columns], options: CaptureOptions) -> Ca
     given |= {"multicast_groups": [_address("--group", group) for group in options.group]} if options.group else {}
     given |= {"sender_address": _address("--sender", options.sender)} if options.sender else {}
     given |= {"receiver_address": _address("--receiver", options.receiver)} if options.receiver else {}
-    rate_bps = _quantity("--rate", options.rate, parse_rate_bps) if options.rate else None
-    delay_ns = int(_quantity("--delay", options.delay, parse_delay_ns)) if options.delay else None
+    rate_bps = parsed("--rate", options.rate, parse_rate_bps) if options.rate else None
+    delay_ns = parsed("--delay", options.delay, parse_delay_ns) if options.delay else None
     link = None if delay_ns is None or not rate_bps else Link(delay_ns, rate_bps)
-    file_size = int(_quantity("--file-size", options.file_size, parse_size_bytes)) if options.file_size else None
+    file_size = parsed("--file-size", options.file_size, parse_size_bytes) if options.file_size else None
     return Case(
         session=_session(captures, given, options),
         dissector=implementation.dissector if implementation else (),
@@ -390,11 +389,3 @@ def _ports(ports: Sequence[str]) -> dict[str, list[int | str]]:
             raise OwltError(Mistake.of("--port", f"got {text!r}", expected)) from None
         given.setdefault(f"{kind}_ports", []).append(port)
     return given
-
-
-def _quantity(option: str, text: str, parse: Any) -> float:
-    try:
-        value: float = parse(text)
-    except Invalid as problem:
-        raise OwltError(*(mistake.below(option) for mistake in problem.mistakes)) from problem
-    return value

@@ -88,14 +88,12 @@ def list_channels(as_json: Json = False) -> None:
     """List the channels that come with owlt."""
     from owlt.orchestrator.profiles.catalogue import channel_files, find_channel
 
-    printer = Printer(as_json)
-    listed = [
+    channels = (
         {"name": profile.name, "title": profile.title, "path": path}
         for path in channel_files()
         for profile in [find_channel(str(path))]
-    ]
-    printer.json(listed)
-    printer.table(("name", "title"), ((str(each["name"]), str(each["title"])) for each in listed))
+    )
+    Printer(as_json).listing(channels, "name", "title")
 
 
 @add_command(channel_app, "show")

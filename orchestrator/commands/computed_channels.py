@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ import typer
 
 from owlt.inputs.mistake import Invalid, Mistake
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import Json, add_command
+from owlt.orchestrator.commands.usage import Json, add_command, parsed
 from owlt.orchestrator.errors import Missing, OwltError, ProfileError
 
 if TYPE_CHECKING:
@@ -331,14 +331,6 @@ def add_model(app: typer.Typer, name: str, model: type[Model]) -> None:
     command.__annotations__["model"] = model
     command.__doc__ = model.__doc__
     add_command(app, name)(command)
-
-
-def parsed(option: str, text: str, parse: Callable[[str], float]) -> float:
-    """The value of an option that is a quantity. Raises OwltError."""
-    try:
-        return parse(text)
-    except Invalid as problem:
-        raise OwltError(*(mistake.below(option) for mistake in problem.mistakes)) from problem
 
 
 def parse_seconds(option: str, text: str) -> float:

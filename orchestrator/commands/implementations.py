@@ -46,26 +46,16 @@ def list_implementations(as_json: Json = False) -> None:
     """List the implementations and their missing prerequisites."""
     from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
 
-    printer = Printer(as_json)
+    printer, columns = Printer(as_json), ("name", "protocol", "title", "clocks")
     listed: list[dict[str, Any]] = [
-        {
-            "name": each.name,
-            "protocol": each.protocol,
-            "title": each.title,
-            "clocks": list(each.clocks),
-            "path": path,
-            "missing": _missing(each),
-        }
+        {**{name: getattr(each, name) for name in columns}, "path": path, "missing": _missing(each)}
         for path in implementation_files()
         for each in [find_implementation(str(path))]
     ]
     printer.json(listed)
     printer.table(
-        ("name", "protocol", "title", "clocks", "missing"),
-        (
-            (each["name"], each["protocol"], each["title"], ", ".join(each["clocks"]), _missing_text(each["missing"]))
-            for each in listed
-        ),
+        (*columns, "missing"),
+        ((*map(each.get, columns), _missing_text(each["missing"])) for each in listed),
     )
 
 
@@ -74,11 +64,8 @@ def show_implementation(name: Implementation, as_json: Json = False) -> None:
     """Show the profile of one implementation, with defaults filled in."""
     from owlt.orchestrator.profiles.catalogue import find_implementation
 
-    printer = Printer(as_json)
     implementation = find_implementation(name)
-    keys = implementation.model_dump(mode="json") | {"missing": _missing(implementation)}
-    printer.json(keys)
-    printer.keys(keys)
+    Printer(as_json).show(implementation.model_dump(mode="json") | {"missing": _missing(implementation)})
 
 
 @add_command(implementations_app, "check")

@@ -23,8 +23,8 @@ from owlt.orchestrator.commands.computed_channels import (
     Links,
     moments_s,
     parse_seconds,
-    parsed,
 )
+from owlt.orchestrator.commands.usage import parsed
 from owlt.orchestrator.errors import NoSuchFile, OwltError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.commands.output import Printer, print_requirements, yes_or_no
+from owlt.orchestrator.commands.output import Printer, print_requirements
 from owlt.orchestrator.commands.usage import Json, LabRigOption, Rig, add_command, complete_channel, new_app
 from owlt.orchestrator.ending import INTERRUPTED_STATUS, ended_by_signals
 from owlt.orchestrator.errors import OwltError, did_you_mean
@@ -74,17 +74,14 @@ def list_rigs(as_json: Json = False) -> None:
     printer.json(rigs)
     printer.table(
         ("rig", "description", "ready", "state"),
-        ((str(rig["name"]), str(rig["description"]), yes_or_no(not rig["missing"]), str(rig["state"])) for rig in rigs),
+        ((rig["name"], rig["description"], not rig["missing"], rig["state"]) for rig in rigs),
     )
 
 
 @add_command(rigs_app, "show")
 def show_rig(rig: Rig, as_json: Json = False) -> None:
     """Show one rig: its clocks, its state, what is missing here."""
-    printer = Printer(as_json)
-    shown = _rig(_known_rig(rig))
-    printer.json(shown)
-    printer.keys(shown)
+    Printer(as_json).show(_rig(_known_rig(rig)))
 
 
 @add_command(rigs_app, "check")

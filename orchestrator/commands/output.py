@@ -61,7 +61,7 @@ class Printer:
             console().print(printable_lines(line), style=style, markup=False)
 
     def table(
-        self, headers: tuple[str, ...], rows: Iterable[Iterable[str]], numbers: Iterable[str] = (), least_width: int = 0
+        self, headers: tuple[str, ...], rows: Iterable[Iterable[Any]], numbers: Iterable[str] = (), least_width: int = 0
     ) -> None:
         """Print a table. Nothing is cut off; the first column and those of `numbers` are not broken into lines."""
         if self.as_json:
@@ -75,12 +75,23 @@ class Printer:
             unbroken = position == 0 or header in numbers
             table.add_column(header, overflow="fold", no_wrap=unbroken, justify=justify)  # type: ignore[arg-type]
         for row in rows:
-            table.add_row(*(escape(printable_lines(cell)) for cell in row))
+            table.add_row(*(escape(printable_lines(_value_text(cell))) for cell in row))
         console(least_width=least_width).print(table)
 
     def keys(self, values: Mapping[str, Any]) -> None:
         """Print one thing as a table of its keys and values."""
-        self.table(("key", "value"), ((key, _value_text(value)) for key, value in values.items()))
+        self.table(("key", "value"), values.items())
+
+    def listing(self, things: Iterable[Mapping[str, Any]], *columns: str) -> None:
+        """Print things: all of their keys as JSON, and those of `columns` as a table."""
+        things = list(things)
+        self.json(things)
+        self.table(columns, ([thing[column] for column in columns] for thing in things))
+
+    def show(self, values: Mapping[str, Any]) -> None:
+        """Print one thing, as JSON or as a table of its keys and values."""
+        self.json(values)
+        self.keys(values)
 
     def note(self, line: str) -> None:
         """Print what was done, such as the path of a file that was written; -q suppresses it."""

@@ -15,7 +15,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import Guests, LabRigOption
+from owlt.orchestrator.commands.usage import Guests, LabRigOption, parse_for_s, parsed
 from owlt.orchestrator.ending import INTERRUPTED_STATUS, outlasting_readers
 from owlt.orchestrator.errors import Missing, OwltError
 
@@ -136,22 +136,16 @@ def stop_time(until: str | None, duration: str | None) -> StopTime | None:
     """The time of --until, by the machine's clock, or of --for, by one that is never set; None if neither is given."""
     from datetime import datetime
 
-    from owlt.inputs.mistake import Invalid, keys_below
-    from owlt.inputs.quantities import parse_delay_ns
     from owlt.orchestrator.steady_clock import steady_s
     from owlt.orchestrator.sweep.scheduling import StopTime, parse_until
 
     if until and duration:
         raise OwltError(Mistake.of("--for", "got both --until and --for", "one of them"))
-    try:
-        if until:
-            with keys_below("--until"):
-                return StopTime(parse_until(until, datetime.now().astimezone()).timestamp(), time.time)
-        if duration:
-            with keys_below("--for"):
-                return StopTime(steady_s() + parse_delay_ns(duration, "20 min", ("min", "h")) / 1e9, steady_s)
-    except Invalid as problem:
-        raise OwltError(*problem.mistakes) from problem
+    if until:
+        moment = parsed("--until", until, lambda text: parse_until(text, datetime.now().astimezone()))
+        return StopTime(moment.timestamp(), time.time)
+    if duration:
+        return StopTime(steady_s() + parse_for_s(duration), steady_s)
     return None
 
 

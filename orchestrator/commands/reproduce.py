@@ -116,7 +116,7 @@ def _list(printer: Printer) -> None:
     numbers = ("claims", "runs", "quick")
     printer.table(
         ("name", *numbers, "paper"),
-        ((row["name"], str(row["claims"]), str(row["runs"]), str(row["quick_runs"]), row["paper"]) for row in rows),
+        ([row[name] for name in ("name", "claims", "runs", "quick_runs", "paper")] for row in rows),
         numbers,
     )
 

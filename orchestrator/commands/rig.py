@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.inputs.mistake import Invalid, Mistake, keys_below
-from owlt.orchestrator.commands.output import Printer, print_requirements, verbosity, yes_or_no
+from owlt.inputs.mistake import Mistake
+from owlt.orchestrator.commands.output import Printer, print_requirements, verbosity
 from owlt.orchestrator.commands.rig_lease import Change, leased, require_no_session, session_of
-from owlt.orchestrator.commands.usage import Inventory, Json, add_command, new_app
+from owlt.orchestrator.commands.usage import Inventory, Json, add_command, new_app, parse_for_s
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -72,15 +72,7 @@ def rig_status(inventory: Inventory, as_json: Json = False) -> None:
     printer.json({"rig": rig.name, "hosts": hosts, "lease": lease, "channel": wire})
     printer.table(
         ("host", "role", "reachable", "session"),
-        (
-            (
-                str(each["name"]),
-                str(each["role"]),
-                yes_or_no(not each["problem"]),
-                str(each["problem"] or each["session"]),
-            )
-            for each in hosts
-        ),
+        ((each["name"], each["role"], not each["problem"], each["problem"] or each["session"]) for each in hosts),
     )
     printer.text(f"lease: {_lease_text(lease)}")
     if channel is not None and (line := channel_line(channel)):
@@ -102,7 +94,7 @@ def lease_rig(
 
     printer = Printer(as_json)
     rig = rig_of(inventory)
-    seconds = _seconds(duration)
+    seconds = parse_for_s(duration)
     try:
         emulator_of(rig).reserve(seconds)
     except EmulatorError as problem:
@@ -285,16 +277,6 @@ def _lease_text(lease: dict[str, Any]) -> str:
     if not lease["held"]:
         return "free"
     return f"{lease['holder']}, for {lease['seconds_left']:.0f} s more" + (" (yours)" if lease["yours"] else "")
-
-
-def _seconds(duration: str) -> float:
-    from owlt.inputs.quantities import parse_delay_ns
-
-    try:
-        with keys_below("--for"):
-            return parse_delay_ns(duration, "20 min", ("min", "h")) / 1e9
-    except Invalid as problem:
-        raise OwltError(*problem.mistakes) from problem
 
 
 def without_lease(rig: LabRig, client_of: Callable[[LabRig], EmulatorClient]) -> str:

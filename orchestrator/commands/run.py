@@ -20,7 +20,7 @@ from owlt.orchestrator.commands.performing import (
     plan_of,
     results_of,
 )
-from owlt.orchestrator.commands.usage import Guests, Json, LabRigOption, Results, Sweep
+from owlt.orchestrator.commands.usage import Guests, Json, LabRigOption, Results, Sweep, parsed
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ def run(
 
 def _host_baselines(start: Start, size: str | None, rig: str | None) -> HostBaselines | None:
     """The host baselines of --host-baseline; None without the option."""
-    from owlt.inputs.mistake import Invalid, keys_below
     from owlt.inputs.quantities import parse_size_bytes
     from owlt.orchestrator.commands.host_baselines import HostBaselines
 
@@ -88,11 +87,7 @@ def _host_baselines(start: Start, size: str | None, rig: str | None) -> HostBase
         return None
     if rig is None:
         raise OwltError(Mistake.of("--host-baseline", "got no lab rig", "--rig INVENTORY", "add it"))
-    try:
-        with keys_below("--host-baseline"):
-            return HostBaselines(start, parse_size_bytes(size))
-    except Invalid as problem:
-        raise OwltError(*problem.mistakes) from problem
+    return HostBaselines(start, parsed("--host-baseline", size, parse_size_bytes))
 
 
 def plan(

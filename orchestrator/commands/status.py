@@ -88,7 +88,7 @@ def print_state(state: SweepState, printer: Printer) -> None:
         printer.table(
             ("worker", "now", "for"),
             (
-                (str(each.slot), activity_text(each, state.channels), duration(state.read_at_s - each.since_s))
+                (each.slot, activity_text(each, state.channels), duration(state.read_at_s - each.since_s))
                 for each in sorted(state.activities, key=lambda each: each.slot)
             ),
             numbers=("worker", "for"),
@@ -100,7 +100,7 @@ def print_state(state: SweepState, printer: Printer) -> None:
         printer.table(
             ("implementation", "outcome", "code", "runs", "reason of the first"),
             (
-                (group.implementation, str(group.outcome), group.code or "", str(len(group.run_ids)), group.reason)
+                (group.implementation, group.outcome, group.code or "", len(group.run_ids), group.reason)
                 for group in state.failures
             ),
             numbers=("runs",),
@@ -113,7 +113,7 @@ def print_state(state: SweepState, printer: Printer) -> None:
         printer.table(
             ("implementation", "suspect", "first run", "reasons of the first"),
             (
-                (each.implementation, str(len(each.run_ids)), each.run_ids[0], "; ".join(each.reasons))
+                (each.implementation, len(each.run_ids), each.run_ids[0], "; ".join(each.reasons))
                 for each in state.suspects
             ),
             numbers=("suspect",),
@@ -130,7 +130,7 @@ def _print_counts(state: SweepState, printer: Printer) -> None:
     rows = {**state.by_implementation, "all": state.counts}
     printer.table(
         ("implementation", *COUNTED),
-        ([name, *(str(getattr(counts, each)) for each in COUNTED)] for name, counts in rows.items()),
+        ([name, *(getattr(counts, each) for each in COUNTED)] for name, counts in rows.items()),
         numbers=COUNTED,
     )
 

@@ -21,28 +21,13 @@ def list_sweeps(as_json: Json = False) -> None:
     from owlt.orchestrator.profiles.catalogue import sweep_files
     from owlt.orchestrator.profiles.load import load_sweep
 
-    printer = Printer(as_json)
-    sweeps = [
-        {
-            "name": path.stem,
-            "title": sweep.title,
-            "rig": sweep.rig,
-            "clock": sweep.clock,
-            "implementations": sweep.implementations,
-            "path": path,
-        }
+    columns = ("title", "rig", "clock", "implementations")
+    sweeps = (
+        {"name": path.stem, **{name: getattr(sweep, name) for name in columns}, "path": path}
         for path in sweep_files()
         for sweep in [load_sweep(path)]
-    ]
-    printer.json(sweeps)
-    printer.table(
-        ("name", "title", "rig", "clock", "implementations"),
-        (
-            (str(each["name"]), str(each["title"]), str(each["rig"]), str(each["clock"]), ", ".join(names))
-            for each in sweeps
-            if isinstance(names := each["implementations"], list)
-        ),
     )
+    Printer(as_json).listing(sweeps, "name", *columns)
 
 
 @add_command(sweeps_app, "show")
@@ -51,10 +36,7 @@ def show_sweep(sweep: Sweep, as_json: Json = False) -> None:
     from owlt.orchestrator.profiles.catalogue import sweep_path
     from owlt.orchestrator.profiles.load import load_sweep
 
-    printer = Printer(as_json)
-    keys = load_sweep(sweep_path(sweep)).model_dump(mode="json")
-    printer.json(keys)
-    printer.keys(keys)
+    Printer(as_json).show(load_sweep(sweep_path(sweep)).model_dump(mode="json"))
 
 
 @add_command(sweeps_app, "check")

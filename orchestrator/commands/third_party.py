@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.orchestrator.commands.output import Printer, verbosity, yes_or_no
+from owlt.orchestrator.commands.output import Printer, verbosity
 from owlt.orchestrator.commands.usage import Json, add_command, complete_third_party, new_app
 from owlt.orchestrator.hosts.printable import printable_lines
 
@@ -39,15 +39,7 @@ def list_third_party(as_json: Json = False) -> None:
 
 def print_list(printer: Printer, installables: Iterable[Installable]) -> None:
     """Print each with its version, and whether it is installed."""
-    listed = [_described(installable) for installable in installables]
-    printer.json(listed)
-    printer.table(
-        ("name", "version", "installed", "required", "licence"),
-        (
-            (each["name"], each["version"], yes_or_no(each["installed"]), yes_or_no(each["required"]), each["licence"])
-            for each in listed
-        ),
-    )
+    printer.listing(map(_described, installables), "name", "version", "installed", "required", "licence")
     printer.text("install one with: owlt third-party install NAME")
 
 
@@ -56,11 +48,8 @@ def show_third_party(name: Name, as_json: Json = False) -> None:
     """Show one implementation: version, licence, source, programs."""
     from owlt.orchestrator.profiles.third_party import find_installables
 
-    printer = Printer(as_json)
     (installable,) = find_installables([name])
-    described = _described(installable)
-    printer.json(described)
-    printer.keys(described)
+    Printer(as_json).show(_described(installable))
 
 
 @add_command(third_party_app, "install")

@@ -12,15 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from owlt import PACKAGE
-from owlt.inputs.mistake import Mistake
+from owlt.inputs.mistake import Invalid, Mistake
 from owlt.orchestrator.commands.output import verbosity
 from owlt.orchestrator.errors import OwltError, did_you_mean
+
+Value = TypeVar("Value")
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only, no progress and no notes.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print each step, and the traceback of an error.")]
@@ -200,6 +202,21 @@ def _label(parameter: Any) -> str:
 def _error(ctx: Any, problem: str, fix: str) -> UsageError:
     """A mistake at the command without the name of the program, which stands before every error: "channel show"."""
     return UsageError(Mistake.of(" ".join(ctx.command_path.split()[1:]), problem, fix=fix))
+
+
+def parsed(option: str, text: str, parse: Callable[[str], Value]) -> Value:
+    """The value of an option. Raises OwltError, which names it, if `parse` raises Invalid."""
+    try:
+        return parse(text)
+    except Invalid as problem:
+        raise OwltError(*(mistake.below(option) for mistake in problem.mistakes)) from problem
+
+
+def parse_for_s(text: str) -> float:
+    """The seconds of a duration that is given with --for. Raises OwltError."""
+    from owlt.inputs.quantities import parse_delay_ns
+
+    return parsed("--for", text, lambda text: parse_delay_ns(text, "20 min", ("min", "h"))) / 1e9
 
 
 PROFILES = (PACKAGE / "profiles").resolve()
