@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.dashboard.index import (
+    GOODPUT,
     LOOK_AT_ALL_EVERY_S,
     LOOK_EVERY_S,
     SHARE_OF_TIME,
@@ -39,7 +40,7 @@ def write_more(results: Path, repetition: int) -> None:
 def test_recorded_runs_are_counted_in_their_cells(results: Path) -> None:
     snapshot = SweepIndex(results).snapshot()
 
-    assert {(cell.recorded, cell.planned) for cell in snapshot.cells} == {(1, 3)}
+    assert {(cell.counts.with_record, cell.counts.planned) for cell in snapshot.cells} == {(1, 3)}
 
 
 def test_a_cell_has_the_median_goodput_of_its_runs(results: Path) -> None:
@@ -49,7 +50,7 @@ def test_a_cell_has_the_median_goodput_of_its_runs(results: Path) -> None:
     snapshot = SweepIndex(results).snapshot()
 
     cell = next(each for each in snapshot.planned if COMPLETED in each.run_ids)
-    values = sorted(row.value(0) or 0 for row in snapshot.rows_of(cell))
+    values = sorted(row.value(GOODPUT) or 0 for row in snapshot.rows_of(cell))
     assert snapshot.cells[cell.number].goodput == values[1]
 
 
@@ -92,7 +93,7 @@ def test_a_run_that_is_removed_is_no_longer_recorded(results: Path, clock: Clock
     snapshot = watched.snapshot()
 
     assert snapshot.rows[COMPLETED].state.outcome is None
-    assert snapshot.rows[COMPLETED].value(0) is None
+    assert snapshot.rows[COMPLETED].value(GOODPUT) is None
 
 
 def test_a_summary_that_is_written_later_is_read(results: Path, clock: Clock) -> None:
@@ -100,12 +101,12 @@ def test_a_summary_that_is_written_later_is_read(results: Path, clock: Clock) ->
     summary = (run / "summary.json").read_bytes()
     (run / "summary.json").unlink()
     watched = SweepIndex(results, clock)
-    assert watched.snapshot().rows[COMPLETED].value(0) is None
+    assert watched.snapshot().rows[COMPLETED].value(GOODPUT) is None
     (run / "summary.json").write_bytes(summary)
     os.utime(run, ns=(1, 1))
     clock.now_s += LOOK_AT_ALL_EVERY_S
 
-    assert watched.snapshot().rows[COMPLETED].value(0) is not None
+    assert watched.snapshot().rows[COMPLETED].value(GOODPUT) is not None
 
 
 def test_summaries_are_read_in_slices_of_time(results: Path, clock: Clock) -> None:
@@ -151,9 +152,9 @@ def test_a_run_that_the_journal_names_is_there_before_all_runs_are_looked_at(
 
     row = watched.snapshot().rows[run_id]
 
-    assert (row.state.outcome is Outcome.COMPLETED, row.value(0) is not None) == (is_there, is_there)
+    assert (row.state.outcome is Outcome.COMPLETED, row.value(GOODPUT) is not None) == (is_there, is_there)
     clock.now_s += 1000
-    assert watched.snapshot().rows[run_id].value(0) is not None
+    assert watched.snapshot().rows[run_id].value(GOODPUT) is not None
 
 
 def test_a_look_at_what_the_journal_names_gives_what_a_complete_look_gives(results: Path, clock: Clock) -> None:
@@ -180,7 +181,7 @@ def test_a_changed_plan_replaces_all_cells(results: Path, clock: Clock) -> None:
     after = watched.snapshot()
 
     assert after.plan_version > before.plan_version
-    assert [(cell.recorded, cell.planned) for cell in after.cells] == [(1, 1), (1, 1)]
+    assert [(cell.counts.with_record, cell.counts.planned) for cell in after.cells] == [(1, 1), (1, 1)]
 
 
 def test_the_runs_of_a_changed_plan_are_looked_at_at_once(results: Path, clock: Clock) -> None:
@@ -189,7 +190,7 @@ def test_the_runs_of_a_changed_plan_are_looked_at_at_once(results: Path, clock: 
     write_results(results, sweep(file_size="100 kB", delay="25 ms", packet_error_rate=0, repetitions=1))
     clock.now_s += LOOK_EVERY_S
 
-    assert all(row.value(0) is not None for row in watched.snapshot().rows.values())
+    assert all(row.value(GOODPUT) is not None for row in watched.snapshot().rows.values())
     latest = watched.snapshot()
     clock.now_s += LOOK_EVERY_S
     assert watched.snapshot() is not latest
@@ -232,7 +233,9 @@ def test_a_run_that_is_performed_is_running_in_its_cell(results: Path) -> None:
         snapshot = SweepIndex(results).snapshot()
 
     assert [
-        cell.running for cell, each in zip(snapshot.cells, snapshot.planned, strict=True) if run_id in each.run_ids
+        cell.counts.running
+        for cell, each in zip(snapshot.cells, snapshot.planned, strict=True)
+        if run_id in each.run_ids
     ] == [1]
 
 
@@ -249,5 +252,5 @@ def test_the_value_of_a_run_that_did_not_complete_is_not_used(tmp_path: Path) ->
 
     snapshot = SweepIndex(everything).snapshot()
 
-    failed = [row for row in snapshot.rows.values() if row.failed]
-    assert [(row.state.outcome, row.value(0)) for row in failed] == [(Outcome.FAILED, None)]
+    failed = [row for row in snapshot.rows.values() if row.state.is_undelivered]
+    assert [(row.state.outcome, row.value(GOODPUT)) for row in failed] == [(Outcome.FAILED, None)]

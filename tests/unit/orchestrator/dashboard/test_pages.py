@@ -22,7 +22,7 @@ from owlt.orchestrator.dashboard import app
 from owlt.orchestrator.dashboard.app import new_app
 from owlt.orchestrator.dashboard.index import LOOK_EVERY_S, Directories
 from owlt.orchestrator.dashboard.packet_views import PacketViews
-from owlt.orchestrator.dashboard.wording import THIS_MACHINE
+from owlt.orchestrator.dashboard.sweep_content import THIS_MACHINE
 from owlt.orchestrator.errors import OwltError
 from owlt.reports.page.parts import page_script, script
 from owlt.reports.rendering import TEMPLATES
