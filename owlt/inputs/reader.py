@@ -18,7 +18,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from owlt.inputs.bounded_yaml import load_with_nodes
+from owlt.inputs.bounded_yaml import load_with_nodes, new_yaml
 from owlt.inputs.mistake import Invalid, Mistake, Place
 from owlt.inputs.positions import Positions
 
