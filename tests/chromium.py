@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 class Page:
-    """One tab. `messages` are what its console has shown, errors and warnings only."""
+    """One tab, with cookies of its own. `messages` are what its console has shown, errors and warnings only."""
 
     def __init__(self, requests: int, answers: int) -> None:
         self._requests, self._answers = requests, answers
@@ -44,8 +44,9 @@ class Page:
         self._rest = b""
         self._session: str | None = None
         self.messages: list[str] = []
-        self._target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
+        self._context = self.call("Target.createBrowserContext")["browserContextId"]
+        tab = self.call("Target.createTarget", url="about:blank", browserContextId=self._context)
+        self._session = self.call("Target.attachToTarget", targetId=tab["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
@@ -66,9 +67,9 @@ class Page:
                 self._note(answer)
 
     def close(self) -> None:
-        """Close the tab."""
+        """Close the tab, and remove its cookies."""
         self._session = None
-        self.call("Target.closeTarget", targetId=self._target)
+        self.call("Target.disposeBrowserContext", browserContextId=self._context)
 
     def look(self, size: tuple[int, int, int] = DESKTOP, dark: bool = False) -> None:
         """Have a screen of this size, and a theme."""

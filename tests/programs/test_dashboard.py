@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,36 +24,19 @@ from owlt.orchestrator.dashboard.packet_views import AnalysisProcesses, PacketVi
 from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.dashboard.sweep_pages import TAG
 from owlt.reports.page.build import build_report
-from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, Page, browser
-from tests.conftest import require
+from tests.chromium import DESKTOP, PHONE, Page
 from tests.memory.emulator import MemoryEmulator, memory_client
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL
 from tests.unit.orchestrator.dashboard.test_missing_packets import DATA, lossy_run
 from tests.unit.reports.conftest import few, plan_of, write_results, write_run
 
 PAGES = ("", "sweeps/small/", "sweeps/small/conditions/1MB_10Mbps_25ms_per0", f"sweeps/small/runs/{COMPLETED}/")
+LOSSY = "sweeps/lossy/"
+ANALYSED = f"sweeps/small/runs/{COMPLETED.replace('per0', 'per0.01')}/"
+"""The run that is analysed, which no other test looks at."""
 SLOW_S = 0.3
 """How long a slow script takes: much longer than htmx takes to start."""
 OWLT = Path(sys.executable).with_name("owlt")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def chromium() -> None:
-    """CI promises it: there a missing one fails."""
-    require(CHROMIUM, MISSING)
-
-
-@pytest.fixture(scope="module")
-def new_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Page]]:
-    with browser(tmp_path_factory.mktemp("chromium")) as new:
-        yield new
-
-
-@pytest.fixture
-def page(new_page: Callable[[], Page]) -> Iterator[Page]:
-    page = new_page()
-    yield page
-    page.close()
 
 
 @pytest.fixture
@@ -63,21 +46,43 @@ def results(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def url(addresses: tuple[str, str]) -> str:
-    """The address of a dashboard that shows these results."""
-    return addresses[0]
+def app(results: Path, tmp_path: Path) -> Flask:
+    """A dashboard of these results in this process, whose pages ask for changes often."""
+    app = new_app(Directories([results]), PacketViews(tmp_path))
+    app.jinja_env.globals["poll_s"] = 0.1
+    return app
 
 
 @pytest.fixture
-def addresses(results: Path) -> Iterator[tuple[str, str]]:
-    """Two addresses of a dashboard that shows these results; the second has the token."""
-    command = [str(OWLT), "dashboard", str(results), "--port", "0"]
+def changing(app: Flask) -> Iterator[str]:
+    """The address of the dashboard of results that the test changes."""
+    with served(app) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """Two addresses of the program, which shows results that stay as they are; the second has the token.
+
+    "small" is a sweep whose first repetitions are recorded; in "lossy" the captures of a run have a dropped packet.
+    """
+    directory = tmp_path_factory.mktemp("shown")
+    for name in ("small", "lossy"):
+        write_results(directory / name, SMALL, skip=lambda run: run.repetition > 1)
+    lossy_run(directory / "lossy", dropped=(DATA,))
+    command = [str(OWLT), "dashboard", str(directory / "small"), str(directory / "lossy"), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         matches = [re.search(r"http://\S+", program.stdout.readline()) for _ in range(2)]
         assert matches[0] and matches[1]
         yield matches[0][0], matches[1][0]
         program.terminate()
+
+
+@pytest.fixture
+def url(addresses: tuple[str, str]) -> str:
+    """The address of the program."""
+    return addresses[0]
 
 
 def record(results: Path, repetition: int) -> None:
@@ -87,8 +92,8 @@ def record(results: Path, repetition: int) -> None:
     (results / "draft").rename(results / "runs" / run.run_id)
 
 
-def test_the_matrix_follows_the_sweep_without_being_loaded_again(page: Page, url: str, results: Path) -> None:
-    page.open(f"{url}sweeps/small/")
+def test_the_matrix_follows_the_sweep_without_being_loaded_again(page: Page, changing: str, results: Path) -> None:
+    page.open(f"{changing}sweeps/small/")
     page.evaluate("window.loadedOnce = true")
     record(results, 2)
 
@@ -99,8 +104,8 @@ def test_the_matrix_follows_the_sweep_without_being_loaded_again(page: Page, url
     assert page.messages == []
 
 
-def test_a_box_plot_fills_as_runs_end(page: Page, url: str, results: Path) -> None:
-    page.open(f"{url}{PAGES[2]}")
+def test_a_box_plot_fills_as_runs_end(page: Page, changing: str, results: Path) -> None:
+    page.open(f"{changing}{PAGES[2]}")
     dots = "document.querySelectorAll('svg .dot').length"
     before = page.evaluate(dots)
     record(results, 2)
@@ -112,8 +117,8 @@ def test_a_box_plot_fills_as_runs_end(page: Page, url: str, results: Path) -> No
     assert page.messages == []
 
 
-def test_a_cell_that_has_the_focus_keeps_it_when_it_changes(page: Page, url: str, results: Path) -> None:
-    page.open(f"{url}sweeps/small/")
+def test_a_cell_that_has_the_focus_keeps_it_when_it_changes(page: Page, changing: str, results: Path) -> None:
+    page.open(f"{changing}sweeps/small/")
     page.evaluate("document.querySelector('#c0 a').focus()")
     record(results, 2)
 
@@ -141,7 +146,7 @@ def test_the_captures_of_a_run_are_analysed_from_its_page(page: Page, addresses:
     url, with_token = addresses
     page.call("Page.navigate", url=with_token)
     page.wait_for("location.search === '' && document.readyState === 'complete'")
-    page.open(f"{url}{PAGES[3]}")
+    page.open(f"{url}{ANALYSED}")
     page.evaluate("document.querySelector('#packets button').click()")
 
     page.wait_for("document.querySelector('#packets .caution')", deadline_s=60)
@@ -150,11 +155,8 @@ def test_the_captures_of_a_run_are_analysed_from_its_page(page: Page, addresses:
     assert page.messages == []
 
 
-def test_the_dropped_packet_of_a_run_is_on_its_page_for_those_without_the_token(
-    page: Page, url: str, results: Path
-) -> None:
-    lossy_run(results, dropped=(DATA,))
-    page.open(f"{url}{PAGES[3]}")
+def test_the_dropped_packet_of_a_run_is_on_its_page_for_those_without_the_token(page: Page, url: str) -> None:
+    page.open(f"{url}{LOSSY}runs/{COMPLETED}/")
 
     page.wait_for("document.querySelector('#missing tbody tr')")
 
@@ -214,15 +216,14 @@ def test_axe_finds_no_violation_in_the_dashboard(page: Page, url: str, size: tup
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_axe_finds_no_violation_in_the_pages_of_those_with_the_token(
-    page: Page, addresses: tuple[str, str], results: Path, size: tuple[int, int, int], dark: bool
+    page: Page, addresses: tuple[str, str], size: tuple[int, int, int], dark: bool
 ) -> None:
     url, with_token = addresses
-    lossy_run(results, dropped=(DATA,))
     page.look(size, dark)
     page.call("Page.navigate", url=with_token)
     page.wait_for("location.search === '' && document.readyState === 'complete'")
     found = {}
-    for path, element in ((PAGES[1], "#extend button"), (PAGES[3], "#missing tbody tr")):
+    for path, element in ((LOSSY, "#extend button"), (f"{LOSSY}runs/{COMPLETED}/", "#missing tbody tr")):
         page.open(f"{url}{path}")
         page.wait_for(f"document.querySelector({element!r})")
         found[path] = page.violations()
@@ -312,10 +313,8 @@ def served(app: Flask) -> Iterator[str]:
 
 
 def test_the_first_request_for_changes_has_the_page_s_tag_even_if_a_script_is_slow(
-    page: Page, results: Path, tmp_path: Path
+    page: Page, app: Flask, results: Path
 ) -> None:
-    app = new_app(Directories([results]), PacketViews(tmp_path))
-    app.jinja_env.globals["poll_s"] = 0.1
     tags: list[str | None] = []
 
     @app.before_request

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from owlt.reports.answer.change_outcome import compare_nights, compare_two
 from owlt.reports.answer.changes import load_sources
 from owlt.reports.comparison.cells import GOODPUT
-from owlt.reports.page import figure_files, page, parts
+from owlt.reports.page import figure_files, parts
+from owlt.reports.page import page as report_page
 from owlt.reports.page.build import build_report
 from owlt.reports.page.changes import changes_page
 from owlt.reports.results.rows import Row
-from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, Page, browser
+from tests.chromium import DESKTOP, PHONE, Page
 from tests.unit.reports.conftest import few, sweep, write_results
 
 LAST_RUN = "cfdp_1MB_10Mbps_25ms_per0.01_r3"
 ASSERTIONS = [{"measure": "delivered", "at_least": 1}, {"measure": "goodput", "at_least": 0.5, "of": "capacity"}]
 LOOKS = [(DESKTOP, False), (DESKTOP, True), (PHONE, False)]
 """Sizes of the screen, and whether the theme is dark."""
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +30,21 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     with pytest.MonkeyPatch.context() as limits:
         limits.setattr(figure_files, "MOST_INLINE_BYTES", 0)
         limits.setattr(parts, "LATER_LETTERS", 0)
-        limits.setattr(page, "MANY_RUNS", 0)
-        limits.setattr(page, "RUNS_AT_ONCE", 4)
+        limits.setattr(report_page, "MANY_RUNS", 0)
+        limits.setattr(report_page, "RUNS_AT_ONCE", 4)
         return build_report(directory).as_uri()
 
 
+@pytest.fixture(scope="module")
+def whole_report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a report of many conditions."""
+    return build_report(write_results(tmp_path_factory.mktemp("whole") / "demo", sweep(repetitions=1))).as_uri()
+
+
 @pytest.fixture
-def tab(tmp_path: Path) -> Iterator[Page]:
-    with browser(tmp_path / "profile") as new:
-        opened = new()
-        opened.look(DESKTOP)
-        yield opened
+def tab(page: Page) -> Page:
+    page.look(DESKTOP)
+    return page
 
 
 def test_a_figure_that_comes_into_view_gets_points_that_lead_to_their_runs(report: str, tab: Page) -> None:
@@ -91,9 +93,8 @@ def test_on_a_phone_a_wide_table_says_that_it_scrolls_and_takes_the_focus(report
     assert tab.evaluate("document.querySelectorAll('.wide[role=region][tabindex]').length") > 0
 
 
-def test_the_lines_of_a_link_are_chosen_for_all_criteria(tmp_path: Path, tab: Page) -> None:
-    directory = write_results(tmp_path / "demo", sweep(repetitions=1))
-    tab.open(build_report(directory).as_uri())
+def test_the_lines_of_a_link_are_chosen_for_all_criteria(whole_report: str, tab: Page) -> None:
+    tab.open(whole_report)
     tab.evaluate(
         "[['delay', '1250 ms'], ['PER', '0.01']].forEach(([name, value]) => {"
         "  const label = [...document.querySelectorAll('.find label')].find((each) => each.textContent.includes(name));"
@@ -123,10 +124,9 @@ def test_a_cell_of_the_map_is_opened_with_the_keyboard(report: str, tab: Page) -
     assert tab.messages == []
 
 
-def test_on_a_phone_the_heading_stays_while_a_table_scrolls(tmp_path: Path, tab: Page) -> None:
-    directory = write_results(tmp_path / "demo", sweep(repetitions=2))
+def test_on_a_phone_the_heading_stays_while_a_table_scrolls(whole_report: str, tab: Page) -> None:
     tab.look(PHONE)
-    tab.open(build_report(directory).as_uri())
+    tab.open(whole_report)
     top = "document.querySelector('#glance .wide thead').getBoundingClientRect().top"
     tab.evaluate("document.querySelector('#glance .wide').scrollIntoView()")
     tab.evaluate("document.querySelector('#glance .wide').style.maxHeight = '150px'")

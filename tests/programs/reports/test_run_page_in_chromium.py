@@ -10,7 +10,7 @@ import pytest
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.inspection.inspection import Case, inspect
 from owlt.reports.sessions.run_page import build_run_page
-from tests.chromium import CHROMIUM, DESKTOP, MISSING, PHONE, browser
+from tests.chromium import DESKTOP, PHONE, Page
 from tests.conftest import require_command
 from tests.unit.captures.making import SESSION, later, timed, udp_frame, write_pcap
 from tests.unit.captures.octets import CFDP, CFDP_RUN
@@ -23,22 +23,19 @@ CASES = {
     "failed": (SENT, Case(SESSION, file_size_bytes=1_000_000, outcome="timed_out", reason="the deadline passed")),
 }
 LOOKS = [(DESKTOP, False), (DESKTOP, True), (PHONE, False)]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_axe_finds_no_violation_in_the_page_of_a_run(tmp_path: Path, name: str) -> None:
+def test_axe_finds_no_violation_in_the_page_of_a_run(tmp_path: Path, name: str, page: Page) -> None:
     require_command("tshark")
     frames, case = CASES[name]
     pcaps = write_pcap(tmp_path / "s.pcap", frames), write_pcap(tmp_path / "r.pcap", later(frames[1:], 25_000_000))
-    page = build_run_page("a run", inspect(*read_both(*pcaps), replace(case)), case, tmp_path / "out", "csv", [])
+    built = build_run_page("a run", inspect(*read_both(*pcaps), replace(case)), case, tmp_path / "out", "csv", [])
 
-    with browser(tmp_path / "chromium") as new:
-        tab = new()
-        tab.open(page.as_uri())
-        tab.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true })")
-        for size, dark in LOOKS:
-            tab.look(size, dark)
-            assert tab.violations() == []
-            assert tab.evaluate("document.documentElement.scrollWidth") <= size[0]
-        assert tab.messages == []
+    page.open(built.as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true })")
+    for size, dark in LOOKS:
+        page.look(size, dark)
+        assert page.violations() == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    assert page.messages == []
