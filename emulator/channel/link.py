@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Annotated, Any, Literal, Self
@@ -34,11 +35,14 @@ from owlt.emulator.channel.text import (
     Whole,
     as_written,
     parse_list,
+    unit_text,
 )
 from owlt.inputs.mistake import Invalid, Mistake, keys_below, unexpected
 from owlt.inputs.quantities import format_delay, format_size, parse_queue
 
 SMALLEST_SHARE = 1 / LARGEST_TABLE
+LONGEST_COUNTED_QUEUE = 16_384
+"""Packets that the gate can count in a queue: MOST_COUNTED in gate.bpf.c."""
 
 
 class Jitter(Value):
@@ -184,10 +188,57 @@ def _loss_words(loss: Mapping[str, Any], share: Callable[[float], str]) -> str:
     return "four states: " + ", ".join(f"{name} {value:g}" for name, value in chances)
 
 
+@dataclass(frozen=True)
+class QueueLevel:
+    """How much waits or is being sent before a rate limit: packets, bytes of frames and overhead, or ns of sending."""
+
+    amount: int
+    unit: Literal["packets", "bytes", "ns"]
+
+    @classmethod
+    def parse(cls, text: Any) -> Self:
+        """Return the level that is written, such as "20 packets", "30 kB" or "5 ms". Raises Invalid."""
+        ((kind, amount),) = parse_queue(text).items()
+        if kind == "queue_bdp" or amount < 1:
+            raise unexpected("at least 1 packet, 1 B or 1 ns, such as 20 packets, 30 kB or 5 ms")
+        return cls(int(amount), kind.removeprefix("queue_"))  # type: ignore[arg-type]  # the three that are left
+
+    def __str__(self) -> str:
+        """Return it as it is written."""
+        if self.unit == "packets":
+            return f"{self.amount} packets"
+        return format_size(self.amount) if self.unit == "bytes" else format_delay(self.amount)
+
+
+class EcnMarking(Value):
+    """Packets with the codepoint ECT(0) or ECT(1) get the codepoint CE (RFC 3168), IPv4 and IPv6; others do not change.
+
+    Each is marked with the probability `probability`. Besides, each one is marked that finds `queue_threshold` or more
+    in the queue.
+    """
+
+    probability: Annotated[float, Field(ge=0, le=1)] = 0.0
+    queue_threshold: Annotated[QueueLevel | None, *unit_text(QueueLevel.parse, str, "20 packets", "30 kB", "5 ms")] = (
+        None
+    )
+
+    @model_validator(mode="after")
+    def _check_marks(self) -> Self:
+        if not self.probability and self.queue_threshold is None:
+            raise unexpected("a probability above 0, or a queue_threshold")
+        return self
+
+    @property
+    def draws(self) -> bool:
+        """True if there are random choices."""
+        return bool(self.probability)
+
+
 class LinkSpec(Value):
     """One direction of a channel. By default it has no effect: no delay, no limit, no errors.
 
-    A packet passes the MTU check, then the queue before the rate limit, then the errors, then the delay.
+    A packet passes the MTU check, then the queue before the rate limit (where it is marked), then the errors, then the
+    delay.
     """
 
     delay_ns: Annotated[
@@ -302,6 +353,20 @@ class LinkSpec(Value):
         ),
     ] = 0
     """For example 24 for Ethernet's preamble, checksum and gap."""
+
+    ecn_marking: Annotated[
+        EcnMarking | None,
+        Impairment(
+            "rule",
+            "gate",
+            "ECN-capable packets are marked CE, with a probability or from a length of the queue on",
+            "ecn_marking: {queue_threshold: 20 packets}",
+            label="ECN marking",
+            drawn_by="program",
+            column=RunColumn("rule by which ECN-capable packets are marked CE, as JSON"),
+            certified_by="ecn_marking",
+        ),
+    ] = None
 
     mtu_bytes: Annotated[
         Annotated[Size, Field(ge=68, le=65_535)] | None,
@@ -462,10 +527,26 @@ class LinkSpec(Value):
             raise unexpected("single losses (packet_error_rate) or losses in bursts (loss), not both")
         if self.coding is not None and self.loss is not None:
             raise unexpected("lost frames (coding) or losses in bursts (loss), not both")
+        self._check_queue_threshold()
         if self.reordering is not None and (self.jitter is not None or self.keeps_order):
             problem = "reordering requires keeps_order: false and cannot be combined with jitter"
             raise Invalid(Mistake(problem, fix="a jitter table can do both"))
         return self
+
+    def _check_queue_threshold(self) -> None:
+        level = self.ecn_marking.queue_threshold if self.ecn_marking else None
+        if level is None:
+            return
+        if self.rate_bps is None:
+            raise unexpected("a rate, or no queue_threshold of ecn_marking: packets queue only before a rate limit")
+        in_packets = self.queue_bytes is None and self.queue_ns is None and self.queue_bdp is None
+        capacity = self.queue_packets if in_packets else None
+        if max(capacity or 0, level.amount if level.unit == "packets" else 0) > LONGEST_COUNTED_QUEUE:
+            most = f"{LONGEST_COUNTED_QUEUE} packets"
+            raise unexpected(f"a queue and a queue_threshold of at most {most}: with ecn_marking, the gate counts them")
+        capacity = {"packets": capacity, "bytes": self.queue_bytes, "ns": self.queue_ns}[level.unit]
+        if capacity is not None and level.amount >= capacity:
+            raise unexpected("a queue_threshold of ecn_marking below the capacity of the queue")
 
     @property
     def unimpaired(self) -> bool:
@@ -490,7 +571,10 @@ class LinkSpec(Value):
         return bool(getattr(self, name) != LinkSpec.model_fields[name].default)
 
     def _drawn_by(self, *sources: str) -> bool:
-        return any(row.drawn_by in sources and self.has(name) for name, row in impairments().items())
+        return any(
+            row.drawn_by in sources and self.has(name) and getattr(getattr(self, name), "draws", True)
+            for name, row in impairments().items()
+        )
 
     def to_wire(self) -> dict[str, Any]:
         """Return the link as it is written; default values are omitted."""
