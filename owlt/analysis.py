@@ -98,9 +98,10 @@ class Table:
 
 def load(*results: str | Path) -> Table:
     """The table of one or several results directories, read from their records. Raises OwltError with the reason."""
-    from owlt.orchestrator.commands.figure import rows_of
+    from owlt.orchestrator.profiles.load import existing_results
+    from owlt.reports.comparison.stopping import load_rows
 
-    rows, order = rows_of([Path(each) for each in results])
+    rows, order = load_rows([existing_results(Path(each)) for each in results])
     return Table(tuple(rows), order)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from owlt.captures.accounting.ledger import Account
+from owlt.captures.accounting.one_side import OneSide
 from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Transfer, account_both, conclude
 from owlt.captures.accounting.suspicion import MORE_THAN_ALL, NOTHING_EXPECTED, Claims, Expected, contradictions
 from owlt.captures.frames.columns import Columns
@@ -23,7 +24,7 @@ from owlt.captures.matches.clocks import ClockRelation, relate_clocks
 from owlt.captures.matches.delivery import Crossing
 from owlt.captures.matches.matching import match_captures
 from owlt.captures.protocols.ladder import Rung, rungs
-from owlt.captures.protocols.messages import stated_file_bytes
+from owlt.captures.protocols.messages import Message, stated_file_bytes
 from owlt.captures.protocols.tshark import NoDissection
 from owlt.captures.protocols.view import Exchange, ProtocolView, read_exchange, view
 
@@ -84,6 +85,16 @@ class Case:
             links=NO_LINKS if self.two_clocks else (self.forward_link, self.reverse_link),
             duration_s=self.duration_s,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class OneSideInspection:
+    """All results from a single capture. `endings` are the messages that end the session, in words."""
+
+    side: OneSide
+    traces: Traces
+    messages: list[Message]
+    endings: list[str]
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,6 +60,21 @@ class Judge:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A measured value, in `count` probes or events, and the interval in which the channel's value then lies."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+    @classmethod
+    def exactly(cls, value: float, count: int) -> Measured:
+        """A value that is known exactly."""
+        return cls(value, value, value, count)
+
+
+@dataclass(frozen=True)
 class Judges:
     """Those of one direction. `tolerance_ns` is how much longer than specified a packet may take, for the clock."""
 
@@ -75,8 +90,8 @@ class Judges:
         late_ns = self.tolerance_ns + 1
         detectable = Detectable(specified_ns - late_ns if specified_ns > late_ns else None, specified_ns + late_ns)
         aim = wrong_amount(specified_ns)
-        low, count = measured - self.tolerance_ns, len(delays_ns)
-        return self._within(quantity, specified_ns, measured, low, measured, count, detectable, aim)
+        result = Measured(measured, measured - self.tolerance_ns, measured, len(delays_ns))
+        return self._within(quantity, specified_ns, result, detectable, aim)
 
     def jittered_delay(
         self, quantity: str, base_ns: int, delays_ns: Numbers, quantile: float, *, aimed: bool = False
@@ -104,8 +119,8 @@ class Judges:
             earlier = specified + off.low if off.low is not None and specified + off.low > 0 else None
             detectable = Detectable(earlier, specified + off.high if off.high is not None else None)
             aim = wrong_amount(specified) if aimed else NOTHING_AIMED
-            low -= self.tolerance_ns
-            return self._within(quantity, specified, measured, low, high, count, detectable, aim)(alpha)
+            result = Measured(measured, low - self.tolerance_ns, high, count)
+            return self._within(quantity, specified, result, detectable, aim)(alpha)
 
         return Judge(judge, by_chance=True)
 
@@ -115,12 +130,12 @@ class Judges:
         if measured is None:
             return self.not_measured(quantity, "fewer than two probes arrived", specified)
         allowed = RATE_TOLERANCE + 1 / serialization_ns
-        low, high = measured * (1 - allowed), measured * (1 + allowed)
+        result = Measured(measured, measured * (1 - allowed), measured * (1 + allowed), count)
         if specified is None:
-            return self._within(quantity, inf, measured, low, high, count)
+            return self._within(quantity, inf, result)
         off = allowed + RATE_ERROR
         detectable = Detectable(specified * (1 - off), specified * (1 + off))
-        return self._within(quantity, specified, measured, low, high, count, detectable, wrong_amount(specified))
+        return self._within(quantity, specified, result, detectable, wrong_amount(specified))
 
     def share(self, quantity: str, specified: float, count: Count, aim: Detectable = NOTHING_AIMED) -> Judge:
         """A probability, each trial drawn apart."""
@@ -128,9 +143,9 @@ class Judges:
             return self.not_measured(quantity, _NONE_ARRIVED, specified)
 
         def judge(alpha: float) -> Check:
-            low, high = share_interval(count.hits, count.trials, alpha)
+            result = Measured(count.share, *share_interval(count.hits, count.trials, alpha), count.trials)
             detectable = detectable_share(count.trials, specified, alpha)
-            return self._within(quantity, specified, count.share, low, high, count.trials, detectable, aim)(alpha)
+            return self._within(quantity, specified, result, detectable, aim)(alpha)
 
         return Judge(judge, by_chance=0 < specified < 1)
 
@@ -190,8 +205,8 @@ class Judges:
             fewest, most = accepted = accepted_counts(distribution(), alpha)
             low = specified * (count.hits / most) if most else 0.0
             high = min(specified * (max(count.hits, 0.5) / fewest), 1.0) if fewest else 1.0
-            off = detectable(accepted)
-            return self._within(quantity, specified, count.share, low, high, count.trials, off, aim)(alpha)
+            result = Measured(count.share, low, high, count.trials)
+            return self._within(quantity, specified, result, detectable(accepted), aim)(alpha)
 
         return Judge(judge, by_chance=True)
 
@@ -203,11 +218,9 @@ class Judges:
             return self.not_measured(quantity, "no burst was observed from beginning to end", specified)
 
         def judge(alpha: float) -> Check:
-            low, high = mean_run_interval(runs, total, alpha)
+            result = Measured(total / runs, *mean_run_interval(runs, total, alpha), runs)
             detectable = detectable_run_length(runs, specified, alpha)
-            return self._within(
-                quantity, specified, total / runs, low, high, runs, detectable, wrong_length(specified)
-            )(alpha)
+            return self._within(quantity, specified, result, detectable, wrong_length(specified))(alpha)
 
         return Judge(judge, by_chance=specified > 1)
 
@@ -220,28 +233,28 @@ class Judges:
         if not len(lengths):
             return self.not_measured(quantity, "no burst was observed from beginning to end", specified)
         measured = int(lengths.min())
-        detectable = Detectable(specified - 1, None)
-        return self._within(quantity, specified, measured, -inf, measured, len(lengths), detectable, certain=True)
+        result = Measured(measured, -inf, measured, len(lengths))
+        return self._within(quantity, specified, result, Detectable(specified - 1, None), certain=True)
 
     def none(self, quantity: str, measured: int, count: int) -> Judge:
         """A number of events that is to be 0: the fewest that are likely to show among so many packets."""
         least = 1 - (1 - POWER) ** (1 / count)
-        return self._within(quantity, 0, measured, measured, measured, count, Detectable(None, least * count))
+        return self._within(quantity, 0, Measured.exactly(measured, count), Detectable(None, least * count))
 
     def exactly(self, quantity: str, specified: int, measured: int, count: int) -> Judge:
         """A whole number that leaves nothing to chance."""
         others = Detectable(specified - 1, specified + 1)
-        return self._within(quantity, specified, measured, measured, measured, count, others, certain=True)
+        return self._within(quantity, specified, Measured.exactly(measured, count), others, certain=True)
 
     def at_most(self, quantity: str, specified: int, measured: int, count: int) -> Judge:
         """A whole number that no packet of those seen exceeded. What others would show is not known."""
-        return self._within(quantity, specified, measured, measured, measured, count)
+        return self._within(quantity, specified, Measured.exactly(measured, count))
 
     def roughly(self, quantity: str, specified: float, measured: float, margin: float, count: int) -> Judge:
         """A number to within a margin."""
         others = Detectable(specified - 2 * margin if specified > 2 * margin else None, specified + 2 * margin)
-        low, high = measured - margin, measured + margin
-        return self._within(quantity, specified, measured, low, high, count, others, certain=True)
+        result = Measured(measured, measured - margin, measured + margin, count)
+        return self._within(quantity, specified, result, others, certain=True)
 
     def listed(self, quantity: str, specified: Sequence[int], measured: Sequence[int], count: int) -> Judge:
         """Exactly those numbers."""
@@ -270,26 +283,23 @@ class Judges:
         self,
         quantity: str,
         specified: float,
-        measured: float,
-        low: float,
-        high: float,
-        count: int,
+        measured: Measured,
         detectable: Detectable = NOTHING_AIMED,
         aim: Detectable = NOTHING_AIMED,
         *,
         certain: bool = False,
     ) -> Judge:
         """Whether the specified value lies within; `certain`: what is detectable is always caught, not just likely."""
-        met = low <= specified <= high
+        met = measured.low <= specified <= measured.high
         check = Check(
             self.direction,
             quantity,
             "ok" if met else "failed",
             float(specified),
-            float(measured),
-            low=float(low) if low != -inf else None,
-            high=float(high) if high != inf else None,
-            count=count,
+            float(measured.value),
+            low=float(measured.low) if measured.low != -inf else None,
+            high=float(measured.high) if measured.high != inf else None,
+            count=measured.count,
             reason="" if met else "the measurement excludes the specified value",
             detectable_low=detectable.low,
             detectable_high=detectable.high,

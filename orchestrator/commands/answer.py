@@ -47,21 +47,14 @@ def answer(
 
 
 def _answer_of(results: Path) -> Answer:
-    from owlt.orchestrator.profiles.load import refuse_missing
+    from owlt.orchestrator.profiles.load import existing_results
     from owlt.reports.answer.answer import answer_of
     from owlt.reports.comparison.cells import cells_of
     from owlt.reports.comparison.stopping import load_due_results
     from owlt.reports.results.rows import run_rows
-    from owlt.results.files import ReportError
-    from owlt.results.recorded_runs import results_root
 
-    results = results_root(results)
-    refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
-    try:
-        cells = cells_of(run_rows(load_due_results(results)))
-    except ReportError as problem:
-        raise OwltError(*problem.mistakes) from problem
-    result = answer_of(cells)
+    results = existing_results(results)
+    result = answer_of(cells_of(run_rows(load_due_results(results))))
     if result is None:
         raise OwltError(Mistake("has one implementation", "at least two to compare", where=Place(str(results))))
     return result

@@ -89,6 +89,7 @@ def analyse_one(capture: Path, options: CaptureOptions, host: Host, tables: str,
     """Analyse a single capture, taken at the port of `host`."""
     from owlt.captures.accounting.one_side import one_side
     from owlt.captures.frames.columns import read_columns
+    from owlt.captures.inspection.inspection import OneSideInspection
     from owlt.captures.inspection.traces import trace_one_side
     from owlt.captures.protocols.ladder import termination_lines
     from owlt.captures.protocols.messages import carried_file_bytes, message_counts, stated_failure
@@ -105,17 +106,21 @@ def analyse_one(capture: Path, options: CaptureOptions, host: Host, tables: str,
     notes = [*_choice_notes([columns], case, options), *side.notes, *notes, *_goodput_notes(case, side.goodput_bps)]
     side = side.model_copy(update={"notes": notes})
     _make_directory(directory)
-    endings = termination_lines(columns, messages)
-    traces = trace_one_side(columns, case.session, host, messages)
+    inspection = OneSideInspection(
+        side=side,
+        traces=trace_one_side(columns, case.session, host, messages),
+        messages=messages,
+        endings=termination_lines(columns, messages),
+    )
     with replaced_pages(directory) as (draft, replaced):
-        written = build_one_side_page(capture.name, side, messages, traces, endings, case, draft, tables)
+        written = build_one_side_page(capture.name, inspection, case, draft, tables)
     return Analysis(
         title=capture.name,
         suspect=side.suspect,
         summary=side,
         rows=one_side_rows(side, case),
         messages=message_counts(messages),
-        endings=endings,
+        endings=inspection.endings,
         notes=side.notes,
         page=directory / written.name,
         replaced=replaced,

@@ -83,19 +83,12 @@ def _share(text: str) -> float:
 
 
 def _sources(results: Sequence[Path]) -> list[Source]:
-    from owlt.orchestrator.profiles.load import refuse_missing
+    from owlt.orchestrator.profiles.load import existing_results
     from owlt.reports.answer.changes import load_sources
-    from owlt.results.files import ReportError
-    from owlt.results.recorded_runs import results_root
 
     if len(results) < 2:
         raise OwltError(Mistake.of("RESULTS", "got one results directory", "two or more, the earlier first"))
-    for path in results:
-        refuse_missing(path, "directory", "a results directory that 'owlt run' made, such as results/demo")
-    try:
-        return load_sources([results_root(path) for path in results])
-    except ReportError as problem:
-        raise OwltError(*problem.mistakes) from problem
+    return load_sources([existing_results(path) for path in results])
 
 
 def _chosen(sources: Sequence[Source], criterion: str) -> Criterion:

@@ -112,6 +112,8 @@ def figure(
     marker, a hatch and a line of its own. Below the figure: the number of runs, undelivered files, and settings that
     differ between the runs of one mark.
     """
+    from owlt.orchestrator.profiles.load import existing_results
+    from owlt.reports.comparison.stopping import load_rows
     from owlt.reports.drawing.paper_figure import draw_figure, save_figure
     from owlt.reports.drawing.specification import NothingSelected
 
@@ -120,7 +122,7 @@ def figure(
     if options.kind == "map" and len(results) > 1:
         fix = "combine them first: owlt report A B --out C"
         raise OwltError(Mistake.of("RESULTS", "got several with --kind map", "one results directory", fix))
-    rows, order = rows_of(results)
+    rows, order = load_rows([existing_results(each) for each in results])
     try:
         drawn = draw_figure(rows, replace(specification, order=order if options.group == "implementation" else ()))
     except NothingSelected as problem:
@@ -226,30 +228,6 @@ def _path(x: str, y: str, file_format: str, out: Path | None) -> Path:
             Mistake.of("--out", f"got {path.name!r} with --format {suffix}", f"a name that ends in .{suffix}")
         )
     return path
-
-
-def rows_of(directories: list[Path]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The runs of all directories, and their implementations in the order of the first that has each."""
-    tables = [_rows(directory) for directory in directories]
-    order = dict.fromkeys(name for _, names in tables for name in names)
-    return [row for rows, _ in tables for row in rows], tuple(order)
-
-
-def _rows(results: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The table of runs, and the implementations in the order of the sweep, which decides their looks."""
-    from owlt.orchestrator.profiles.load import refuse_missing
-    from owlt.reports.comparison.stopping import load_due_results
-    from owlt.reports.results.rows import run_rows
-    from owlt.results.files import ReportError
-    from owlt.results.recorded_runs import results_root
-
-    results = results_root(results)
-    refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
-    try:
-        loaded = load_due_results(results)
-        return run_rows(loaded), tuple(loaded.series)
-    except ReportError as problem:
-        raise OwltError(*problem.mistakes) from problem
 
 
 def _one_of(names: tuple[str, ...]) -> str:

@@ -55,7 +55,7 @@ def conclude(
 ) -> tuple[Path | None, CheckedAssertions]:
     """Print what a start of a sweep has done, make its report, and check the assertions of a sweep that `asserts`
     something. Returns the page of the report and what the check found."""
-    from owlt.orchestrator.sweep.report import CheckedAssertions, check_assertions
+    from owlt.orchestrator.sweep.report import CheckedAssertions, check_assertions, make_checked_report
 
     if performed.change:
         printer.note(f"{performed.results}: the sweep has changed: {performed.change.text}")
@@ -65,8 +65,10 @@ def conclude(
     page: Path | None = None
     checked = CheckedAssertions()
     try:
-        page = report_of(performed, printer) if report and performed.recorded else None
-        if asserts and performed.recorded and not performed.interrupted:
+        if report and performed.recorded:
+            page, checked = report_of(performed, printer, make_checked_report)
+            checked = CheckedAssertions() if performed.interrupted else checked
+        elif asserts and performed.recorded and not performed.interrupted:
             checked = check_assertions(performed.results)
     finally:
         printer.json(_as_json(performed, page, checked))
@@ -86,24 +88,20 @@ def print_assertions(checked: CheckedAssertions, printer: Printer) -> None:
         )
 
 
-def report_of(performed: Performed, printer: Printer, make: Callable[[Path], Path] | None = None) -> Path | None:
-    """The report of a sweep, by default as `make_report` makes it. An interrupt skips it, as a second interrupt before
-    it does."""
+def report_of(
+    performed: Performed, printer: Printer, make: Callable[[Path], tuple[Path, CheckedAssertions]]
+) -> tuple[Path, CheckedAssertions]:
+    """The page of the report of a sweep, and its assertions. An interrupt skips the report, as a second interrupt
+    before it does."""
     try:
         if not performed.interrupted_again:
-            page = (make or _make_report)(performed.results)
+            page, checked = make(performed.results)
             printer.note(f"report: {page}")
-            return page
+            return page, checked
     except KeyboardInterrupt:
         pass
     printer.note(f"the report was skipped; make it with: owlt report {shlex.quote(str(performed.results))}")
     raise typer.Exit(INTERRUPTED_STATUS)
-
-
-def _make_report(results: Path, with_pdf: bool = False) -> Path:
-    from owlt.orchestrator.sweep.report import make_report
-
-    return make_report(results, with_pdf)
 
 
 def _as_json(performed: Performed, page: Path | None, checked: CheckedAssertions) -> dict[str, Any]:

@@ -70,13 +70,11 @@ def _require_writable(directory: Path) -> None:
 
 def _combined(results: list[Path], out: Path | None) -> tuple[Path, list[Source]]:
     """The combined directory, and what became of each."""
-    from owlt.orchestrator.profiles.load import refuse_missing
+    from owlt.orchestrator.profiles.load import existing_results
     from owlt.orchestrator.sweep.combining import combine
     from owlt.results.recorded_runs import results_root
 
-    for path in results:
-        refuse_missing(path, "directory", "a results directory that 'owlt run' made, such as results/demo")
-    roots = [results_root(path) for path in results]
+    roots = [existing_results(path) for path in results]
     names = dict.fromkeys(path.resolve().name for path in roots)
     directory = results_root(out or roots[0].parent / "+".join(names))
     return directory, combine(roots, directory)

@@ -237,15 +237,12 @@ def perform_all(
 def _judge(directory: Path, results: list[Path], name: str) -> tuple[Path, list[Judged]]:
     from owlt.reports.reproduction.judging import BadQuery
     from owlt.reports.reproduction.page import make_page
-    from owlt.results.files import ReportError
     from owlt.results.recorded_runs import results_root
 
     try:
         return make_page(directory, [results_root(path) for path in results], name)
     except Invalid as problem:
         raise ProfileError(*problem.mistakes) from problem
-    except ReportError as problem:
-        raise OwltError(*problem.mistakes) from problem
     except BadQuery as problem:
         raise OwltError(Mistake.of(name, str(problem))) from problem
     except OSError as problem:

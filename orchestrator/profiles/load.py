@@ -17,6 +17,7 @@ from owlt.inputs.reader import Document, NotYaml, read_yaml
 from owlt.inputs.sweep import Sweep
 from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.errors import NoSuchFile, ProfileError, SweepMistake
+from owlt.results.recorded_runs import results_root
 
 Kind = Literal["sweep", "implementation", "channel"]
 
@@ -31,6 +32,13 @@ _USE: dict[Kind, str] = {
     "implementation": "owlt implementations check {}",
     "channel": "owlt channel show {}",
 }
+
+
+def existing_results(path: Path) -> Path:
+    """A results directory that the user named, with the links in its path resolved. Raises NoSuchFile if there is
+    nothing, ResultsConflict as `results_root` does."""
+    refuse_missing(path, "directory", "a results directory that 'owlt run' made, such as results/demo")
+    return results_root(path)
 
 
 def refuse_missing(path: Path, thing: str = "file", expected: str = "") -> None:

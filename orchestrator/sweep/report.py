@@ -13,6 +13,7 @@ from owlt.orchestrator.planning.plan import read_plan_values
 from owlt.orchestrator.profiles.load import refuse_missing
 from owlt.orchestrator.run.analysis import analyse_runs, unavailable
 from owlt.orchestrator.sweep.campaign import files_may_fail, warn
+from owlt.results.recorded_runs import RUNS
 
 if TYPE_CHECKING:
     from owlt.reports.results.load import Results
@@ -33,15 +34,10 @@ class CheckedAssertions:
 def check_assertions(results: Path) -> CheckedAssertions:
     """Check the assertions of the sweep in a results directory, as its report shows them."""
     from owlt.reports.comparison.stopping import load_due_results
-    from owlt.results.files import ReportError
 
     if not read_plan_values(results).get("sweep", {}).get("assertions"):
         return CheckedAssertions()
-    try:
-        loaded = load_due_results(results)
-    except ReportError as problem:
-        raise OwltError(*problem.mistakes) from problem
-    return _checked(loaded)
+    return _checked(load_due_results(results))
 
 
 def _checked(loaded: Results) -> CheckedAssertions:
@@ -60,20 +56,20 @@ def _checked(loaded: Results) -> CheckedAssertions:
     )
 
 
-def make_report(results: Path, with_pdf: bool = False) -> Path:
-    """The report of a results directory, from its records and captures alone; `with_pdf` adds a PDF to each figure.
-    Returns its page."""
-    return make_checked_report(results, with_pdf)[0]
+def make_report(results: Path) -> Path:
+    """The page of the report of a results directory, made from its records and captures alone."""
+    return make_checked_report(results)[0]
 
 
 def make_checked_report(results: Path, with_pdf: bool = False) -> tuple[Path, CheckedAssertions]:
-    """The same, and the check of the sweep's assertions; the results are loaded once for both."""
+    """The same, and the check of the sweep's assertions: the results are loaded once for both. `with_pdf` adds a PDF to
+    each figure."""
     from owlt.reports.comparison.stopping import load_due_results
     from owlt.reports.drawing.kept import settled
-    from owlt.reports.page.build import ReportError, build_report_of
+    from owlt.reports.page.build import build_report_of
 
     refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
-    if not (results / "runs").is_dir():
+    if not (results / RUNS).is_dir():
         raise OwltError(
             Mistake(
                 "is not a results directory (it has no runs/)", "one that 'owlt run' made", where=Place(str(results))
@@ -84,9 +80,6 @@ def make_checked_report(results: Path, with_pdf: bool = False) -> tuple[Path, Ch
             warn(problem)
         for sentence in unavailable(results):
             warn(sentence)
-        try:
-            with settled():
-                loaded = load_due_results(results)
-                return build_report_of(loaded, warn, with_pdf), _checked(loaded)
-        except ReportError as problem:
-            raise OwltError(*problem.mistakes) from problem
+        with settled():
+            loaded = load_due_results(results)
+            return build_report_of(loaded, warn, with_pdf), _checked(loaded)

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from owlt.inputs.mistake import Mistake, MistakeError, Place
+from owlt.inputs.mistake import Mistake, OwltError, Place
 from owlt.results.plain_files import read_json
 from owlt.results.record import RECORD_NAME, RunRecord, load_record
 from owlt.results.upgrades import NewerVersion
@@ -30,7 +30,7 @@ KEPT_NAME = "kept"
 DIGEST_LENGTH = 16
 
 
-class ReportError(MistakeError):
+class ReportError(OwltError):
     """A results directory from which no report can be made."""
 
 

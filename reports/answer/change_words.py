@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from owlt.reports.answer.change_tests import Overall, Series
-from owlt.reports.answer.changes import ORDER, Change, Relation, Side
+from owlt.reports.answer.changes import ORDER, Change, Relation
 from owlt.reports.answer.regions import dimensions_of, place_text
 from owlt.reports.answer.sentences import percent_text
-from owlt.reports.comparison.cells import Criterion, Point
+from owlt.reports.comparison.cells import Criterion, Point, SampleNumbers
 from owlt.reports.comparison.differences import Ratio
 from owlt.reports.comparison.estimates import Share
 from owlt.reports.units import listed
@@ -99,12 +99,12 @@ def _signed(value: float) -> str:
     return text if text == "0 %" else f"{'−' if value < 1 else '+'}{text}"
 
 
-def median_text(side: Side | None, criterion: Criterion) -> str:
+def median_text(side: SampleNumbers | None, criterion: Criterion) -> str:
     """A median; "–" if there is none."""
     return "–" if side is None or side.median is None else criterion.metric.text(side.median)
 
 
-def delivered_text(side: Side | None) -> str:
+def delivered_text(side: SampleNumbers | None) -> str:
     """The delivered files of those tried: "9/10"; "–" without a run."""
     return f"{side.delivered}/{side.tried}" if side and side.tried else "–"
 

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import median
 from typing import Literal
 
-from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample, cells_of
+from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample, SampleNumbers, cells_of
 from owlt.reports.comparison.differences import SIGNIFICANCE, Ratio, compare, holm, least_p, least_repetitions, ratio
-from owlt.reports.comparison.estimates import Interval, median_interval
 from owlt.reports.comparison.stopping import load_due_results
 from owlt.reports.results.rows import Row, run_rows
 
@@ -76,29 +74,14 @@ ORDER: tuple[Relation, ...] = (
 
 
 @dataclass(frozen=True)
-class Side:
-    """The runs of one permutation in one directory. `median` is in the unit of the criterion's metric."""
-
-    planned: int
-    tried: int
-    delivered: int
-    suspect: int
-    n: int
-    """The runs that have a value."""
-    median: float | None
-    interval: Interval | None
-    """Of the median."""
-
-
-@dataclass(frozen=True)
 class Change:
     """The change of one permutation. Numbers are None if they do not exist, as for a permutation of one side only."""
 
     point: Point
     implementation: str
     relation: Relation
-    before: Side | None
-    after: Side | None
+    before: SampleNumbers | None
+    after: SampleNumbers | None
     ratio: Ratio | None
     """Of the medians: after over before."""
     identical: int
@@ -203,19 +186,8 @@ def _ratio(pair: Pair, criterion: Criterion) -> Ratio | None:
     return ratio(pair.after.values(criterion.metric), pair.before.values(criterion.metric))
 
 
-def _side(sample: Sample | None, criterion: Criterion) -> Side | None:
-    if sample is None:
-        return None
-    values = sample.values(criterion.metric)
-    return Side(
-        planned=len(sample.rows),
-        tried=len(sample.tried),
-        delivered=sample.delivered,
-        suspect=sample.suspect,
-        n=len(values),
-        median=median(values) if values else None,
-        interval=median_interval(values),
-    )
+def _side(sample: Sample | None, criterion: Criterion) -> SampleNumbers | None:
+    return None if sample is None else sample.numbers(criterion.metric)
 
 
 def _distance(change: Change) -> float:

@@ -8,9 +8,9 @@ from math import inf
 from statistics import median
 from typing import Literal
 
-from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample
+from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample, SampleNumbers
 from owlt.reports.comparison.differences import Comparison, Ratio, compare, ratio
-from owlt.reports.comparison.estimates import Interval, Share, TwoGroups, median_interval, share, two_groups
+from owlt.reports.comparison.estimates import Share, TwoGroups, share, two_groups
 
 EQUAL_WITHIN = 0.01
 """A difference of at most this share does not matter in practice, significant or not."""
@@ -35,20 +35,11 @@ LEADING: tuple[Relation, ...] = ("best", "equal", "similar")
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One implementation in a cell. `median` is of the delivered files, in the unit of the criterion's metric."""
+class Standing(SampleNumbers):
+    """One implementation in a cell, by the metric of a criterion."""
 
     name: str
     relation: Relation
-    planned: int
-    tried: int
-    delivered: int
-    suspect: int
-    n: int
-    """The runs that have a value."""
-    median: float | None
-    interval: Interval | None
-    """Of the median."""
     groups: TwoGroups | None
     """Between which the median lies."""
     ratio: Ratio | None
@@ -113,13 +104,7 @@ def _standing(
     return Standing(
         name=name,
         relation=_relation(name, sample, best, score, size, differs),
-        planned=len(sample.rows),
-        tried=len(sample.tried),
-        delivered=sample.delivered,
-        suspect=sample.suspect,
-        n=len(values),
-        median=median(values) if values else None,
-        interval=median_interval(values),
+        **vars(sample.numbers(criterion.metric)),
         groups=two_groups(values),
         ratio=size,
         p_holm=pair.p_holm if pair else None,

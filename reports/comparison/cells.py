@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
+from statistics import median
 from typing import NamedTuple
 
+from owlt.reports.comparison.estimates import Interval, median_interval
 from owlt.reports.comparison.metrics import FURTHER, METRICS, Metric
 from owlt.reports.results.columns import NOT_RUN
 from owlt.reports.results.rows import Row
@@ -26,6 +28,21 @@ class Point(NamedTuple):
     """None: data was sent for a duration."""
     packet_error_rate: float
     duration_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class SampleNumbers:
+    """The runs of a permutation in numbers. `median` is of the delivered files, in the unit of the metric."""
+
+    planned: int
+    tried: int
+    delivered: int
+    suspect: int
+    n: int
+    """The runs that have a value."""
+    median: float | None
+    interval: Interval | None
+    """Of the median."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +75,19 @@ class Sample:
         """The values of a metric, in its unit, of the runs that delivered their file; suspect or not."""
         values = [metric.of_row(row) for row in self.rows if row["outcome"] == COMPLETED]
         return [value for value in values if value is not None]
+
+    def numbers(self, metric: Metric) -> SampleNumbers:
+        """The sample in numbers, with the median of a metric."""
+        values = self.values(metric)
+        return SampleNumbers(
+            planned=len(self.rows),
+            tried=len(self.tried),
+            delivered=self.delivered,
+            suspect=self.suspect,
+            n=len(values),
+            median=median(values) if values else None,
+            interval=median_interval(values),
+        )
 
     def scores(self, metric: Metric, higher_is_better: bool) -> list[float]:
         """The same with a sign that makes higher better, and -inf for each run that did not deliver its file."""

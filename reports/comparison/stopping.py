@@ -7,7 +7,7 @@ and when the report is made.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from owlt.captures.accounting.summary import CaptureSummary
 from owlt.inputs.sweep import Adaptive
 from owlt.reports.comparison.estimates import CONFIDENCE, median_interval
 from owlt.reports.results.load import Results, Run, load_results, repetition_goodput
+from owlt.reports.results.rows import Row, run_rows
 from owlt.results.record import Permutation
 
 Reason = Literal["open", "narrow", "bound", "undelivered"]
@@ -72,6 +73,14 @@ def load_due_results(directory: Path) -> Results:
     """The results in a directory, without planned runs that are not due. Raises as `load_results`."""
     loaded = load_results(directory)
     return with_due_runs(loaded, stops_of(loaded))
+
+
+def load_rows(directories: Iterable[Path]) -> tuple[list[Row], tuple[str, ...]]:
+    """The table of the runs of several directories, and their implementations in the order of the first sweep that has
+    each, which decides their looks. Raises as `load_results`."""
+    loaded = [load_due_results(directory) for directory in directories]
+    order = dict.fromkeys(name for results in loaded for name in results.series)
+    return [row for results in loaded for row in run_rows(results)], tuple(order)
 
 
 def stops_of(results: Results) -> dict[Permutation, Stop]:

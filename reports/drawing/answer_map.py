@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from textwrap import fill
 from typing import Any, cast
 
@@ -70,10 +71,11 @@ def draw_map(rows: Sequence[Row], specification: Specification, order: Sequence[
         note = _note(counts_text([len(sample.tried) for sample in samples], samples), specification)
         figure, axes = _frame(shown, specification, note)
         room_pt = axes.get_position().width * specification.width_mm / MM * 72 / axes.get_xlim()[1]
+        style = _CellStyle(criterion, looks, specification.font_pt, room_pt)
         for place, row in enumerate(shown.rows):
             for column, verdict in enumerate(row.verdicts):
                 if verdict is not None:
-                    _draw_cell(axes, column, place, verdict, criterion, looks, specification.font_pt, room_pt)
+                    _draw_cell(axes, (column, place), verdict, style)
         title = f"{criterion.best} ({criterion.metric.unit})" if criterion.metric.unit else criterion.best
         above_pt = 3 + (len(shown.heads) + 0.25) * LINE * specification.font_pt
         axes.set_title(f"{title[0].upper()}{title[1:]}", loc="left", pad=above_pt)
@@ -124,33 +126,38 @@ def _write_heads(axes: Axes, name: str, texts: Sequence[tuple[str, int]], above_
         at += columns
 
 
-def _draw_cell(
-    axes: Axes,
-    column: int,
-    row: int,
-    verdict: Verdict,
-    criterion: Criterion,
-    looks: dict[str, GroupLooks],
-    font_pt: float,
-    room_pt: float,
-) -> None:
+@dataclass(frozen=True)
+class _CellStyle:
+    """What the cells of a map share: the criterion, the looks of the implementations, and the room for text."""
+
+    criterion: Criterion
+    looks: dict[str, GroupLooks]
+    font_pt: float
+    room_pt: float
+    """The width of a cell."""
+
+
+def _draw_cell(axes: Axes, at: tuple[int, int], verdict: Verdict, style: _CellStyle) -> None:
+    """Draw a cell at its column and row: the implementation to take, its value, and the next best."""
+    column, row = at
+    font_pt = style.font_pt
     box: dict[str, Any] = {"edgecolor": RULE, "linewidth": 0.5}
     if verdict.best is None:
         axes.add_patch(Rectangle((column, row), 1, 1, facecolor="none", **box))
         axes.text(column + 0.5, row + 0.5, "none delivered", ha="center", va="center", color=ALARM, fontsize="small")
         return
     is_any = len(verdict.leaders) == len(verdict.standings) > 1
-    colour = MUTED if is_any else looks[verdict.best].colour
+    colour = MUTED if is_any else style.looks[verdict.best].colour
     axes.add_patch(Rectangle((column, row), 1, 1, facecolor=(colour, 0 if is_any else TINT), **box))
     axes.add_patch(Rectangle((column, row), BAR, 1, facecolor=colour, edgecolor="none"))
     more = f" + {len(verdict.leaders) - 1}" if len(verdict.leaders) > 1 else ""
     lines = [
         ("any: all close" if is_any else f"{verdict.best}{more}", INK, font_pt, "normal"),
-        (value_text(verdict, criterion), INK, font_pt, "bold"),
-        (next_text(verdict, criterion), MUTED, SMALL * font_pt, "normal"),
+        (value_text(verdict, style.criterion), INK, font_pt, "bold"),
+        (next_text(verdict, style.criterion), MUTED, SMALL * font_pt, "normal"),
     ]
     for place, (text, ink, size, weight) in enumerate(lines):
-        fitted = min(size, room_pt * (1 - 3 * BAR) / (LETTER * max(len(text), 1)))
+        fitted = min(size, style.room_pt * (1 - 3 * BAR) / (LETTER * max(len(text), 1)))
         y = row + (place + 0.75) / (LINES + 0.5)
         axes.text(column + 2.5 * BAR, y, text, ha="left", va="center", color=ink, fontsize=fitted, fontweight=weight)
 

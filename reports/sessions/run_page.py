@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.captures.accounting.one_side import OneSide
-from owlt.captures.inspection.inspection import Case, Inspection
+from owlt.captures.inspection.inspection import Case, Inspection, OneSideInspection
 from owlt.captures.inspection.tables import Table, trace_rows, write_table
 from owlt.captures.inspection.traces import Traces
 from owlt.captures.protocols.ladder import ending
@@ -119,17 +119,16 @@ def _column(values: list[Any]) -> NDArray[np.generic]:
     return np.ma.array([0 if value is None else value for value in values], mask=missing)
 
 
-def one_side_json(
-    title: str, side: OneSide, case: Case, messages: list[Message], endings: list[str]
-) -> dict[str, object]:
+def one_side_json(title: str, inspection: OneSideInspection, case: Case) -> dict[str, object]:
     """The contents of analysis.json for a single capture."""
+    side = inspection.side
     return {
         "title": title,
         "session": case.session.model_dump(mode="json"),
         "file_size_bytes": case.file_size_bytes,
         "one_side": side.model_dump(mode="json"),
-        "messages": message_counts(messages),
-        "termination": endings,
+        "messages": message_counts(inspection.messages),
+        "termination": inspection.endings,
         "notes": side.notes,
         "suspect": side.suspect,
     }
@@ -174,21 +173,13 @@ def _run_figures(title: str, inspection: Inspection, directory: Path) -> dict[st
     return captions
 
 
-def build_one_side_page(
-    title: str,
-    side: OneSide,
-    messages: list[Message],
-    traces: Traces,
-    endings: list[str],
-    case: Case,
-    directory: Path,
-    tables: str,
-) -> Path:
+def build_one_side_page(title: str, inspection: OneSideInspection, case: Case, directory: Path, tables: str) -> Path:
     """The same for a single capture, without packets, ledger and ladder, which need both. Raises OSError."""
-    write_json(one_side_json(title, side, case, messages, endings), directory)
+    side, messages = inspection.side, inspection.messages
+    write_json(one_side_json(title, inspection, case), directory)
     contents = {"messages": message_table(messages)} if messages else {}
     if side.session_seen_s:
-        contents |= trace_tables(traces)
+        contents |= trace_tables(inspection.traces)
     return _render(
         directory,
         title=title,
@@ -198,9 +189,9 @@ def build_one_side_page(
         suspect=side.suspect,
         notes=side.notes,
         rows=one_side_rows(side, case),
-        figures=_one_side_figures(title, side, traces, directory),
+        figures=_one_side_figures(title, side, inspection.traces, directory),
         messages=message_rows(message_counts(messages), message_bytes(messages)),
-        termination=endings,
+        termination=inspection.endings,
         ledger=[],
         files=["analysis.json", *write_tables(contents, directory, tables)],
     )

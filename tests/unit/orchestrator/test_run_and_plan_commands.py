@@ -35,6 +35,7 @@ from owlt.orchestrator.run.events import Entry, Observe, RunPublished
 from owlt.orchestrator.sweep import campaign
 from owlt.orchestrator.sweep.campaign import Performed, perform_plan
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
+from owlt.orchestrator.sweep.report import CheckedAssertions
 from owlt.results.record import Outcome, RunRecord, write_record
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers
 
@@ -245,7 +246,7 @@ def test_the_command_that_resumes_has_the_options_of_this_one() -> None:
 def test_an_interrupt_during_the_report_skips_it_and_names_the_command_that_makes_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stop(results: Path) -> Path:
+    def stop(results: Path) -> tuple[Path, CheckedAssertions]:
         raise KeyboardInterrupt
 
     with pytest.raises(typer.Exit) as ended:

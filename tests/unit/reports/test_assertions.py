@@ -214,7 +214,7 @@ def test_assertions_can_change_without_making_results_those_of_another_sweep(tmp
     directory = write_results(tmp_path / "results", few())
 
     assert write_plan(plan_of(few(assertions={"measure": "delivered", "at_least": 1})), directory) is None
-    assert load_results(directory).sweep.assertions == ({"measure": "delivered", "at_least": 1},)
+    assert load_results(directory).sweep.assertions == [{"measure": "delivered", "at_least": 1}]
 
 
 # The page and the commands

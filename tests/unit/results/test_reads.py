@@ -16,12 +16,14 @@ from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.sweep.campaign import Start
 from owlt.orchestrator.sweep.report import make_report
+from owlt.reports.comparison import stopping
+from owlt.reports.results.load import Results, load_results
 from owlt.results import record as records
 from owlt.results.record import read_record
 from tests.unit.orchestrator.test_run_and_plan_commands import AGAIN, record, small_plan
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers
 
-ASSERTION = {"measure": "goodput", "of": "cfdp", "at_least": "1 bit/s"}
+ASSERTION = {"measure": "delivered", "at_least": 1}
 
 
 @pytest.fixture
@@ -75,6 +77,26 @@ def test_a_start_of_a_sweep_that_has_nothing_to_do_reads_each_record_once(tmp_pa
         perform_and_conclude(start, Performing(), Printer(False))
 
     assert reads == {run.run_id: 1 for run in plan.runs}
+
+
+@pytest.mark.parametrize("report", [True, False])
+def test_the_results_of_a_sweep_with_assertions_are_loaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: bool
+) -> None:
+    plan = recorded_sweep(tmp_path, assertions=[ASSERTION])
+    loads: list[Path] = []
+
+    def counted(directory: Path) -> Results:
+        loads.append(directory)
+        return load_results(directory)
+
+    monkeypatch.setattr(stopping, "load_results", counted)
+    with pytest.raises(typer.Exit):
+        perform_and_conclude(
+            Start(plan, tmp_path, AGAIN), Performing(report=report), Printer(False), InMemoryWorkers(plan)
+        )
+
+    assert loads == [tmp_path]
 
 
 def test_the_report_after_a_run_reads_each_record_once(tmp_path: Path, reads: Counter[str]) -> None:
