@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.captures.matches.delivery import INTACT, OneWay
+from owlt.captures.frames.decoding import CE
+from owlt.captures.matches.delivery import INTACT, Delivery, OneWay
 
 Stages = Mapping[str, Mapping[str, float]]
 """Stage (gate, bottleneck, errors, pipe: the order in which a frame meets them) to counter to value."""
@@ -27,7 +28,8 @@ class DirectionCounters:
     long, `losses` were lost by the link. netem draws a loss and a duplication for the same frame, which then arrives
     once and is counted in `losses` and in `duplicates`; so of both only the difference can be held against captures.
     `duplicates` and `corrupted_by_netem` are None if the kernel does not count them; `hit_by_errors` are those
-    that the errors stage let through damaged, and that the pipe, behind it, may still have lost.
+    that the errors stage let through damaged, and that the pipe, behind it, may still have lost. `marked` got the mark
+    CE (RFC 3168) before anything else of the link; None if no rule marked any.
     """
 
     entered: int | None
@@ -39,6 +41,7 @@ class DirectionCounters:
     duplicates: int | None
     corrupted_by_netem: int | None
     hit_by_errors: int
+    marked: int | None = None
 
     @property
     def not_delivered(self) -> int:
@@ -91,6 +94,7 @@ def direction_counters(stages: Stages) -> DirectionCounters:
         duplicates=doubled if pipe else 0,
         corrupted_by_netem=pipe.get("corrupted_packets") if pipe else 0,
         hit_by_errors=errors.get("hit_packets", 0) - error_drops,
+        marked=gate.get("marked_packets"),
     )
 
 
@@ -103,13 +107,22 @@ _SHORTEST_FRAME_BYTES = 60
 """Cards fill shorter frames up to this, and the filling is in no hash: a bit hit there is not seen."""
 
 
+def marked_packets(way: OneWay, delivery: Delivery) -> int:
+    """How many packets arrived intact with the mark CE and were sent without it (RFC 3168), by their first copies."""
+    first = delivery.first_copies
+    first = first[delivery.flipped_bit[first] == INTACT]
+    before, after = way.near.ecn[delivery.sent[first]], way.far.ecn[delivery.delivered[first]]
+    return int(np.count_nonzero((before != CE) & (after == CE)))
+
+
 @dataclass(frozen=True, eq=False)
 class CapturedFrames:
     """What the captures have of all frames bound one way, of the session and of the background.
 
     `session_missing` and `background_missing` are the rows of the near capture without a copy, `duplicated` counts
     the further copies and `corrupted` all copies with flipped bits. Up to `unseen` more copies may have been hit where
-    it cannot be seen: in the filling of a short frame, or behind what was captured. Of `undirected` frames of the near
+    it cannot be seen: in the filling of a short frame, or behind what was captured. `marked` are the first copies that
+    arrived intact with CE and were sent without it. Of `undirected` frames of the near
     capture it cannot be told whether they were bound this way. So many of the missing are `unrecognised`: they did come
     out, damaged.
     """
@@ -122,6 +135,7 @@ class CapturedFrames:
     unseen: int
     undirected: int
     unrecognised: int = 0
+    marked: int = 0
 
     @classmethod
     def of(cls, way: OneWay) -> CapturedFrames:
@@ -140,6 +154,7 @@ class CapturedFrames:
             corrupted=int(np.count_nonzero(is_hit)),
             unseen=int(np.count_nonzero(hides & ~is_hit)),
             undirected=delivery.undirected,
+            marked=sum(marked_packets(way, part) for part in parts),
         )
 
     @property

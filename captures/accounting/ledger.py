@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from owlt.captures.accounting.counts import CapturedFrames, DirectionCounters
+from owlt.captures.accounting.counts import CapturedFrames, DirectionCounters, marked_packets
 from owlt.captures.accounting.suspicion import suspect_arrivals, suspect_counts
 from owlt.captures.frames.columns import Columns, Rows
-from owlt.captures.frames.decoding import CE, ECT
+from owlt.captures.frames.decoding import ECT
 from owlt.captures.frames.session import Host
 from owlt.captures.matches.delivery import INTACT, Delivery, OneWay, without
 from owlt.captures.matches.pairing import DelayAround
@@ -121,7 +121,7 @@ def account(way: OneWay, counters: DirectionCounters | None, clock_error_ns: flo
         reordered=reordered,
         reordering_extent=extent,
         ecn_capable=int(np.count_nonzero(np.isin(near.ecn[delivery.near], ECT))),
-        ecn_marked=int(np.count_nonzero((near.ecn[sent] != CE) & (far.ecn[delivered] == CE))),
+        ecn_marked=marked_packets(way, delivery),
     )
     reasons = list(suspect_arrivals(way, unrecognised, clock_error_ns))
     if counters is not None:

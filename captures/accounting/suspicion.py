@@ -219,6 +219,19 @@ def suspect_counts(captured: CapturedFrames, counters: DirectionCounters, host: 
             f"arrive: some frames were matched to the wrong packets"
         )
     yield from _suspect_copies(captured, counters, host)
+    yield from _suspect_marks(captured, counters, host)
+
+
+def _suspect_marks(captured: CapturedFrames, counters: DirectionCounters, host: Host) -> Iterator[str]:
+    """Of the packets that the emulator marked, some may have been lost or damaged behind it."""
+    if counters.marked is None:
+        return
+    gone = counters.not_delivered + captured.corrupted + captured.unrecognised + captured.undirected
+    if not counters.marked - gone <= captured.marked <= counters.marked + captured.uncounted(counters):
+        yield (
+            f"{captured.marked} packets from the {host} arrived with the mark CE, but the emulator marked "
+            f"{counters.marked}: another queue marks packets, or some frames were matched to the wrong packets"
+        )
 
 
 def _suspect_copies(captured: CapturedFrames, counters: DirectionCounters, host: Host) -> Iterator[str]:

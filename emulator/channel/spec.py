@@ -7,12 +7,12 @@ writes it, `from_wire` reads it. Applying it to the kernel belongs to `emulator.
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
-from owlt.emulator.channel.link import FourState, GilbertElliott, Jitter, LinkSpec, Pattern, Reordering
+from owlt.emulator.channel.link import FourState, GilbertElliott, LinkSpec, key_of
 from owlt.emulator.channel.text import FORM, QUEUE_UNITS, Moment, Value, as_written, expected_value, parse_list
 from owlt.emulator.faults import InvalidChannel
 from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
@@ -215,9 +215,12 @@ _KINDS: dict[object, type[Value]] = {
     "reverse": LinkSpec,
     "both": LinkSpec,
     "timeline": Timeline,
-    "jitter": Jitter,
-    "reordering": Reordering,
-    "pattern": Pattern,
+    **{
+        key_of(name): kind
+        for name, field in LinkSpec.model_fields.items()
+        for kind in get_args(field.annotation)
+        if isinstance(kind, type) and issubclass(kind, Value)
+    },
     "gilbert_elliott": GilbertElliott,
     "four_state": FourState,
 }

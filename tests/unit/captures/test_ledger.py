@@ -290,6 +290,33 @@ def test_fewer_damaged_frames_than_the_emulator_damaged_are_reported(tmp_path: P
     assert "damaged" in accounted(tmp_path, sent, later(sent, OWD_NS), counters).reasons[0]
 
 
+@pytest.mark.parametrize(
+    ("arrived", "lost", "is_suspect"), [(5, 0, False), (4, 0, True), (4, 1, False), (6, 1, True), (0, 0, True)]
+)
+def test_marks_that_arrived_are_those_of_the_emulator_but_for_lost_packets(
+    arrived: int, lost: int, is_suspect: bool
+) -> None:
+    none, gone = np.empty(0, np.int64), np.arange(lost)
+    captured = CapturedFrames(20, gone, none, duplicated=0, corrupted=0, unseen=0, undirected=0, marked=arrived)
+    counters = replace(NOTHING, entered=20, losses=lost, losses_behind_errors=lost, marked=5)
+
+    assert [("with the mark CE" in reason) for reason in suspect_counts(captured, counters, "sender")] == (
+        [True] if is_suspect else []
+    )
+
+
+def test_marks_of_a_queue_elsewhere_are_no_fault_if_the_emulator_marks_nothing() -> None:
+    none = np.empty(0, np.int64)
+    captured = CapturedFrames(20, none, none, duplicated=0, corrupted=0, unseen=0, undirected=0, marked=7)
+
+    assert list(suspect_counts(captured, replace(NOTHING, entered=20), "sender")) == []
+
+
+def test_the_emulators_marks_are_counted() -> None:
+    assert direction_counters({"gate": {"packets": 9, "marked_packets": 4}}).marked == 4
+    assert direction_counters({"gate": {"packets": 9}}).marked is None
+
+
 def test_in_captures_cut_to_headers_damage_out_of_sight_is_counted_by_the_emulator(tmp_path: Path) -> None:
     sent = numbered(20, payload_bytes=400)
     delivered = [(sent[0][0] + OWD_NS, flip(sent[0][1], 8 * 300)), *later(sent[1:], OWD_NS)]

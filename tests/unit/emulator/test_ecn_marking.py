@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,8 @@ def test_a_threshold_is_in_packets_bytes_or_time_and_is_written_as_it_is_read(wr
         ({"ecn_marking": {"probability": 0}}, "a probability above 0, or a queue_threshold"),
         ({"ecn_marking": {"probability": 1.5}}, "at most 1"),
         ({"ecn_marking": {"probability": "10 %"}}, "a number"),
-        ({"ecn_marking": {"threshold": "20 packets"}}, "ecn_marking.threshold"),
+        ({"ecn_marking": {"queue_treshold": "20 packets"}}, "did you mean queue_threshold?"),
+        ({"coding": {"frame_byte": 32, "frame_error_rate": 0.1}}, "did you mean frame_bytes?"),
         ({"ecn_marking": {"queue_threshold": "20 packets"}}, "a rate, or no queue_threshold of ecn_marking"),
         ({**RATE, "ecn_marking": {"queue_threshold": 20}}, "got 20"),
         ({**RATE, "ecn_marking": {"queue_threshold": "0 packets"}}, "at least 1 packet, 1 B or 1 ns"),
@@ -158,6 +160,28 @@ def test_a_link_that_marks_is_impaired() -> None:
 
 
 # What follows from the row
+
+
+def test_five_files_have_what_there_is_to_say_about_it() -> None:
+    """Beside tests, the change log, and the schema, which `owlt schema` writes."""
+    files = {
+        "docs/channels.md",
+        "emulator/certification/ecn_marking.py",
+        "emulator/channel/link.py",
+        "emulator/kernel/bpf/programs/gate.bpf.c",
+        "emulator/kernel/gate.py",
+    }
+    product = [PROJECT / name for name in ("agents", "captures", "docs", "emulator", "orchestrator", "reports", "owlt")]
+    found = {
+        str(path.relative_to(PROJECT))
+        for folder in product
+        for suffix in ("py", "c", "md")
+        for path in folder.rglob(f"*.{suffix}")
+        if not path.is_symlink()
+        if re.search(r"ecn_marking|mark_probability", path.read_text(errors="replace"))
+    }
+
+    assert found == files
 
 
 def test_the_rule_is_shown_with_its_label() -> None:
