@@ -44,7 +44,7 @@ from owlt.orchestrator.run.events import (
 )
 from owlt.orchestrator.steady_clock import SteadyTime
 from owlt.orchestrator.sweep.journal import Activities
-from owlt.orchestrator.sweep.state import activity_text, duration, stamp
+from owlt.orchestrator.sweep.state import activity_text, duration, recorded_parts, stamp
 from owlt.orchestrator.sweep.state_reader import channel_labels, runs_per_s, time_left_s
 from owlt.results.record import Outcome
 
@@ -106,12 +106,7 @@ class ProgressLog:
     def line(self) -> str:
         """The line without its time."""
         now_s = self._now_s()
-        parts = [f"{self._recorded} of {self._total} runs recorded"]
-        parts += [
-            f"{number} {outcome.replace('_', ' ')}"
-            for outcome, number in self._outcomes.items()
-            if outcome != Outcome.COMPLETED
-        ]
+        parts = recorded_parts(self._recorded, self._total, self._outcomes)
         published_s = self._activities.published_s
         if pace := runs_per_s(self._started_s, published_s, now_s):
             parts.append(f"{60 * pace:.1f} per minute")

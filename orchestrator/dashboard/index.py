@@ -7,7 +7,6 @@ measures of a run are read when its directory has changed, in slices, so that a 
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -61,8 +60,6 @@ def read_measures(directory: Path) -> Measures:
 GOODPUT = BY_GOODPUT.metric
 LEVELS = (0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9)
 """The limits between the colours of goodput, as shares of the highest possible goodput."""
-REPETITION = re.compile(r"(.+)_r\d+")
-"""The name of a run that is no baseline, without its implementation."""
 STATES = ("done", "open", "running", "failed", "suspect", "unsupported", "quarantined")
 """That a filter can select cells by."""
 
@@ -173,15 +170,9 @@ def planned_cells(plan: WrittenPlan) -> list[PlannedCell]:
     for number, point in enumerate(sorted(runs, key=lambda point: plan.place(point, names))):
         anonymous = point.model_copy(update={"implementation": ""})
         if anonymous not in conditions:
-            conditions[anonymous] = Condition(_unused(_key(point, runs[point]), keys), anonymous)
+            conditions[anonymous] = Condition(_unused(point.cell, keys), anonymous)
         cells.append(PlannedCell(number, conditions[anonymous], point.implementation, tuple(runs[point])))
     return cells
-
-
-def _key(point: Permutation, run_ids: Sequence[str]) -> str:
-    """The name of a condition: that of a repetition, without its implementation and its number."""
-    matches = (REPETITION.fullmatch(run_id.removeprefix(f"{point.implementation}_")) for run_id in run_ids)
-    return next((match[1] for match in matches if match), run_ids[0])
 
 
 def _unused(key: str, keys: set[str]) -> str:

@@ -158,7 +158,7 @@ def run_details(results: Path, plan: WrittenPlan, run_id: str) -> RunDetails:
         channel=channel_head(plan.channels.get(record.channel_key, WrittenChannel())),
         facts=_facts(record),
         suspect=run.suspect,
-        numbers=_numbers(record, summary),
+        numbers=_numbers(run),
         phases=_phases(run),
         rig_phases=rig_phases(results, run_id),
         ledger=ledger_rows(summary.ledger_forward, summary.ledger_reverse) if summary else (),
@@ -186,11 +186,8 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value]
 
 
-def _numbers(record: RunRecord, summary: CaptureSummary | None) -> list[tuple[str, str]]:
-    if summary is None or record.outcome != "completed":
-        return []
-    metrics = dict.fromkeys((*METRICS, *MEASURES))
-    values = [(metric, metric.of_summary(summary)) for metric in metrics]
+def _numbers(run: Run) -> list[tuple[str, str]]:
+    values = [(metric, metric.of(run)) for metric in dict.fromkeys((*METRICS, *MEASURES))]
     return [(each.name, f"{each.text(value)} {each.unit}".rstrip()) for each, value in values if value is not None]
 
 

@@ -260,14 +260,16 @@ def headline(state: SweepState) -> str:
 
 def progress_text(counts: Counts) -> str:
     """The numbers of runs that matter to a reader who is not there: "5 of 9 runs recorded, 1 failed"."""
-    parts = [f"{counts.with_record} of {counts.planned} runs recorded"]
-    parts += [
-        f"{number} {outcome.replace('_', ' ')}"
-        for outcome, number in counts.by_outcome.items()
-        if outcome != Outcome.COMPLETED
-    ]
+    parts = recorded_parts(counts.with_record, counts.planned, counts.by_outcome)
     parts += [f"{counts.suspect} suspect"] if counts.suspect else []
     return ", ".join(parts)
+
+
+def recorded_parts(recorded: int, planned: int, by_outcome: Mapping[str, int]) -> list[str]:
+    """How many runs have a record, and how many of them did not complete: "5 of 9 runs recorded", "1 failed"."""
+    not_completed = {name: number for name, number in by_outcome.items() if name != Outcome.COMPLETED}
+    of_each = [f"{number} {name.replace('_', ' ')}" for name, number in not_completed.items()]
+    return [f"{recorded} of {planned} runs recorded", *of_each]
 
 
 def repetitions_text(repetitions: AdaptiveState) -> str:
