@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import CriterionOption, Json
+from owlt.orchestrator.commands.usage import CriterionOption, Json, ResultsArgument
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ ANSWER_VERSION = 1
 
 
 def answer(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A results directory, such as results/demo.")],
+    results: ResultsArgument,
     criterion: CriterionOption = "",
     as_json: Json = False,
 ) -> None:

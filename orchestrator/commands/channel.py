@@ -23,7 +23,15 @@ from owlt.orchestrator.commands.computed_channels import (
 from owlt.orchestrator.commands.link_channels import Coded, LandMobile
 from owlt.orchestrator.commands.orbit_channels import L2, Leo, Mars, Moon, Planet, SatellitePass
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import Channel, ChannelOrNone, Json, LabRigOption, add_command, new_app
+from owlt.orchestrator.commands.usage import (
+    Channel,
+    ChannelOrNone,
+    Json,
+    LabRigOption,
+    StartTimeline,
+    add_command,
+    new_app,
+)
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -140,7 +148,7 @@ def check_channel(channel: Channel, as_json: Json = False) -> None:
 def set_channel(
     channel: Channel,
     links: LinkOptions = NO_LINKS,
-    start: Annotated[bool, typer.Option("--start", help="Start the channel's timeline too.")] = False,
+    start: StartTimeline = False,
     access: Access = NO_ACCESS,
     as_json: Json = False,
 ) -> None:

@@ -15,7 +15,15 @@ import typer
 
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer, print_requirements
-from owlt.orchestrator.commands.usage import Json, LabRigOption, Rig, add_command, complete_channel, new_app
+from owlt.orchestrator.commands.usage import (
+    Json,
+    LabRigOption,
+    Rig,
+    StartTimeline,
+    add_command,
+    complete_channel,
+    new_app,
+)
 from owlt.orchestrator.ending import INTERRUPTED_STATUS, ended_by_signals
 from owlt.orchestrator.errors import OwltError, did_you_mean
 
@@ -223,7 +231,7 @@ def raise_local_rig(
             autocompletion=complete_channel,
         ),
     ] = None,
-    start: Annotated[bool, typer.Option("--start", help="Start the channel's timeline too.")] = False,
+    start: StartTimeline = False,
     command: Annotated[
         str | None,
         typer.Option("--command", metavar="COMMAND", help="Shell command during which the rig stands."),

@@ -15,7 +15,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import Guests, LabRigOption, parse_for_s, parsed
+from owlt.orchestrator.commands.usage import Guests, LabRigOption, MakeReport, parse_for_s, parsed
 from owlt.orchestrator.ending import INTERRUPTED_STATUS, outlasting_readers
 from owlt.orchestrator.errors import Missing, OwltError
 
@@ -246,7 +246,7 @@ class Performing:
     """How runs are performed: the options that run, extend and retry have in common."""
 
     guests: Guests = None
-    report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True
+    report: MakeReport = True
     on_end: OnEnd = ""
     until: Until = None
     duration: For = None

@@ -14,7 +14,7 @@ import typer
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import ASSERTION_STATUS, print_assertions
-from owlt.orchestrator.commands.usage import Json
+from owlt.orchestrator.commands.usage import Json, MakeReport
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _combined_texts(sources: list[Source]) -> Iterator[str]:
 def merge(
     into: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results directory to add runs to; may be new.")],
     sources: Annotated[list[Path], typer.Argument(metavar="SHARD...", help="Results directories of the same sweep.")],
-    report: Annotated[bool, typer.Option(help="Make the report at the end.")] = True,
+    report: MakeReport = True,
     accept_differences: Annotated[
         bool, typer.Option("--accept-differences", help="Merge runs of different versions and of machines that differ.")
     ] = False,

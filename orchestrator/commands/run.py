@@ -20,7 +20,7 @@ from owlt.orchestrator.commands.performing import (
     plan_of,
     results_of,
 )
-from owlt.orchestrator.commands.usage import Guests, Json, LabRigOption, Results, Sweep, parsed
+from owlt.orchestrator.commands.usage import Guests, Json, LabRigOption, Results, ResultsArgument, Sweep, parsed
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ MORE = 5
 
 
 def extend(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A results directory, such as results/demo.")],
+    results: ResultsArgument,
     by: Annotated[
         int | None, typer.Option(metavar="COUNT", min=1, help=f"Number of repetitions to add; default: {MORE}.")
     ] = None,
@@ -213,7 +213,7 @@ DEFAULT_OUTCOMES = "failed,timed_out,quarantined,aborted"
 
 
 def retry(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A results directory, such as results/demo.")],
+    results: ResultsArgument,
     outcome: Annotated[
         str, typer.Option(metavar="OUTCOME,...", help=f"Outcomes to perform again; default: {DEFAULT_OUTCOMES}.")
     ] = "",

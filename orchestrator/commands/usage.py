@@ -286,6 +286,9 @@ Sweep = Annotated[
 Results = Annotated[
     Path | None, typer.Option(metavar="DIRECTORY", help="Results directory; default: results/NAME of the sweep.")
 ]
+ResultsArgument = Annotated[Path, typer.Argument(metavar="RESULTS", help="A results directory, such as results/demo.")]
+MakeReport = Annotated[bool, typer.Option(help="Make the report at the end.")]
+StartTimeline = Annotated[bool, typer.Option("--start", help="Start the channel's timeline too.")]
 Guests = Annotated[
     int | None, typer.Option(metavar="COUNT", min=1, help="Guests that run in parallel; default: one per core.")
 ]

@@ -14,6 +14,7 @@ import typer
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import Tls, WithoutAuthentication, require_dask
+from owlt.orchestrator.commands.usage import Guests
 from owlt.orchestrator.errors import OwltError
 
 
@@ -21,9 +22,7 @@ def worker(
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="The Dask scheduler, such as tls://lab1:8786.")
     ] = None,
-    slots: Annotated[
-        int | None, typer.Option(metavar="COUNT", min=1, help="Guests that run in parallel; default: one per core.")
-    ] = None,
+    slots: Guests = None,
     name: Annotated[str, typer.Option(metavar="NAME", help="The machine's name; default: its host name.")] = "",
     port: Annotated[
         int, typer.Option(metavar="PORT", help="The port at which the scheduler reaches this machine; 0: any.")
