@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.usage import Json
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.commands.replaying import Replay
+    from owlt.orchestrator.planning.plan import Plan, Run
+    from owlt.results.record import Outcome, RunRecord
 
 
 def replay(
@@ -25,7 +30,6 @@ def replay(
     On the exact clock, the same seed gives the same packets. The results are not changed. The exit status is 1 if the
     outcome, or a frame of a kept capture, differs.
     """
-    from owlt.orchestrator.commands.replaying import replay as perform_again
     from owlt.orchestrator.planning.plan import read_plan
     from owlt.results.plain_files import real_root
     from owlt.results.record import read_record
@@ -53,3 +57,107 @@ def print_replay(run_id: str, result: Replay, printer: Printer) -> None:
         printer.text(f"  {name}: {difference or 'the same frames'}")
     if result.note:
         printer.text(f"  note: {result.note}")
+
+
+CAPTURES = ("sender.pcap", "receiver.pcap")
+SAME_IN_ITS_CLONE = ("quic-aioquic",)
+"""Implementations whose keys depend on addresses in memory, and so on the path of the clone (docs/sweeps.md)."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A run that was performed again."""
+
+    outcome: Outcome
+    recorded_outcome: Outcome
+    differences: dict[str, str]
+    """By capture, where it first differs from the kept one; "" if it has the same frames."""
+    note: str = ""
+    """What may be the reason, if something differs."""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether outcome and packets are those of the recorded run."""
+        return self.outcome is self.recorded_outcome and not any(self.differences.values())
+
+
+def perform_again(plan: Plan, results: Path, record: RunRecord) -> Replay:
+    """Perform a recorded run again, with its seed. The results stay as they are.
+
+    Raises OwltError if the run cannot be repeated or compared, or its rig failed.
+    """
+    from owlt.orchestrator.planning.selection import Selection
+    from owlt.orchestrator.sweep.merging import copy_directory
+    from owlt.results.files import CERTIFICATES
+    from owlt.results.plain_files import is_plain_directory
+    from owlt.results.recorded_runs import read_recorded
+
+    run = next((run for run in plan.runs if run.run_id == record.run_id), None)
+    if run is None:
+        expected = f"one of the {len(plan.runs)} runs of its plan"
+        raise OwltError(Mistake(f"{record.run_id} is not in the plan", expected, where=Place(str(results))))
+    require_comparable(plan, results, run)
+    with TemporaryDirectory(prefix="owlt-replay-") as name:
+        again = Path(name).resolve() / "results"
+        again.mkdir()
+        if is_plain_directory(results / CERTIFICATES):
+            copy_directory(results / CERTIFICATES, again / CERTIFICATES)
+        alone = Selection(frozenset({run.run_id}), new_seeds={run.run_id: record.seed})
+        _perform(alone.alone(alone.applied(plan)), again)
+        records = read_recorded(again, {run.run_id}).records
+        if run.run_id not in records:
+            raise OwltError(f"{run.run_id}: the run could not be performed again")
+        differences = {name: _difference(results, again, run, name) for name in CAPTURES}
+        note = note_on(run, differences)
+        return Replay(records[run.run_id].outcome, record.outcome, differences, note)
+
+
+def note_on(run: Run, differences: Mapping[str, str]) -> str:
+    """What may be the reason of differences; "" if nothing is known."""
+    name = base_name(run.permutation.implementation)
+    if name not in SAME_IN_ITS_CLONE or not any(differences.values()):
+        return ""
+    return (
+        f"{name} encrypts with keys that depend on addresses in memory: if the run was performed in another clone, or "
+        "if this one has changed, its frames have the same lengths but other encrypted octets "
+        "(docs/sweeps.md, rigs and clocks)"
+    )
+
+
+def require_comparable(plan: Plan, results: Path, run: Run) -> None:
+    """Raise OwltError unless the run's packets can be repeated, and compared with captures that were kept."""
+    from owlt.results.plain_files import is_plain
+    from owlt.results.recorded_runs import run_directory
+
+    where = Place(str(run_directory(results, run.run_id)))
+    if plan.sweep.clock != "exact":
+        problem = f"a run on the clock {plan.sweep.clock} cannot be repeated packet for packet"
+        raise OwltError(Mistake(problem, "a run on the clock exact", where=where))
+    if plan.implementations[run.permutation.implementation].not_repeatable:
+        problem = f"{run.permutation.implementation} is not repeatable: {_reason(plan, run)}"
+        raise OwltError(Mistake(problem, "a run of a repeatable implementation", where=where))
+    if missing := [name for name in CAPTURES if not is_plain(run_directory(results, run.run_id) / name)]:
+        fix = "perform sweeps that are to be compared with 'keep_captures: headers' or 'full'"
+        raise OwltError(Mistake(f"{' and '.join(missing)} were not kept", "both captures", fix, where))
+
+
+def _reason(plan: Plan, run: Run) -> str:
+    return str(plan.implementations[run.permutation.implementation].not_repeatable)
+
+
+def _perform(plan: Plan, directory: Path) -> None:
+    from owlt.orchestrator.sweep.campaign import Start, perform_plan
+
+    full = plan.model_copy(update={"sweep": plan.sweep.model_copy(update={"keep_captures": "full"})})
+    perform_plan(Start(full, directory, "owlt replay", guests=1), lambda _plan, _done: lambda _event: None)
+
+
+def _difference(results: Path, again: Path, run: Run, name: str) -> str:
+    from owlt.captures.files.blocks import NotACapture
+    from owlt.captures.frames.columns import first_difference
+    from owlt.results.recorded_runs import run_directory
+
+    try:
+        return first_difference(run_directory(results, run.run_id) / name, run_directory(again, run.run_id) / name)
+    except (NotACapture, OSError) as problem:
+        raise OwltError(f"{run.run_id}: the captures cannot be compared: {problem}") from problem

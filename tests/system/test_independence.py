@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from owlt.orchestrator.commands.replaying import SAME_IN_ITS_CLONE
+from owlt.orchestrator.commands.replay import SAME_IN_ITS_CLONE
 from owlt.orchestrator.profiles.catalogue import PROFILES
 from owlt.orchestrator.profiles.third_party import find_installables, is_installed
 from tests.conftest import require

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.replay import print_replay
-from owlt.orchestrator.commands.replaying import Replay, note_on
+from owlt.orchestrator.commands.replay import Replay, note_on, print_replay
 from owlt.results.record import Outcome
 from tests.unit.orchestrator.small_sweep import small_plan
 
