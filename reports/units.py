@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
+from owlt.inputs.axes import Axis
+from owlt.inputs.quantities import DELAY, DURATION, NAME, PROBABILITY, RATE, SIZE, Quantity
 from owlt.results.record import duration_text as duration_text
 from owlt.results.record import size_text as size_text
 
@@ -110,3 +114,28 @@ def tick_text(value: float) -> str:
 def listed(texts: list[str], between: str = ", ") -> str:
     """Words joined for a sentence: "a, b and c"."""
     return texts[0] if len(texts) == 1 else between.join(texts[:-1]) + " and " + texts[-1]
+
+
+_TEXTS: dict[Quantity, Callable[[Any], str]] = {
+    NAME: str,
+    SIZE: lambda value: size_text(int(value)),
+    DURATION: lambda value: duration_text(int(value)),
+    RATE: rate_text,
+    DELAY: lambda value: delay_text(int(value)),
+    PROBABILITY: probability_text,
+}
+
+
+def axis_text(axis: Axis, value: Any) -> str:
+    """A value of an axis of the grid: "25 ms", "0.01"; "" where a point has no file or no duration."""
+    return "" if value is None and axis.quantity is not RATE else _TEXTS[axis.quantity](value)
+
+
+def named_axis_text(axis: Axis, value: Any) -> str:
+    """The same where nothing says of what it is: a value without a unit is named, "PER 0.01"."""
+    return with_head(axis, axis_text(axis, value))
+
+
+def with_head(axis: Axis, words: str) -> str:
+    """Values of an axis in words, after its name if they have no unit."""
+    return f"{axis.head} {words}" if axis.quantity is PROBABILITY else words

@@ -8,12 +8,14 @@ report (`reports.comparison.estimates`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from urllib.parse import urlencode
 
 from matplotlib.ticker import MaxNLocator
 
+from owlt.inputs.axes import AXES, CONDITIONS, LOADS, Axis
+from owlt.inputs.quantities import PROBABILITY
 from owlt.orchestrator.dashboard.index import (
     STATES,
     Cell,
@@ -28,9 +30,8 @@ from owlt.orchestrator.planning.estimate import duration_text
 from owlt.orchestrator.sweep.journal import Activity
 from owlt.orchestrator.sweep.state import SweepState, repetitions_text
 from owlt.reports.comparison.estimates import BoxNumbers, box_numbers
-from owlt.reports.comparison.grid import DELAY, DURATION, ERROR_RATE, FILE_SIZE, Axis
 from owlt.reports.comparison.metrics import Metric
-from owlt.reports.units import number_text, rate_text, tick_text
+from owlt.reports.units import axis_text, number_text, tick_text
 from owlt.results.record import Permutation
 
 ANNOUNCED_PERCENT = 10
@@ -128,35 +129,26 @@ THIS_MACHINE = "orchestrator"
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension of the grid: its name in addresses and in the head of the matrix, and its values as text."""
+    """A dimension of the grid: its axis, and its name in addresses."""
 
+    axis: Axis
     name: str
-    head: str
-    text: Callable[[Permutation], str]
+
+    @property
+    def head(self) -> str:
+        """Its head in the matrix."""
+        return self.axis.head
+
+    def text(self, point: Permutation) -> str:
+        """The value of a point, with the words of the report."""
+        return axis_text(self.axis, self.axis.of(point))
 
 
-def _of_axis(name: str, axis: Axis) -> Dimension:
-    """A dimension that figures are drawn against, with the words of the report; "" where a point has no such value."""
-
-    def text(point: Permutation) -> str:
-        value = getattr(point, axis.field)
-        return "" if value is None else axis.text(value)
-
-    return Dimension(name, axis.head, text)
-
-
-DIMENSIONS = (
-    Dimension("channel", "channel", lambda point: point.channel_name),
-    Dimension("rate", "rate", lambda point: rate_text(point.rate_bps)),
-    _of_axis("delay", DELAY),
-    _of_axis("file", FILE_SIZE),
-    _of_axis("duration", DURATION),
-    _of_axis("per", ERROR_RATE),
+DIMENSIONS = tuple(
+    Dimension(AXES[key], AXES[key].head.lower())
+    for key in sorted(CONDITIONS, key=lambda key: AXES[key].quantity is PROBABILITY)
 )
-
-
-LOADS = ("file", "duration")
-"""What is sent, or for how long: a sweep has one of them."""
+"""In the order in which the conditions of a sweep are sorted: the error rate changes fastest."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +203,7 @@ def varying(planned: Sequence[PlannedCell]) -> list[Dimension]:
     """The dimensions with more than one value; the file's size or the duration if there is none."""
     points = list(dict.fromkeys(each.condition.point for each in planned))
     several = [each for each in DIMENSIONS if len({each.text(point) for point in points}) > 1]
-    return several or [each for each in DIMENSIONS if each.name in LOADS and points and each.text(points[0])]
+    return several or [each for each in DIMENSIONS if each.axis.key in LOADS and points and each.text(points[0])]
 
 
 def choices(planned: Sequence[PlannedCell]) -> list[Choice]:

@@ -1,7 +1,7 @@
 """The axes of a sweep's grid, one row each: what the key of an axis is, what its values are and where they are found.
 
 Sweep files, rules, assertions, `--cell`, the points of a plan, the tables of results and the figures follow from these
-rows. How values look on a page (10⁻⁴, "unlimited rate") belongs to `reports.units`.
+rows. How values look on a page (10⁻⁴, "unlimited rate") follows from their quantity: `reports.units.axis_text`.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ AXES: dict[str, Axis] = {
 BY_NAME = {axis.name: axis for axis in AXES.values()}
 LOADS = ("file_size", "duration")
 """What is sent, or for how long: a sweep has one of these axes."""
+CONDITIONS = tuple(sorted(AXES.keys() - {"implementations"}, key=lambda key: (key in LOADS, [*AXES].index(key))))
+"""The axes of a cell, which implementations share: the channel, then what is sent."""
 OF_THE_LINK = ("rate", "delay", "packet_error_rate")
 """The axes that make a channel, or replace values of its profile."""
 QUANTITIES = tuple(key for key, axis in AXES.items() if axis.quantity is not NAME)

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from owlt.inputs.axes import AXES, Axis, matches, selected
+from owlt.inputs.axes import Interval as AxisInterval
 from owlt.reports.comparison.cells import Cell, Point, Sample
 from owlt.reports.comparison.estimates import Interval, median_interval
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, Metric
@@ -18,29 +20,17 @@ from owlt.reports.units import (
     delay_text,
     duration_text,
     listed,
+    named_axis_text,
     number_text,
     probability_text,
     rate_text,
     size_text,
-    written_delay_ns,
     written_rate_bps,
     written_size_bytes,
 )
 
 Statistic = Literal["median", "mean", "minimum", "maximum"]
 BOUNDS = ("at_least", "at_most")
-FIELDS = {
-    "implementations": "implementation",
-    "file_size": "file_size_bytes",
-    "duration": "duration_ns",
-    "channel": "channel_name",
-    "rate": "rate_bps",
-    "delay": "delay_ns",
-    "packet_error_rate": "packet_error_rate",
-}
-"""The field of a permutation for each axis."""
-VARIANT = "+"
-"""Between the name of an implementation and what a variant of it changes."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +73,13 @@ class Assertion:
     reference: str | None
     """What the bound is a share of: "capacity", "rate" or an implementation."""
     values: Mapping[str, Sequence[Any]]
-    """Of each axis that it is limited to: values, and intervals as pairs of bounds."""
+    """Of each axis that it is limited to, by its key: values and intervals."""
 
     def is_about(self, point: Point, implementation: str) -> bool:
         """Whether it is about a permutation; an implementation stands for its variants, too."""
         fields = point._asdict() | {"implementation": implementation}
-        names = (implementation, implementation.partition(VARIANT)[0])
         return implementation != self.reference and all(
-            any(name in values for name in names)
-            if axis == "implementations"
-            else any(_is_in(fields[FIELDS[axis]], each) for each in values)
-            for axis, values in self.values.items()
+            matches(axis, fields[AXES[axis].field], values) for axis, values in self.values.items()
         )
 
     @property
@@ -130,24 +116,11 @@ def assertion_of(written: Mapping[str, Any]) -> Assertion:
         is_least=bound == "at_least",
         bound=_number(written[bound]),
         reference=written.get("of"),
-        values={axis: [_parsed(axis, each) for each in written[axis]] for axis in FIELDS if axis in written},
+        values={axis: selected(axis, written[axis]) for axis in AXES if axis in written},
     )
 
 
 _METRICS = {metric.slug.replace("-", "_"): metric for metric in METRICS + FURTHER + MEASURES}
-_PARSE = {
-    "file_size": written_size_bytes,
-    "duration": written_delay_ns,
-    "delay": written_delay_ns,
-    "rate": lambda text: inf if text == "unlimited" else written_rate_bps(text),
-}
-_TEXTS = {
-    "file_size": lambda value: size_text(int(value)),
-    "duration": lambda value: duration_text(int(value)),
-    "delay": lambda value: delay_text(int(value)),
-    "rate": lambda value: rate_text(None if value == inf else value),
-    "packet_error_rate": lambda value: f"PER {probability_text(value)}",
-}
 
 
 def _number(written: float | str) -> float:
@@ -156,33 +129,25 @@ def _number(written: float | str) -> float:
     return written_rate_bps(written) if written.endswith("bit/s") else float(written_size_bytes(written))
 
 
-def _parsed(axis: str, written: Any) -> Any:
-    """A value of an axis as a number or a name; an interval as its two bounds."""
-    parse: Any = _PARSE.get(axis, lambda value: value)
-    if isinstance(written, Mapping):
-        return parse(written["from"]) if "from" in written else -inf, parse(written["to"]) if "to" in written else inf
-    return parse(written)
-
-
-def _is_in(value: Any, allowed: Any) -> bool:
-    number = inf if value is None else value
-    return allowed[0] <= number <= allowed[1] if isinstance(allowed, tuple) else bool(number == allowed)
-
-
 def _reference(name: str | None) -> str:
     return f"the {name}" if name in ("capacity", "rate") else str(name)
 
 
-def _values_text(axis: str, values: Sequence[Any]) -> str:
-    text: Any = _TEXTS.get(axis, str)
-    return listed([_interval_text(each, text) if isinstance(each, tuple) else text(each) for each in values])
+def _values_text(key: str, values: Sequence[Any]) -> str:
+    axis = AXES[key]
+    return listed(
+        [
+            _interval_text(axis, each) if isinstance(each, AxisInterval) else named_axis_text(axis, each)
+            for each in values
+        ]
+    )
 
 
-def _interval_text(bounds: tuple[float, float], text: Any) -> str:
-    low, high = bounds
-    if low == -inf:
-        return f"up to {text(high)}"
-    return f"from {text(low)}" if high == inf else f"{text(low)} to {text(high)}"
+def _interval_text(axis: Axis, bounds: AxisInterval) -> str:
+    least, most = (named_axis_text(axis, bound) for bound in (bounds.least, bounds.most))
+    if bounds.least is None:
+        return f"up to {most}"
+    return f"from {least}" if bounds.most is None else f"{least} to {most}"
 
 
 BITS = 8

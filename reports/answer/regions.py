@@ -7,14 +7,16 @@ most cells, so that regions are large and few.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Any
 
+from owlt.inputs.axes import AXES, CONDITIONS, LOADS, OF_THE_LINK, QUANTITIES, Axis
+from owlt.inputs.quantities import NAME
 from owlt.reports.answer.verdicts import Verdict
 from owlt.reports.comparison.cells import Point
-from owlt.reports.units import delay_text, duration_text, listed, probability_text, rate_text, size_text
+from owlt.reports.units import axis_text, listed, with_head
 
 RANGE = 3
 """From so many neighbouring values on, a region names the first and the last."""
@@ -22,26 +24,35 @@ RANGE = 3
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension of the grid with its values in order, and how a value is written."""
+    """A dimension of the grid with its values in order."""
 
-    field: str
-    head: str
+    axis: Axis
     values: tuple[Any, ...]
-    text: Callable[[Any], str]
+
+    @property
+    def head(self) -> str:
+        """The head of its column."""
+        return self.axis.head
+
+    @property
+    def has_order(self) -> bool:
+        """Whether values have neighbours: they are numbers."""
+        return self.axis.quantity is not NAME
 
     def of(self, point: Point) -> Any:
         """The value of a point."""
-        return getattr(point, self.field)
+        return self.axis.of(point)
+
+    def text(self, value: Any) -> str:
+        """A value as it is written."""
+        return axis_text(self.axis, value)
 
     def phrase(self, values: Sequence[Any]) -> str:
         """Some of the values in words: "25 ms", "PER 0 to 0.01"."""
         places = [self.values.index(value) for value in values]
         texts = [self.text(value) for value in values]
-        is_range = (
-            len(texts) >= RANGE and places == list(range(places[0], places[-1] + 1)) and self.field != "channel_name"
-        )
-        words = f"{texts[0]} to {texts[-1]}" if is_range else listed(texts)
-        return f"PER {words}" if self.field == "packet_error_rate" else words
+        is_range = self.has_order and len(texts) >= RANGE and places == list(range(places[0], places[-1] + 1))
+        return with_head(self.axis, f"{texts[0]} to {texts[-1]}" if is_range else listed(texts))
 
 
 @dataclass(frozen=True)
@@ -58,27 +69,20 @@ class Region:
 def dimensions_of(points: Sequence[Point]) -> tuple[Dimension, ...]:
     """The dimensions with more than one value: those that named channels decide are in the channel's name."""
 
-    def is_decided(field: str) -> bool:
+    def is_decided(axis: Axis) -> bool:
         by_channel: dict[str, set[Any]] = {}
         for point in points:
-            by_channel.setdefault(point.channel_name, set()).add(getattr(point, field))
+            by_channel.setdefault(point.channel_name, set()).add(axis.of(point))
         return bool(points[0].channel_name) and all(len(values) == 1 for values in by_channel.values())
 
-    texts: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-        ("channel_name", "channel", str),
-        ("rate_bps", "rate", rate_text),
-        ("delay_ns", "delay", delay_text),
-        ("packet_error_rate", "PER", probability_text),
-        ("file_size_bytes", "file", size_text),
-        ("duration_ns", "duration", duration_text),
-    )
     dimensions = []
-    for field, head, text in texts:
-        values = list(dict.fromkeys(getattr(point, field) for point in points))
-        if field != "channel_name":
+    for key in CONDITIONS:
+        axis = AXES[key]
+        values = list(dict.fromkeys(axis.of(point) for point in points))
+        if key in QUANTITIES:
             values.sort(key=lambda value: float("inf") if value is None else value)
-        if len(values) > 1 and not (field in ("rate_bps", "delay_ns", "packet_error_rate") and is_decided(field)):
-            dimensions.append(Dimension(field, head, tuple(values), text))
+        if len(values) > 1 and not (key in OF_THE_LINK and is_decided(axis)):
+            dimensions.append(Dimension(axis, tuple(values)))
     return tuple(dimensions)
 
 
@@ -132,7 +136,7 @@ def _merged(boxes: list[_Box], place: int, dimension: Dimension) -> list[_Box]:
 
 
 def _are_neighbours(one: _Box, other: _Box, place: int, dimension: Dimension) -> bool:
-    if dimension.field == "channel_name":
+    if not dimension.has_order:
         return True
     return dimension.values.index(one.values[place][-1]) + 1 == dimension.values.index(other.values[place][0])
 
@@ -150,7 +154,7 @@ def _phrase(box: _Box, dimensions: Sequence[Dimension]) -> str:
     )
 
 
-ACROSS = ("packet_error_rate", "file_size_bytes", "duration_ns")
+ACROSS = ("packet_error_rate", *LOADS)
 """The dimensions of the columns; the others are those of the rows."""
 
 
@@ -173,8 +177,8 @@ class Map:
 
 def map_of(verdicts: Sequence[Verdict], dimensions: Sequence[Dimension]) -> Map:
     """The map of a grid."""
-    down = [dimension for dimension in dimensions if dimension.field not in ACROSS]
-    across = [dimension for dimension in dimensions if dimension.field in ACROSS]
+    down = [dimension for dimension in dimensions if dimension.axis.key not in ACROSS]
+    across = [dimension for dimension in dimensions if dimension.axis.key in ACROSS]
     by_place = {(_place(v.point, down), _place(v.point, across)): v for v in verdicts}
     columns = list(product(*(dimension.values for dimension in across)))
     rows = [row for row in product(*(each.values for each in down)) if any((row, each) in by_place for each in columns)]

@@ -5,33 +5,45 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+from owlt.inputs.axes import AXES, Axis
 from owlt.reports.results.channels import channel_head, rates_text
 from owlt.reports.results.load import Results
-from owlt.reports.units import delay_text, duration_text, listed, probability_text, rate_text, size_text
+from owlt.reports.units import axis_text, delay_text, listed, named_axis_text, rate_text
 from owlt.results.record import Permutation
 
 
 @dataclass(frozen=True)
-class Axis:
-    """A dimension of the grid that figures are drawn against, its values as categories."""
+class FigureAxis:
+    """An axis of the grid that figures are drawn against, its values as categories."""
 
-    field: Literal["packet_error_rate", "file_size_bytes", "duration_ns", "delay_ns"]
+    of_grid: Axis
     slug: str
-    label: str
-    head: str
-    """The head of its column in a table."""
     several: str
     """What comes before a list of its values."""
 
+    @property
+    def field(self) -> str:
+        """Of a point of the grid."""
+        return self.of_grid.field
+
+    @property
+    def label(self) -> str:
+        """Beside the axis."""
+        return self.of_grid.label
+
+    @property
+    def head(self) -> str:
+        """The head of its column in a table."""
+        return self.of_grid.head
+
     def text(self, value: float) -> str:
         """A value of the dimension, for a tick."""
-        if self == ERROR_RATE:
-            return probability_text(value)
-        if self == DELAY:
-            return delay_text(int(value))
-        return duration_text(int(value)) if self == DURATION else size_text(int(value))
+        return axis_text(self.of_grid, value)
+
+    def named_text(self, value: float) -> str:
+        """A value where nothing says of what it is: "100 kB", "PER 0.01"."""
+        return named_axis_text(self.of_grid, value)
 
     def file_text(self, value: float) -> str:
         """The same for a file name."""
@@ -42,10 +54,10 @@ class Axis:
         return f"{self.several} {listed([self.text(value) for value in values])}"
 
 
-ERROR_RATE = Axis("packet_error_rate", "error-rate", "packet error rate", "PER", "packet error rate")
-FILE_SIZE = Axis("file_size_bytes", "file-size", "file size", "file", "files of")
-DURATION = Axis("duration_ns", "duration", "duration", "duration", "durations of")
-DELAY = Axis("delay_ns", "delay", "one-way delay", "delay", "one-way delays of")
+ERROR_RATE = FigureAxis(AXES["packet_error_rate"], "error-rate", "packet error rate")
+FILE_SIZE = FigureAxis(AXES["file_size"], "file-size", "files of")
+DURATION = FigureAxis(AXES["duration"], "duration", "durations of")
+DELAY = FigureAxis(AXES["delay"], "delay", "one-way delays of")
 
 
 @dataclass(frozen=True)
@@ -62,7 +74,7 @@ class Place:
     caption: str
     file_text: str
 
-    def point(self, implementation: str, values: Mapping[Axis, float | None]) -> Permutation:
+    def point(self, implementation: str, values: Mapping[FigureAxis, float | None]) -> Permutation:
         """The point of the grid with these values; others are those of the place, as is an error rate of None."""
         return Permutation.model_validate(
             {
@@ -97,7 +109,7 @@ class Grid:
     channels: tuple[str, ...]
     rates: tuple[float | None, ...]
     delays: tuple[int, ...]
-    load_axis: Axis
+    load_axis: FigureAxis
     """FILE_SIZE or DURATION."""
     loads: tuple[int, ...]
     """The file sizes, or the durations."""
@@ -121,22 +133,22 @@ class Grid:
             groups=(_named_group(results),) if named else _groups_by_rate(results),
         )
 
-    def along(self, axis: Axis) -> tuple[float, ...]:
+    def along(self, axis: FigureAxis) -> tuple[float, ...]:
         """The values of an axis."""
         return {ERROR_RATE: self.error_rates, DELAY: self.delays}.get(axis, self.loads)
 
-    def other(self, axis: Axis) -> Axis:
+    def other(self, axis: FigureAxis) -> FigureAxis:
         """The axis that gives columns or figures if figures are drawn against the given one."""
         return self.load_axis if axis == ERROR_RATE else ERROR_RATE
 
     @property
-    def axes(self) -> list[Axis]:
+    def axes(self) -> list[FigureAxis]:
         """The axes with more than one value, without the delay; if there is none, the first with a value."""
         axes = [axis for axis in (ERROR_RATE, self.load_axis) if self.along(axis)]
         return [axis for axis in axes if len(self.along(axis)) > 1] or axes[:1]
 
 
-def _load_axis(results: Results) -> Axis:
+def _load_axis(results: Results) -> FigureAxis:
     return FILE_SIZE if all(point.duration_ns is None for point in results.planned) else DURATION
 
 

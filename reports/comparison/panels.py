@@ -13,7 +13,7 @@ from itertools import chain, product
 from typing import Literal
 
 from owlt.reports.comparison.estimates import Box, box_of
-from owlt.reports.comparison.grid import DELAY, DURATION, ERROR_RATE, FILE_SIZE, Axis, Grid, Group, Place
+from owlt.reports.comparison.grid import DELAY, DURATION, ERROR_RATE, FILE_SIZE, FigureAxis, Grid, Group, Place
 from owlt.reports.comparison.metrics import FURTHER, METRICS, TIME_TO_DELIVERY, Metric, defined_in
 from owlt.reports.looks import SERIES, named_or_counted
 from owlt.reports.results.load import Results
@@ -53,7 +53,7 @@ class Figure:
     name: str
     """The name of its files, and its anchor in the page."""
     caption: str
-    axis: Axis
+    axis: FigureAxis
     implementations: dict[str, str]
     """The titles of the implementations in it, by name."""
     panels: tuple[tuple[Panel, ...], ...]
@@ -76,7 +76,7 @@ class FigureKind:
 
     metric: Metric
     """Upwards. Its kind decides the scale (`reports.drawing.scales`)."""
-    axis: Axis
+    axis: FigureAxis
     """To the right, as categories."""
     rows: Literal["places", "loads"] = "places"
     """Rows are the channels of a group of places, or the file sizes or durations of its first place."""
@@ -168,8 +168,8 @@ class _Part:
     A column is None if the other dimension has only the channels' own values.
     """
 
-    axis: Axis
-    other: Axis
+    axis: FigureAxis
+    other: FigureAxis
     """The axis of the columns."""
     columns: tuple[float | None, ...]
     whole: bool
@@ -191,7 +191,7 @@ class _Part:
         return "".join(f"-{prefix}{self.other.file_text(value)}" for value in self.columns if value is not None)
 
 
-def _parts(grid: Grid, axis: Axis, names: tuple[str, ...]) -> list[_Part]:
+def _parts(grid: Grid, axis: FigureAxis, names: tuple[str, ...]) -> list[_Part]:
     """The columns against an axis, in as many figures as keep each of them legible."""
     other = grid.other(axis)
     columns: tuple[float | None, ...] = grid.along(other) or (None,)
@@ -236,14 +236,20 @@ class _Titles:
     def of(cls, place: Place, part: _Part, column: int) -> _Titles:
         """The titles of a column; the name of a channel is too long for each panel and is the heading of the row."""
         other, value = part.other, part.columns[column]
-        text = "" if value is None else f"PER {other.text(value)}" if other == ERROR_RATE else other.text(value)
+        text = "" if value is None else other.named_text(value)
         if not place.channel_name:
             return cls(f"{place.text} · {text}")
         return cls(text, "" if column else place.text)
 
 
 def _panel(
-    results: Results, grid: Grid, names: tuple[str, ...], axis: Axis, row: _Row, other: float | None, titles: _Titles
+    results: Results,
+    grid: Grid,
+    names: tuple[str, ...],
+    axis: FigureAxis,
+    row: _Row,
+    other: float | None,
+    titles: _Titles,
 ) -> Panel:
     place = row.place
 
@@ -292,7 +298,7 @@ class _Listing:
     grid: Grid
     group: Group
     metric: Metric
-    axis: Axis
+    axis: FigureAxis
     other: float | None
 
     @property
@@ -328,7 +334,7 @@ class _Listing:
     def _rows_of_categories(self) -> tuple[tuple[Panel, ...], ...]:
         return tuple(
             tuple(
-                self._panel(place, value, _title(self.axis, value), "" if column else self._heading(place))
+                self._panel(place, value, self.axis.named_text(value), "" if column else self._heading(place))
                 for column, value in enumerate(self.values)
             )
             for place in self.group.places
@@ -346,7 +352,7 @@ class _Listing:
         """The place, and the file size, duration or error rate if no channel name includes it."""
         if place.channel_name or self.other is None:
             return place.text
-        return f"{place.text} · {_title(self.grid.other(self.axis), self.other)}"
+        return f"{place.text} · {self.grid.other(self.axis).named_text(self.other)}"
 
     def _panel(self, place: Place, value: float, title: str, heading: str) -> Panel:
         values = {self.axis: value, self.grid.other(self.axis): self.other}
@@ -360,9 +366,5 @@ class _Listing:
         )
 
 
-def _title(axis: Axis, value: float) -> str:
-    return f"PER {axis.text(value)}" if axis == ERROR_RATE else axis.text(value)
-
-
-def _file_text(axis: Axis, value: float) -> str:
+def _file_text(axis: FigureAxis, value: float) -> str:
     return f"per{axis.file_text(value)}" if axis == ERROR_RATE else axis.file_text(value)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, get_args
 
+from owlt.inputs.axes import AXES, BY_NAME, CONDITIONS, Axis
+from owlt.inputs.quantities import NAME
 from owlt.reports.comparison.cells import Sample
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, TIME_TO_DELIVERY
 from owlt.reports.results.columns import COLUMNS
 from owlt.reports.results.rows import Row
-from owlt.reports.units import delay_text, duration_text, probability_text, rate_text, size_text, tick_text
+from owlt.reports.units import axis_text, delay_text, tick_text, with_head
 
 
 class UnknownName(ValueError):
@@ -49,15 +52,16 @@ class Quantity:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
+def _of_axis(axis: Axis) -> Quantity:
+    text = partial(axis_text, axis)
+    is_number = axis.quantity is not NAME
+    return Quantity(axis.name, axis.field, axis.label, axis.unit, axis.per_unit, text, is_number=is_number)
+
+
 _SETTINGS = (
-    Quantity("delay", "delay_ns", "one-way delay", "ms", 1e6, delay_text),
+    *(_of_axis(AXES[key]) for key in CONDITIONS),
     Quantity("rtt", "rtt_ns", "round trip", "ms", 1e6, delay_text),
-    Quantity("rate", "rate_bps", "rate", "Mbit/s", 1e6, rate_text),
-    Quantity("packet_error_rate", "packet_error_rate", "packet error rate", "", 1, probability_text),
-    Quantity("file_size", "file_size_bytes", "file size", "MB", 1e6, lambda value: size_text(int(value))),
-    Quantity("duration", "duration_ns", "duration", "s", 1e9, lambda value: duration_text(int(value))),
-    Quantity("channel", "channel_name", "channel", "", 1, str, is_number=False),
-    Quantity("implementation", "implementation", "implementation", "", 1, str, is_number=False),
+    _of_axis(AXES["implementations"]),
     Quantity("protocol", "protocol", "protocol", "", 1, str, is_number=False),
 )
 _ALIASES = {"per": "packet_error_rate", "size": "file_size", "error_rate": "packet_error_rate"}
@@ -160,7 +164,8 @@ def divided(rows: Sequence[Row], quantities: Sequence[Quantity]) -> list[tuple[s
 def heading_text(value: Any, quantity: Quantity) -> str:
     """A value as the heading of a panel: "1250 ms", "PER 0.01"."""
     text = _text(value, quantity)
-    return f"PER {text}" if quantity.name == "packet_error_rate" else text
+    axis = BY_NAME.get(quantity.name)
+    return with_head(axis, text) if axis else text
 
 
 def samples_by(rows: Sequence[Row], quantity: Quantity) -> dict[Any, Sample]:

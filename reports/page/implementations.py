@@ -11,6 +11,7 @@ from typing import Literal
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.agents.contract.limits import KnownLimit, Limits
+from owlt.inputs.axes import base_name
 from owlt.reports.results.load import Results, advertised_delays, advertised_rates
 from owlt.reports.units import delay_text, number_text, probability_text, rate_text, size_text
 from owlt.results.record import RunRecord, Side
@@ -71,7 +72,7 @@ def implementation_rows(results: Results) -> list[ImplementationRow]:
     for run in results.runs:
         records[run.record.implementation].append(run.record)
     return [
-        _row(name, title, results.profiles[name], records[name], results.sweep.parameters.get(_base_name(name), {}))
+        _row(name, title, results.profiles[name], records[name], results.sweep.parameters.get(base_name(name), {}))
         for name, title in results.implementations.items()
     ]
 
@@ -82,11 +83,6 @@ def origins_of(rows: Iterable[ImplementationRow]) -> dict[Origin, list[str]]:
     for row in rows:
         names[row.origin].append(row.name)
     return {origin: own for origin, own in names.items() if own}
-
-
-def _base_name(name: str) -> str:
-    """The implementation of a variant: "norm" for "norm+parity_segments=8"."""
-    return name.partition("+")[0]
 
 
 def _row(

@@ -20,6 +20,7 @@ from owlt.captures.accounting.measures import DelaySummary
 from owlt.captures.accounting.summary import CaptureSummary
 from owlt.captures.protocols.view import ProtocolView
 from owlt.emulator.channel.link import LinkSpec, impairments, key_of
+from owlt.inputs.axes import AXES
 from owlt.reports.results.columns import (
     COLUMNS,
     COUNTERS,
@@ -107,10 +108,7 @@ _TCP = (
     *("packets_sent", "sent_again", "timeouts", "fast_retransmissions", "spurious"),
     *("timeout_percent", "fast_percent", "spurious_percent"),
 )
-_POINT = (
-    *("implementation", "file_size_bytes", "duration_ns", "channel_name"),
-    *("rate_bps", "delay_ns", "packet_error_rate"),
-)
+_POINT = tuple(axis.field for axis in AXES.values())
 _BETWEEN = "; "
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.inputs.axes import AXES, BY_NAME, Interval, matches, selected
+from owlt.inputs.axes import AXES, BY_NAME, CONDITIONS, Interval, matches, selected
+from owlt.inputs.quantities import DELAY, DURATION, NAME, PROBABILITY, RATE, SIZE
 from owlt.inputs.sweep import Sweep
+from owlt.reports.comparison.cells import Point
+from owlt.reports.units import axis_text
 from owlt.results.record import Permutation
 
 
@@ -17,6 +20,22 @@ def test_a_point_of_the_grid_has_a_field_for_each_axis_in_the_same_order() -> No
 
 def test_a_sweep_has_a_key_for_each_axis() -> None:
     assert [key for key in Sweep.model_fields if key in AXES] == list(AXES)
+
+
+def test_the_point_of_a_cell_has_a_field_for_each_axis_but_the_implementations() -> None:
+    assert (
+        set(Point._fields)
+        == {AXES[key].field for key in CONDITIONS}
+        == set(Permutation.model_fields) - {"implementation"}
+    )
+
+
+def test_the_value_of_each_axis_has_words_on_a_page() -> None:
+    values = {NAME: "geo", SIZE: 1_000_000, DURATION: 10**9, RATE: 1e7, DELAY: 25_000_000, PROBABILITY: 0.01}
+
+    assert [axis_text(axis, values[axis.quantity]) for axis in AXES.values()] == [
+        *("geo", "1 MB", "1 s", "geo", "10 Mbit/s", "25 ms", "0.01")
+    ]
 
 
 def test_conditions_name_one_implementation() -> None:

@@ -311,7 +311,7 @@ def test_a_map_of_several_results_directories_is_refused(demo: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["--y", "speed"], "--y: got 'speed', expected one of delay"),
+        (["--y", "speed"], "--y: got 'speed', expected one of channel"),
         (["--y", "title"], "which is text"),
         (["--kind", "pie"], "--kind: got 'pie', expected one of box"),
         (["--width", "8"], "expected a length from 20mm"),
