@@ -9,12 +9,12 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
-import typer.main
 from hypothesis import settings
+
+from tests.typer_commands import make_commands_once
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell that starts the tests in the background has SIGINT ignored, here and in all programs that tests start
@@ -22,9 +22,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile("owlt", deadline=None)
 settings.load_profile("owlt")
-
-typer.main.get_command = cache(typer.main.get_command)
-"""typer makes the commands of the whole application for each call of it: most of the time of a call in a test."""
+make_commands_once()
 
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")

@@ -36,6 +36,7 @@ from owlt.orchestrator.sweep.combining import combine
 from owlt.orchestrator.sweep.merging import merge
 from owlt.orchestrator.sweep.report import make_report
 from owlt.results.recorded_runs import results_root
+from tests.typer_commands import make_commands_once
 from tests.unit.captures.making import SESSION
 from tests.unit.orchestrator.dashboard.conftest import Client
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers
@@ -352,6 +353,7 @@ def prepare(directory: Path) -> Path:
 
 def main(directory: Path, entries: list[str]) -> None:
     """All commands on a results directory with each entry."""
+    make_commands_once()
     template, victim = directory / "template", directory / "victim"
     for number, entry in enumerate(entries or HOSTILE):
         results, kept = directory / f"results-{number}", directory / f"kept-{number}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,36 +23,39 @@ def has_pip(directory: Path) -> bool:
     return done.returncode == 0
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that the program made of one without pip, as ensurepip leaves it if it fails; with other files."""
+    directory = tmp_path_factory.mktemp("made")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
+    (directory / "third-party").mkdir()
+    assert not has_pip(directory)
+    make(directory)
+    return directory
+
+
 @pytest.fixture
-def without_pip(tmp_path: Path) -> Path:
-    """What is left if ensurepip fails: a Python without pip; and a third-party implementation beside it."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path], check=True)
-    (tmp_path / "third-party").mkdir()
-    return tmp_path
+def copied(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, whose Python works with its own files."""
+    return Path(shutil.copytree(made, tmp_path / "copied", symlinks=True))
 
 
-def test_an_environment_without_pip_is_made_anew_and_other_files_stay(without_pip: Path) -> None:
-    before = has_pip(without_pip)
-    make(without_pip)
-
-    assert not before
-    assert has_pip(without_pip)
-    assert (without_pip / "third-party").is_dir()
+def test_an_environment_without_pip_is_made_anew_and_other_files_stay(made: Path) -> None:
+    assert has_pip(made)
+    assert (made / "third-party").is_dir()
 
 
-def test_an_environment_of_a_python_that_is_no_longer_there_is_made_anew(without_pip: Path) -> None:
-    make(without_pip)
-    for link in (without_pip / "bin").glob("python*"):
+def test_an_environment_of_a_python_that_is_no_longer_there_is_made_anew(copied: Path) -> None:
+    for link in (copied / "bin").glob("python*"):
         link.unlink()
-    (without_pip / "bin" / "python").symlink_to("/usr/bin/python2.0")
-    make(without_pip)
+    (copied / "bin" / "python").symlink_to("/usr/bin/python2.0")
+    make(copied)
 
-    assert has_pip(without_pip)
+    assert has_pip(copied)
 
 
-def test_an_environment_with_pip_stays(without_pip: Path) -> None:
-    make(without_pip)
-    (without_pip / "bin" / "installed").touch()
-    make(without_pip)
+def test_an_environment_with_pip_stays(copied: Path) -> None:
+    (copied / "bin" / "installed").touch()
+    make(copied)
 
-    assert (without_pip / "bin" / "installed").exists()
+    assert (copied / "bin" / "installed").exists()

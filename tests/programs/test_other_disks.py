@@ -10,9 +10,9 @@ import pytest
 
 from tests.conftest import require, require_command
 from tests.unit.orchestrator.analysing import RECEIVER, SENDER
-from tests.unit.orchestrator.dashboard.conftest import SMALL
-from tests.unit.reports.conftest import write_results
+from tests.unit.reports.conftest import sweep, write_results
 
+SWEEP = sweep(implementations="cfdp", file_size="1 MB", delay="25 ms", packet_error_rate=0, repetitions=1)
 OWLT = str(Path(sys.executable).with_name("owlt"))
 
 
@@ -31,7 +31,7 @@ def run(unshare: list[str], script: str, *arguments: object) -> subprocess.Compl
 
 
 def test_a_report_of_read_only_results_is_made_elsewhere(unshare: list[str], tmp_path: Path) -> None:
-    results = write_results(tmp_path / "theirs", SMALL, skip=lambda run: run.repetition > 1)
+    results = write_results(tmp_path / "theirs", SWEEP)
     read_only = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && "$2" report "$1"'
 
     refused = run(unshare, read_only, results, OWLT)
@@ -46,7 +46,7 @@ def test_a_report_of_read_only_results_is_made_elsewhere(unshare: list[str], tmp
 
 
 def test_a_home_that_cannot_be_written_is_no_matter_for_a_report(unshare: list[str], tmp_path: Path) -> None:
-    results = write_results(tmp_path / "results", SMALL, skip=lambda run: run.repetition > 1)
+    results = write_results(tmp_path / "results", SWEEP)
     (tmp_path / "home").mkdir()
     script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && HOME="$1" "$2" report "$3"'
 
