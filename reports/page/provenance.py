@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import theilslopes
 
+from owlt.agents.contract.implementation import Implementation
 from owlt.reports.comparison.metrics import METRICS
 from owlt.reports.results.load import Channel, Results, Run
 from owlt.results.files import DIGEST_LENGTH, MACHINES
@@ -100,9 +101,14 @@ def _implementation(name: str, results: Results) -> ImplementationProvenance:
     return ImplementationProvenance(
         name=name,
         versions=_values(records, lambda record: record.versions.get("implementation")),
-        profile=digest_of_values(results.profiles[name].model_dump(mode="json"))[:DIGEST_LENGTH],
+        profile=digest_of_profile(results.profiles[name]),
         programs=_values(records, _programs),
     )
+
+
+def digest_of_profile(profile: Implementation) -> str:
+    """The digest of a profile as it is in the plan."""
+    return digest_of_values(profile.model_dump(mode="json"))[:DIGEST_LENGTH]
 
 
 def _programs(record: RunRecord) -> str | None:
