@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from owlt.emulator.certification.certificate import Certificate, power_text
+from owlt.orchestrator.kernel.kernel import Kernel
+from tests.system.conftest import Guest
 
 SCRIPT = Path(__file__).parent / "guest_scripts" / "certification.py"
 USUAL = {"delay": "1250 ms", "rate": "10 Mbit/s", "packet_error_rate": 0.01}
@@ -183,28 +185,28 @@ WRONG: dict[str, tuple[dict[str, Any], set[str]]] = {
     "outage": ({"applied": {}, "certified": {"forward": {"up": False}}}, {"packets delivered while down"}),
 }
 
+SLOW: dict[str, Any] = {"forward": {"rate": "8 kbit/s", "queue": "10 packets", "packet_error_rate": 0.01}}
+CUT = {"applied": SLOW, "options": {"budget_s": 100}}
+NOT_MEASURED = {"applied": SLOW, "options": {"budget_s": 20}}
+TIMELINE = {"applied": {"timeline": {"steps": [{"at": "1 s", "forward": {"delay": "1 ms"}}]}}}
+INTERRUPTED = [RIGHT["usual"] | {"fails_at": measurement} for measurement in (0, 5)]
+CASES = [*RIGHT.values(), *(asked for asked, _ in WRONG.values()), CUT, NOT_MEASURED, TIMELINE, *INTERRUPTED]
+
 Certified = Callable[[dict[str, Any]], Any]
 
 
 @pytest.fixture(scope="module")
-def told_before() -> dict[str, Any]:
-    """What scripts have told already: several tests look at the same run of a guest."""
-    return {}
+def certified(tmp_path_factory: pytest.TempPathFactory, guest_kernel: Kernel) -> Certified:
+    """What came of a case. All are performed in one guest, one after the other."""
+    done = Guest(tmp_path_factory.mktemp("certified"), guest_kernel).run(SCRIPT, json.dumps(CASES), timeout_s=500)
+    assert done.returncode == 0, done.stderr
+    told = dict(zip(map(json.dumps, CASES), json.loads(done.stdout), strict=True))
 
+    def of_case(asked: dict[str, Any]) -> Any:
+        assert isinstance(told[json.dumps(asked)], dict), told[json.dumps(asked)]
+        return told[json.dumps(asked)]
 
-@pytest.fixture
-def certified(guest: Any, told_before: dict[str, Any]) -> Certified:
-    """Certifies in a guest, or returns what came of it before."""
-
-    def run(asked: dict[str, Any]) -> Any:
-        key = json.dumps(asked)
-        if key not in told_before:
-            done = guest.run(SCRIPT, key, timeout_s=200)
-            assert done.returncode == 0, done.stderr
-            told_before[key] = json.loads(done.stdout)
-        return told_before[key]
-
-    return run
+    return of_case
 
 
 def verdicts(told: Any, verdict: str) -> set[str]:
@@ -240,13 +242,10 @@ def test_the_usual_certificate_takes_80_thousand_probes_at_most(certified: Certi
     assert certified(RIGHT["usual"])["counted"]["sent"] < 80_000
 
 
-SLOW: dict[str, Any] = {"forward": {"rate": "8 kbit/s", "queue": "10 packets", "packet_error_rate": 0.01}}
-
-
 def test_a_sample_that_the_channel_needs_too_long_for_is_cut_and_says_what_it_can_only_exclude(
     certified: Certified,
 ) -> None:
-    told = certified({"applied": SLOW, "options": {"budget_s": 100}})
+    told = certified(CUT)
     cut = {check.quantity: check for check in Certificate.from_wire(told["certificate"]).checks if check.falls_short}
 
     assert told["certificate"]["verdict"] == "ok", told["suspicion"]
@@ -257,7 +256,7 @@ def test_a_sample_that_the_channel_needs_too_long_for_is_cut_and_says_what_it_ca
 def test_what_cannot_be_cut_and_takes_too_long_is_not_measured_and_says_what_it_would_take(
     certified: Certified,
 ) -> None:
-    told = certified({"applied": SLOW, "options": {"budget_s": 20}})
+    told = certified(NOT_MEASURED)
 
     reasons = [check["reason"] for check in told["certificate"]["checks"] if check["verdict"] == "not measured"]
     assert any(re.match(r"the channel needs 31\.\d s to send 20 probes,", reason) for reason in reasons)
@@ -282,7 +281,7 @@ def test_a_channel_is_excluded_whose_error_rate_is_wrong_by_half(certified: Cert
 
 
 def test_a_timeline_is_certified_no_further_than_its_first_step(certified: Certified) -> None:
-    told = certified({"applied": {"timeline": {"steps": [{"at": "1 s", "forward": {"delay": "1 ms"}}]}}})
+    told = certified(TIMELINE)
 
     assert verdicts(told, "not measured") == {"forward: changes with time", "reverse: changes with time"}
 
@@ -294,9 +293,9 @@ def test_certifying_leaves_no_interface_no_qdisc_and_no_filter(certified: Certif
     assert told["after"] == told["before"]
 
 
-@pytest.mark.parametrize("fails_at", [0, 5])
-def test_certifying_leaves_nothing_when_it_is_interrupted_either(certified: Certified, fails_at: int) -> None:
-    told = certified(RIGHT["usual"] | {"fails_at": fails_at})
+@pytest.mark.parametrize("asked", INTERRUPTED, ids=["in the first measurement", "in a later one"])
+def test_certifying_leaves_nothing_when_it_is_interrupted_either(certified: Certified, asked: dict[str, Any]) -> None:
+    told = certified(asked)
 
     assert told["interrupted"]
     assert told["after"] == told["before"]

@@ -1,12 +1,16 @@
-"""Applies a channel to the emulator's ports, certifies it, perhaps against another one, and prints what came of it.
+"""Applies channels to the emulator's ports, certifies each, perhaps against another one, and prints what came of it.
 
-certification.py JSON, with `applied` and `certified` (channels as they are written), `options` (of `certify`),
-`mtu_bytes` (of the ports) and `fails_at` (the measurement, from 0, in which everything fails).
+certification.py JSON: a list of cases, each with `applied` and `certified` (channels as they are written), `options`
+(of `certify`), `mtu_bytes` (of the ports) and `fails_at` (the measurement, from 0, in which everything fails). Each
+case is a process of its own; the results are printed in the same order.
 """
 
 import json
+import os
 import subprocess
 import sys
+import traceback
+from pathlib import Path
 from typing import Any
 
 from tests.system.guest_scripts import three_hosts
@@ -22,8 +26,8 @@ def state() -> str:
     return three_hosts.run("ls /sys/class/net") + three_hosts.run("tc qdisc show") + filters
 
 
-def main(asked: dict[str, Any]) -> None:
-    """Certify, and print."""
+def certified(asked: dict[str, Any]) -> dict[str, Any]:
+    """What came of a case."""
     from owlt.emulator.certification.certify import VIRTUAL_TOLERANCE_NS, certify
     from owlt.emulator.certification.probing import Prober, ProbeResult, Probes
     from owlt.emulator.channel.spec import ChannelSpec
@@ -54,6 +58,34 @@ def main(asked: dict[str, Any]) -> None:
     told |= {"after": state(), "counted": counted}
     told["tc"] = json.loads(three_hosts.run("tc -s -j qdisc show"))
     emulator.stop()
+    return told
+
+
+def in_a_process(asked: dict[str, Any]) -> Any:
+    """What `certified` returns, in a copy of this process; its traceback if it fails."""
+    answer = Path(os.environ["OUT_DIR"], "case.json")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            answer.write_text(json.dumps(certified(asked)))
+        except BaseException:
+            answer.write_text(json.dumps(traceback.format_exc()))
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    return json.loads(answer.read_text())
+
+
+def main(cases: list[dict[str, Any]]) -> None:
+    """Certify in each case, and print."""
+    from owlt.emulator.certification import certify  # noqa: F401  # imported once, before the copies
+    from owlt.emulator.service import emulator  # noqa: F401
+
+    told = []
+    for asked in cases:
+        for port in PORTS:
+            three_hosts.run(f"ip link set {port} mtu {asked.get('mtu_bytes', 1500)}")
+        told.append(in_a_process(asked))
     print(json.dumps(told))
 
 
@@ -62,7 +94,5 @@ if __name__ == "__main__":
         main(json.loads(sys.argv[2]))
     else:
         three_hosts.make()
-        for port in PORTS:
-            three_hosts.run(f"ip -n emulator link set {port} mtu {json.loads(sys.argv[1]).get('mtu_bytes', 1500)}")
         inside = [sys.executable, __file__, "inside", sys.argv[1]]
         subprocess.run(three_hosts.on("emulator", inside), check=True)
