@@ -1,5 +1,5 @@
-"""Applies channels one after the other, sends numbered packets both ways over each, and prints what the emulator, tc and
-the sockets counted of each; its captures are in a folder of its name.
+"""Applies channels one after the other, sends numbered packets both ways over each, and prints what the emulator, tc
+and the sockets counted of each; its captures are in a folder of its name.
 
 one_channel.py JSON: by name, `link` (the fields of LinkSpec, the same both ways), `count`, `size_bytes`, `pause_s`.
 """
