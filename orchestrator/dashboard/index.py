@@ -100,7 +100,7 @@ class RunRow:
 
 def counts_of(rows: Iterable[RunRow]) -> Counts:
     """How many runs are in each state."""
-    return count(replace(row.state, suspect=row.suspect) for row in rows)
+    return count(row.state if not row.measures.suspect else replace(row.state, suspect=row.suspect) for row in rows)
 
 
 def sample_of(rows: Iterable[RunRow]) -> Sample:
