@@ -15,7 +15,10 @@ PROJECT = PACKAGE.parent
 
 @cache
 def own_version() -> str:
-    """Such as "0.1.0+g1a2b3c4d5e", with "-dirty" at the end if files were changed; only the version without a clone."""
+    """The version and the commit, such as "0.1.0+g1a2b3c4d5e", with "-dirty" at the end if files were changed.
+
+    Outside of a clone, the version alone.
+    """
     number = version("owlt")
     if not (PROJECT / ".git").exists():
         return number

@@ -213,7 +213,7 @@ def _base_cells(request: HarqRequest, forward: LinkSpec, reverse: LinkSpec) -> t
 
 
 def _error_rate(shares: Values, link: LinkSpec) -> float:
-    """Of packets that HARQ or the link loses."""
+    """The share of the packets that HARQ or the link loses."""
     return float(1 - (1 - shares[-1]) * (1 - link.packet_error_rate))
 
 

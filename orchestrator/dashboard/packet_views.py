@@ -65,7 +65,7 @@ class AnalysisProcesses:
         self._is_closed = False
 
     def __call__(self, run: Path, out: Path) -> str:
-        """As `Analyse`."""
+        """Analyse a run; this is an `Analyse`."""
         try:
             with self._lock:
                 if self._is_closed:

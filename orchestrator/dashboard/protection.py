@@ -24,7 +24,7 @@ FILE_POLICY = (
 
 
 def report_policy(script: str) -> str:
-    """Of the page of a report: of the scripts in it, only this one runs, which loads figures from the same server.
+    """The policy of the page of a report: only this script of it runs, which loads figures from the same server.
 
     Its styles are inline. The page cannot send a form or ask for data.
     """

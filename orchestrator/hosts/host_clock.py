@@ -22,7 +22,7 @@ SHORTEST_NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class ClockReading:
-    """At `at_ns` of the reference clock, the host's was ahead by `ahead_ns`, to `error_ns`."""
+    """The host's clock was ahead of the reference clock by `ahead_ns`, at `at_ns` of the latter, within `error_ns`."""
 
     at_ns: int
     ahead_ns: int
@@ -89,7 +89,7 @@ class HostClocks(Protocol):
         """Take a reading of each."""
 
     def clocks(self) -> dict[str, HostClock]:
-        """By role, from all readings so far; {} before the first."""
+        """The clock of each role, from all readings so far; {} before the first."""
 
 
 class LabClocks(HostClocks):

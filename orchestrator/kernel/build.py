@@ -183,7 +183,7 @@ def _patched(tree: Path) -> list[str]:
 
 
 def _applied(patch: Path, tree: Path, *options: str) -> bool:
-    """Without fuzz: better not at all than in a wrong place."""
+    """Apply a patch without fuzz, so that it is not applied in a wrong place. Returns whether it fits."""
     command = ["patch", "--strip=1", "--force", "--fuzz=0", "--silent", *options, "--input", str(patch)]
     return subprocess.run(command, cwd=tree, capture_output=True, check=False).returncode == 0
 

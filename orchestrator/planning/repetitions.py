@@ -67,7 +67,7 @@ class Repeating:
         return DueRuns({point: stop(rule, numbers) for point, numbers in goodputs.items()})
 
     def _goodput(self, run_id: str, record: Recorded | None) -> tuple[float | None, ...]:
-        """As `repetition_goodput`; () without a record."""
+        """The same as `repetition_goodput`; () without a record."""
         from owlt.reports.results.load import repetition_goodput
 
         if record is None:

@@ -61,7 +61,7 @@ class Selection:
 
 
 def new_seeds(runs: Iterable[Run], attempts: Mapping[str, int]) -> dict[str, int]:
-    """For each run another seed than the plan's; `attempts` are the numbers of earlier attempts."""
+    """A seed for each run that differs from the plan's; `attempts` are the numbers of earlier attempts."""
     return {run.run_id: retry_seed(run.seed, 1 + attempts.get(run.run_id, 0)) for run in runs}
 
 
@@ -134,7 +134,7 @@ class Shard:
 
     @property
     def text(self) -> str:
-        """For a directory's name, such as 2of8."""
+        """The shard as a part of a directory's name, such as 2of8."""
         return f"{self.number}of{self.count}"
 
     def runs(self, plan: Plan) -> list[Run]:

@@ -219,7 +219,7 @@ class LabRig(BaseModel):
 
     @property
     def hosts(self) -> tuple[LabHostEntry, LabHostEntry, LabHostEntry]:
-        """In the order of the test path."""
+        """The hosts in the order of the test path."""
         return self.sender, self.emulator, self.receiver
 
 

@@ -157,7 +157,7 @@ SYSTEM_PROGRAMS = (
 
 
 def provenance_of(kernel: Path | None, implementations: Mapping[str, Implementation]) -> Provenance:
-    """That of this machine; `kernel` is the guests', None: this machine's own."""
+    """The provenance of this machine; `kernel` is the guests' kernel, None: that of this machine."""
     return Provenance(
         groups={"kernel": _kernel(kernel)} | _of_every_run(),
         implementations={name: _programs(each) for name, each in implementations.items()},
@@ -228,7 +228,7 @@ def _packages(name: str, visited: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _recorded(package: importlib.metadata.Distribution) -> str:
-    """Of the files below site-packages; scripts contain the path of the environment."""
+    """The digest of the recorded files below site-packages; scripts contain the path of the environment."""
     files = sorted(
         f"{each} {each.hash.value}"
         for each in package.files or ()
@@ -252,7 +252,7 @@ def _extensions() -> Iterator[Path]:
 
 
 def _programs(implementation: Implementation) -> Group:
-    """By the path in the third-party directory where a program is there, so that users can be compared."""
+    """The programs by their path in the third-party directory if they are there, so that users can be compared."""
     third_party = third_party_directory()
     paths = [find_here(binary, str(third_party)) for binary in implementation.binary.values()]
     files = programs_and_libraries(Path(path) for path in paths if path)

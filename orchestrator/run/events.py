@@ -128,7 +128,7 @@ class WorkerStarted(_Event):
 
 
 class WorkerLost(_Event):
-    """A worker ended before its batch, for no reason of a run; another takes its place."""
+    """A worker ended before its batch was done, and no run was the reason; another takes its place."""
 
     event: Literal["lost"] = "lost"
     reason: str

@@ -222,7 +222,7 @@ class Launcher(Protocol):
 
     @property
     def provenance(self) -> Provenance:
-        """That of the machine that the workers run on."""
+        """The provenance of the machine that the workers run on."""
 
     def __call__(self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]) -> Worker:
         """Raises HostError if there is no rig."""

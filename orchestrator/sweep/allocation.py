@@ -55,7 +55,7 @@ class SlotsHere:
 
 
 class Allocation:
-    """The batches that are left of some. Any thread may call it.
+    """The batches that have yet to be performed. Any thread may call it.
 
     What is left of a block of a machine that was lost is taken by the next machine.
     """

@@ -48,7 +48,7 @@ class Ending:
 
     @property
     def values(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The ending as JSON values."""
         return {
             "results": str(self.results.resolve()),
             "sweep": self.sweep,
@@ -60,7 +60,7 @@ class Ending:
 
     @property
     def variables(self) -> dict[str, str]:
-        """As environment variables."""
+        """The ending as environment variables."""
         named = {f"OWLT_{name.upper()}": value for name, value in self.values.items() if name != "counts"}
         counted = {f"OWLT_RUNS_{name.upper()}": getattr(self.counts, name) for name in ANNOUNCED if self.counts}
         return {

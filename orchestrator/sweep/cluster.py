@@ -399,7 +399,7 @@ class Cluster:
         return self._pool
 
     def analysis_executor(self, plan: Plan) -> Executor:
-        """Of this machine, for what the others could not analyse."""
+        """An executor of this machine, for what the others could not analyse."""
         return THIS_MACHINE.analysis_executor(plan)
 
     def _connected(self) -> Client:

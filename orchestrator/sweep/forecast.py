@@ -163,7 +163,7 @@ def forecast(
 
 
 def _cells(plan: Plan, recorded: Collection[str], due: DueRuns | None, machine_bytes: int) -> Iterable[Cell]:
-    """In the order of the grid."""
+    """The cells in the order of the grid."""
     by_cell: dict[Permutation, list[Run]] = {}
     for run in plan.runs:
         by_cell.setdefault(run.permutation, []).append(run)

@@ -195,7 +195,7 @@ def merge(into: Path, sources: Sequence[Path], accept_differences: bool = False)
 
 
 def _require_not_running(source: Path) -> None:
-    """By its lock, which is only read: a source may be read-only."""
+    """Raise ResultsConflict if a source is in use. Its lock is only read: a source may be read-only."""
     state = lock_state(source)
     if state.state == "running":
         problem = f"is in use by another 'owlt run' ({state.holder or 'its lock names no process'})"

@@ -214,7 +214,7 @@ class Deadline:
     """
 
     def __init__(self, clock: Clock, stop: StopTime | None = None, elapsed_s: Callable[[], float] = steady_s) -> None:
-        """Without a `stop`, it never comes. `elapsed_s` measures what batches take."""
+        """Without a `stop`, the deadline never comes. `elapsed_s` measures how long batches take."""
         self._clock = clock
         self._stop = stop
         self._elapsed_s = elapsed_s

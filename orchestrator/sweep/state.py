@@ -171,17 +171,17 @@ class SweepState:
 
     @property
     def counts(self) -> Counts:
-        """Of all runs."""
+        """The numbers of all runs."""
         return count(self.runs)
 
     @property
     def by_implementation(self) -> dict[str, Counts]:
-        """By implementation, in the order of the sweep."""
+        """The numbers of runs by implementation, in the order of the sweep."""
         return _counted_by(self.runs, lambda run: run.implementation)
 
     @property
     def by_cell(self) -> dict[tuple[str, str], Counts]:
-        """By cell and implementation."""
+        """The numbers of runs by cell and implementation."""
         return _counted_by(self.runs, lambda run: (run.cell, run.implementation))
 
     @property

@@ -154,7 +154,7 @@ def uncertified(plan: Plan, results: Path) -> list[Batch]:
 
 
 def _quarantine(plan: Plan, recorded: Recorded) -> Quarantine:
-    """That of this start, with what earlier starts have recorded."""
+    """The quarantine of this start, with what earlier starts have recorded."""
     runs = {run.run_id: run.permutation for run in plan.runs}
     completed = [run_id for run_id, record in recorded.records.items() if record.outcome is Outcome.COMPLETED]
     return Quarantine(

@@ -147,7 +147,7 @@ class LabConditions(HostConditions):
         ] + doubts_about_ports(self._drops)
 
     def _read(self) -> dict[str, Reading]:
-        """Of the hosts that can be reached: a run on one that cannot is aborted for another reason."""
+        """Read the hosts that can be reached: a run on one that cannot is aborted for another reason."""
         with ThreadPoolExecutor(len(self._hosts)) as at_once:
             readings = at_once.map(self._reading, self._hosts)
             return {host.role: reading for host, reading in zip(self._hosts, readings, strict=True) if reading}
