@@ -89,31 +89,22 @@ class LandMobile:
     With --average, attempts are drawn for each packet independently, as if fading were fast against the packet rate.
     """
 
-    snr: Annotated[float, typer.Option("--snr", metavar="DB", help="Mean signal-to-noise ratio in dB.")]
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, help="Seed of the fading.")] = 1
-    speed: Annotated[
-        float, typer.Option("--speed", metavar="M/S", min=0.1, max=100, help="Speed of the terminal in m/s.")
-    ] = 1
-    attempts: Annotated[
-        int, typer.Option("--attempts", metavar="COUNT", help="How many times a packet is sent at most.")
-    ] = 4
-    first_attempt: Annotated[
-        str, typer.Option("--first-attempt", metavar="TIME", help="Duration of the first attempt.")
-    ] = "10 ms"
-    retransmission: Annotated[
-        str, typer.Option("--retransmission", metavar="TIME", help="Duration of each further attempt.")
-    ] = "20 ms"
+    snr: Annotated[float, typer.Option(metavar="DB", help="Mean signal-to-noise ratio in dB.")]
+    seed: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Seed of the fading.")] = 1
+    speed: Annotated[float, typer.Option(metavar="M/S", min=0.1, max=100, help="Speed of the terminal in m/s.")] = 1
+    attempts: Annotated[int, typer.Option(metavar="COUNT", help="How many times a packet is sent at most.")] = 4
+    first_attempt: Annotated[str, typer.Option(metavar="TIME", help="Duration of the first attempt.")] = "10 ms"
+    retransmission: Annotated[str, typer.Option(metavar="TIME", help="Duration of each further attempt.")] = "20 ms"
     step: Annotated[
         str | None,
         typer.Option(
-            "--step",
             metavar="TIME",
             help="From one value to the next: a multiple of --retransmission; default: five times it.",
         ),
     ] = None
     table: Annotated[
         Path | None,
-        typer.Option("--table", metavar="FILE.csv", help="Success probability by SNR and attempt; default: computed."),
+        typer.Option(metavar="FILE.csv", help="Success probability by SNR and attempt; default: computed."),
     ] = None
     average: Annotated[
         bool,
@@ -125,7 +116,7 @@ class LandMobile:
         bool, typer.Option("--in-order", help="Packets wait for those before them; default: they overtake.")
     ] = False
     base: Annotated[
-        str | None, typer.Option("--base", metavar="CHANNEL", help="Channel whose links, delays and outages are added.")
+        str | None, typer.Option(metavar="CHANNEL", help="Channel whose links, delays and outages are added.")
     ] = None
     hours: Hours = 0.2
 
@@ -177,27 +168,24 @@ class Coded:
     --base.
     """
 
-    rate: Annotated[str, typer.Option("--rate", metavar="RATE", help="Rate of the coded link, such as 2Mbit/s.")]
-    frame: Annotated[
-        FrameKind, typer.Option("--frame", help="Transfer frames, with a header of 6 (tm, aos) or 5 bytes (tc).")
-    ] = FrameKind.tm
+    rate: Annotated[str, typer.Option(metavar="RATE", help="Rate of the coded link, such as 2Mbit/s.")]
+    frame: Annotated[FrameKind, typer.Option(help="Transfer frames, with a header of 6 (tm, aos) or 5 bytes (tc).")] = (
+        FrameKind.tm
+    )
     code: Annotated[
         Code | None,
         typer.Option(
-            "--code",
             help="Reed-Solomon with 223 (default of tm and aos) or 239 data symbols of 255; BCH (63,56) that corrects "
             "one wrong bit (default of tc) or detects up to three; or another code.",
         ),
     ] = None
     interleaving: Annotated[
         int | None,
-        typer.Option("--interleaving", metavar="DEPTH", help="Reed-Solomon codewords in a frame; default: 5."),
+        typer.Option(metavar="DEPTH", help="Reed-Solomon codewords in a frame; default: 5."),
     ] = None
     header: Annotated[
         int | None,
-        typer.Option(
-            "--header", metavar="BYTES", min=0, help="Length of header and trailer; default: the header of --frame."
-        ),
+        typer.Option(metavar="BYTES", min=0, help="Length of header and trailer; default: the header of --frame."),
     ] = None
     error_control: Annotated[
         bool, typer.Option("--error-control", help="Frames end with an error control field of 2 bytes.")
@@ -205,28 +193,25 @@ class Coded:
     frame_bytes: Annotated[
         int | None,
         typer.Option(
-            "--frame-bytes",
             metavar="BYTES",
             help="Bytes of packets in a frame, for tc (default: the maximum) or for another code.",
         ),
     ] = None
     coded_bytes: Annotated[
-        int | None, typer.Option("--coded-bytes", metavar="BYTES", help="Bytes sent for a frame, of another code.")
+        int | None, typer.Option(metavar="BYTES", help="Bytes sent for a frame, of another code.")
     ] = None
-    ebn0: Annotated[float | None, typer.Option("--ebn0", metavar="DB", help="Eb/N0 of the link, in dB.")] = None
+    ebn0: Annotated[float | None, typer.Option(metavar="DB", help="Eb/N0 of the link, in dB.")] = None
     table: Annotated[
         Path | None,
-        typer.Option("--table", metavar="FILE.csv", help="Frame error rate by Eb/N0: ebn0_db,frame_error_rate."),
+        typer.Option(metavar="FILE.csv", help="Frame error rate by Eb/N0: ebn0_db,frame_error_rate."),
     ] = None
     error_rate: Annotated[
         float | None, typer.Option("--frame-error-rate", metavar="SHARE", help="Instead of --ebn0.")
     ] = None
-    link: Annotated[Side, typer.Option("--link", help="The link that is coded.")] = Side.forward
+    link: Annotated[Side, typer.Option(help="The link that is coded.")] = Side.forward
     base: Annotated[
         str | None,
-        typer.Option(
-            "--base", metavar="CHANNEL", help="Channel that provides all other values, such as the other link."
-        ),
+        typer.Option(metavar="CHANNEL", help="Channel that provides all other values, such as the other link."),
     ] = None
 
     @property

@@ -234,7 +234,7 @@ def raise_local_rig(
     start: StartTimeline = False,
     command: Annotated[
         str | None,
-        typer.Option("--command", metavar="COMMAND", help="Shell command during which the rig stands."),
+        typer.Option(metavar="COMMAND", help="Shell command during which the rig stands."),
     ] = None,
 ) -> None:
     """Set up the local rig for experiments by hand, until Ctrl-C.

@@ -198,31 +198,23 @@ class Leo:
     end_point: Annotated[str, typer.Option("--to", metavar="PLACE", help="The receiver's place.")]
     tle: Annotated[
         Path | None,
-        typer.Option("--tle", metavar="FILE", help="Two-line element sets of a constellation; default: an ideal one."),
+        typer.Option(metavar="FILE", help="Two-line element sets of a constellation; default: an ideal one."),
     ] = None
-    altitude: Annotated[
-        str | None, typer.Option("--altitude", metavar="LENGTH", help="Of all satellites; default: 800km.")
-    ] = None
-    planes: Annotated[
-        int | None, typer.Option("--planes", metavar="COUNT", min=1, help="Orbital planes; default: 6.")
-    ] = None
+    altitude: Annotated[str | None, typer.Option(metavar="LENGTH", help="Of all satellites; default: 800km.")] = None
+    planes: Annotated[int | None, typer.Option(metavar="COUNT", min=1, help="Orbital planes; default: 6.")] = None
     satellites: Annotated[
         int | None,
-        typer.Option("--satellites", metavar="COUNT", min=1, help="Satellites in all planes together; default: 66."),
+        typer.Option(metavar="COUNT", min=1, help="Satellites in all planes together; default: 66."),
     ] = None
-    inclination: Annotated[
-        float | None, typer.Option("--inclination", metavar="DEGREES", help="Of all planes; default: 86.4.")
-    ] = None
+    inclination: Annotated[float | None, typer.Option(metavar="DEGREES", help="Of all planes; default: 86.4.")] = None
     pattern: Annotated[
         Pattern | None,
-        typer.Option("--pattern", help="star (default): nodes over 180 degrees, as for polar orbits; delta: over 360."),
+        typer.Option(help="star (default): nodes over 180 degrees, as for polar orbits; delta: over 360."),
     ] = None
-    hop_delay: Annotated[
-        str, typer.Option("--hop-delay", metavar="TIME", help="Added for each satellite on the path.")
-    ] = "0 s"
-    interruption: Annotated[
-        str, typer.Option("--interruption", metavar="TIME", help="Outage at each handover of a ground point.")
-    ] = "0 s"
+    hop_delay: Annotated[str, typer.Option(metavar="TIME", help="Added for each satellite on the path.")] = "0 s"
+    interruption: Annotated[str, typer.Option(metavar="TIME", help="Outage at each handover of a ground point.")] = (
+        "0 s"
+    )
     hours: Hours = 1
     step: Step = 1
     elevation: Elevation = 10
@@ -306,20 +298,14 @@ class SatellitePass:
     date: Date
     station: Annotated[
         str,
-        typer.Option("--station", metavar="PLACE", help="goldstone, canberra, madrid or LATITUDE,LONGITUDE."),
+        typer.Option(metavar="PLACE", help="goldstone, canberra, madrid or LATITUDE,LONGITUDE."),
     ]
     tle: Annotated[
-        Path | None, typer.Option("--tle", metavar="FILE", help="Two-line element sets; default: a circular orbit.")
+        Path | None, typer.Option(metavar="FILE", help="Two-line element sets; default: a circular orbit.")
     ] = None
-    satellite: Annotated[
-        str | None, typer.Option("--satellite", metavar="NAME", help="The one of --tle; default: the first.")
-    ] = None
-    altitude: Annotated[
-        str, typer.Option("--altitude", metavar="LENGTH", help="Of the circular orbit, without --tle.")
-    ] = "800km"
-    inclination: Annotated[
-        float, typer.Option("--inclination", metavar="DEGREES", help="Of the circular orbit, without --tle.")
-    ] = 86.4
+    satellite: Annotated[str | None, typer.Option(metavar="NAME", help="The one of --tle; default: the first.")] = None
+    altitude: Annotated[str, typer.Option(metavar="LENGTH", help="Of the circular orbit, without --tle.")] = "800km"
+    inclination: Annotated[float, typer.Option(metavar="DEGREES", help="Of the circular orbit, without --tle.")] = 86.4
     hours: Hours = 24
     step: Step = 10
     elevation: Elevation = 10
