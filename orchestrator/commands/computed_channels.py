@@ -5,6 +5,7 @@ The files are those of an ordinary channel: a profile, and beside it the trace t
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ import typer
 from owlt.inputs.mistake import Invalid, Mistake
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.usage import Json, add_command, parsed
-from owlt.orchestrator.errors import Missing, OwltError, ProfileError
+from owlt.orchestrator.errors import Missing, NoSuchFile, OwltError, ProfileError
 
 if TYPE_CHECKING:
     from owlt.emulator.channel.channel_file import ChannelProfile
@@ -164,6 +165,19 @@ def _line(key: str, value: Any) -> str:
     stream = io.StringIO()
     yaml.dump({key: value}, stream)
     return stream.getvalue().strip()[1:-1]
+
+
+def option_text(option: str, path: Path) -> str:
+    """The text of a file that an option names. Raises NoSuchFile."""
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        raise NoSuchFile(Mistake.of(f"{option} {path}", "no such file, or it is not text")) from None
+
+
+def table_rows(path: Path) -> list[list[str]]:
+    """The rows of the CSV file of --table, without comments. Raises NoSuchFile."""
+    return [row for row in csv.reader(option_text("--table", path).splitlines()) if row and not row[0].startswith("#")]
 
 
 MOST_STEPS = 100_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +25,8 @@ from owlt.emulator.models.land_mobile import (
 from owlt.emulator.models.sky import Values
 from owlt.inputs.mistake import Mistake
 from owlt.inputs.quantities import format_delay
-from owlt.orchestrator.commands.computed_channels import ComputedChannel, seconds_text
-from owlt.orchestrator.errors import NoSuchFile, OwltError, ProfileError
+from owlt.orchestrator.commands.computed_channels import ComputedChannel, seconds_text, table_rows
+from owlt.orchestrator.errors import OwltError, ProfileError
 
 SAMPLES_PER_ATTEMPT = 2
 """Of the SNR, between two attempts."""
@@ -116,10 +115,7 @@ def read_success_table(path: Path) -> SuccessTable:
 
     Raises OwltError.
     """
-    try:
-        rows = [row for row in csv.reader(path.read_text().splitlines()) if row and not row[0].startswith("#")]
-    except (OSError, UnicodeDecodeError):
-        raise NoSuchFile(Mistake.of(f"--table {path}", "no such file, or it is not text")) from None
+    rows = table_rows(path)
     try:
         header, *values = rows
         numbers = numpy.array([[float(cell) for cell in row] for row in values])

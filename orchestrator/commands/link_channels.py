@@ -6,7 +6,6 @@ Each class is a model: its fields are the options of its command, its docstring 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -23,9 +22,10 @@ from owlt.orchestrator.commands.computed_channels import (
     Links,
     moments_s,
     parse_seconds,
+    table_rows,
 )
 from owlt.orchestrator.commands.usage import parsed
-from owlt.orchestrator.errors import NoSuchFile, OwltError
+from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from owlt.emulator.channel.channel_file import ChannelProfile
@@ -169,9 +169,9 @@ class Coded:
     """
 
     rate: Annotated[str, typer.Option(metavar="RATE", help="Rate of the coded link, such as 2Mbit/s.")]
-    frame: Annotated[FrameKind, typer.Option(help="Transfer frames, with a header of 6 (tm, aos) or 5 bytes (tc).")] = (
-        FrameKind.tm
-    )
+    frame: Annotated[
+        FrameKind, typer.Option("--frame", help="Transfer frames, with a header of 6 (tm, aos) or 5 bytes (tc).")
+    ] = FrameKind.tm
     code: Annotated[
         Code | None,
         typer.Option(
@@ -261,10 +261,7 @@ class Coded:
 
 def read_error_rates(path: Path) -> list[tuple[float, float]]:
     """The rows of a CSV file with the columns ebn0_db and frame_error_rate. Raises OwltError."""
-    try:
-        rows = [row for row in csv.reader(path.read_text().splitlines()) if row and not row[0].startswith("#")]
-    except (OSError, UnicodeDecodeError):
-        raise NoSuchFile(Mistake.of(f"--table {path}", "no such file, or it is not text")) from None
+    rows = table_rows(path)
     numbers: list[tuple[float, float]] = []
     try:
         header, *values = rows

@@ -20,6 +20,7 @@ from owlt.orchestrator.commands.computed_channels import (
     Hours,
     Links,
     moments_s,
+    option_text,
     parse_altitude_km,
     parse_date,
     parse_point,
@@ -27,7 +28,7 @@ from owlt.orchestrator.commands.computed_channels import (
     require_orbits,
     seconds_text,
 )
-from owlt.orchestrator.errors import NoSuchFile, OwltError
+from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -212,9 +213,9 @@ class Leo:
         typer.Option(help="star (default): nodes over 180 degrees, as for polar orbits; delta: over 360."),
     ] = None
     hop_delay: Annotated[str, typer.Option(metavar="TIME", help="Added for each satellite on the path.")] = "0 s"
-    interruption: Annotated[str, typer.Option(metavar="TIME", help="Outage at each handover of a ground point.")] = (
-        "0 s"
-    )
+    interruption: Annotated[
+        str, typer.Option("--interruption", metavar="TIME", help="Outage at each handover of a ground point.")
+    ] = "0 s"
     hours: Hours = 1
     step: Step = 1
     elevation: Elevation = 10
@@ -425,9 +426,7 @@ def _satellites_of(path: Path) -> list[Any]:
     from owlt.emulator.models.constellations import NotATle, tle_satellites
 
     try:
-        return tle_satellites(path.read_text())
-    except (OSError, UnicodeDecodeError):
-        raise NoSuchFile(Mistake.of(f"--tle {path}", "no such file, or it is not text")) from None
+        return tle_satellites(option_text("--tle", path))
     except NotATle as problem:
         expected = "two-line element sets, each after a line with a name or not"
         raise OwltError(Mistake.of(str(path), str(problem), expected)) from problem
