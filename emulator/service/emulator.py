@@ -224,10 +224,11 @@ class Emulator:
     def statistics(self) -> dict[str, dict[str, dict[str, float]]]:
         """Return the counters of each direction and stage since the channel was applied, as doubles.
 
-        `gate`: frames that were too long, or found the queue full if its size is not in packets. `bottleneck`:
-        `dropped_packets` found the queue full. `errors`: frames and bits that were hit. `pipe`: `dropped_packets`
-        are losses; `lost_packets`, `corrupted_packets` and `duplicated_packets` exist only if the kernel counts them.
-        `packets` and `bytes` have left a netem or entered a program; `waiting_packets`, `waiting_bytes` are in it.
+        `gate`: frames that were too long, or found the queue full if its size is not in packets, and `marked_packets`
+        if a rule marks any. `bottleneck`: `dropped_packets` found the queue full. `errors`: frames and bits that were
+        hit. `pipe`: `dropped_packets` are losses; `lost_packets`, `corrupted_packets` and `duplicated_packets` exist
+        only if the kernel counts them. `packets` and `bytes` have left a netem or entered a program; `waiting_packets`,
+        `waiting_bytes` are in it.
         """
         with self._lock, open_rtnetlink() as netlink:
             state = survey(netlink)
