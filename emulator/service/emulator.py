@@ -1,6 +1,6 @@
 """The emulator as an object: the channel between two ports, configured completely or not at all.
 
-Translating a channel for the kernel belongs to `kernel.stages` and `kernel.qdiscs`, XML-RPC to `server`.
+Translating a channel for the kernel belongs to `kernel.link_to_stages`, XML-RPC to `server`.
 """
 
 import logging
@@ -25,7 +25,7 @@ from owlt.emulator.kernel.link_to_stages import Stages, differences, link_of, re
 from owlt.emulator.kernel.ports import NOTHING, KernelState, checked_port, find_port, residents, survey, take
 from owlt.emulator.kernel.rtnetlink import IPRoute, open_rtnetlink
 from owlt.emulator.service.player import Moment, Player, Position, holds_packets, outage_ends, seeded_links
-from owlt.emulator.service.requests import (
+from owlt.emulator.service.request_checks import (
     changed_channel,
     check_change,
     checked_certify_options,

@@ -1,5 +1,4 @@
-"""Is it fit for a sweep: the machine (doctor, what `owlt run` requires), an implementation (trial runs, their verdict);
-and installing the third-party implementations that a machine is missing.
+"""Is it fit for a sweep: the machine (doctor, what `owlt run` requires), an implementation (trial runs, their verdict).
 
 Printing belongs to `orchestrator.commands`.
 """

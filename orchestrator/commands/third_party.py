@@ -13,7 +13,7 @@ from owlt.orchestrator.commands.usage import Json, add_command, complete_third_p
 from owlt.orchestrator.hosts.printable import printable_lines
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.checks.installing import Installation, Machine
+    from owlt.orchestrator.profiles.installing import Installation, Machine
     from owlt.orchestrator.profiles.third_party import Installable
 
 third_party_app = new_app("List, show and install third-party implementations.")
@@ -92,7 +92,7 @@ def _install(printer: Printer, installables: Iterable[Installable], machine: Mac
     """Install. The last line that the programs print is shown as the status; with -v, all lines are printed."""
     from rich.markup import escape
 
-    from owlt.orchestrator.checks.installing import install
+    from owlt.orchestrator.profiles.installing import install
 
     if verbosity.verbose:
         return install(installables, printer.note, printer.note, machine)

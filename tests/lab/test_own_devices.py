@@ -64,7 +64,7 @@ def test_its_output_its_status_and_the_device_itself_are_as_without() -> None:
 INSTALLS = """
 import sys
 from owlt.orchestrator.profiles.third_party import Installable
-from owlt.orchestrator.checks.installing import install
+from owlt.orchestrator.profiles.installing import install
 recipe = {"kind": "script", "script": sys.argv[1], "version": "1"}
 entry = {"name": "spoils", "title": "spoils", "licence": "MIT", "required": False, "programs": ["spoiled"],
          "recipe": recipe, "version_command": ["true"]}

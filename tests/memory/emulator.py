@@ -30,7 +30,12 @@ from owlt.emulator.service.emulator import (
 from owlt.emulator.service.lease import LeaseKeeper
 from owlt.emulator.service.methods import Methods
 from owlt.emulator.service.player import Moment, moments, seeded_links
-from owlt.emulator.service.requests import changed_channel, check_change, checked_certify_options, require_capabilities
+from owlt.emulator.service.request_checks import (
+    changed_channel,
+    check_change,
+    checked_certify_options,
+    require_capabilities,
+)
 
 CAPABILITIES = (
     *("ifb", "netem", "delay_64bit", "rate_64bit", "loss_models", "seed", "corruption_counter", "redirect"),

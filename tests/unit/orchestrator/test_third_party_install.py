@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.checks.installing import (
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.third_party import install_and_report, print_list
+from owlt.orchestrator.own_directories import third_party_directory
+from owlt.orchestrator.profiles.installing import (
     RUST,
     Installation,
     Machine,
@@ -18,9 +21,6 @@ from owlt.orchestrator.checks.installing import (
     install,
     version_numbers,
 )
-from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.third_party import install_and_report, print_list
-from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.profiles.third_party import Installable, home, is_installed, stamp
 
 CARGO = """\
