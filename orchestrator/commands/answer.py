@@ -49,10 +49,9 @@ def _answer_of(results: Path) -> Answer:
     from owlt.reports.answer.answer import answer_of
     from owlt.reports.comparison.cells import cells_of
     from owlt.reports.comparison.stopping import load_due_results
-    from owlt.reports.results.rows import run_rows
 
     results = existing_results(results)
-    result = answer_of(cells_of(run_rows(load_due_results(results))))
+    result = answer_of(cells_of(load_due_results(results).rows))
     if result is None:
         raise OwltError(Mistake("has one implementation", "at least two to compare", where=Place(str(results))))
     return result

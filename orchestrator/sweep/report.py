@@ -43,11 +43,10 @@ def check_assertions(results: Path) -> CheckedAssertions:
 def _checked(loaded: Results) -> CheckedAssertions:
     from owlt.reports.answer.assertions import findings_of
     from owlt.reports.comparison.cells import cells_of
-    from owlt.reports.results.rows import run_rows
 
     if not loaded.sweep.assertions:
         return CheckedAssertions()
-    findings = findings_of(loaded.sweep.assertions, cells_of(run_rows(loaded)))
+    findings = findings_of(loaded.sweep.assertions, cells_of(loaded.rows))
     return CheckedAssertions(
         checks=len(findings),
         failed=sum(finding.verdict == "not met" for finding in findings),

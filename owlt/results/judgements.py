@@ -33,6 +33,8 @@ from owlt.results.record import NOT_DELIVERED, SUMMARY, VIEW, HostTcp, Outcome, 
 COMPLETED = Outcome.COMPLETED
 ABORTED = Outcome.ABORTED
 """The outcome that is the rig's, not the implementation's."""
+NOT_RUN = "not_run"
+"""The outcome of a planned run that has no record yet, in tables."""
 
 
 def reasons_for_doubt(
@@ -120,6 +122,11 @@ class Delivery:
     tried: int
 
     @property
+    def undelivered(self) -> int:
+        """The number of files that were not delivered, for any reason of the implementation."""
+        return self.tried - self.delivered
+
+    @property
     def all_of_them(self) -> bool:
         """Whether every file was delivered; True if none was tried."""
         return self.delivered == self.tried
@@ -130,13 +137,16 @@ class Delivery:
         return 2 if not self.delivered else int(not self.all_of_them)
 
 
-def delivery_of(records: Iterable[RunRecord]) -> Delivery:
-    """The deliveries of these runs."""
-    outcomes = [record.outcome for record in records if record.outcome != ABORTED]
-    return Delivery(sum(outcome == COMPLETED for outcome in outcomes), len(outcomes))
+def delivery_of(outcomes: Iterable[str]) -> Delivery:
+    """The deliveries of the runs with these outcomes."""
+    of_implementation = [outcome for outcome in outcomes if outcome not in (ABORTED, NOT_RUN)]
+    return Delivery(sum(outcome == COMPLETED for outcome in of_implementation), len(of_implementation))
 
 
 def by_delivery(names: Sequence[str], records: Sequence[RunRecord]) -> dict[str, Delivery]:
     """Each implementation's deliveries, in the order of the report; `names` is the order of the sweep."""
-    deliveries = {name: delivery_of(record for record in records if record.implementation == name) for name in names}
+    outcomes: dict[str, list[str]] = {name: [] for name in names}
+    for record in records:
+        outcomes[record.implementation].append(record.outcome)
+    deliveries = {name: delivery_of(of_name) for name, of_name in outcomes.items()}
     return dict(sorted(deliveries.items(), key=lambda item: item[1].place))

@@ -259,6 +259,6 @@ def _by_criterion(cells: Sequence[Cell], criterion: Criterion, dimensions: Seque
 def _can_be_significant(cells: Sequence[Cell]) -> bool:
     """Whether some cell has enough runs for its test to be significant."""
     return any(
-        max(len(sample.tried) for sample in cell.samples.values()) >= least_repetitions_of(len(cell.samples))
+        max(sample.tried for sample in cell.samples.values()) >= least_repetitions_of(len(cell.samples))
         for cell in cells
     )

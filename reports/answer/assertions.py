@@ -281,7 +281,7 @@ def _values(assertion: Assertion, sample: Sample) -> list[float]:
     """The values of all runs with a result, in base units; of delivered files: 1 or 0 for each."""
     metric = assertion.measured.metric
     if metric is None:
-        return [1.0] * (len(sample.tried) - sample.undelivered) + [0.0] * sample.undelivered
+        return [1.0] * (sample.tried - sample.undelivered) + [0.0] * sample.undelivered
     worst = 0.0 if assertion.is_least else inf
     return [metric.per_unit * value for value in sample.values(metric)] + [worst] * sample.undelivered
 

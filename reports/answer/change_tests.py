@@ -242,7 +242,7 @@ def _series(key: Key, samples: Sequence[Sample | None], search: _Search) -> Seri
     return Series(
         *key,
         medians=tuple(median(values) if values else None for values in search.values),
-        tried=tuple(len(sample.tried) if sample else 0 for sample in samples),
+        tried=tuple(sample.tried if sample else 0 for sample in samples),
         delivered=tuple(sample.delivered if sample else 0 for sample in samples),
         changes=tuple(search.described(sorted(search.change_points(search.nights)))),
         is_testable=search.is_testable,

@@ -17,7 +17,7 @@ from typing import Literal
 from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample, SampleNumbers, cells_of
 from owlt.reports.comparison.differences import SIGNIFICANCE, Ratio, compare, holm, least_p, least_repetitions, ratio
 from owlt.reports.comparison.stopping import load_due_results
-from owlt.reports.results.rows import Row, run_rows
+from owlt.reports.results.rows import Row
 
 OF_A_RUN = (
     *("seed", "outcome", "session_s", "goodput_to_delivery_bps"),
@@ -177,7 +177,7 @@ def _relation(pair: Pair, test: _Test, size: Ratio | None, criterion: Criterion,
 
 
 def _undelivered(sample: Sample | None) -> float:
-    return sample.undelivered / len(sample.tried) if sample and sample.tried else 0.0
+    return sample.undelivered / sample.tried if sample and sample.tried else 0.0
 
 
 def _ratio(pair: Pair, criterion: Criterion) -> Ratio | None:
@@ -222,7 +222,7 @@ def load_sources(directories: Sequence[Path]) -> list[Source]:
     sources = []
     for label, directory in zip(labels, directories, strict=True):
         results = load_due_results(directory)
-        sources.append(Source(label, directory, results.sweep.name, results.sweep.seed, tuple(run_rows(results))))
+        sources.append(Source(label, directory, results.sweep.name, results.sweep.seed, results.rows))
     return sources
 
 

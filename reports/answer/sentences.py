@@ -68,7 +68,7 @@ def _cells(number: int) -> str:
 def sureness(cells: Sequence[Cell]) -> str:
     """How far the numbers can be trusted, from the number of runs."""
     samples = [sample for cell in cells for sample in cell.samples.values()]
-    most = max((len(sample.tried) for sample in samples), default=0)
+    most = max((sample.tried for sample in samples), default=0)
     implementations = max(len(cell.samples) for cell in cells)
     least = least_repetitions_of(implementations)
     if most == 1:
@@ -90,7 +90,7 @@ def sureness(cells: Sequence[Cell]) -> str:
 
 
 def _runs(samples: Sequence[Sample], most: int) -> str:
-    return f"{most} runs" if all(len(sample.tried) == most for sample in samples) else f"Up to {most} runs"
+    return f"{most} runs" if all(sample.tried == most for sample in samples) else f"Up to {most} runs"
 
 
 def region_sentences(region: Region, criterion: Criterion, can_be_significant: bool) -> list[str]:

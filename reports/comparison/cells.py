@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from statistics import median
 from typing import NamedTuple
 
-from owlt.reports.comparison.estimates import Interval, median_interval
+from owlt.reports.comparison.estimates import Box, Interval, PlainRun, median_interval
 from owlt.reports.comparison.metrics import FURTHER, METRICS, Metric
-from owlt.reports.results.columns import NOT_RUN
+from owlt.reports.results.load import Results
 from owlt.reports.results.rows import Row
-from owlt.results.judgements import ABORTED, COMPLETED
-
-NO_RESULT = (ABORTED, NOT_RUN)
-"""Outcomes that are not the implementation's."""
+from owlt.results.judgements import COMPLETED, Delivery, delivery_of
+from owlt.results.record import Permutation
 
 
 class Point(NamedTuple):
@@ -51,20 +50,29 @@ class Sample:
 
     rows: tuple[Row, ...]
 
+    @cached_property
+    def _delivery(self) -> Delivery:
+        return delivery_of(row["outcome"] for row in self.rows)
+
     @property
-    def tried(self) -> tuple[Row, ...]:
-        """The runs that have a result of the implementation, delivered or not."""
-        return tuple(row for row in self.rows if row["outcome"] not in NO_RESULT)
+    def tried(self) -> int:
+        """The number of runs that have a result of the implementation, delivered or not."""
+        return self._delivery.tried
 
     @property
     def delivered(self) -> int:
         """The number of runs whose file was delivered."""
-        return sum(row["outcome"] == COMPLETED for row in self.rows)
+        return self._delivery.delivered
 
     @property
     def undelivered(self) -> int:
         """The number of runs whose file was not delivered, for any reason of the implementation."""
-        return len(self.tried) - self.delivered
+        return self._delivery.undelivered
+
+    @property
+    def delivered_rows(self) -> list[Row]:
+        """The rows of the runs whose file was delivered; suspect or not."""
+        return [row for row in self.rows if row["outcome"] == COMPLETED]
 
     @property
     def suspect(self) -> int:
@@ -73,15 +81,23 @@ class Sample:
 
     def values(self, metric: Metric) -> list[float]:
         """The values of a metric, in its unit, of the runs that delivered their file; suspect or not."""
-        values = [metric.of_row(row) for row in self.rows if row["outcome"] == COMPLETED]
-        return [value for value in values if value is not None]
+        return [value for row in self.delivered_rows if (value := metric.of_row(row)) is not None]
+
+    def box(self, permutation: Permutation, metric: Metric) -> Box:
+        """The box of a metric, with every run that has a value."""
+        values = tuple(
+            (PlainRun(row["run_id"], row["repetition"], bool(row["suspect"])), value)
+            for row in self.delivered_rows
+            if (value := metric.of_row(row)) is not None
+        )
+        return Box(permutation, metric, len(self.rows), values, self.delivered, self.undelivered)
 
     def numbers(self, metric: Metric) -> SampleNumbers:
         """The sample in numbers, with the median of a metric."""
         values = self.values(metric)
         return SampleNumbers(
             planned=len(self.rows),
-            tried=len(self.tried),
+            tried=self.tried,
             delivered=self.delivered,
             suspect=self.suspect,
             n=len(values),
@@ -118,6 +134,16 @@ def cells_of(rows: Iterable[Row]) -> list[Cell]:
 def implementations_in(cells: Sequence[Cell]) -> list[str]:
     """The names of all implementations, in the order of the cells."""
     return list(dict.fromkeys(name for cell in cells for name in cell.samples))
+
+
+def box_of(results: Results, permutation: Permutation, metric: Metric) -> Box:
+    """The box of a permutation; every completed run with a value is in it, suspect or not."""
+    return Sample(results.rows_by_permutation.get(permutation, ())).box(permutation, metric)
+
+
+def boxes_of(results: Results, metric: Metric) -> list[Box]:
+    """The boxes of every permutation, in the order of the grid."""
+    return [box_of(results, permutation, metric) for permutation in results.planned]
 
 
 AHEAD = 1.01

@@ -19,8 +19,6 @@ import numpy as np
 from scipy import stats
 
 from owlt.reports.comparison.metrics import Metric
-from owlt.reports.results.load import Results, Run
-from owlt.results.judgements import delivery_of
 from owlt.results.record import Permutation
 
 CONFIDENCE = 0.95
@@ -260,21 +258,3 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     below = int(place)
     low, high, part = ordered[below], ordered[min(below + 1, len(ordered) - 1)], place - below
     return float(high - (high - low) * (1 - part) if part >= 0.5 else low + (high - low) * part)
-
-
-def box_of(results: Results, permutation: Permutation, metric: Metric) -> Box:
-    """The box of a permutation; every completed run with a value is in it, suspect or not."""
-    runs = results.by_permutation.get(permutation, ())
-    values = tuple((_plain(run), value) for run in runs if (value := metric.of(run)) is not None)
-    delivery = delivery_of(run.record for run in runs)
-    planned = results.planned.get(permutation, 0)
-    return Box(permutation, metric, planned, values, delivery.delivered, delivery.tried - delivery.delivered)
-
-
-def _plain(run: Run) -> PlainRun:
-    return PlainRun(run.record.run_id, run.record.repetition, bool(run.suspect))
-
-
-def boxes_of(results: Results, metric: Metric) -> list[Box]:
-    """The boxes of every permutation, in the order of the grid."""
-    return [box_of(results, permutation, metric) for permutation in results.planned]

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Literal
 
-from owlt.reports.comparison.estimates import Box, box_of
+from owlt.reports.comparison.cells import box_of
+from owlt.reports.comparison.estimates import Box
 from owlt.reports.comparison.grid import DELAY, DURATION, ERROR_RATE, FILE_SIZE, FigureAxis, Grid, Group, Place
 from owlt.reports.comparison.metrics import FURTHER, METRICS, TIME_TO_DELIVERY, Metric, defined_in
 from owlt.reports.looks import SERIES, named_or_counted

@@ -18,7 +18,7 @@ from owlt.captures.accounting.summary import CaptureSummary
 from owlt.inputs.sweep import Adaptive
 from owlt.reports.comparison.estimates import CONFIDENCE, median_interval
 from owlt.reports.results.load import Results, Run, load_results, repetition_goodput
-from owlt.reports.results.rows import Row, run_rows
+from owlt.reports.results.rows import Row
 from owlt.results.record import Permutation
 
 Reason = Literal["open", "narrow", "bound", "undelivered"]
@@ -80,7 +80,7 @@ def load_rows(directories: Iterable[Path]) -> tuple[list[Row], tuple[str, ...]]:
     each, which decides their looks. Raises as `load_results`."""
     loaded = [load_due_results(directory) for directory in directories]
     order = dict.fromkeys(name for results in loaded for name in results.series)
-    return [row for results in loaded for row in run_rows(results)], tuple(order)
+    return [row for results in loaded for row in results.rows], tuple(order)
 
 
 def stops_of(results: Results) -> dict[Permutation, Stop]:

@@ -112,7 +112,7 @@ def _point(cell: Cell) -> Row:
 
 def _numbers(sample: Sample, metric: Metric) -> Row:
     values = sample.values(metric)
-    numbers, undelivered = estimate(values), share(sample.undelivered, len(sample.tried))
+    numbers, undelivered = estimate(values), share(sample.undelivered, sample.tried)
     interval = numbers.interval if numbers else None
     groups = two_groups(values)
     return {

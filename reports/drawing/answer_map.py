@@ -32,7 +32,7 @@ def counts_text(numbers: Sequence[int], samples: Sequence[Sample]) -> str:
     return "; ".join(
         [
             f"n = {number} each",
-            *([f"{undelivered} of {sum(len(s.tried) for s in samples)} runs not completed"] if undelivered else []),
+            *([f"{undelivered} of {sum(s.tried for s in samples)} runs not completed"] if undelivered else []),
             *([f"{suspect} suspect"] if suspect else []),
         ]
     )
@@ -68,7 +68,7 @@ def draw_map(rows: Sequence[Row], specification: Specification, order: Sequence[
     samples = [sample for cell in cells for sample in cell.samples.values()]
     looks = looks_of(list(dict.fromkeys([*order, *implementations_in(cells)])))
     with matplotlib.style.context([STYLE_NAME, cast(Any, font_style(specification.font_pt))]):
-        note = _note(counts_text([len(sample.tried) for sample in samples], samples), specification)
+        note = _note(counts_text([sample.tried for sample in samples], samples), specification)
         figure, axes = _frame(shown, specification, note)
         room_pt = axes.get_position().width * specification.width_mm / MM * 72 / axes.get_xlim()[1]
         style = _CellStyle(criterion, looks, specification.font_pt, room_pt)

@@ -1,6 +1,6 @@
 """A figure for a paper: the panels of its facets, their axes, legend and the number of runs; saved as the same bytes.
 
-rows = run_rows(load_results(Path("results/demo")))
+rows = load_results(Path("results/demo")).rows
 figure = draw_figure(rows, Specification(y=quantity("goodput"), x=quantity("packet_error_rate")))
 save_figure(figure, Path("goodput.pdf"))
 """
@@ -296,9 +296,9 @@ def runs_text(panels: Iterable[Panel], is_curve: bool = False) -> str:
     """The number of runs behind each mark, or each curve of all values of x; and how many files were not delivered."""
     by_group = [list(of_group.values()) for panel in panels for of_group in panel.samples.values()]
     samples = [sample for of_group in by_group for sample in of_group]
-    numbers = [len(sample.tried) for sample in samples]
+    numbers = [sample.tried for sample in samples]
     if is_curve:
-        numbers = [sum(len(sample.tried) for sample in of_group) for of_group in by_group]
+        numbers = [sum(sample.tried for sample in of_group) for of_group in by_group]
     return counts_text(numbers, samples)
 
 

@@ -88,7 +88,7 @@ def draw_cdf(axes: Axes, panel: Panel) -> None:
     for group in panel.groups:
         looks = panel.looks[group]
         values = sorted(value for x in panel.xs for _, value in panel.values(group, x))
-        tried = sum(len(sample.tried) for sample in panel.samples.get(group, {}).values())
+        tried = sum(sample.tried for sample in panel.samples.get(group, {}).values())
         if not values:
             continue
         shares = np.arange(len(values) + 1) / tried
@@ -137,7 +137,7 @@ def draw_heatmap(axes: Axes, panel: Panel, norm: Normalize) -> None:
         if numbers:
             table[row, column] = numbers.median
         sample = panel.samples.get(group, {}).get(x)
-        text = panel.y.text(numbers.median) if numbers else f"{sample.delivered}/{len(sample.tried)}" if sample else ""
+        text = panel.y.text(numbers.median) if numbers else f"{sample.delivered}/{sample.tried}" if sample else ""
         is_dark = numbers is not None and float(norm(numbers.median)) < 0.55
         colour = PAPER if is_dark else INK if numbers else ALARM
         axes.text(column, row, text, ha="center", va="center", color=colour, fontsize="small")
@@ -194,9 +194,9 @@ def _draw_points(axes: Axes, at: float, step: float, values: Sequence[tuple[Any,
 
 def _mark_failures(axes: Axes, at: float, sample: Sample | None, n: int) -> None:
     """The number of delivered files above the axis, if some were not delivered."""
-    if sample is not None and (sample.undelivered or n < len(sample.tried)):
+    if sample is not None and (sample.undelivered or n < sample.tried):
         axes.annotate(
-            f"{sample.delivered}/{len(sample.tried)}",
+            f"{sample.delivered}/{sample.tried}",
             (at, 0),
             (0, 2),
             ("data", "axes fraction"),

@@ -178,9 +178,7 @@ def samples_by(rows: Sequence[Row], quantity: Quantity) -> dict[Any, Sample]:
 def values_in(sample: Sample, quantity: Quantity) -> list[tuple[Row, float]]:
     """The rows of a sample that have a value of a delivered file, each with the value in the quantity's unit."""
     return [
-        (row, value / quantity.per_unit)
-        for row in sample.rows
-        if row["outcome"] == "completed" and (value := quantity.of(row)) is not None
+        (row, value / quantity.per_unit) for row in sample.delivered_rows if (value := quantity.of(row)) is not None
     ]
 
 

@@ -18,7 +18,7 @@ from owlt.reports.page.page import Contents, render_page
 from owlt.reports.page.parts import Parts
 from owlt.reports.replacing import replaced_directory
 from owlt.reports.results.load import Results
-from owlt.reports.results.rows import FILES, run_rows, write_table
+from owlt.reports.results.rows import FILES, write_table
 from owlt.reports.sessions.session_figures import draw_sessions
 from owlt.results.files import ReportError
 
@@ -59,7 +59,7 @@ def build_report_of(results: Results, warn: Callable[[str], None], with_pdf: boo
 def _build(results: Results, report: Path, kept: KeptFigures) -> None:
     contents = Contents.of(results)
     over_sweep = (*contents.compared, *contents.portrayed)
-    rows = run_rows(results)
+    rows = results.rows
     cells = cells_of(rows)
     with shared(len(over_sweep) + len(contents.shown_runs)) as share:
         sessions = draw_sessions(results, contents.shown_runs, kept, share)

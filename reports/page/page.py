@@ -18,8 +18,8 @@ from owlt.reports.answer.regions import dimensions_of, map_of, place_text
 from owlt.reports.answer.sentences import next_text, percent_text, value_text
 from owlt.reports.answer.verdicts import RELATIONS
 from owlt.reports.answer.versions import mixed_versions
-from owlt.reports.comparison.cells import Cell
-from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED, box_of, boxes_of
+from owlt.reports.comparison.cells import Cell, box_of, boxes_of
+from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
 from owlt.reports.comparison.expectations import agreements, comparisons_of
 from owlt.reports.comparison.grid import Grid
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, defined_in

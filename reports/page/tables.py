@@ -11,7 +11,8 @@ from statistics import fmean
 from typing import Literal
 
 from owlt.captures.accounting.ledger import Ledger
-from owlt.reports.comparison.estimates import Box, box_of
+from owlt.reports.comparison.cells import box_of
+from owlt.reports.comparison.estimates import Box
 from owlt.reports.comparison.grid import Grid
 from owlt.reports.comparison.metrics import METRICS, Metric, defined_in
 from owlt.reports.looks import NAMED

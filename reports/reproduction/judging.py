@@ -19,7 +19,7 @@ from owlt.captures.frames.session import Session, sent_by
 from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.reproduction.claims import Claim, Reproduction, TableOf
 from owlt.reports.results.load import Results, Run
-from owlt.reports.results.rows import PARQUET_NAME, run_rows, write_table
+from owlt.reports.results.rows import PARQUET_NAME, write_table
 from owlt.results.files import ReportError
 from owlt.results.plain_files import read_plain, require_plain
 
@@ -72,7 +72,7 @@ def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator
     import duckdb
 
     with duckdb.connect(config={"threads": 1}) as connection, TemporaryDirectory() as directory:
-        write_table([row for each in results for row in run_rows(each)], Path(directory))
+        write_table([row for each in results for row in each.rows], Path(directory))
         connection.execute(f"CREATE TABLE runs AS FROM read_parquet('{Path(directory) / PARQUET_NAME}')")
         for setting in NO_ACCESS:  # the queries come from a file that somebody else may have written
             connection.execute(f"SET {setting}")

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 
 from owlt.emulator.channel.impairment import CellKind
 from owlt.emulator.channel.link import impairments
+from owlt.results.judgements import NOT_RUN as NOT_RUN
 
 TABLE_VERSION = 1
 """Raised if a column is renamed or removed, or if its meaning changes; new columns do not raise it."""
 
 DUCKDB_TYPES: dict[CellKind, str] = {"text": "VARCHAR", "integer": "BIGINT", "number": "DOUBLE", "truth": "BOOLEAN"}
-
-NOT_RUN = "not_run"
-"""The outcome of a planned run that has no record yet."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -159,6 +160,22 @@ class Results:
         for run in self.runs:
             by_permutation[run.record.permutation].append(run)
         return {permutation: tuple(runs) for permutation, runs in by_permutation.items()}
+
+    @cached_property
+    def rows(self) -> tuple[dict[str, Any], ...]:
+        """The table of runs: a row for each planned run (`reports.results.rows`)."""
+        from owlt.reports.results.rows import run_rows  # which is made of results
+
+        return tuple(run_rows(self))
+
+    @cached_property
+    def rows_by_permutation(self) -> dict[Permutation, tuple[dict[str, Any], ...]]:
+        """The rows of every permutation, in the order of their repetitions."""
+        rows: dict[Permutation, list[dict[str, Any]]] = {}
+        for row in self.rows:
+            point = Permutation(**{name: row[name] for name in Permutation.model_fields})
+            rows.setdefault(point, []).append(row)
+        return {point: tuple(of_point) for point, of_point in rows.items()}
 
     @cached_property
     def implementations(self) -> dict[str, str]:

@@ -60,7 +60,7 @@ def test_a_cell_has_all_implementations_of_a_channel_and_size(cells: list[Cell])
 def test_a_failed_run_is_in_its_sample_and_has_the_worst_score(cells: list[Cell]) -> None:
     sample = sample_of(FAILED, cells)
 
-    assert (len(sample.tried), sample.delivered, sample.undelivered) == (3, 2, 1)
+    assert (sample.tried, sample.delivered, sample.undelivered) == (3, 2, 1)
     assert len(sample.values(METRICS[0])) == 2
     assert sample.scores(METRICS[0], higher_is_better=True).count(-inf) == 1
 
@@ -75,7 +75,7 @@ def test_a_suspect_run_has_its_value_in_the_sample_and_is_counted(cells: list[Ce
 def test_runs_of_which_the_rig_is_to_blame_or_that_are_planned_count_as_no_failure() -> None:
     sample = Sample((row(), row("aborted"), row(NOT_RUN)))
 
-    assert (len(sample.tried), sample.undelivered, len(sample.rows)) == (1, 0, 3)
+    assert (sample.tried, sample.undelivered, len(sample.rows)) == (1, 0, 3)
 
 
 def test_a_lower_number_of_packets_has_a_higher_score() -> None:

@@ -15,7 +15,7 @@ from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.summary import load_summary
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.protocols.view import TcpCounts
-from owlt.reports.comparison.estimates import box_of
+from owlt.reports.comparison.cells import box_of
 from owlt.reports.comparison.metrics import FURTHER, MEASURES
 from owlt.reports.page.build import build_report
 from owlt.reports.page.tables import ledger_rows, shown_ledger_columns, unexplained

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 
-from owlt.reports.comparison.cells import TO_DELIVERY, cells_of
-from owlt.reports.comparison.estimates import box_of
+from owlt.reports.comparison.cells import TO_DELIVERY, box_of, cells_of
 from owlt.reports.comparison.expectations import comparisons_of
 from owlt.reports.comparison.grid import DELAY
 from owlt.reports.comparison.metrics import MetricKind

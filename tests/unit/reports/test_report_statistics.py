@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owlt.reports.comparison.estimates import Box, box_numbers, boxes_of
+from owlt.reports.comparison.cells import boxes_of
+from owlt.reports.comparison.estimates import Box, box_numbers
 from owlt.reports.comparison.metrics import METRICS
 from owlt.reports.results.load import Results, load_results
 from tests.unit.reports.conftest import FAILED, SUSPECT, TIMED_OUT, UNSUMMARISED
