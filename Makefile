@@ -8,7 +8,7 @@ PART ?= all
 SECONDS ?= 600
 RESULTS ?= results/demo
 
-.PHONY: help announce setup demo test test-packages unit programs system lab coverage lint lint-playbooks bench equality accuracy power validation third-party implementations-table fuzz clean
+.PHONY: help announce setup demo test test-packages lint-and-unit unit programs system lab coverage lint lint-playbooks bench equality accuracy power validation third-party implementations-table fuzz clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,7 +19,10 @@ demo: announce setup  ## install what is needed, run the demo sweep, print the p
 announce:
 	@.ci/announce
 
-test: setup test-packages lint unit programs system lab  ## run all tests, as CI does
+test: setup test-packages lint-and-unit programs system lab  ## run all tests, as CI does
+
+lint-and-unit:  # side by side: mypy and ansible-lint use one core
+	@$(MAKE) --no-print-directory -j 2 lint unit
 
 test-packages:
 	@SUDO="$(SUDO)" owlt/debian-packages --tests
@@ -37,7 +40,7 @@ setup: .venv/.made  ## install Debian packages, virtual environment, eBPF progra
 	@SUDO="$(SUDO)" owlt/debian-packages --clone
 	@$(BIN)/owlt setup
 
-unit: .venv/.made  ## unit tests: no root, no slow programs, under a minute
+unit: .venv/.made  ## unit tests: no root, no slow programs, under two minutes
 	@$(BIN)/python -m owlt.emulator.kernel.bpf.compile
 	$(BIN)/python -m pytest tests/unit -n 2 --dist loadfile
 
