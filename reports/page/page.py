@@ -17,8 +17,7 @@ from owlt.reports.answer.assertions import findings_of
 from owlt.reports.answer.regions import dimensions_of, map_of, place_text
 from owlt.reports.answer.sentences import next_text, percent_text, value_text
 from owlt.reports.answer.verdicts import RELATIONS
-from owlt.reports.answer.versions import mixed_versions
-from owlt.reports.comparison.cells import Cell, box_of, boxes_of
+from owlt.reports.comparison.cells import GOODPUT, Cell, box_of, boxes_of
 from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
 from owlt.reports.comparison.expectations import agreements, comparisons_of
 from owlt.reports.comparison.grid import Grid
@@ -39,7 +38,7 @@ from owlt.reports.page.certificates import certificate_address, check_words, lim
 from owlt.reports.page.figure_files import drawings, image, marks
 from owlt.reports.page.implementations import ORIGINS, ImplementationRow, implementation_rows, origins_of
 from owlt.reports.page.parts import Parts
-from owlt.reports.page.provenance import GOODPUT, drift_of, provenance_of
+from owlt.reports.page.provenance import drift_of, mixed_versions, provenance_of
 from owlt.reports.page.tables import (
     CAPTION,
     HEADS,
@@ -191,7 +190,7 @@ def _headline(results: Results, rows: list[ImplementationRow]) -> _Section:
         "virtual_time": _virtual_time(results),
         "drift": drift_of(results),
         "host_baselines": host_baselines_of(results.directory),
-        "goodput_of": GOODPUT.of,
+        "goodput_of": GOODPUT.metric.of,
         "origins": origins_of(rows),
         "origin_names": ORIGINS,
         "versions": _versions(results),

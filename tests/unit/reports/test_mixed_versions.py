@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.reports.answer.versions import MixedVersions, mixed_versions
+from owlt.reports.page.provenance import MixedVersions, mixed_versions
 from owlt.reports.results.load import load_results
 from tests.unit.reports.conftest import change_record, few, page_text, write_results
 

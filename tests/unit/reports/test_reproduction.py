@@ -13,9 +13,8 @@ import pytest
 from owlt.orchestrator.commands.reproduce import reproductions
 from owlt.reports.looks import Looks
 from owlt.reports.reproduction.claims import Accept, Claim, ClaimsError, FigureOf, Reproduction, TableOf, load_claims
-from owlt.reports.reproduction.figures import NO_POINTS, draw
 from owlt.reports.reproduction.judging import NO_RUNS, BadQuery, database, judged, points, table, verdict_of
-from owlt.reports.reproduction.page import PLACES, TEMPLATE, accepted_text, make_page, number_text
+from owlt.reports.reproduction.page import NO_POINTS, PLACES, TEMPLATE, accepted_text, draw, make_page, number_text
 from owlt.reports.results.load import load_results
 from owlt.results.files import ReportError
 from tests.import_graph import PROJECT
