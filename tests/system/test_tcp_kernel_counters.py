@@ -14,7 +14,7 @@ from owlt.captures.protocols.view import TcpCounts, count_tcp
 from owlt.orchestrator.run.observing import SAMPLES_NAME
 from owlt.reports.page.tables import tcp_of, tcp_rows
 from owlt.reports.results.load import load_results
-from owlt.reports.sessions.tcp_figure import read_connection
+from owlt.reports.sessions.session_figures import read_connection
 from tests.conftest import require_command
 from tests.system.conftest import PROJECT, Guest
 from tests.system.sweeps import RECORDED, perform, records

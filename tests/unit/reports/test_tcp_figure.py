@@ -9,7 +9,7 @@ import pytest
 
 from owlt.agents.probes.tcp_samples import SAMPLE_COLUMNS
 from owlt.reports.drawing.sweep_figures import save
-from owlt.reports.sessions.tcp_figure import draw_connection, read_connection
+from owlt.reports.sessions.session_figures import draw_connection, read_connection
 from owlt.results.files import ReportError
 
 BEGIN_NS = 1_767_225_600_000_000_000
