@@ -26,8 +26,8 @@ class Awaited(NamedTuple):
 class CustodyTimers:
     """Custody timers, in the order in which they were started, which is that in which they expire.
 
-    A timer is as long as was chosen. With no choice it follows the signals: the light both ways, the window of an
-    aggregate, and the time on the reverse channel, where single signals wait for those before them.
+    Its length is a setting. By default it is the round-trip time, plus the time over which signals are aggregated, plus
+    their transmission time on the reverse channel, where single signals wait for those before them, plus the margin.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -36,7 +36,7 @@ class CustodyTimers:
         self._signals_until_s = 0.0
 
     def start(self, number: int, gone_s: float) -> None:
-        """A bundle's last bit is on the channel at `gone_s`."""
+        """Start the timer of a bundle whose last bit is on the channel at `gone_s`."""
         self._awaited.append(Awaited(self._expiry_s(gone_s), number))
 
     def _expiry_s(self, gone_s: float) -> float:
@@ -49,11 +49,11 @@ class CustodyTimers:
         return self._signals_until_s + settings.rtt_s + settings.timer_margin_s
 
     def first(self) -> Awaited | None:
-        """The one that expires first."""
+        """The bundle whose timer expires first."""
         return self._awaited[0] if self._awaited else None
 
     def drop_first(self) -> None:
-        """Wait for it no longer."""
+        """Remove the timer that expires first."""
         self._awaited.popleft()
 
 

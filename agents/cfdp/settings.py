@@ -16,8 +16,10 @@ LINGER_TIMERS = 4
 one receiver in 5,000 then ends without its ACK(Finished)."""
 
 GIVE_UP_TIMERS = 8
-"""How many of its timers a receiver repeats Finished without an answer. The file is decided by then, and the sender
-stays for half as long after each Finished PDU that it hears."""
+"""For how many of its timers a receiver repeats Finished without an answer.
+
+The outcome is decided by then, and the sender stays for half as long after each Finished PDU that it receives.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,26 +52,30 @@ class Timing(ABC):
     @property
     @abstractmethod
     def largest_pdu_bytes(self) -> int:
-        """Of any PDU that timers wait for."""
+        """The size of the largest PDU that a timer waits for."""
 
     @property
     def answer_s(self) -> float:
-        """How long an answer takes: the light, the longest question and answer on the channel, and the margin."""
+        """How long an answer takes: the propagation delay both ways, the transmission time of two longest PDUs, and the
+        margin."""
         return self.rtt_s + 2 * self._longest_pdu_s + self.timer_margin_s
 
     @property
     def ack_interval_s(self) -> float:
-        """After this long without an acknowledgement EOF or Finished is sent again. In whole ms, as engines count."""
+        """EOF or Finished is sent again after this time without an acknowledgement. In whole ms, as engines count."""
         return _whole_ms(self.answer_s if self.ack_timer_s is None else self.ack_timer_s)
 
     @property
     def nak_interval_s(self) -> float:
-        """After this long missing data are asked for again. In whole ms."""
+        """The time after which missing data are requested again. In whole ms."""
         return _whole_ms(self.answer_s if self.nak_timer_s is None else self.nak_timer_s)
 
     @property
     def gap_s(self) -> float:
-        """A pause in repeated data that means that the rest of it is lost: five in a row, and the margin."""
+        """If no repeated data arrive for this time, the rest of them counts as lost.
+
+        Allows for five consecutive losses and the margin.
+        """
         return 6 * self._longest_pdu_s + self.timer_margin_s
 
     @property
@@ -104,16 +110,19 @@ _FIXED_BYTES, SEQUENCE_BYTES, _OFFSET_BYTES = 4, 2, 4
 PDU_CRC_BYTES = 2
 
 LARGEST_FILE_BYTES = 2**32 - 1
-"""What the 32-bit offsets of a normal PDU reach. The large-file flag of the standard is not used here."""
+"""The largest file that the 32-bit offsets of a normal PDU can address.
+
+The large-file flag of the standard is not used here.
+"""
 
 CHECKSUMS = {"modular": 0, "crc32c": 2, "crc32": 3, "null": 15}
-"""Of the whole file, by the numbers of the SANA registry (CCSDS 727.0-B-5, section 5.2.5). Proximity-1's CRC-32, which
-is number 1, is not in cfdp-py."""
+"""Checksums of the complete file, by their number in the SANA registry (CCSDS 727.0-B-5, section 5.2.5). Proximity-1's
+CRC-32, which is number 1, is not in cfdp-py."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Timing):
-    """Choices that both sides must be given alike, but for the checksum and closure: the Metadata PDU tells those."""
+    """Settings that must be equal on both sides, except checksum and closure, which the Metadata PDU carries."""
 
     nak: str = option(
         "request missing data after EOF, or at each gap", default="deferred", choices=["deferred", "immediate"]
@@ -141,7 +150,7 @@ class Settings(Timing):
 
     @property
     def immediate_nak(self) -> bool:
-        """Whether a gap is asked for when it is seen, or after EOF."""
+        """Whether a gap is requested as soon as it is seen; otherwise after EOF."""
         return self.nak == "immediate"
 
     @property
@@ -151,7 +160,7 @@ class Settings(Timing):
 
     @property
     def closure_requested(self) -> bool:
-        """What the Metadata PDU asks for. In class 2 a Finished PDU comes either way."""
+        """Whether the Metadata PDU requests closure. In class 2 a Finished PDU is sent in any case."""
         return self.closure == "on"
 
     @property
@@ -161,11 +170,11 @@ class Settings(Timing):
 
     @property
     def largest_pdu_bytes(self) -> int:
-        """Of any PDU, NAK lists included. Directives have a floor: a NAK with one request needs 39 bytes at most."""
+        """The size of the largest PDU, NAK lists included. At least 39 bytes, which a NAK with one request may need."""
         return max(64, self.data_header_bytes + self.segment_bytes + PDU_CRC_BYTES * self.with_crc)
 
 
 def refuse_large_file(size_bytes: int) -> None:
-    """Raises Unsupported when 32-bit offsets do not reach the end of the file."""
+    """Raises Unsupported if the file is too large for 32-bit offsets."""
     if size_bytes > LARGEST_FILE_BYTES:
         raise Unsupported(f"a file of {size_bytes} bytes; offsets of 32 bits reach {LARGEST_FILE_BYTES}")

@@ -12,7 +12,7 @@ from owlt.agents.ltp.sdnv import LARGEST
 from owlt.agents.ltp.segments import LARGEST_DATA_HEADER_BYTES
 
 LARGEST_FILE_BYTES = 2**32
-"""The most that a receiver takes if no size is configured: one segment of the format could name byte 2^64."""
+"""The largest file that a receiver accepts if no size is configured: the format has offsets of up to 2^64."""
 
 LARGEST_SEGMENT_BYTES = LARGEST_PAYLOAD_BYTES - LARGEST_DATA_HEADER_BYTES
 
@@ -24,9 +24,8 @@ def _red_bytes(text: str) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Choices of both sides.
-
-    `None` for `red_bytes` is all, for `reverse_rate_bps` the forward rate; 0 for `block_bytes` is the whole file.
+    """Settings of both sides. Special values: `red_bytes` None: all; `reverse_rate_bps` None: the forward rate;
+    `block_bytes` 0: the complete file.
     """
 
     rate_bps: float = option("pacing rate of the sender in bit/s of layer-2 bytes; 0: no pacing", not_negative)
@@ -64,15 +63,16 @@ class Settings:
                 raise Unsupported(f"{what} {getattr(self, what)}; numbers have 64 bits")
 
     def first_serials(self, *, sends_block: bool) -> Random:
-        """What a side draws its first serial numbers from (RFC 5326, section 3.2.1): the two sides draw apart."""
+        """The random generator for a side's first serial numbers (RFC 5326, section 3.2.1); the two sides draw
+        independently."""
         if self.seed is None:
             return Random()
         return Random(f"{self.seed} {'checkpoints' if sends_block else 'reports'}")
 
     @property
     def timer_s(self) -> float:
-        """How long to wait for an answer before asking again: the light, the longest question and answer on the
-        channel, and the margin (RFC 5325, section 3.1.3)."""
+        """How long to wait for an answer before a segment is sent again: the propagation delay both ways, the
+        transmission time of the longest segment on each channel, and the margin (RFC 5325, section 3.1.3)."""
         longest_bytes = frame_bytes(self.segment_bytes + LARGEST_DATA_HEADER_BYTES)
         on_the_channel_s = sum(8 * longest_bytes / rate for rate in (self.rate_bps, self.report_rate_bps) if rate)
         return self.rtt_s + on_the_channel_s + self.timer_margin_s
@@ -91,7 +91,7 @@ class Settings:
 
 
 class Stretch(NamedTuple):
-    """Where a block lies in the file."""
+    """The position of a block in the file."""
 
     start: int
     end: int
@@ -99,7 +99,8 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """A file cut in blocks, one session each. LTP does not say where a block belongs: the sessions' numbers do.
+    """A file divided into blocks, one session each. LTP does not carry a block's position in the file; it follows from
+    the session number.
 
     A file of one block has any number. `file_bytes` is None where it is not known; then there is one block.
     """
@@ -110,7 +111,7 @@ class Layout:
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         if self.file_bytes is None or not self.block_bytes:
             return 1
         return -(-self.file_bytes // self.block_bytes)

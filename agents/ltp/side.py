@@ -1,4 +1,4 @@
-"""What both engines of a transfer share: reading and writing segments, and giving a session up, either way round."""
+"""What both engines of a transfer share: reading and writing segments, and cancelling a session, from either side."""
 
 import math
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ MOST_ANSWERS = 1 << 16
 
 
 class Side(ABC):
-    """A `Party` but for what the sender and the receiver do each in its own way.
+    """The part of a `Party` that sender and receiver share; subclasses add the rest.
 
     Raises from `advance`:
         Failed: the peer was silent for too long, or a session was cancelled by one of the two.
@@ -104,7 +104,7 @@ class Side(ABC):
         return self._tally.facts()
 
     def _give_up(self, session: SessionId, reason: Reason, why: str) -> None:
-        """Cancel a session; a file without one of its blocks is nothing, so that is the end of the transfer."""
+        """Cancel a session. The file is useless without one of its blocks, so the transfer ends."""
         if self._failure is None:
             self._failure = f"{why}: cancelled with {reason.name}"
             self._urgent.clear()
@@ -120,7 +120,7 @@ class Side(ABC):
         self._urgent.append(CancelAck(cancel.session, to_sender=not self._sends_block))
 
     def _end_after_failure(self, now_s: float) -> None:
-        """When the own cancellation is acknowledged, or the peer has surely ceased to repeat its own."""
+        """Raise Failed once our cancellation is acknowledged, or the peer no longer repeats its own."""
         self._urgent.extend(self._cancels.take_due(now_s))
         if self._urgent or len(self._cancels):
             self.wakes_at_s = self._cancels.next_due_s
@@ -141,11 +141,11 @@ class Side(ABC):
 
     @abstractmethod
     def _has_more(self) -> bool:
-        """Whether there is something to send beside what is urgent."""
+        """Whether there are segments to send that are not urgent."""
 
     @abstractmethod
     def _next_segment(self, now_s: float) -> Segment:
-        """The next of these."""
+        """The next segment that is not urgent."""
 
     @abstractmethod
     def _left(self, segment: Segment, now_s: float) -> None:
@@ -157,7 +157,7 @@ class Side(ABC):
 
     @abstractmethod
     def _advance(self, now_s: float) -> None:
-        """Do what time makes due. May raise LimitReached."""
+        """Handle expired timers. May raise LimitReached."""
 
     @abstractmethod
     def _is_open(self, session: SessionId) -> bool:

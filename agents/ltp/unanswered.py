@@ -46,23 +46,23 @@ class Unanswered(Generic[Key, Kind]):
         self._due_s.move_to_end(key)
 
     def answered(self, key: Key) -> bool:
-        """An answer has come, or none is wanted any more. Whether the segment was taken to be sent again."""
+        """An answer has come, or is no longer needed. Returns whether the segment had been taken to be sent again."""
         known = self._segments.pop(key, None) is not None
         self._times_left.pop(key, None)
         return known and self._due_s.pop(key, None) is None
 
     def forget(self, which: Callable[[Key], bool]) -> None:
-        """Nothing of this is waited for any more."""
+        """Stop waiting for answers to the segments whose keys `which` selects."""
         for key in [key for key in self._segments if which(key)]:
             self.answered(key)
 
     @property
     def next_due_s(self) -> float:
-        """When `take_due` has something; infinity is never."""
+        """When `take_due` next returns a segment; infinity: never."""
         return next(iter(self._due_s.values()), math.inf)
 
     def take_due(self, now_s: float) -> list[Kind]:
-        """What is to be sent again now.
+        """The segments to send again now.
 
         Raises:
             LimitReached: a segment has left as often as it may.

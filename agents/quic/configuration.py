@@ -73,7 +73,7 @@ def kept_logs(secrets_log: str, qlog_directory: str, side: str) -> Iterator[Logs
 
 
 def sender_configuration(settings: Settings, logs: Logs) -> QuicConfiguration:
-    """A client that takes whatever certificate it is shown."""
+    """A client that accepts any certificate."""
     configuration = _common(settings, logs, is_client=True)
     configuration.verify_mode = ssl.CERT_NONE
     return configuration

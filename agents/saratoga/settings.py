@@ -14,7 +14,7 @@ from owlt.agents.saratoga.checksums import CODES
 from owlt.agents.saratoga.packets import TIMESTAMP_BYTES, Data, Metadata, Packet, Request, Status
 
 LARGEST_HEADER_BYTES = 4 + 4 + TIMESTAMP_BYTES + 8
-"""In front of the data of a DATA packet with a timestamp and 64-bit offsets."""
+"""The header of a DATA packet with a timestamp and 64-bit offsets."""
 
 DESCRIPTOR_BITS = (16, 32, 64)
 
@@ -45,7 +45,7 @@ _CODECS = {0: Codec(version0.pack, version0.read), 1: Codec(version1.pack, versi
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Choices that both sides must be given alike."""
+    """Settings that must be equal on both sides."""
 
     rate_bps: float = option("pacing rate in bit/s of layer-2 bytes; 0: no pacing", not_negative)
     rtt_s: float = option("round-trip time, for the timers", not_negative)
@@ -95,11 +95,14 @@ class Settings:
 
     @property
     def checksum_kind(self) -> str:
-        """Of the whole file, in METADATA."""
+        """The checksum of the complete file, in METADATA."""
         return self.checksum or ("md5" if self.version else "none")
 
     def descriptor_bits_for(self, file_bytes: int) -> int:
-        """Bits of offsets and sizes: those chosen, or the fewest that reach. Raises Unsupported when none do."""
+        """Bits of offsets and sizes: as configured, or the fewest that the file needs.
+
+        Raises Unsupported if none are enough.
+        """
         chosen = version0.DESCRIPTOR_BITS if self.version == 0 else self.descriptor_bits
         for bits in (chosen,) if chosen else DESCRIPTOR_BITS:
             if file_bytes < 1 << bits:
@@ -111,14 +114,14 @@ class Settings:
         return end if self.version else max(0, end - 1)
 
     def holes_per_status(self, descriptor_bits: int) -> int:
-        """How many holes a STATUS has room for that is no longer than a DATA packet."""
+        """How many holes fit into a STATUS that is no longer than a DATA packet."""
         room = self._longest_packet_bytes - 8 - TIMESTAMP_BYTES - descriptor_bits // 4
         return max(1, room // (descriptor_bits // 4))
 
     @property
     def timer_s(self) -> float:
-        """How long to wait for an answer before asking again: the light, the longest question and answer on the
-        channel, and the margin."""
+        """How long to wait for an answer before a packet is sent again: the propagation delay both ways, the
+        transmission time of two longest packets, and the margin."""
         packet_s = 8 * frame_bytes(self._longest_packet_bytes) / self.rate_bps if self.rate_bps else 0.0
         return self.rtt_s + 2 * packet_s + self.timer_margin_s
 
@@ -129,7 +132,7 @@ class Settings:
 
     @property
     def stuck_limit_s(self) -> float:
-        """How long the peer may speak and nothing come of it: then both sides mean different files."""
+        """How long the peer may send without progress: after that, the two sides do not agree on the file."""
         return STUCK_SILENCES * self.silence_limit_s
 
     @property

@@ -16,13 +16,15 @@ from owlt.agents.tcp import kernel
 from owlt.agents.tcp.settings import Settings
 
 CHUNK_BYTES = 1 << 16
-"""What one call hands over if data is sent for a time."""
+"""How much one call passes to the kernel if data is sent for a given time."""
 UNSENT_BYTES = 1 << 17
-"""How much the kernel then holds that it has not sent: what is left of it when the time is over is sent later."""
+"""The limit of the kernel's unsent data in that case; data still in this buffer when the time ends is sent
+afterwards."""
 
 
 def send(file: Path, peer: Address, settings: Settings) -> str:
-    """Send a file. Returns plain facts once the receiver has closed its half, which it does with a whole file only.
+    """Send a file. Returns counters as text, after the receiver has closed its side: it does so only with the complete
+    file.
 
     Raises:
         Failed: nobody answered, or the receiver gave up or fell silent.
@@ -33,7 +35,7 @@ def send(file: Path, peer: Address, settings: Settings) -> str:
 
 
 def send_for(duration_s: float, peer: Address, settings: Settings) -> str:
-    """Send data for a time, which begins when the connection is there. Returns and raises as `send` does."""
+    """Send data for a given time, from when the connection is established. Returns and raises as `send` does."""
 
     def hand_over(connection: socket.socket) -> None:
         kernel.limit_unsent(connection, UNSENT_BYTES)
@@ -72,7 +74,7 @@ def _transfer(hand_over: Callable[[socket.socket], object], peer: Address, setti
 
 
 def _connect(connection: socket.socket, peer: Address, settings: Settings) -> int:
-    """Returns the data in a full segment."""
+    """Connect. Returns the bytes of data in a full segment."""
     try:
         connection.connect(peer)
     except TimeoutError as error:
@@ -86,7 +88,7 @@ def _connect(connection: socket.socket, peer: Address, settings: Settings) -> in
 
 
 def _await_close(connection: socket.socket, settings: Settings) -> None:
-    """Sleep until the receiver's FIN has come; look once a limit whether more was acknowledged meanwhile."""
+    """Wait for the receiver's FIN; after each `silence_limit_s`, check that more data was acknowledged."""
     acked = -1
     while not select.select([connection], [], [], settings.silence_limit_s)[0]:
         acked, before = kernel.info(connection).bytes_acked, acked

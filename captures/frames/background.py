@@ -1,4 +1,4 @@
-"""What the frames are that do not belong to a session, by the names under which a person knows them.
+"""Names of the frames that do not belong to the session, such as ARP, mDNS or router solicitation.
 
 Most are named from the columns; of the others, of which there are few, the frame itself is read.
 """
@@ -123,7 +123,7 @@ def name_background(columns: Columns, rows: Iterable[int] | NDArray[np.int64]) -
 
 
 def count_background(columns: Columns, rows: NDArray[np.int64]) -> Counter[str]:
-    """How many of the rows there are of each name."""
+    """The number of rows with each name."""
     return Counter(name_background(columns, rows))
 
 

@@ -24,7 +24,7 @@ TAG_TYPES = (0x8100, 0x88A8, 0x9100)
 _TAG_BYTES, _TYPE_AT_IN_TAG = 4, 2
 """IEEE 802.1Q: priority and VLAN, then the type of what follows."""
 _MOST_HEADERS = 32
-"""In a row: no network nests tags or extension headers so deep."""
+"""The most consecutive tags or extension headers that are read; real networks use far fewer."""
 
 _IPV4_BYTES, _IPV6_BYTES, _EXTENSION_BYTES = 20, 40, 8
 _MORE_FRAGMENTS, _FRAGMENT_OFFSET = 0x2000, 0x1FFF
@@ -37,9 +37,9 @@ _EXTENSIONS = (_HOP_BY_HOP, _ROUTING, _FRAGMENT, _DESTINATION_OPTIONS)
 
 @dataclass(frozen=True)
 class LocatedPacket:
-    """A packet in a frame. `body` and `end` are the places in the frame where its headers (and extension headers)
-    and itself end, which may be behind what was captured, never behind what was sent. `network` is 4 or 6, `ecn` the
-    two bits of RFC 3168."""
+    """A packet in a frame. `body` is the offset where its headers (and extension headers) end, `end` the offset where
+    the packet ends. Both may exceed the captured length, but not the sent length. `network` is 4 or 6, `ecn` the two
+    bits of RFC 3168."""
 
     network: int
     protocol: int

@@ -33,9 +33,9 @@ def packet_rows(way: OneWay, account: Account) -> Table:
     """A row for each packet that the host sent, in the order of its capture.
 
     `frame` is its number there, from 1; `fate` is "delivered", "corrupted", "unknown" where it arrived and a cut in the
-    captures hides whether it was damaged, or the ledger's name of why it did not arrive, "undetermined" where that
-    cannot be told. `far_frame`, `arrived_ns` and `delay_ns` are of its first copy, masked where it has none; `copies`
-    is how many there are.
+    captures hides whether it was damaged, or the cause of its loss, as the ledger names it, "undetermined" if that is
+    not known. `far_frame`, `arrived_ns` and `delay_ns` are of its first copy, masked where it has none; `copies` is how
+    many there are.
     """
     near, far, delivery = way.near, way.far, way.delivery
     first = delivery.first_copies

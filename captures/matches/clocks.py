@@ -22,24 +22,29 @@ Times = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
 _PARTS = 500
-"""Of so many parts of the time each direction's least delay is taken: what queues add is nearly always left out."""
+"""The time is divided into this many parts; the least delay of each, in each direction, nearly always excludes
+queueing."""
 _SIZES = 16
-"""In so many ranges of size, each for itself: the large packets of a part are not seen beside the small ones."""
+"""The least delay is found in each of so many ranges of packet sizes: else the small packets of a part hide its large
+ones."""
 _INDEPENDENT = 100
-"""Of more residuals not more are counted: packets that meet the same queue say the same."""
+"""The most residuals that count as independent: packets that meet the same queue have similar delays."""
 _CONFIDENCE = 0.999
 _MOST_GAINED = 0.001
-"""ns a ns: twice what daemons correct at most, and ten times what crystals do. More is a queue that grows."""
+"""The largest clock drift, in ns per ns: twice the most that daemons correct, ten times that of crystals.
+
+A larger change of the delay is caused by a growing queue.
+"""
 _RESOLUTIONS_NS = (1_000, 1)
-"""Of times in captures, of which the first is taken that they are multiples of."""
+"""Resolutions of times in captures; the first of which all times are multiples is used."""
 _ROUNDED = 1.001
-"""A delay that is told longer than what was found is believed up to so many times that."""
+"""A specified delay is accepted if it is at most this factor above the measured one."""
 _EXACTLY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-"""For the linear programs, whose unit is the longest delay, seconds in space."""
+"""Tolerances of the linear programs, whose unit is the longest delay, which is seconds in space."""
 
 
 LEAST_ERROR_NS = 1000.0
-"""Time stamps of two clocks agree to about that at best."""
+"""Time stamps of two clocks agree to about this at best."""
 
 
 class ClockRelation(BaseModel):
@@ -148,8 +153,8 @@ def relate(
     least_delays_ns: tuple[float, float] | None = None,
     wire_bytes: tuple[Times, Times] | None = None,
 ) -> ClockRelation | None:
-    """The same from times in ns: of packets that left the sender (its clock) and arrived (receiver's clock), and of
-    packets that left the receiver (its clock) and arrived at the sender (its clock).
+    """The relation of the clocks from times in ns: of packets that left the sender (its clock) and arrived (receiver's
+    clock), and of packets that left the receiver (its clock) and arrived at the sender (its clock).
 
     `least_delays_ns` are the true least one-way delays, forward and reverse, where they are known; `wire_bytes` the
     packets' sizes, where these add to their delays.

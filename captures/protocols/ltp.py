@@ -1,4 +1,7 @@
-"""LTP: RFC 5326, section 3."""
+"""Reads LTP segments (RFC 5326, section 3) and finds which bytes of the file each of them carries.
+
+The positions of blocks whose first bytes were seen are kept, because later segments have only an offset in the block.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +56,11 @@ class Ltp(Reader):
         self._names_bundles = names_bundles
         self._custody = Custody()
         self._blocks: dict[_Block, Placement | None] = {}
-        """Those whose begin was read; None for a signal's, which carries nothing of the file."""
+        """The blocks whose first bytes were read; None for the block of a signal, which carries no part of the file."""
         self._carries_bundles: set[_Block] = set()
 
     def ignorant(self) -> Ltp:
-        """A reader without blocks."""
+        """A reader that has seen no blocks."""
         return Ltp(self._names_bundles)
 
     def read(self, packet: Packet) -> list[PacketContent]:
@@ -157,7 +160,7 @@ class Ltp(Reader):
         return start.content
 
     def _piece(self, kind: int, block: _Block, offset: int, length: int, data_at: int) -> PacketContent:
-        """What part of the file a piece of a block is, by what is known of the block's begin."""
+        """The part of the file in a piece of a block, according to the first bytes of the block."""
         ending = ", end of block" if kind in _ENDS_OF_BLOCK else ""
         if block not in self._blocks:
             detail = f"{span(offset, length)} of a block{ending}"

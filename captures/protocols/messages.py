@@ -23,13 +23,15 @@ from owlt.captures.protocols.reader import Coverage, PacketContent, Unreadable, 
 
 _MALFORMED, _DAMAGED = "malformed ", "damaged "
 _MOST_WRONG = 20
-"""To each checksum that is right. One in 65,536 is so by chance where a card fills them in."""
+"""The most wrong checksums per correct one. If a network card fills them in, one in 65,536 is correct by chance."""
 _MOST_DETAILS = 3
 """The most protocol data units of a datagram that are listed; more are counted."""
 _LARGEST_PLACE = (1 << 63) - 1
 """The largest position in a file; data that claims a larger one has no position."""
 _LOOKED_AHEAD = 1000
-"""Packets. Where a card fills in a host's checksums behind the capture, none of them is right, and they say nothing."""
+"""The number of packets whose checksums are compared: if a network card fills them in after the capture, none is
+correct.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,8 @@ class Message:
 
     `frame` is its number in the capture, from 1; `host` sent it. `payload_bytes` are behind its UDP or TCP header.
     `name` is the field's word, `detail` a few words more; a message that ends before what it says does is "cut" in its
-    detail. A packet whose checksum is wrong is named "damaged" and whatever it still seems to be, one that cannot be
-    read "malformed" and what it should have been; neither says anything of the file.
+    detail. A packet whose checksum is wrong is named "damaged" followed by the name that its content suggests, one that
+    cannot be read "malformed" followed by the expected name; neither counts as carrying a part of the file.
 
     `first_byte` and `byte_count` are the part of the file that it carries. Where it carries none they are None and 0.
     `unplaced` says that it carries some, or may, of which the packets do not say where in the file they belong; then
@@ -181,7 +183,8 @@ def _joined(contents: Sequence[PacketContent]) -> tuple[PacketContent, tuple[tup
 
 
 def _without_places(message: Message) -> Message:
-    """The message where the sender filled several units: which place in the file is which is not told."""
+    """The message without positions, for a sender that fills several units: their positions in the file are not
+    known."""
     is_placed = message.first_byte is not None
     return replace(
         message,
@@ -238,7 +241,7 @@ def _as_believed(content: PacketContent, host: Host, is_damaged: bool) -> Packet
 def _contents(
     dissected: Dissected, is_damaged: bool, start: dict[tuple[Host, str], list[PacketContent]]
 ) -> list[PacketContent]:
-    """What a packet says. `start` has what the first fragments of datagrams say, for the later ones."""
+    """The contents of a packet. `start` has the contents of the first fragments of datagrams, for the later ones."""
     packet, key = dissected.packet, (dissected.packet.host, dissected.fragment or "")
     if dissected.fragment_at:
         firsts = start.get(key, [PacketContent("IP fragment", unplaced=True)])
@@ -262,7 +265,7 @@ def _contents(
 
 
 def _part(content: PacketContent, begin: int, octets: int) -> PacketContent:
-    """What some octets of a datagram carry of what the whole says."""
+    """The share of a datagram's content that some of its octets carry."""
     if content.first_byte is None:
         content = replace(content, byte_count=0)
         return (
@@ -304,7 +307,7 @@ def repeated_file_bytes(messages: Iterable[Message]) -> int | None:
 
 
 def _carried_and_repeated(messages: Iterable[Message]) -> tuple[int, int] | None:
-    """Bytes of the union of all pieces, and what they are together beyond it."""
+    """The bytes of the union of all pieces, and the bytes that are repeated."""
     coverage, union, total = Coverage(), 0, 0
     for message in messages:
         if message.unplaced:

@@ -1,8 +1,8 @@
 """The protocol view of a run: its messages in numbers, the times of its phases, how it ended; kept as protocol.json.
 
-The messages themselves belong to messages.py. What the sender's capture tells of TCP is counted here, read by tshark:
-segments sent again, duplicate acknowledgements, windows. tshark guesses from what passed; only the kernel knows why it
-sent a segment again, so its timeouts and fast retransmissions are not counted.
+The messages themselves belong to messages.py. TCP packets in the sender's capture are counted here with tshark:
+segments sent again, duplicate acknowledgements, windows. tshark infers causes from the packets it sees; only the kernel
+knows why it sent a segment again, so timeouts and fast retransmissions are not counted.
 """
 
 from __future__ import annotations
@@ -62,22 +62,19 @@ _TCP_OPTIONS = (
 )
 _CUT_SHORT = "cut short in the middle of a packet"
 _SHORTEST_RECORD_BYTES, _LEAST_PACKETS_PER_S = 70, 1_000
-"""For how long tshark may take: a TCP packet without data has 54 bytes, a record's header 16."""
+"""The time limit of tshark: a TCP packet without data has 54 bytes, a record's header 16."""
 _STARTING_S = 60.0
 
 
 class TcpCounts(BaseModel):
-    """What the packets of the session at the sender's port say.
+    """Counts of the session's packets at the sender's port. Packets from the sender, before the channel could lose,
+    damage or reorder any: `sent_again`, how many begin with what was sent before, the kernel's TcpRetransSegs; and how
+    many tshark labels (`tcp.analysis.*`) `retransmissions`, `out_of_order`, `spurious_retransmissions`, `window_full`.
+    It labels a segment repeated within one round trip as out of order and accepts damaged acknowledgements, so the sum
+    of its labels is close to `sent_again` and not always equal to it.
 
-    Of those that the sender sent, before the channel could lose, damage or reorder any: `sent_again`, how many begin
-    with what was sent before, the kernel's TcpRetransSegs; and how many tshark labels (`tcp.analysis.*`)
-    `retransmissions`, `out_of_order`, `spurious_retransmissions`, `window_full`. It calls a segment that comes again
-    within a round trip out of order, and believes acknowledgements that the channel damaged, so that its labels are
-    together near `sent_again` and not always equal to it.
-
-    Of those that came from the receiver, damaged or not: `duplicate_acks` (by RFC 5681, with an unchanged window, which
-    Linux's often is not), `selective_acks` (that report a hole, the duplicate acknowledgements of RFC 6675),
-    `zero_windows`.
+    Packets from the receiver, damaged or not: `duplicate_acks` (by RFC 5681, with an unchanged window, which Linux's
+    often is not), `selective_acks` (that report a hole, the duplicate acknowledgements of RFC 6675), `zero_windows`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -93,7 +90,7 @@ class TcpCounts(BaseModel):
 
 
 def count_tcp(sender_pcap: Path, session: Session) -> TcpCounts:
-    """What tshark says of the session's TCP packets; the file may be cut to headers, or short at its end.
+    """tshark's counts of the session's TCP packets; the file may be cut to headers, or end early.
 
     Raises NoDissection, also where tshark cannot read the file, OSError.
     """
@@ -186,17 +183,17 @@ def _is_after(one: int, other: int) -> bool:
 
 
 SCHEMA_VERSION = 1
-"""Raised whenever a field or the meaning of one changes, for those who read the JSON."""
+"""Incremented whenever a field or its meaning changes, for programs that read the JSON."""
 
 
 class ProtocolView(DerivedFile):
     """The messages of a run in numbers, each counted as it was sent, at the port of its host.
 
     `counts` and `wire_bytes` are by host and by the field's name of the message. `carried_file_bytes` are how many
-    bytes of the file the sender's messages carried at least once, `repeated_file_bytes` how many it carried again;
-    None if the packets do not say where in the file their bytes belong, as are the times of the first and the last
-    message with bytes that were new, at the sender's port. `termination` are the lines of the last phase, as tcpdump
-    would print them, with names. `tcp` is what the session's TCP segments at the sender's port say, if it has any.
+    bytes of the file the sender's messages carried at least once, `repeated_file_bytes` how many it carried again; None
+    if the packets do not say where in the file their bytes belong, as are the times of the first and the last message
+    with bytes that were new, at the sender's port. `termination` are the lines of the last phase, as tcpdump would
+    print them, with names. `tcp` has the counts of the session's TCP segments at the sender's port, if there are any.
     """
 
     schema_version: int = SCHEMA_VERSION

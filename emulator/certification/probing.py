@@ -1,9 +1,9 @@
 """Numbered frames sent through the emulator's own ports, and the fate of each: when, how often, which bits.
 
-A probe carries its number several times over and then bytes that are the same in every probe, so that a damaged
-copy is still recognised, and comparing it with what was sent shows every flipped bit. A `Tap` captures what passes at a
-port, with the kernel's nanoseconds, from a ring that the kernel shares with us (packet(7), TPACKET_V2; layout:
-include/uapi/linux/if_packet.h). On its way in a frame is seen before the port's filters, on its way out after its
+A probe carries its number several times over and then bytes that are the same in every probe, so that a damaged copy is
+still recognised, and comparing it with what was sent shows every flipped bit. A `Tap` captures what passes at a port,
+with the kernel's nanoseconds, from a ring that the kernel shares with us (packet(7), TPACKET_V2; layout:
+include/uapi/linux/if_packet.h). Incoming frames are captured before the port's filters, outgoing ones after its
 queueing discipline.
 """
 

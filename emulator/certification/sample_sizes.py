@@ -1,7 +1,7 @@
 """The number of probes of each measurement of a certificate, and the gaps between them.
 
-How many probes show a share is computed from the specified share (`power`), and cut to what the channel can send in
-the time there is. The gaps decide how many that is: what is not to queue is sent a little more slowly than the rate.
+How many probes show a share is computed from the specified share (`power`), and cut to what the channel can send in the
+time there is. The gaps limit that number: probes that must not queue are sent slightly below the link's rate.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ FEWEST_PACKETS, MOST_PACKETS = 1_000, 400_000
 """For the shares of one length of frame: where nothing asks for more, and where more would take too long to compute."""
 MOST_JITTERED_PACKETS = 20_000
 PACE = 1.05
-"""How much slower than the rate is sent what shall not queue, and faster what shall."""
+"""How far below the link's rate probes are sent that must not queue, and how far above it those that must queue."""
 SKB_BYTES = 768
-"""What the kernel takes for the smallest frame."""
+"""The memory that the kernel uses for the smallest frame."""
 
 _JITTERED_PACKETS = 1_000
 _LEAST_BURSTS = 20
-"""Of lost coded frames that are expected among the shortest probes: fewer than one in 10^8 samples has none."""
+"""The number of lost coded frames that are expected among the shortest probes: fewer than one in 10^8 samples has
+none."""
 _LEAST_SHARE_PACKETS = 20
-"""Fewer probes do not show a share."""
+"""The least number of probes for a share."""
 _OF_THE_BUDGET = 4
 """A length that shows nothing which another does not show has a quarter of the time."""
 _BURST_MARGIN = 4
 """Standard deviations of the number of bursts: as many more are expected as are needed."""
 _IN_FLIGHT_BYTES = 1 << 26
-"""Of the kernel's memory: on a long link probes are sent in waves, one after the other has arrived."""
+"""A limit of the kernel's memory: on a long link probes are sent in waves, each after the previous one has arrived."""
 _BYTE_NS = 6
-"""What a byte of a probe costs the machine: to be copied, compared and checked."""
+"""The time that the machine needs to copy, compare and check a byte of a probe."""
 _SHORTEST_GAP_NS = 10_000
 """Between probes that shall not queue, on average: a machine must keep up with sending and taking them."""
 

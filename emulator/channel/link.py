@@ -48,10 +48,11 @@ LONGEST_COUNTED_QUEUE = 16_384
 class Jitter(Value):
     """A random addition to the delay of each packet; the sum is never negative.
 
-    `uniform` lies within `amount_ns` of 0. `normal` has mean 0 and standard deviation `amount_ns`, and `pareto`
-    (shape 3) would have, but a table reaches no further than four of them: its tail is cut off there, which leaves a
-    deviation of 0.74. `paretonormal` is a quarter of the one and three quarters of the other, quantile by quantile.
-    `table` draws one of the `table`'s values, each as likely as the next, times `amount_ns`.
+    `uniform` lies within `amount_ns` of 0. `normal` has mean 0 and standard deviation `amount_ns`. So has `pareto`
+    (shape 3), but a table ends at four times `amount_ns`: the tail is cut off there, which leaves a standard deviation
+    of 0.74 x `amount_ns` and a mean slightly below 0. `paretonormal` is a quarter of `normal` plus three quarters of
+    `pareto`, quantile by quantile. `table` draws one of the `table`'s values, each as likely as the next, times
+    `amount_ns`.
     """
 
     amount_ns: Annotated[Spread, as_written("amount")]
@@ -213,8 +214,8 @@ class QueueLevel:
 class EcnMarking(Value):
     """Packets with the codepoint ECT(0) or ECT(1) get the codepoint CE (RFC 3168), IPv4 and IPv6; others do not change.
 
-    Each is marked with the probability `probability`. Besides, each one is marked that finds `queue_threshold` or more
-    in the queue.
+    Each is marked with the probability `probability`. In addition, every such packet that arrives when the queue holds
+    at least `queue_threshold` is marked.
     """
 
     probability: Annotated[float, Field(ge=0, le=1)] = 0.0

@@ -1,11 +1,12 @@
 """The stages that each direction of a channel needs in the kernel, and the link that actual stages carry out.
 
 A direction has at most four stages. Where packets come in, the *gate* (eBPF) turns away frames that are too long or
-find a queue full that is not counted in packets, and the *bottleneck* (netem) holds the rate limit and its queue.
-Where they go out, the *errors* (eBPF) hit bits, or what a pattern lists, and the *pipe* (netem) holds the delay, its
-jitter, and what netem can do to packets. In one netem, or one below the other, the queue limit would count the
-packets in flight too, and a long pipe would overflow its queue. So apart, what gate and bottleneck drop are queue
-drops, and what errors and pipe drop are losses of the link. A stage that is not needed is not there.
+find a queue full that is not counted in packets, and the *bottleneck* (netem) holds the rate limit and its queue. Where
+they go out, the *errors* stage (eBPF) flips random bits, or hits the bits or packets of a pattern, and the *pipe*
+(netem) holds the delay, its jitter, and what netem can do to packets. In one netem, or one below the other, the queue
+limit would count the packets in flight too, and a long pipe would overflow its queue. Because the stages are separate,
+drops of gate and bottleneck are drops before the link (queue or MTU), and drops of errors and pipe are losses of the
+link. A stage that is not needed is not there.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +26,8 @@ from owlt.emulator.kernel.netem import (
 from owlt.emulator.kernel.program_settings import ErrorProcess
 
 MOST_PACKETS = 2**31 - 1
-"""A pipe never drops for want of room: a netem limit costs nothing until it is used, and no machine holds so many."""
+"""A pipe's queue limit is never reached: a netem limit costs nothing until it is used, and no machine holds so many
+packets."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Stages:
 
 
 def stages_of(link: LinkSpec, rtt_ns: int = 0, drawn_seed: int = 0) -> Stages:
-    """Return what the kernel is to be given for a link. netem has the rate in whole bytes a second.
+    """Return the stages that the kernel needs for a link. netem has the rate in whole bytes a second.
 
     A queue in bandwidth-delay products needs the round trip of light; programs of a link without a seed draw by
     the `drawn_seed`.

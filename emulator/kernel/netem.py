@@ -1,9 +1,9 @@
 """One netem queueing discipline in the kernel's own units: shares as thresholds, jitter and reordering as tables.
 
-netem (net/sched/sch_netem.c, tabledist) adds spread x value / 8192 to the delay of each packet. Its own tables are
-files of iproute2's, and without one it draws uniformly from 2 x spread nanoseconds, in whole ones; a table of ours is
-sent for every distribution, so that none is left over from before and all machines have the same. Sending a netem to
-the kernel belongs to `netem_messages`.
+netem (net/sched/sch_netem.c, tabledist) adds spread x value / 8192 to the delay of each packet. The standard tables are
+files of iproute2. Without a table netem draws uniformly from 2 x spread nanoseconds, in whole ns. We send a table of
+our own for every distribution, so that no earlier table stays in effect and all machines use the same one. Sending a
+netem to the kernel belongs to `netem_messages`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from owlt.results.plain_files import read_plain, write_whole
 FILE = "missing.json"
 MOST_ROWS = 200
 MOST_DISSECTED = 100_000
-"""Packets in one capture; of longer ones, packets have the protocol's name only."""
+"""The most packets in a capture whose messages are read; in longer ones, packets have the protocol's name only."""
 ARRIVED = ("delivered", "unknown")
 """Fates of packets that arrived; of the unknown ones, a cut in the captures hides whether they were damaged."""
 DIRECTIONS: dict[Host, str] = {"sender": "forward", "receiver": "reverse"}
@@ -56,17 +56,17 @@ class MissingPacket(BaseModel):
 
 
 class MissingPackets(BaseModel):
-    """The first of them, in the order of their departure."""
+    """The missing packets of a run: the first of them, by sending time."""
 
     model_config = ConfigDict(frozen=True)
 
     count: int
-    """Of all of them."""
+    """The number of all missing packets."""
     packets: Sequence[MissingPacket]
 
 
 def missing_packets(run: Path, most: int = MOST_ROWS) -> MissingPackets:
-    """Those of a recorded run, of which the first `most` are listed.
+    """The missing packets of a recorded run; at most `most` are listed.
 
     Raises OwltError if its captures are not there, NotACapture, OSError.
     """

@@ -19,7 +19,8 @@ _FIND = 'for p; do f=$(command -v -- "$p") && [ -f "$f" ] && [ -x "$f" ] && { ec
 
 
 FIND_PROGRAM = f'{SHOW}for p; do case $p in /*) [ -e "$p" ] || show "$p" ;; esac; done; {_FIND}'
-"""The same on a host, where a path that a profile names may have to be made visible first."""
+"""The shell script that finds a program on a host, where a path that a profile names may have to be made visible
+first."""
 
 LIBRARIES = """for program; do
   LD_LIBRARY_PATH="${program%/*}/../lib" ldd "$program" 2>/dev/null

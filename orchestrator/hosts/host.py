@@ -67,7 +67,7 @@ class Completed:
 
 
 def last_line(done: Completed) -> str:
-    """The last line of a command's errors, or else of its output, without the list of programs left running."""
+    """The last line of a command's standard error, or else of its output, without the list of programs left running."""
     for stream in (done.stderr, done.stdout):
         text = unstyled(stream.decode(errors="replace"))
         lines = [line.strip() for line in text.splitlines() if not line.startswith(LEFT)]
@@ -83,7 +83,7 @@ class Host(Protocol):
     base: str
 
     def run(self, command: Sequence[str], deadline_s: float = COMMAND_LIMIT_S) -> Completed:
-        """Run a short command to its end. Raises HostError after the deadline, but for no exit status.
+        """Run a short command to its end. Raises HostError after the deadline; a non-zero exit status does not raise.
 
         ANSWER_BYTES of each stream are read. A command that writes more has the exit status FLOODED.
         """

@@ -1,5 +1,5 @@
-"""The machines of a Dask scheduler as the one on which a sweep is performed: those that are connected and have accepted
-the sweep, and workers there.
+"""Machines of a Dask scheduler, used like one machine that performs a sweep: those that are connected and have accepted
+the sweep, and the workers there.
 
 What such a machine does belongs to `sweep.cluster_service`, who may connect to `sweep.cluster_security`.
 """
@@ -72,7 +72,7 @@ class Pool:
         """`warn` gets a sentence about each machine that takes no runs, and each that was lost."""
         self._client = client
         self.user = user
-        """What the machines know this start of a sweep by."""
+        """Identifies this start of the sweep to the machines."""
         self._plan = plan
         self._texts = plan.model_dump_json(), provenance.model_dump_json()
         self._warn = warn

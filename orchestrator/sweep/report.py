@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckedAssertions:
-    """What a check of the assertions of a sweep found: `open_checks` in words are not met or have no result."""
+    """The result of checking a sweep's assertions.
+
+    `open_checks`: those that are not met or have no result, in words.
+    """
 
     checks: int = 0
     failed: int = 0
@@ -61,7 +64,7 @@ def make_report(results: Path) -> Path:
 
 
 def make_checked_report(results: Path, with_pdf: bool = False) -> tuple[Path, CheckedAssertions]:
-    """The same, and the check of the sweep's assertions: the results are loaded once for both. `with_pdf` adds a PDF to
+    """Make the report and check the sweep's assertions; the results are loaded once for both. `with_pdf` adds a PDF to
     each figure."""
     from owlt.reports.comparison.stopping import load_due_results
     from owlt.reports.drawing.kept import settled

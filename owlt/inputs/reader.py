@@ -1,6 +1,6 @@
 """Files in YAML 1.2: the document, or one mistake that names the line.
 
-What is wrong with a text that is not YAML is said in terms of what was written, with how to fix it.
+Syntax errors are explained in terms of the text, with a fix.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _CAUSES: list[tuple[str, str | Callable[[re.Match[str]], str], str]] = [
     ("^expected chomping", "after > or | a string begins on the next line", f"if it belongs to it, {_QUOTES}"),
     ("^sequence entries are not allowed", "a string may not begin with a dash and a space", _QUOTES),
 ]
-"""By what ruamel says of the text: the cause, and how to fix it."""
+"""Patterns of ruamel's messages, each with the cause and how to fix it."""
 
 
 def _duplicate(text: str, error: DuplicateKeyError) -> Mistake:
@@ -121,9 +121,10 @@ def _duplicate(text: str, error: DuplicateKeyError) -> Mistake:
 MOST_BYTES = 64 * 2**20
 _READ_BYTES = 2**20
 _MOST_KEPT_CHARACTERS = 2**14
-"""Of a text whose document is kept: profiles are shorter, and one command reads the same profile several times."""
+"""The longest text whose document is cached: profiles are shorter, and one command reads the same profile several
+times."""
 VALUE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What ruamel raises for a value that its tag or its shape does not let it make, such as `2001-99-99`."""
+"""The exceptions of ruamel for a value that it cannot convert, such as `2001-99-99`."""
 
 
 class NotYaml(Invalid):

@@ -32,7 +32,7 @@ from owlt.results.record import NOT_DELIVERED, SUMMARY, VIEW, HostTcp, Outcome, 
 
 COMPLETED = Outcome.COMPLETED
 ABORTED = Outcome.ABORTED
-"""The outcome that is the rig's, not the implementation's."""
+"""The outcome of a run that failed because of the rig, not the implementation."""
 NOT_RUN = "not_run"
 """The outcome of a planned run that has no record yet, in tables."""
 

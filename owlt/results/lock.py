@@ -2,8 +2,8 @@
 
 The lock is flock(2) and ends with the process, however that ends; the file stays. On a network file system it holds
 between machines as far as flock does there (NFSv4 does; NFS mounted with `nolock` or `local_lock` holds on one machine
-only). So a name from another machine that is left in a file that nobody has locked is reported: the holder was killed
-there, or it runs where this machine cannot see its lock.
+only). If the file is unlocked but names a process on another machine, this is reported: the process was killed there,
+or it runs where this machine cannot see its lock.
 """
 
 from __future__ import annotations

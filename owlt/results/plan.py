@@ -36,7 +36,7 @@ class Run(BaseModel):
     order: int
     seed: int
     channel_key: str
-    """Which of the plan's channels; the run adds its own seeds to it."""
+    """The key of one of the plan's channels; the run adds its own seeds to it."""
     rtt_s: float
     """The longest round trip of the channel: the propagation delays of both directions."""
     slowest_rate_bps: float | None
@@ -84,10 +84,10 @@ class PlanChange(BaseModel):
     at: datetime
     owlt: str
     runs: int
-    """Of the whole plan."""
+    """The number of runs of the complete plan."""
     added: int
     removed: int
-    """Runs without a record that the plan before had."""
+    """Runs of the previous plan that have no record and are not in this one."""
     changes: list[str] = []
     """The keys of the sweep that changed, with both values; [] for the first plan."""
 
@@ -122,7 +122,7 @@ class PlanFile(BaseModel, Generic[Channel]):
     """Performed before any run."""
     batches: list[Batch]
     history: list[PlanChange] = []
-    """Of the plans of a results directory, the oldest first; [] until the plan is written."""
+    """One entry for each plan written into the results directory, oldest first; [] until the plan is written."""
 
     @property
     def runs(self) -> list[Run]:

@@ -5,9 +5,9 @@ approximation with the correction for ties, but never below the least p-value of
 the number of pairs of a cell.
 
 The values of a sample are scores: a run that did not deliver its file has the worst score, so it is in every test. The
-ratio of two samples is of delivered files only: that of the medians. Its interval is the one that belongs to the
-Mann-Whitney test (Hodges and Lehmann 1963, on logarithms): between two of the ratios of a run of one and a run of the
-other, extended to the ratio of the medians if that is outside.
+ratio of two samples is of delivered files only: that of the medians. Its interval is the Hodges-Lehmann interval on
+logarithms (1963), which corresponds to the Mann-Whitney test: two order statistics of all ratios (a run of one / a run
+of the other), extended to the ratio of the medians if that is outside.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POWER = 0.8
 MOST_EXACT = 40
 """With more values on a side, exact distributions take long and their normal approximation is as good."""
 MOST_REPETITIONS = 1000
-"""A larger number of repetitions needed is not stated: the difference does not matter."""
+"""The largest number of needed repetitions that is stated: a difference that needs more does not matter."""
 
 Samples = Mapping[str, Sequence[float]]
 """The scores of each implementation, a higher one better; -inf: the file was not delivered."""
@@ -178,7 +178,8 @@ def least_repetitions(pairs: int) -> int:
 
 
 def least_repetitions_of(implementations: int) -> int:
-    """The same for all pairs of so many implementations."""
+    """The least number of runs of each with which one of all pairs of so many implementations can be significant at
+    all."""
     return least_repetitions(comb(implementations, 2))
 
 

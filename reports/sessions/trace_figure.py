@@ -402,7 +402,7 @@ def draw_traces(
     """The figure of a run, 7 inches wide: all of it, or the time from `between_s[0]` to `between_s[1]`, in s.
 
     Throughput is counted in intervals of `interval_ns`; by default they suit the time drawn. Raises ValueError if
-    `between_s` does not end after it begins, or if the intervals are none or too many.
+    `between_s` does not end after it begins, or if there would be no interval or too many.
     """
     with matplotlib.rc_context(STYLE):
         periods = drawn_periods(traces, between_s)
