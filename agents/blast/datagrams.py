@@ -1,7 +1,7 @@
 """The datagrams of a blast: an offset of 8 bytes, big-endian, and the file data from there on.
 
-A datagram without data, whose offset is the size of the file, is an end marker. The checksum of UDP stands for the
-rest: what is damaged never gets here.
+A datagram without data, whose offset is the size of the file, is an end marker. There is no other check: UDP's checksum
+keeps damaged datagrams away.
 """
 
 import struct
@@ -39,7 +39,7 @@ class Stream:
         """The number of a piece; None for an end marker, which has no data.
 
         Raises:
-            Unreadable: too short, or not a whole piece.
+            Unreadable: too short, or not a complete piece.
         """
         if len(datagram) < HEADER.size:
             raise Unreadable("no whole header")
@@ -66,7 +66,7 @@ class Pieces:
         """The number of the piece and its data; the number after the last, without data, for an end marker.
 
         Raises:
-            Unreadable: too short, or not a whole piece of this file.
+            Unreadable: too short, or not a complete piece of this file.
         """
         if len(datagram) < HEADER.size:
             raise Unreadable("no whole header")

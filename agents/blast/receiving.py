@@ -16,7 +16,7 @@ from owlt.agents.endpoint.intervals import Intervals
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long a receiver waits for what may still come, in seconds."""
+    """How long a receiver waits for further datagrams, in seconds."""
 
     first_s: float
     """For the first datagram."""
@@ -25,18 +25,21 @@ class Patience:
     """For the next, while no end marker was seen."""
 
     after_end_s: float
-    """For the next, once an end marker was seen: what the path put out of order."""
+    """For the next, once an end marker was seen: datagrams may arrive out of order."""
 
     @classmethod
     def of(cls, *, rate_bps: float, one_way_delay_s: float, segment_bytes: int, idle_limit_s: float | None) -> Patience:
-        """As a channel needs it. A silence in the middle may be an outage: it is waited for as for the first."""
+        """The waiting times that a channel needs.
+
+        A silence in the middle may be an outage, so it may last as long as the first.
+        """
         packet_s = 8 * frame_bytes(segment_bytes + HEADER.size) / rate_bps if rate_bps else 0.0
         longest_s = 30 + 10 * one_way_delay_s + 100 * packet_s if idle_limit_s is None else idle_limit_s
         return cls(first_s=longest_s, silence_s=longest_s, after_end_s=0.1 + one_way_delay_s + 10 * packet_s)
 
 
 class Receiving:
-    """A `Party` that receives one file into `output`, which appears when it is whole. It has nothing to say."""
+    """A `Party` that receives one file into `output`, which appears when it is complete. It sends nothing."""
 
     def __init__(self, output: Path, pieces: Pieces, patience: Patience, now_s: float) -> None:
         self._file = IncomingFile(output)
@@ -87,7 +90,7 @@ class Receiving:
         self._missing -= 1
 
     def facts(self) -> str:
-        """Publish the file, if it is whole, and give the last line of output. Raises Failed when it is not."""
+        """Publish the file and return the last line of output. Raises Failed if the file is incomplete."""
         came = self._pieces.count - self._missing
         facts = (
             f"{came} of {self._pieces.count} datagrams came; again={self._again} unreadable={self._unreadable} "
@@ -100,7 +103,7 @@ class Receiving:
 
 
 class Counting:
-    """A `Party` that counts pieces, each once, until an end marker has come or nothing more comes."""
+    """A `Party` that counts pieces, each once, until an end marker or a timeout."""
 
     def __init__(self, stream: Stream, duration_s: float, patience: Patience, now_s: float) -> None:
         self._stream = stream

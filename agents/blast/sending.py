@@ -19,7 +19,10 @@ from owlt.agents.endpoint.files import map_file
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES, Address
 
 END_MARKERS = 5
-"""All of them are lost at PER 0.1 in one run of 100,000; the receiver's patience ends such a run."""
+"""The number of end markers.
+
+At PER 0.1 all of them are lost in one run of 100,000; the receiver's timeout ends such a run.
+"""
 
 TOGETHER_S = 0.0005
 """Datagrams that leave within this time are handed to the kernel in one call: at 10 Mbit/s one, at 1 Gbit/s 60."""
@@ -28,8 +31,10 @@ MOST_TOGETHER = 64
 """UDP_MAX_SEGMENTS of Linux before 6.9."""
 
 UDP_SEGMENT = 103
-"""Linux: cut what is sent in one call into datagrams of this size (udp(7)). An interface that cannot do that itself
-gets them cut already."""
+"""Linux's option to divide the data of one call into datagrams of a given size (udp(7)).
+
+The kernel divides it for interfaces that cannot.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +51,7 @@ class Settings:
 
     @property
     def datagram_bytes(self) -> int:
-        """Of every datagram but a shorter last one."""
+        """The size of every datagram except a shorter last one."""
         return HEADER.size + self.segment_bytes
 
     @property
@@ -58,7 +63,7 @@ class Settings:
 
 
 def send(file: Path, local: Address, peer: Address, settings: Settings) -> str:
-    """Send a file, each piece `settings.passes` times. Returns plain facts; whether it arrived is never known.
+    """Send a file, each piece `settings.passes` times. Returns counters as text; whether the file arrived is not known.
 
     Raises:
         Failed: the address is not this host's.
@@ -78,7 +83,7 @@ def send_for(duration_s: float, local: Address, peer: Address, settings: Setting
 
 
 def _blast(batches: Iterator[list[bytes]], local: Address, peer: Address, settings: Settings) -> tuple[int, float]:
-    """Send batch after batch at the rate of the channel; the number of datagrams, and how long it took."""
+    """Send batch after batch at the rate of the channel. Returns the number of datagrams, and how long it took."""
     sent = 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
         try:
@@ -97,7 +102,7 @@ def _blast(batches: Iterator[list[bytes]], local: Address, peer: Address, settin
 
 
 def _batches(content: mmap | bytes, pieces: Pieces, settings: Settings) -> Iterator[list[bytes]]:
-    """What leaves in one call: pieces as long as each other but for the last, or one end marker."""
+    """The datagrams of each call: pieces of equal length except the last, or one end marker."""
     together_bytes = settings.together * pieces.segment_bytes
     for _ in range(settings.passes):
         for begin in range(0, pieces.file_bytes, together_bytes):
@@ -111,7 +116,7 @@ def _batches(content: mmap | bytes, pieces: Pieces, settings: Settings) -> Itera
 
 
 def _batches_for(duration_s: float, settings: Settings) -> Iterator[list[bytes]]:
-    """Pieces for so long, from the moment when the first is taken, then the end markers."""
+    """Pieces for the given time, from when the first is taken, then the end markers."""
     data = bytes(settings.segment_bytes)
     end_s, number = time.monotonic() + duration_s, 0
     while time.monotonic() < end_s:
@@ -123,7 +128,7 @@ def _batches_for(duration_s: float, settings: Settings) -> Iterator[list[bytes]]
 
 
 def _sleep_until(moment_s: float) -> float:
-    """Returns the time: that moment after a sleep, whose lateness the next call sees."""
+    """Returns the time: after a sleep the intended one, so that the next call makes up for lateness."""
     now_s = time.monotonic()
     if moment_s <= now_s:
         return now_s

@@ -1,8 +1,7 @@
 """A bundle and its bytes: the primary block, the payload, the block that custody in aggregates needs, and a check.
 
-RFC 5050, section 4.5; endpoint ids compressed as RFC 6260 says, which leaves the dictionary empty; the Custody
-Transfer Enhancement Block of CCSDS 734.2-B-1. Bundles with a dictionary are not read. What a bundle means is
-left to others.
+RFC 5050, section 4.5; endpoint ids compressed as RFC 6260 says, which leaves the dictionary empty; the Custody Transfer
+Enhancement Block of CCSDS 734.2-B-1. Bundles with a dictionary are not read. Other modules interpret bundles.
 
 Version 6 has no check of its own, and relies on what carries it. The check here is a block of a private type with the
 CRC-32C of all bytes of the bundle, itself counted as zeros, as the blocks of version 7 have it (RFC 9171, section
@@ -26,11 +25,11 @@ class Malformed(Exception):
 
 
 class Damaged(Malformed):
-    """The bytes are a bundle whose own check says that they are not those that were sent."""
+    """The bytes are a bundle whose own check shows that they were damaged."""
 
 
 class Fields:
-    """A place in some bytes, which moves on with each field that is read. Reading raises Malformed."""
+    """Reads fields from bytes, one after the other. Reading raises Malformed."""
 
     def __init__(self, octets: bytes) -> None:
         self._octets = octets
@@ -118,12 +117,15 @@ class BlockType(IntEnum):
     PAYLOAD = 1
     CUSTODY_TRANSFER_ENHANCEMENT = 10
     CHECK = 200
-    """Of those for private use, 192 to 255 (RFC 5050, section 4.3)."""
+    """A type for private use: 192 to 255 (RFC 5050, section 4.3)."""
 
 
 class BlockFlag(IntFlag):
-    """Block processing control flags (section 4.3). Two say what becomes of a block in copies of its bundle, which are
-    not made here: whether it is in every fragment (1), and whether a node drops it that cannot process it (16)."""
+    """Block processing control flags (section 4.3).
+
+    Two concern copies of its bundle, which are not made here: the block is in every fragment (1), a node that cannot
+    process the block drops it (16).
+    """
 
     REPORT_IF_NOT_PROCESSED = 1 << 1
     DELETE_BUNDLE_IF_NOT_PROCESSED = 1 << 2
@@ -138,7 +140,8 @@ _WHEN_NOT_PROCESSED = BlockFlag.REPORT_IF_NOT_PROCESSED | BlockFlag.DELETE_BUNDL
 
 
 class Timestamp(NamedTuple):
-    """When a bundle was made: seconds since 2000 UTC, and a number that makes it its source's only one."""
+    """When a bundle was made: seconds since 2000 UTC, and a sequence number that makes the timestamp unique at its
+    source."""
 
     dtn_s: int
     sequence: int
@@ -160,8 +163,8 @@ class CustodyId(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """A bundle as its sender means it. With a `custodian`, custody transfer is asked for; `checked` bundles carry a
-    CRC, which decoding has found to be right. `not_processed` has what its blocks of unknown types ask for.
+    """A bundle. With a `custodian`, custody transfer is requested; `checked` bundles carry a CRC, which decoding has
+    verified. `not_processed` has the requests of its blocks of unknown types.
     """
 
     source: Eid
@@ -179,14 +182,16 @@ class Bundle:
 
     @property
     def aggregate_id(self) -> int | None:
-        """The number by which custody can be signalled in an aggregate. None without one that the bundle's custodian
-        gave: custody is signalled on its own then (CCSDS 734.2-B-1)."""
+        """The number by which custody can be signalled in an aggregate.
+
+        None if the bundle's custodian gave none: custody is then signalled for this bundle alone (CCSDS 734.2-B-1).
+        """
         if self.custody_id is None or self.custody_id.custodian != self.custodian:
             return None
         return self.custody_id.number
 
     def encode(self) -> bytes:
-        """The bytes on the wire. Blocks of unknown types are none of them."""
+        """The bytes on the wire. Blocks of unknown types are not written."""
         blocks = [_primary_block(self)]
         if self.custody_id is not None:
             content = sdnv.encode(self.custody_id.number) + self.custody_id.custodian.text()
@@ -215,7 +220,7 @@ def decode(octets: bytes) -> Bundle:
     """The bundle that all the bytes encode.
 
     Raises:
-        Damaged: its check says that they are not as they were sent.
+        Damaged: its check shows that they were damaged.
         Malformed: they are no bundle, or the bundle has a dictionary.
     """
     fields = Fields(octets)
@@ -281,7 +286,7 @@ def _other_blocks(fields: Fields, octets: bytes) -> _Blocks:
 
 
 def _custody_id(content: bytes) -> CustodyId | None:
-    """None for one of a custodian of another scheme: it is of no node here."""
+    """None if the custodian has another scheme: such an id belongs to no node here."""
     fields = Fields(content)
     number = fields.number()
     try:

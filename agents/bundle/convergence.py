@@ -1,6 +1,6 @@
 """What carries bundles: green parts of LTP (RFC 5326, CCSDS 734.1-B-1), or UDP, a bundle in a datagram (RFC 7122).
 
-Neither repeats anything: that is for custody transfer.
+Neither retransmits; custody transfer does.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ BUNDLE_PROTOCOL = 1
 """LTP's client service id of the Bundle Protocol."""
 
 SEGMENT_HEADER_BYTES = 18
-"""At most, in front of the data of a green segment: type, engine, extensions and client 1 each, session number and
+"""The longest header before the data of a green segment: type, engine, extensions and client 1 each, session number and
 offset 5 each, length 3, and one to spare."""
 
 LARGEST_SEGMENT_BYTES = LARGEST_PAYLOAD_BYTES - segments.LARGEST_DATA_HEADER_BYTES
 LARGEST_BLOCK_BYTES = 16 << 20
-"""Some of which fit into a reassembly's memory."""
+"""The largest block; several of them fit into a reassembly's memory."""
 
 
 class Convergence(StrEnum):
@@ -35,7 +35,7 @@ class Carrier(Protocol):
     """A convergence layer of one node."""
 
     def datagrams_of(self, bundle: bytes) -> Iterator[bytes]:
-        """What carries a bundle, in order."""
+        """The datagrams that carry a bundle, in order."""
 
     def take(self, datagram: bytes) -> bytes | None:
         """The bundle that a datagram completes. Raises Malformed on a datagram of something else."""
@@ -76,7 +76,7 @@ class Udp:
 
 
 def largest_bundle_bytes(convergence: Convergence) -> int:
-    """What a bundle may have on this layer: a datagram, or as much as stays open in a reassembly."""
+    """The largest bundle on this layer: a datagram, or as much as a reassembly holds."""
     return LARGEST_PAYLOAD_BYTES if convergence is Convergence.UDP else LARGEST_BLOCK_BYTES
 
 

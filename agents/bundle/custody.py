@@ -1,4 +1,4 @@
-"""Administrative records: by which custody is signalled, for one bundle or for many at once, and status reports.
+"""Administrative records: custody signals for one bundle or for many at once, and status reports.
 
 RFC 5050, sections 6.1.1 (status reports, which are only written) and 6.1.2 (custody signals); CCSDS 734.2-B-1, annex on
 Aggregate Custody Signals. A fill's start is counted from the last number of the fill before, as the annex's figure has
@@ -36,7 +36,7 @@ class Status(IntEnum):
 
 
 class Happened(IntFlag):
-    """What a status report says has happened to a bundle. Those that are used here."""
+    """The events that a status report states; those that are used here."""
 
     RECEIVED = 0x01
     DELETED = 0x10
@@ -54,7 +54,7 @@ class DtnTime(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Which fragment: its payload's offset and length, bytes."""
+    """Identifies a fragment by its payload's offset and length, in bytes."""
 
     offset: int
     length: int
@@ -160,7 +160,7 @@ def _fills(fields: Fields) -> tuple[Fill, ...]:
 
 
 def first_fills(fills: list[Fill], record_bytes: int) -> list[Fill]:
-    """As many of the first fills as an aggregate of `record_bytes` has room for, at least one."""
+    """The first fills that fit into an aggregate of `record_bytes`, at least one."""
     left_bytes = record_bytes - 2
     for place, encoded in enumerate(_encoded(fills)):
         left_bytes -= len(encoded)

@@ -7,7 +7,7 @@ from owlt.agents.bundle.custody import AggregateCustodySignal, CustodySignal, Dt
 
 SENDER = Eid(1, 1)
 SENDER_NODE = Eid(1, 0)
-"""Where signals go: it is the sending node that has custody."""
+"""The sending node has custody, so signals go to it."""
 RECEIVER = Eid(2, 1)
 RECEIVER_NODE = Eid(2, 0)
 
@@ -37,19 +37,19 @@ class Division:
 
     @property
     def bundles(self) -> int:
-        """How many; an empty file is a bundle too."""
+        """The number of bundles; an empty file is one bundle."""
         return max(1, -(-self.file_bytes // self.bundle_bytes))
 
     def length(self, number: int) -> int:
-        """Payload of a bundle, counted from 0."""
+        """The payload length of a bundle; bundles are counted from 0."""
         return min(self.bundle_bytes, self.file_bytes - number * self.bundle_bytes)
 
     def fragment(self, number: int) -> Fragment | None:
-        """Where a bundle belongs. A file that one bundle holds is not fragmented."""
+        """The place of a bundle in the file; None if one bundle holds the complete file."""
         return Fragment(number * self.bundle_bytes, self.file_bytes) if self.bundles > 1 else None
 
     def number(self, offset: int, length: int) -> int:
-        """Which bundle begins at an offset and is so long. Raises Malformed when none is."""
+        """The number of the bundle with this offset and length. Raises Malformed if there is none."""
         number, beside = divmod(offset, self.bundle_bytes)
         if beside or not 0 <= number < self.bundles or length != self.length(number):
             raise Malformed(f"{length} bytes at {offset} are no bundle of {self}")

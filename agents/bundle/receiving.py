@@ -40,7 +40,10 @@ from owlt.agents.endpoint.intervals import Intervals
 Record = CustodySignal | AggregateCustodySignal
 
 MOST_SIGNALS = 1 << 20
-"""That wait for the channel. A file has 2^31 bytes at most, and some of its bundles come more than once."""
+"""The most signals that wait for the channel.
+
+A file has at most 2^31 bytes, and some of its bundles arrive more than once.
+"""
 
 
 class Signals(Protocol):
@@ -50,18 +53,20 @@ class Signals(Protocol):
         """A bundle has come; this signal is about it."""
 
     def hasten(self) -> None:
-        """Let nothing wait for more: nothing more is expected."""
+        """Send collected signals at once: no more bundles are expected."""
 
     def due_at_s(self) -> float:
-        """When the next record may be sent; infinity while there is nothing to say."""
+        """When the next record may be sent; infinity if there is none."""
 
     def next_record(self) -> Record:
         """The next record, which is due."""
 
 
 class SingleSignals:
-    """A custody signal for each bundle, at once and in order. Beyond MOST_SIGNALS none is sent: the bundle comes
-    again."""
+    """A custody signal for each bundle, at once and in order.
+
+    Beyond MOST_SIGNALS none is sent: the sender repeats the bundle.
+    """
 
     def __init__(self, clock: DtnClock) -> None:
         self._clock = clock
@@ -104,8 +109,8 @@ class _Gathering:
 class AggregateSignals:
     """Aggregates by status: due when their window is over or they are full, made when the channel takes them.
 
-    So what comes while an aggregate waits for the channel still gets into it, and there is no queue of them. A bundle
-    without a number for aggregates has a signal of its own.
+    So bundles that arrive while an aggregate waits for the channel are still included, and aggregates do not queue. A
+    bundle without a number for aggregates has a signal of its own.
     """
 
     def __init__(self, window_s: float, record_bytes: int, clock: DtnClock) -> None:
@@ -148,7 +153,7 @@ class AggregateSignals:
 
 
 MOST_REPORTS = 1 << 10
-"""That wait for the channel; beyond, bundles are not reported on."""
+"""The most status reports that wait for the channel; beyond this, bundles are not reported on."""
 
 
 _KINDS: dict[type, str] = {CustodySignal: "cs", AggregateCustodySignal: "acs", StatusReport: "report"}
@@ -156,7 +161,7 @@ _KINDS: dict[type, str] = {CustodySignal: "cs", AggregateCustodySignal: "acs", S
 
 
 class Piece(NamedTuple):
-    """A bundle's share of the file: which one it is, of which division, and its bytes."""
+    """A bundle's share of the file: its number, the division of the file, and its bytes."""
 
     division: Division
     number: int
@@ -274,7 +279,8 @@ class Receiving:
             self._accept(bundle, piece, now_s)
 
     def _report_on(self, bundle: Bundle, now_s: float) -> None:
-        """Say that a block could not be processed, to whom the bundle names, if that is on the only node in reach."""
+        """Report to the endpoint that the bundle names that a block could not be processed, if it is on the only
+        reachable node."""
         happened = Happened(0)
         if bundle.not_processed & BlockFlag.REPORT_IF_NOT_PROCESSED:
             happened |= Happened.RECEIVED
@@ -293,7 +299,7 @@ class Receiving:
         self._reports.append((report, bundle.report_to))
 
     def _piece_of(self, bundle: Bundle) -> Piece:
-        """What a bundle has of the file. The first fragment says how large that is.
+        """The piece of the file in a bundle. The first fragment states the size of the file.
 
         Raises:
             Malformed: nothing, or of another file than the first.

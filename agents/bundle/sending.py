@@ -61,7 +61,8 @@ _SETTLED = {Status.ACCEPTED, Status.REDUNDANT}
 
 
 class Sending:
-    """A `Party` that sends the content of a file as bundles, again those of which custody is not accepted in time.
+    """A `Party` that sends the content of a file as bundles, and repeats those of which custody is not accepted in
+    time.
 
     A bundle whose timer expired goes before those that have not been sent yet. A custody id is the bundle's number,
     counted from 1.
@@ -153,7 +154,8 @@ class Sending:
             self._waiting.popleft()
 
     def _expire(self, now_s: float) -> None:
-        """Put what is due to be sent again in front. What has been accepted is waited for no longer."""
+        """Put the bundles that are due to be sent again in front, and drop the timers of those that have been
+        accepted."""
         expired = []
         while (first := self._timers.first()) and (first.expires_at_s <= now_s or first.number not in self._kept):
             self._timers.drop_first()
@@ -182,7 +184,7 @@ class Sending:
             self._drop_settled()
 
     def _numbers(self, record: CustodySignal | AggregateCustodySignal) -> set[int]:
-        """Of which bundles a record speaks. Raises Malformed when one is not ours."""
+        """The numbers of the bundles in a record. Raises Malformed if one is not ours."""
         if isinstance(record, CustodySignal):
             return {self._number_of(record)}
         given = self._settings.custody is Custody.AGGREGATE

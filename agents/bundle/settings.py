@@ -30,7 +30,7 @@ LARGEST_HEADERS_BYTES = len(
         checked=True,
     ).encode()
 )
-"""Of a bundle of the file, beside its payload."""
+"""The longest headers of a bundle of the file, without its payload."""
 
 LARGEST_SIGNAL_BYTES = len(
     CustodySignal(
@@ -41,10 +41,10 @@ LARGEST_SIGNAL_BYTES = len(
         signalled=DtnTime(2**34, 10**9),
     ).encode()
 )
-"""Of the record in a custody signal for one bundle."""
+"""The longest record in a custody signal for one bundle."""
 
 SMALLEST_RECORD_BYTES = 32
-"""Room for an aggregate with one fill, and some."""
+"""Somewhat more than an aggregate with one fill needs."""
 
 LINGER_TIMERS = 10
 """How long a receiver with the complete file stays. A bundle of 5 segments at PER 0.1 is lost ten times in a row in one
@@ -53,7 +53,7 @@ run of 7,000."""
 SILENCE_TIMERS = 20
 
 AGGREGATES_AHEAD = 2
-"""How many aggregates a custody timer has time for: one that is on the channel when the window ends, and its own."""
+"""How many aggregates a custody timer allows for: one that is being sent when the window ends, and its own."""
 
 
 class Custody(StrEnum):
@@ -64,7 +64,7 @@ class Custody(StrEnum):
 
 
 class BundleCheck(StrEnum):
-    """What shows that a bundle came as it was sent, beside the checksum of UDP."""
+    """The check for damage of a bundle, in addition to UDP's checksum."""
 
     NONE = "none"
     CRC32C = "crc32c"
@@ -72,10 +72,10 @@ class BundleCheck(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Choices that both sides must be given alike, but for `pieces_of`. A rate of 0 is no limit.
+    """Settings that must be equal on both sides, except `pieces_of`. A rate of 0 is no limit.
 
-    With `pieces_of`, the receiver takes bundles that are no fragments, but pieces of a file of so many bytes: 8 digits
-    in front of each number it. So another agent's bundles can carry a file of any size.
+    With `pieces_of`, the receiver accepts bundles that are not fragments but numbered pieces of a file of so many
+    bytes: each begins with 8 digits. So the bundles of another agent can carry a file of any size.
     """
 
     rate_bps: float = option("pacing rate of the sender in bit/s of layer-2 bytes; 0: no pacing", not_negative)
@@ -146,7 +146,7 @@ class Settings:
         return 8 * taken_bytes / rate_bps if rate_bps else 0.0
 
     def longest_timer_s(self, bundles: int) -> float:
-        """The longest that custody of a bundle is waited for when so many are on their way."""
+        """The longest time until custody of a bundle is accepted if so many are in flight."""
         answer_s = self.rtt_s + self.timer_margin_s
         if self.custody is Custody.AGGREGATE:
             answer_s += self.acs_window_s + AGGREGATES_AHEAD * self.signal_s
@@ -155,7 +155,7 @@ class Settings:
         return max(answer_s, self.custody_timer_s or 0.0)
 
     def linger_s(self, bundles: int) -> float:
-        """How long a receiver with the complete file stays after the last bundle that it hears."""
+        """How long a receiver with the complete file stays after the last bundle that it receives."""
         return self.longest_timer_s(bundles) + LINGER_TIMERS * (self.longest_timer_s(1) + self.bundle_s)
 
     def silence_limit_s(self, bundles: int) -> float:

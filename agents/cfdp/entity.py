@@ -32,7 +32,7 @@ from owlt.agents.endpoint.event_loop import Tally
 from owlt.agents.endpoint.files import IncomingFile, map_file
 
 TRANSACTION_NUMBER = 0
-"""Of the first transaction of a fresh entity."""
+"""The number of the first transaction of a new entity."""
 
 OnFinished = Callable[[TransactionFinishedParams], None]
 
@@ -135,7 +135,7 @@ class ReceivedFile(OneFile):
 
 
 class _User(CfdpUserBase):  # type: ignore[misc]  # cfdp-py has no types
-    """Hears of one thing only: that the transaction has finished."""
+    """Handles a single indication: that the transaction has finished."""
 
     def __init__(self, store: OneFile, on_finished: OnFinished = lambda _: None) -> None:
         super().__init__(store)
@@ -180,7 +180,7 @@ class _NoCheckTimer(CheckTimerProvider):  # type: ignore[misc]  # cfdp-py has no
 
 class PduTally(Tally):
     """Counts PDUs by kind (`FileData`, `Metadata`, `Eof`, `Ack`, `Nak`, `Finished`), damaged datagrams, and file data
-    that went more than once: those of an `offset` that was seen before."""
+    that were sent more than once: those with an `offset` that was seen before."""
 
     def __init__(self) -> None:
         super().__init__("data_again", "unreadable")
@@ -226,7 +226,7 @@ class Outbox:
         return self._offsets[offset] > 0
 
     def take(self, engine: SourceHandler | DestHandler, *, acknowledgements: bool = True) -> None:
-        """Take all that an engine has made, with its ACKs or without. Until then it does not go on."""
+        """Take all PDUs that an engine has made, with its ACKs or without. The engine does not continue before that."""
         while (holder := engine.get_next_packet()) is not None:
             if acknowledgements or not isinstance(holder.pdu, AckPdu):
                 self.add(holder.pdu)
@@ -246,7 +246,8 @@ Request = tuple[int, int]
 
 
 def is_answerable(requests: Sequence[Request], file_bytes: int) -> bool:
-    """Whether a file has what is asked for, and no more is asked for than all of it: an engine would make it all."""
+    """Whether the requested data are in the file and not more than the complete file: an engine would make all of
+    them."""
     within = all(0 <= start <= end <= file_bytes for start, end in requests)
     return within and sum(end - start for start, end in requests) <= file_bytes
 
@@ -261,8 +262,8 @@ def in_segments(requests: Sequence[Request], segment_bytes: int) -> list[Request
 
 
 def without_waiting(requests: Sequence[Request], segment_bytes: int, waits: Callable[[int], bool]) -> list[Request]:
-    """The requests, each without the segments at its ends that wait to be sent, by their offset; no request is split,
-    and none is left where all of it waits."""
+    """The requests, each without the segments at its ends that already wait to be sent, by their offset; no request is
+    split, and requests that wait completely are dropped."""
     left: list[Request] = []
     for begin, end in requests:
         wanted = [start for start in range(begin, end, segment_bytes) if not waits(start)]

@@ -1,4 +1,4 @@
-"""PDUs at the border: a datagram is a whole PDU of our transaction or nothing; and the few PDUs made here."""
+"""Reading PDUs, where a datagram is a complete PDU of our transaction or ignored, and the few PDUs made here."""
 
 import struct
 from binascii import crc_hqx
@@ -43,7 +43,7 @@ def read_pdu(
     datagram: bytes, *, towards: Direction, with_crc: bool, entities: tuple[int, int], transaction: int | None
 ) -> GenericPduPacket | None:
     """The PDU in a datagram; None if it is damaged, of other entities, goes the other way, or is not of class 2, or
-    where it is beyond a file of 32-bit offsets: the engine asks for what lies in front of any data that it is shown.
+    where it is beyond a file of 32-bit offsets: the engine requests everything before any data that it receives.
 
     `entities` are the ids of source and destination, `transaction` is its number; None takes any. Ids and numbers are
     compared by value, not by their length in the header. `with_crc` refuses PDUs without a CRC; a CRC is always
@@ -110,7 +110,7 @@ def transaction_of(pdu: GenericPduPacket) -> int:
 
 
 def kind_of(pdu: GenericPduPacket) -> str:
-    """As a tally counts it: FileData, Metadata, Eof, Ack, Nak or Finished."""
+    """The name under which a tally counts the PDU: FileData, Metadata, Eof, Ack, Nak or Finished."""
     return type(pdu).__name__.removesuffix("Pdu")
 
 
@@ -126,7 +126,7 @@ def eof_condition(eof: EofPdu) -> ConditionCode:
 
 
 def acknowledge_eof(eof: EofPdu) -> AckPdu:
-    """ACK(EOF) of a receiver whose engine has no ear for a repeated EOF."""
+    """ACK(EOF) of a receiver whose engine ignores a repeated EOF."""
     return AckPdu(_header(eof), DirectiveType.EOF_PDU, eof_condition(eof), TransactionStatus.ACTIVE)
 
 
@@ -147,7 +147,7 @@ def request_metadata(early: GenericPduPacket) -> NakPdu:
 
 
 def _header(pdu: GenericPduPacket) -> PduConfig:
-    """The header for an answer to a PDU. Whoever builds a PDU sets the direction in it, so it is a copy."""
+    """The header for an answer to a PDU. It is a copy, because the constructor of a PDU sets the direction in it."""
     conf = pdu.pdu_header.pdu_conf
     return PduConfig(
         conf.source_entity_id,

@@ -1,12 +1,12 @@
-"""The receiver's side: drives cfdp-py's destination handler and answers where that is silent or wrong.
+"""The receiver's side: drives cfdp-py's destination handler and sends the answers that it omits or gets wrong.
 
 cfdp-py 0.7, and what is done about it here:
 - it throws away file data that come before the Metadata PDU, asks for all of them again at each segment, and then
-  fails the checksum, not having kept the EOF's: what is early waits here while the metadata are asked for;
+  fails the checksum, not having kept the EOF's: early data wait here while the metadata are requested;
 - once it waits for missing data or for ACK(Finished) it leaves a repeated EOF unanswered: answered here;
-- it takes what comes after the end for a new transaction: not shown to it;
+- it takes PDUs after the end for a new transaction: they are not passed to it;
 - it waits a round trip more than it must for repeated data that were lost again: a pause ends the wait here;
-- it does not verify the checksum of a file that came without gaps: verified here, before it says so;
+- it does not verify the checksum of a file that arrived without gaps: verified here, before it reports success;
 - it repeats its Finished PDU without end, and has no inactivity timer: limits here.
 """
 
@@ -44,7 +44,7 @@ MOST_EARLY_PDUS = 1 << 17
 
 
 class Receiving:
-    """A `Party` that receives one file into `output`, which appears when it is whole.
+    """A `Party` that receives one file into `output`, which appears when it is complete.
 
     Raises from `advance` and `hear`:
         Failed: the sender was silent for too long, or cancelled.
@@ -117,7 +117,7 @@ class Receiving:
             self._await_file(now_s)
 
     def facts(self) -> str:
-        """The last line of output. Raises Failed when the file is not whole."""
+        """The last line of output. Raises Failed if the file is incomplete."""
         if self._outcome != ConditionCode.NO_ERROR:
             reason = self._outcome.name if self._outcome is not None else "no transaction"
             raise Failed(f"{reason}, file incomplete; {self._tally.facts()}")
@@ -152,14 +152,14 @@ class Receiving:
                 self._ask_for_metadata(now_s)
 
     def _begin(self, metadata: MetadataPdu) -> None:
-        """Show the engine the metadata, then what came before them. An early EOF has been acknowledged."""
+        """Pass the metadata to the engine, then the PDUs that came before them. An early EOF has been acknowledged."""
         self._checksum = metadata.checksum_type
         for pdu in (metadata, *self._early):
             self._step(pdu)
         self._early.clear()
 
     def _ask_for_metadata(self, now_s: float) -> None:
-        """At once, whatever the NAK mode: until the metadata are here nothing can be stored."""
+        """Request the metadata at once, in any NAK mode: nothing can be stored without them."""
         self._outbox.add(request_metadata(self._early[0]))
         self._metadata_due_s = now_s + self._settings.nak_interval_s
 
@@ -191,7 +191,7 @@ class Receiving:
             self._serve(timer, self._settings.ack_interval_s, gives_up_at_s, now_s)
 
     def _nak_timer(self) -> Countdown:
-        """The engine's own; it tells nobody when its timers are due."""
+        """The engine's own timer; it does not report when its timers are due."""
         return self._engine._params.acked_params.procedure_timer
 
     def _serve(self, timer: Countdown, interval_s: float, limit_s: float, now_s: float) -> None:
@@ -203,7 +203,7 @@ class Receiving:
         self.wakes_at_s = min(limit_s, now_s + timer.remaining_time().total_seconds())
 
     def _on_finished(self, params: TransactionFinishedParams) -> None:
-        """The engine is about to send its Finished PDU, from the very values that this call gets."""
+        """The engine is about to send its Finished PDU, with the values that this call gets."""
         if self._outcome is not None:
             return  # a limit was reached after the file was decided
         verdict = params.finished_params

@@ -1,11 +1,12 @@
-"""The sender's side: drives cfdp-py's source handler and answers where that is silent.
+"""The sender's side: drives cfdp-py's source handler and sends the answers that it omits.
 
 cfdp-py 0.7, and what is done about it here:
 - it refuses a Finished PDU while it waits for an ACK(EOF) that was lost, and repeats its EOF until it gives up: it is
   given the acknowledgement that the Finished PDU implies;
 - it has forgotten the transaction when a Finished PDU is repeated because ACK(Finished) was lost: answered here;
 - it waits without limit for a receiver that has vanished: limited here;
-- it makes what is asked for as often as it is asked: not shown what already waits to be sent.
+- it makes requested data as often as they are requested: it does not get requests for data that already wait to be
+sent.
 """
 
 import math
@@ -111,7 +112,7 @@ class Sending:
             self._serve_timers(now_s)
 
     def facts(self) -> str:
-        """The last line of output. Raises Failed when the receiver's Finished PDU says that the file is not whole."""
+        """The last line of output. Raises Failed if the receiver's Finished PDU reports an incomplete file."""
         facts = self._tally.facts()
         verdict = self._finished
         assert verdict is not None
@@ -149,8 +150,8 @@ class Sending:
             self.wakes_at_s = min(silent_until_s, now_s + timer.remaining_time().total_seconds())
 
     def _hear_nak(self, nak: NakPdu) -> None:
-        """Show the engine the requests but for data that wait to be sent already: it would make all of them again. A
-        receiver that asks faster than that takes would have it do nothing else."""
+        """Pass the requests to the engine, except for data that already wait to be sent: it would make all of them
+        again. A receiver that requests faster than that takes would keep it busy for ever."""
         segment_bytes = self._settings.segment_bytes
         nak.segment_requests = without_waiting(nak.segment_requests, segment_bytes, self._outbox.has_data_of)
         if nak.segment_requests:
