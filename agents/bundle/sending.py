@@ -144,7 +144,10 @@ class Sending:
         return bundle.encode()
 
     def _next_number(self) -> int:
-        """The first of those that wait. The one behind it then is one that is still kept, as has been the first."""
+        """Take the first waiting bundle.
+
+        Both it and the next one that waits are bundles that the sender still keeps.
+        """
         number = self._waiting.popleft()
         self._drop_settled()
         return number

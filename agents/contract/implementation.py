@@ -37,7 +37,7 @@ from owlt.inputs.validation import require_parameter as require_parameter
 OF_A_FILE = frozenset({"file", "file_name", "file_dir", "received_file", "received_dir", "file_size_bytes"})
 """The placeholders that have no value if no file is sent."""
 OF_A_DURATION = frozenset({"duration_s"})
-"""Those that have no value if a file is sent."""
+"""The placeholders that have no value if a file is sent."""
 
 
 def _check_one_group(pattern: str) -> str:
@@ -68,7 +68,7 @@ class Duration(Value):
 
 Role = Literal["sender", "receiver"]
 _NAME = r"^[a-z0-9][a-z0-9_.-]*(\+[A-Za-z0-9_.=-]+)*$"
-"""After each + there is a parameter that a sweep varies, and its value."""
+"""The form of a name. Each + is followed by a parameter that a sweep varies, and its value."""
 
 
 def _check_name(name: str) -> str:
@@ -85,7 +85,7 @@ _LISTS = ("udp_ports", "tcp_ports", "multicast_groups")
 """Keys of a session that may hold placeholders."""
 
 Capability = Literal["IPC_LOCK", "NET_ADMIN", "SYS_NICE"]
-"""Those of capabilities(7) that an implementation may have: none has an effect outside its host of the rig."""
+"""The capabilities(7) that an implementation may have: none has an effect outside its host of the rig."""
 
 
 class Implementation(Value):
@@ -292,7 +292,7 @@ class Implementation(Value):
 
     @property
     def for_a_duration(self) -> Self:
-        """The same with the commands that send for a given time; unchanged if it sends files only."""
+        """The implementation with the commands that send for a given time; unchanged if it sends files only."""
         if self.duration is None:
             return self
         sides: dict[str, Side] = {
@@ -313,7 +313,8 @@ class Implementation(Value):
         return render([self.received_file], self._parameter_texts | {"run_dir": run_dir, "file_name": file_name})[0]
 
     def rendered(self, run_values: dict[str, str], programs: dict[str, str]) -> Self:
-        """The same with every placeholder filled: the run's values, the paths of its programs, the parameters."""
+        """The implementation with every placeholder filled: the run's values, the paths of its programs, the
+        parameters."""
         values = run_values | programs | self._parameter_texts
         return self.model_copy(
             update={

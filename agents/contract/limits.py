@@ -1,4 +1,4 @@
-"""What bounds a run of an implementation: its time, its space, and what it cannot do."""
+"""Limits of a run of an implementation: its time, its space, and conditions that it does not support."""
 
 from typing import Annotated, Literal
 

@@ -17,14 +17,15 @@ from owlt.inputs.mistake import Mistake
 class Figure(str):
     """The text of a number. Arithmetic and comparison with a number use its value; everything else uses its text.
 
-    So `{{ rtt_s * 2 }}` is twice the round trip and not its digits twice, and `rate_bps != "0"` is still true of 5.
+    So `{{ rtt_s * 2 }}` is twice the round trip and not its digits twice, and `rate_bps != "0"` is still true for a
+    rate of 5.
     """
 
     __slots__ = ()
 
     @property
     def value(self) -> int | float:
-        """The number: whole where the text is."""
+        """The number: an int if the text is one."""
         text = str(self)
         return int(text) if text.removeprefix("-").isdecimal() else float(text)
 
@@ -62,7 +63,7 @@ class Figure(str):
         return str.__hash__(self)
 
     def lower(self) -> Figure:
-        """Itself: Jinja2 takes this of every text before it looks for the largest."""
+        """The number itself: Jinja2 calls `lower` on every text before it looks for the largest."""
         return self
 
 
@@ -123,10 +124,10 @@ RUN_PLACEHOLDERS = {
 """Name and meaning of every placeholder that a run fills."""
 
 LAUNCH_PLACEHOLDERS = {"python", "third_party"}
-"""Those known before a run: a version command has these and the implementation's own programs."""
+"""The placeholders known before a run: a version command has these and the implementation's own programs."""
 
 RECEIVED_PLACEHOLDERS = {"run_dir", "file_name"}
-"""Those available in the path of the received file."""
+"""The placeholders available in the path of the received file."""
 
 
 @dataclass(frozen=True, kw_only=True)

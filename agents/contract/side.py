@@ -1,4 +1,5 @@
-"""One side of an implementation as data: its command, its files, its dialogue, its signs, how it is stopped.
+"""One side of an implementation as data: its command, its files, its dialogue, the signs that it is ready and done, how
+it is stopped.
 
 Texts may hold {placeholders}; files are Jinja2 templates with the same names; patterns hold no placeholders.
 """
@@ -247,7 +248,7 @@ class Side(Value):
         return set().union(*(_names(text) for text in self.files.values()))
 
     def rendered(self, values: Mapping[str, str]) -> Self:
-        """The same side with every placeholder filled and its files as they will be written.
+        """The side with every placeholder filled and its files as they will be written.
 
         Raises ValueError if a filled value is invalid, or if a file cannot be rendered.
         """

@@ -22,12 +22,14 @@ UDP_HEADER_BYTES = 8
 ETHERNET_HEADER_BYTES = 14
 
 CATCH_UP_S = 0.002
-"""How late a sender may be and still make up for it. Timers fire some 50 us late, those of a busy host some ms. What is
-made up for arrives at the channel as a burst: 3 packets of 1 kB at 10 Mbit/s, 240 at 1 Gbit/s."""
+"""The largest delay that a sender makes up for. Timers fire some 50 us late, those of a busy host some ms.
+
+The packets sent to catch up arrive at the channel as a burst: 3 packets of 1 kB at 10 Mbit/s, 240 at 1 Gbit/s.
+"""
 
 
 def frame_bytes(payload_bytes: int) -> int:
-    """Layer-2 bytes of a UDP payload on Ethernet, IP fragments included, preamble and checksum not.
+    """Layer-2 bytes of a UDP payload on Ethernet, including IP fragments, without preamble and checksum.
 
     This is what netem's and tbf's rate count.
     """
@@ -50,14 +52,14 @@ class Pacer:
         self.opens_at_s = -math.inf
 
     def spend(self, payload_bytes: int, now_s: float) -> None:
-        """A packet leaves now: the next one may when the channel has taken this one."""
+        """A packet leaves now: the next one may leave when the channel has taken this one."""
         if self._rate_bps > 0:
             begins_at_s = max(self.opens_at_s, now_s if self._resting else now_s - CATCH_UP_S)
             self.opens_at_s = begins_at_s + 8 * frame_bytes(payload_bytes) / self._rate_bps
         self._resting = False
 
     def rest(self) -> None:
-        """There is nothing to send: time that passes from here on is not made up for."""
+        """There is nothing to send: later packets do not make up for the time from now on."""
         self._resting = True
 
 
@@ -118,9 +120,9 @@ def _run(party: Party, endpoint: Endpoint, pacer: Pacer) -> None:
 
 
 def _hear_all(party: Party, endpoint: Endpoint, now_s: float) -> float:
-    """Hear what has come. Returns the time afterwards, which may be the same: a clock is read only if it matters.
-
-    One datagram without an answer takes less time than a timer is exact. What is sent is paced exactly.
+    """Pass the received datagrams to the party. Returns the time afterwards, which may be unchanged: the clock is read
+    only if it matters, because one datagram without an answer takes less time than the precision of a timer. Sending is
+    paced exactly.
     """
     datagrams = endpoint.received()
     for datagram in datagrams:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 WRITE_BYTES = 1 << 16
-"""Pieces that follow each other are written together, about so many bytes in one call."""
+"""Adjacent pieces are written together, about this many bytes in one call."""
 
 
 class IncomingFile:
@@ -39,7 +39,7 @@ class IncomingFile:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the stored pieces to the file."""
         if not self._waiting:
             return
         waiting, begin = memoryview(self._waiting), self._waiting_from
@@ -55,7 +55,7 @@ class IncomingFile:
         self._file.truncate(size_bytes)
 
     def opened(self) -> BufferedReader:
-        """What has been stored, for reading from its begin."""
+        """The stored data, opened for reading from the start."""
         self.flush()
         return self.part.open("rb")
 
@@ -65,7 +65,7 @@ class IncomingFile:
         self.part.replace(self._output)
 
     def close(self) -> None:
-        """Write what waits and close the file, complete or not."""
+        """Write the stored pieces and close the file, complete or not."""
         if not self._file.closed:
             with self._file:
                 self.flush()

@@ -2,7 +2,7 @@
 
 In a User-Mode Linux guest a system call takes longer than the Python around it. select.select reads the clock at each
 call with a timeout, and select.poll counts in milliseconds; ppoll does neither. recvmmsg returns every datagram that
-waits, so that no further call has to fail to show that there is none.
+waits, so no further call is needed to find out that there is none.
 """
 
 import ctypes
@@ -48,7 +48,7 @@ class _Message(ctypes.Structure):
 
 
 class Wait:
-    """Sleeps until something happens to a file, or until a time is over."""
+    """Sleeps until an event on a file, or until a timeout."""
 
     def __init__(self, file: int) -> None:
         self._file = _PollFile(file, 0, 0)
@@ -57,7 +57,7 @@ class Wait:
         self._duration_argument = ctypes.byref(self._duration)
 
     def __call__(self, timeout_s: float | None, *, until_writable: bool = False) -> bool:
-        """Whether the file is readable. False when the time is over, a signal has come or, if asked, it is writable."""
+        """Whether the file is readable. False after the timeout, a signal or, if requested, when it is writable."""
         self._file.events = select.POLLIN | select.POLLOUT if until_writable else select.POLLIN
         duration = None
         if timeout_s is not None:
@@ -89,7 +89,7 @@ class ReceiveWaiting:
         self._used = list(self._messages)
 
     def __call__(self) -> list[tuple[bytes, bytes]]:
-        """Each datagram behind the address of the host that sent it, four bytes. None waits: an empty list."""
+        """Each datagram, preceded by the four bytes of the sending host's address; an empty list if none waits."""
         for message in self._used:
             message.header.address_bytes = _ADDRESS_BYTES  # the kernel writes the length of what it has stored
         count = _LIBC.recvmmsg(self._file, *self._arguments)

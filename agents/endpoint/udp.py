@@ -7,8 +7,11 @@ from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.system_calls import ReceiveWaiting, Wait
 
 RECEIVE_BUFFER_BYTES = 4 << 20
-"""Asked of the kernel, which grants what net.core.rmem_max allows. The send buffer stays as it is: with a larger one a
-host's own shaper would fill up before this socket does, and it drops."""
+"""The size requested from the kernel, which limits it to net.core.rmem_max.
+
+The send buffer keeps its default size: with a larger one a host's own shaper would fill up before this socket does, and
+drop packets.
+"""
 
 LARGEST_PAYLOAD_BYTES = 65507
 
@@ -35,7 +38,7 @@ class Address(NamedTuple):
 
 
 class Endpoint:
-    """A bound socket and its peer. Not connected: the kernel would turn a peer's absence into errors.
+    """A bound socket and its peer. Not connected, because the kernel would report an absent peer as errors.
 
     The peer is known by its IPv4 address. It may send from any port; what is sent to it goes to the configured one.
     """
@@ -55,7 +58,7 @@ class Endpoint:
         self._peer_host = socket.inet_aton(peer.host)
         self._receive = ReceiveWaiting(self._socket.fileno(), AT_ONCE, LARGEST_PAYLOAD_BYTES)
         self.wait = Wait(self._socket.fileno())
-        """Sleep until a datagram has come, the time is over or, if asked, there is room to send."""
+        """Sleep until a datagram arrives, a timeout or, if requested, until there is room to send."""
 
     def __enter__(self) -> Self:
         return self

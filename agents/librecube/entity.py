@@ -37,7 +37,8 @@ _KINDS = {TOWARDS_RECEIVER: {"FileData", "Metadata", "Eof", "Ack"}, TOWARDS_SEND
 
 
 class Damaged(ValueError):
-    """A datagram that is no PDU of this transfer: damaged, of others, or more than the engine can bear."""
+    """A datagram that is no PDU of this transfer: damaged, of another transfer, or with values that the engine cannot
+    handle."""
 
 
 def read_pdu(
@@ -114,7 +115,7 @@ class OneFile(VirtualFileStore):  # type: ignore[misc]  # LibreCube's cfdp has n
         return NativeFileHandle(self._part, mode)
 
     def open_tempfile(self) -> Any:
-        """Where segments wait until the file is whole. The engine copies them to `open(name, "wb")` then."""
+        """The file for segments until it is complete; the engine then copies them to `open(name, "wb")`."""
         return NativeTemporaryFileHandle()
 
     def is_file(self, _name: str) -> bool:
@@ -138,7 +139,7 @@ class Entity(CfdpEntity):  # type: ignore[misc]  # LibreCube's cfdp has no types
     """One entity with one transaction. `send` takes its PDUs; `now_s` is the time that its timers start from.
 
     Raises from `hear`, `fire_timers` and `send_next`:
-        Failed: the library raised something, of which its own thread would have died.
+        Failed: the library raised an exception, which would have ended its own thread.
     """
 
     def __init__(self, entity_id: int, store: OneFile, timing: Timing, send: Callable[[bytes], None]) -> None:
@@ -160,7 +161,7 @@ class Entity(CfdpEntity):  # type: ignore[misc]  # LibreCube's cfdp has no types
         )
 
     def _event_handler(self) -> None:
-        """What the library's thread would do for ever; it ends at once. Events are worked on by `_settle`."""
+        """Replaces the loop of the library's thread and returns at once; `_settle` handles events."""
 
     _message_handler = _event_handler
 
@@ -190,15 +191,15 @@ class Entity(CfdpEntity):  # type: ignore[misc]  # LibreCube's cfdp has no types
                 setattr(machine, name, _Alarm(getattr(machine, name), self))
 
     def decode(self, datagram: bytes) -> Any:
-        """The library's reading of a PDU; it raises anything at damage."""
+        """Decode a PDU with the library, which may raise any exception for a damaged one."""
         return super()._get_pdu_object(datagram)
 
     def _get_pdu_object(self, pdu: Any) -> Any:
-        """What `hear` shows the library has been read already."""
+        """Return the PDU that `hear` passes, which has been decoded already."""
         return pdu
 
     def hear(self, pdu: Any) -> None:
-        """A PDU that `decode` has read."""
+        """Handle a PDU that `decode` has read."""
         self._guarded(lambda: self.pdu_received(pdu))
         self._settle()
 
@@ -222,12 +223,12 @@ class Entity(CfdpEntity):  # type: ignore[misc]  # LibreCube's cfdp has no types
 
     @property
     def is_sending_file(self) -> bool:
-        """Whether the sender's machine has not come to its EOF."""
+        """Whether the sender's state machine has not reached its EOF."""
         return self._machine is not None and self._machine.state == MachineState.SEND_FILE
 
     @property
     def is_finishing(self) -> bool:
-        """Whether the receiver's machine has all and says so."""
+        """Whether the receiver's state machine has the complete file and sends Finished."""
         return self._machine is not None and self._machine.state == MachineState.SEND_FINISHED
 
     @property
@@ -243,7 +244,7 @@ class Entity(CfdpEntity):  # type: ignore[misc]  # LibreCube's cfdp has no types
         self._settle()
 
     def close(self) -> None:
-        """Let go of the file, at whatever point the transaction is."""
+        """Close the file, in any state of the transaction."""
         if self._machine is not None:
             self._machine.shutdown()
 
@@ -293,13 +294,13 @@ class _Alarm(Timer):  # type: ignore[misc]  # LibreCube's cfdp has no types
         self.due_s = math.inf
 
     def fire(self) -> None:
-        """Do what the thread would do at its end."""
+        """Call what the library's timer thread would call when it ends."""
         self.due_s = math.inf
         self._expired()
 
 
 class _Outlet(Transport):  # type: ignore[misc]  # LibreCube's cfdp has no types
-    """The library's way out: PDUs go to the caller."""
+    """The library's output: PDUs go to the caller."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
 """The receiver's side: LibreCube's entity as a party of a conversation.
 
 What is done here about LibreCube's engine, 0.2.0:
-- it writes a file whose checksum is wrong all the same: such a file is not given its name;
-- it takes what comes after the end for a new transaction: not shown to it;
-- it tells the sender of a transaction for as long as its limit of ACK timers lasts, whoever listens: limited here;
+- it writes the file even if the checksum is wrong: such a file does not get its final name;
+- it takes PDUs after the end for a new transaction: they are not passed to it;
+- it repeats Finished until its limit of ACK timers, even if nobody answers: limited here;
 - it waits without limit for a transaction that never begins: limited here.
 """
 
@@ -18,11 +18,11 @@ from owlt.agents.librecube.settings import Settings, refuse_large_file
 
 
 class Receiving:
-    """A `Party` that receives one file into `output`, which appears when it is whole.
+    """A `Party` that receives one file into `output`, which appears when it is complete.
 
     Raises from `advance` and `hear`:
-        Failed: the sender was silent for too long, or cancelled, or the engine gave up or died.
-        Unsupported: the metadata tell of a file beyond the engine's limit.
+        Failed: the sender was silent for too long, or cancelled, or the engine gave up or raised an exception.
+        Unsupported: the metadata state a file beyond the engine's limit.
     """
 
     def __init__(self, output: Path, settings: Settings, now_s: float) -> None:
@@ -86,19 +86,21 @@ class Receiving:
             raise Failed(f"the sender was silent for {limit_s:.3f} s; {self._tally.facts()}")
 
     def close(self) -> None:
-        """Let go of the file. There is nothing to converse about afterwards."""
+        """Close the file; the party cannot be used afterwards."""
         self._entity.close()
 
     def facts(self) -> str:
-        """The last line of output. Raises Failed when the file is not whole."""
+        """The last line of output. Raises Failed if the file is incomplete."""
         if not self._is_complete:
             raise Failed(f"the transaction ended with {self._entity.outcome}, file incomplete; {self._tally.facts()}")
         return self._tally.facts()
 
     @property
     def _ends_at_s(self) -> float:
-        """When this side ends if it hears nothing more. Without a whole file the engine's own limit comes first, and
-        then tells the sender."""
+        """When this side ends if it receives nothing more.
+
+        Without a complete file the engine's own limit comes first and notifies the sender.
+        """
         if self._is_complete:
             return self._quiet_since_s + self._settings.give_up_s
         if self._entity.transaction is None:
@@ -106,6 +108,7 @@ class Receiving:
         return self._quiet_since_s + self._settings.silence_limit_s + self._settings.give_up_s
 
     def _publish(self) -> None:
-        """The engine writes the file, verifies it and says so in one go; then only a good one is in this state."""
+        """Publish the file: the engine writes and verifies it and sends Finished in one step, so only a correct file is
+        in this state."""
         if not self._is_complete and self._entity.is_finishing:
             self._is_complete = self._store.publish()

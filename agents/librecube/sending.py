@@ -15,7 +15,7 @@ class Sending:
     """A `Party` that sends one file and stays until the receiver has certainly received its last answer.
 
     Raises from `advance`, `hear` and `next_datagram`:
-        Failed: the engine gave up or died.
+        Failed: the engine gave up or raised an exception.
     """
 
     def __init__(self, file: Path, settings: Settings, now_s: float) -> None:
@@ -73,7 +73,7 @@ class Sending:
         self._entity.hear(pdu)
 
     def _is_expected(self, kind: str, pdu: Any) -> bool:
-        """Whether the engine can take a PDU now. It dies of an acknowledgement before its EOF."""
+        """Whether the engine can take a PDU now. An acknowledgement before its EOF makes it raise an exception."""
         if kind == "Nak":
             return is_answerable(pdu.segment_requests, self._file_bytes)
         return not self._entity.is_sending_file or (kind == "Finished" and pdu.condition_code != 0)
@@ -89,11 +89,11 @@ class Sending:
             raise Failed(f"the transaction ended with {self._entity.outcome}; {self._tally.facts()}")
 
     def close(self) -> None:
-        """Let go of the file. There is nothing to converse about afterwards."""
+        """Close the file; the party cannot be used afterwards."""
         self._entity.close()
 
     def facts(self) -> str:
-        """The last line of output. Raises Failed when the receiver's Finished PDU says that the file is not whole."""
+        """The last line of output. Raises Failed if the receiver's Finished PDU reports an incomplete file."""
         if not self._is_complete:
             raise Failed(f"the receiver finished, file incomplete; {self._tally.facts()}")
         return self._tally.facts()

@@ -8,17 +8,18 @@ from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
 DATA_HEADER_BYTES = 11
-"""In front of the data of a File Data PDU: 4 fixed, 2 x 1 entity ids, 1 sequence number, 4 offset."""
+"""The header of a File Data PDU: 4 fixed, 2 x 1 entity ids, 1 sequence number, 4 offset."""
 
 LARGEST_FILE_BYTES = 32_000_000
-"""Beyond, runs take minutes of computing. For each PDU that comes the engine goes through all that it has: 5 s of
-computing for 10 MB in segments of 1000 bytes, a minute for 32 MB, ten for 100 MB. Where computing takes its time
-(clocks real and skip) a receiver with 9000 segments needs as long for a PDU as 10 Mbit/s do, and then falls behind."""
+"""Larger files take minutes of computing. For each PDU that arrives the engine goes through all that it has received: 5
+s of computing for 10 MB in segments of 1000 bytes, a minute for 32 MB, ten for 100 MB. If computation takes its time
+(clocks real and skip), a receiver with 9000 segments needs as long for a PDU as its transmission at 10 Mbit/s, and then
+falls behind."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Timing):
-    """Choices that both sides must be given alike."""
+    """Settings that must be equal on both sides."""
 
     gaps: str = option(
         "repeat missing data in segments, or a whole gap in one PDU as the engine does",
@@ -35,17 +36,19 @@ class Settings(Timing):
 
     @property
     def split_gaps(self) -> bool:
-        """Whether missing data are sent again in segments. The engine itself puts a gap into one PDU, however long,
-        and dies of a gap that a PDU does not hold."""
+        """Whether missing data are sent again in segments.
+
+        The engine itself puts a gap of any length into one PDU, and raises an exception if the gap does not fit.
+        """
         return self.gaps == "segments"
 
     @property
     def largest_pdu_bytes(self) -> int:
-        """Of the PDUs of a transfer without gaps."""
+        """The size of the largest PDU of a transfer without gaps."""
         return max(64, DATA_HEADER_BYTES + self.segment_bytes)
 
 
 def refuse_large_file(size_bytes: int) -> None:
-    """Raises Unsupported for a file that the engine's computing does not reach the end of in a sensible time."""
+    """Raises Unsupported for a file that the engine cannot process in a reasonable time."""
     if size_bytes > LARGEST_FILE_BYTES:
         raise Unsupported(f"a file of {size_bytes} bytes; LibreCube's engine is used up to {LARGEST_FILE_BYTES}")

@@ -1,6 +1,5 @@
-"""Blocks that are green as a whole: sent once, whole at the far end or lost (RFC 5326, section 2).
-
-For blocks that memory holds, such as bundles. Files are sent by `agents.ltp.sending`.
+"""Blocks that are entirely green: sent once, and delivered completely or lost (RFC 5326, section 2). For blocks that
+fit into memory, such as bundles. Files are sent by `agents.ltp.sending`.
 """
 
 from collections import OrderedDict
@@ -10,7 +9,7 @@ from owlt.agents.endpoint.intervals import Intervals
 from owlt.agents.ltp.segments import DataSegment, SessionId
 
 _PIECE_COST_BYTES = 256
-"""What a piece of a block takes beside its data."""
+"""The memory that a piece of a block needs in addition to its data."""
 
 
 def segments_of(
@@ -25,7 +24,10 @@ def segments_of(
 
 
 class Reassembly:
-    """Puts green blocks together again. What is open is bounded; beyond that the oldest blocks are forgotten."""
+    """Puts green blocks together again.
+
+    The memory for incomplete blocks is bounded; beyond that the oldest ones are dropped.
+    """
 
     def __init__(self, most_blocks: int = 1024, most_bytes: int = 64 << 20) -> None:
         self._most_blocks = most_blocks
@@ -37,7 +39,7 @@ class Reassembly:
         """Blocks that were given up, for room or because their segments contradict each other."""
 
     def take(self, segment: DataSegment) -> bytes | None:
-        """The whole block when this segment completes it. Red data and what came before are left aside."""
+        """The complete block, if this segment completes it. Red data and repeated segments are ignored."""
         session = segment.session
         if segment.red or session in self._delivered:
             return None
@@ -57,7 +59,7 @@ class Reassembly:
         return None
 
     def _deliver(self, session: SessionId) -> bytes:
-        """Hand a block over, and remember that: a repeated segment would begin it again."""
+        """Return a block, and remember it: a repeated segment would begin it again."""
         block = self._open.pop(session)
         self._held_bytes -= block.cost_bytes
         self._delivered[session] = None
@@ -71,7 +73,7 @@ class Reassembly:
 
 
 class _Open:
-    """A block of which something has come."""
+    """A block that has arrived in part."""
 
     def __init__(self) -> None:
         self._pieces: dict[int, bytes] = {}
@@ -80,7 +82,7 @@ class _Open:
         self.cost_bytes = _PIECE_COST_BYTES
 
     def add(self, segment: DataSegment) -> bool:
-        """Whether the segment fits the others: nothing lies behind the block's end, and that end is one."""
+        """Add a segment. Returns whether it fits the others: no data after the block's end, and a single end."""
         if segment.ends_block:
             if self._length not in (None, segment.end):
                 return False
@@ -96,7 +98,7 @@ class _Open:
         return self._length is not None and self._come.covers(0, self._length)
 
     def content(self) -> bytes:
-        """The whole block. Pieces may overlap."""
+        """The complete block. Pieces may overlap."""
         content = bytearray()
         for offset, data in sorted(self._pieces.items()):
             content += data[len(content) - offset :]

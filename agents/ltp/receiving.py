@@ -41,7 +41,7 @@ class Miscolored(Exception):
 
 
 class InboundBlock:
-    """One session of the receiver. It keeps no data: it says which are new."""
+    """One session of the receiver. It keeps no data, and returns which data are new."""
 
     def __init__(self, session: SessionId, room_bytes: int, length: int | None, first_serial: int) -> None:
         self._session = session
@@ -68,7 +68,7 @@ class InboundBlock:
         return self._ended and self._red.total == (self._red_length or 0)
 
     def take(self, segment: DataSegment) -> bool:
-        """Whether the segment has something new.
+        """Whether the segment has new data.
 
         Raises:
             Unfitting, Miscolored
@@ -121,7 +121,7 @@ class InboundBlock:
         return reports
 
     def _reports(self, checkpoint_serial: int, lower: int, upper: int, largest_bytes: int) -> Iterator[Report]:
-        """Reports that lie side by side. Each ends with a claim, but the last ends at the upper bound."""
+        """Adjacent reports. Each ends with a claim, except the last, which ends at the upper bound."""
         come = list(self._red.within(lower, upper))
         while come:
             empty = Report(self._session, self._next_serial, checkpoint_serial, upper, lower, ())
@@ -135,7 +135,10 @@ class InboundBlock:
 
 
 def _claims_that_fit(come: list[tuple[int, int]], lower: int, room_bytes: int) -> list[Claim]:
-    """At least one, and no more than take `room_bytes`. Their count takes up to 3 bytes, of which one is counted."""
+    """As many claims as fit into `room_bytes`, at least one.
+
+    Their count takes up to 3 bytes, of which one is counted.
+    """
     claims: list[Claim] = []
     room_bytes -= 2
     for start, end in come:
@@ -154,15 +157,16 @@ def _remember(known: dict[int, Value], serial: int, value: Value) -> None:
 
 
 GIVE_UP_TIMERS = 2 * LINGER_TIMERS
-"""How many timers the receiver of a whole file repeats its last reports without an answer. The sender stays for half as
-long after each that it receives."""
+"""For how many timers the receiver of a complete file repeats its last reports without an answer. The sender stays for
+half as long after each that it receives."""
 
 SMALLEST_REPORT_BYTES = 64
-"""What a report may take where data segments are smaller: its bounds and serial numbers alone may need 30 bytes."""
+"""The size that a report may have even if data segments are smaller: its bounds and serial numbers alone may need 30
+bytes."""
 
 
 class Receiving(Side):
-    """Receives one file into `output`, which appears when it is whole."""
+    """Receives one file into `output`, which appears when it is complete."""
 
     def __init__(self, output: Path, settings: Settings, now_s: float, file_bytes: int | None = None) -> None:
         super().__init__(settings, sends_block=False)
@@ -280,14 +284,14 @@ class Receiving(Side):
             self._wake_or_fail(now_s, self._reports.next_due_s, "sender")
 
     def _linger(self, now_s: float) -> None:
-        """One timer when every report is acknowledged: nothing is due then but what was repeated needlessly."""
+        """Stay for one timer once every report is acknowledged: only needless repetitions can still arrive."""
         timers = GIVE_UP_TIMERS if len(self._reports) else 1
         ends_at_s = self._quiet_since_s + timers * self._settings.timer_s
         self.ended = now_s >= ends_at_s
         self.wakes_at_s = min(ends_at_s, self._reports.next_due_s)
 
     def _await_green(self, now_s: float) -> None:
-        """Green data that are late may still come; what is lost does not."""
+        """Wait for green data that may be late; lost ones are not sent again."""
         ends_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s
         if now_s >= ends_at_s:
             raise Failed(f"green data were lost; {self.facts()}")

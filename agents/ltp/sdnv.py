@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 LARGEST = 2**64 - 1
-"""What is written and read here; the RFC itself sets no bound."""
+"""The largest number that is written and read here; the RFC itself sets no bound."""
 
 _MOST_BYTES = 10
 
@@ -29,7 +29,7 @@ def encode(number: int) -> bytes:
 
 
 def decode(octets: bytes, place: int) -> tuple[int, int]:
-    """The number that begins at `place`, and the place behind it. Zeros in front of a number are taken.
+    """The number that begins at `place`, and the position after it. Leading zeros are accepted.
 
     Raises:
         NoNumber: the number has no end, or is beyond LARGEST.

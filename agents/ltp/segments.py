@@ -1,7 +1,7 @@
 """The segments of LTP (RFC 5326, section 3) as values, their bytes, and reading them back.
 
-A datagram holds one segment. Extensions are read over: none are sent here, and none change what a segment says. Bytes
-behind a segment are ignored: ION 4.1.3 sends some behind each report that it splits.
+A datagram holds one segment. Extensions are skipped: none are sent here, and none change the meaning of a segment.
+Bytes after a segment are ignored: ION 4.1.3 sends some after each report that it splits.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from owlt.agents.ltp import sdnv
 VERSION = 0
 
 LARGEST_DATA_HEADER_BYTES = 72
-"""In front of the data of a checkpoint whose numbers are all as large as they can be."""
+"""The header of a checkpoint whose numbers all have the largest value."""
 
 
 class Malformed(ValueError):
@@ -63,7 +63,7 @@ class Checkpoint(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Bytes that have come. `offset` counts from the lower bound of the report."""
+    """Bytes that have arrived. `offset` counts from the lower bound of the report."""
 
     offset: int
     length: int
@@ -93,9 +93,8 @@ class DataSegment:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What has come of red data from `lower_bound` up to, not with, `upper_bound`.
-
-    `checkpoint_serial` is 0 in a report that nobody asked for.
+    """The red data that have arrived from `lower_bound` up to, not including, `upper_bound`. `checkpoint_serial` is 0
+    in a report that no checkpoint requested.
     """
 
     session: SessionId
@@ -108,7 +107,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class ReportAck:
-    """A report has come."""
+    """Acknowledges a report."""
 
     session: SessionId
     report_serial: int
@@ -116,7 +115,7 @@ class ReportAck:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """A side of a session gives it up. `reason` is one of `Reason`, or a code that is reserved."""
+    """Cancels a session, from either side. `reason` is one of `Reason`, or a code that is reserved."""
 
     session: SessionId
     by_sender: bool
@@ -125,7 +124,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class CancelAck:
-    """The cancellation of a session has come; to the sender of the block or to its receiver."""
+    """Acknowledges the cancellation of a session; to the sender of the block or to its receiver."""
 
     session: SessionId
     to_sender: bool
@@ -232,7 +231,7 @@ def _decode(datagram: bytes) -> Segment:
 
 
 def _behind_extensions(datagram: bytes, place: int, count: int) -> int:
-    """The place behind `count` extensions (section 3.1.4): a tag, a length, a value each."""
+    """The position after `count` extensions (section 3.1.4): a tag, a length, a value each."""
     for _ in range(count):
         length, value_at = sdnv.decode(datagram, place + 1)
         place = value_at + length

@@ -1,4 +1,5 @@
-"""The sender's engine: a session for each block of a file, and again what reports show to be missing (RFC 5326, 6.13).
+"""The sender's engine: a session for each block of a file; data that reports show to be missing are sent again (RFC
+5326, 6.13).
 
 Nothing is sent again because time has passed; only unanswered checkpoints, reports and cancellations are: see
 `unanswered`.
@@ -33,7 +34,7 @@ class _Burst(NamedTuple):
 
 
 class Retransmission:
-    """What the reports on one block claim, and what was sent again because of each."""
+    """The claims of the reports on one block, and the data that were sent again because of each."""
 
     def __init__(self) -> None:
         self._claimed = Intervals()
@@ -44,11 +45,12 @@ class Retransmission:
 
     @property
     def claimed_bytes(self) -> int:
-        """How many bytes have come, by all reports together."""
+        """How many bytes have arrived, according to all reports together."""
         return self._claimed.total
 
     def missing(self, report: Report, next_serial: int) -> Intervals:
-        """What a report shows to be missing and is not sent again already; nothing if the report came before.
+        """The data that a report shows to be missing and that are not being sent again; none if the report is a
+        repetition.
 
         `next_serial` is that of the next checkpoint: a report with this or a greater one answers no checkpoint.
         """
@@ -73,8 +75,9 @@ class Retransmission:
             del self._bursts[next(iter(self._bursts))]
 
     def _sent_again_since(self, report: Report, next_serial: int) -> list[tuple[int, int]]:
-        """Data that were sent again, or wait to be, behind the checkpoint that a report answers: it cannot know of
-        them. The checkpoint at their own end will tell. A report that answers no checkpoint knows of none."""
+        """Data that were sent again, or wait to be, after the checkpoint that a report answers: the report cannot
+        include them. The checkpoint at their own end requests a report on them. A report that answers no checkpoint
+        includes none."""
         asked = report.checkpoint_serial if report.checkpoint_serial < next_serial else 0
         return [stretch for serial, burst in self._bursts.items() if serial > asked for stretch in burst.data]
 
@@ -93,7 +96,7 @@ class Piece(NamedTuple):
 
 
 class OutboundBlock:
-    """One session of the sender. It has no queues and no timers: it says what there is to send."""
+    """One session of the sender. It has no queues and no timers; it returns the segments to send."""
 
     def __init__(
         self, session: SessionId, file: mmap | bytes, stretch: Stretch, settings: Settings, first_serial: int
@@ -118,11 +121,11 @@ class OutboundBlock:
 
     @property
     def is_complete(self) -> bool:
-        """All is sent, and the red part has come."""
+        """All is sent, and the red part has arrived."""
         return self.is_sent and self._retransmission.claimed_bytes == self._red_length
 
     def next_segment(self) -> DataSegment:
-        """The next segment that was not sent yet."""
+        """The next segment that has not been sent yet."""
         offset = self._sent_to
         red = offset < self._red_length
         end = min(offset + self._settings.segment_bytes, self._red_length if red else self._length)
@@ -146,7 +149,8 @@ class OutboundBlock:
         return self._retransmission.cycles
 
     def pieces_again(self, report: Report) -> list[Piece]:
-        """What a report shows to be missing and is not sent again already; the last piece asks for the next report."""
+        """The pieces that a report shows to be missing and that are not being sent again; the last piece requests the
+        next report."""
         missing = self._retransmission.missing(report, self._next_serial)
         size = self._settings.segment_bytes
         pieces = [Piece(at, min(at + size, end), None) for start, end in missing for at in range(start, end, size)]
@@ -159,8 +163,8 @@ class OutboundBlock:
     def answered_by(self, report: Report) -> list[int]:
         """The checkpoints that need no report any more, by serial number.
 
-        Beside the one that the report names these are earlier ones that ask for no more than it tells: their own would
-        be empty and is not sent (section 6.11).
+        These are the one that the report names and earlier ones that request no more than the report contains: their
+        own report would be empty and is not sent (section 6.11).
         """
         serials = [report.checkpoint_serial]
         for serial, end in self._unanswered.items():
@@ -178,7 +182,7 @@ class OutboundBlock:
         return checkpoint
 
     def segment(self, piece: Piece) -> DataSegment:
-        """A piece with its data, and with the marks of the place where it lies."""
+        """A piece as a segment: with its data, and the flags that follow from its position."""
         offset, end, checkpoint = piece
         return DataSegment(
             self.session,
@@ -313,7 +317,7 @@ class Sending(Side):
             self._linger(now_s)
 
     def _linger(self, now_s: float) -> None:
-        """A green file is not answered."""
+        """Stay to answer repeated reports; a green file is not acknowledged, so the transfer ends at once."""
         answered = self._settings.red_bytes != 0
         self.wakes_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s if answered else now_s
         self.ended = now_s >= self.wakes_at_s

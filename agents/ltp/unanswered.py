@@ -1,6 +1,6 @@
 """Timers of the segments that are sent again until they are answered: checkpoints, reports and cancellations.
 
-RFC 5326, sections 6.7, 6.8 and 6.16. Data that reports show to be missing are `agents.ltp.sending`'s.
+RFC 5326, sections 6.7, 6.8 and 6.16. `agents.ltp.sending` handles data that reports show to be missing.
 """
 
 import math
@@ -76,8 +76,8 @@ class Unanswered(Generic[Key, Kind]):
         return taken
 
     def hasten(self, key: Key) -> Kind | None:
-        """A segment that the peer has asked for again, to be sent again now. None where it is about to be sent anyway,
-        is answered, or was repeated as often as it may be."""
+        """The segment to send again now because the peer has requested it again. None where it is about to be sent
+        anyway, is answered, or was repeated as often as it may be."""
         if key not in self._due_s or self._times_left[key] > self._limit:
             return None
         del self._due_s[key]

@@ -66,14 +66,14 @@ class Session:
         return self._norm[function](self._handle, *arguments)
 
     def need(self, function: str, *arguments: object) -> Any:
-        """The same for a function whose result says whether it worked. Raises Failed."""
+        """Call a function whose result states whether it succeeded. Raises Failed."""
         result = self.call(function, *arguments)
         if not result:
             raise Failed(f"libnorm refused {function}{arguments}; is the interface up, the port free?")
         return result
 
     def set_congestion_control(self, chosen: CongestionControl) -> None:
-        """Before the start, on both sides: it is the receiver who takes what has come for congestion or not."""
+        """To be called before the start, on both sides: the receiver decides what counts as congestion."""
         ecn_alone = chosen is CongestionControl.ECN
         self.call("NormSetEcnSupport", ecn_alone, ecn_alone, chosen is CongestionControl.LOSS_TOLERANT)
         self.call("NormSetCongestionControl", chosen is not CongestionControl.NONE, True)
@@ -104,7 +104,7 @@ class Session:
 
 
 def receive(output: Path, settings: Settings, place: Place) -> str:
-    """Receive one file, which appears at `output` when it is whole. Returns plain facts.
+    """Receive one file, which appears at `output` when it is complete. Returns counters as text.
 
     Raises:
         Failed: the file was given up, or no progress for too long.
@@ -125,7 +125,7 @@ def receive(output: Path, settings: Settings, place: Place) -> str:
 
 
 def _await_file(session: Session, settings: Settings) -> str:
-    """The name that libnorm gave to the file, once that is whole."""
+    """The name that libnorm gave to the file, once the file is complete."""
     while True:
         event = session.next_event(settings.silence_limit_s)
         if event is None:
@@ -142,7 +142,7 @@ def _linger(session: Session, until_s: float) -> None:
 
 
 def send(file: Path, settings: Settings, place: Place) -> str:
-    """Send a file to its end. Returns plain facts.
+    """Send a file to its end. Returns counters as text.
 
     Raises:
         Failed: the receiver did not acknowledge, or no progress for too long.
@@ -160,7 +160,7 @@ def send(file: Path, settings: Settings, place: Place) -> str:
 
 
 def _start(session: Session, settings: Settings) -> None:
-    session.call("NormSetTxOnly", session.is_unicast, False)  # what a receiver says comes to the port sent from
+    session.call("NormSetTxOnly", session.is_unicast, False)  # messages of a receiver arrive at the port sent from
     session.set_congestion_control(settings.congestion_control)
     session.call("NormSetTxRate", settings.message_rate_bps)
     session.call("NormSetTxRateBounds", *settings.message_rate_bounds_bps)
@@ -192,7 +192,7 @@ def _await_end(session: Session, settings: Settings) -> None:
         if event is None:
             raise Failed(f"no progress for {settings.silence_limit_s} s")
         if event.type == EventType.TX_RATE_CHANGED:
-            session.call("NormGetTxRate")  # or the next change is not told
+            session.call("NormGetTxRate")  # or the next change is not reported
         if event.type == EventType.TX_WATERMARK_COMPLETED:
             status = session.call("NormGetAckingStatus", RECEIVER_ID)
             if status != AckingStatus.SUCCESS:

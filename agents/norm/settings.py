@@ -12,17 +12,17 @@ RECEIVER_ID = 8472
 """Node ids, those of the paper."""
 
 DATA_HEADER_BYTES = 32
-"""In front of the data of a NORM_DATA message: 16 of message and payload id, 16 of FEC object information."""
+"""The header of a NORM_DATA message: 16 of message and payload id, 16 of FEC object information."""
 
 LARGEST_SEGMENT_BYTES = 65000
 LARGEST_CODING_BLOCK = 255
 """Segments of data and parity together, for the 8-bit Reed-Solomon code."""
 
 LARGEST_GRTT_S = 1000.0
-"""What the 8-bit GRTT field of a NORM message reaches (RFC 5401)."""
+"""The largest value of the 8-bit GRTT field of a NORM message (RFC 5401)."""
 
 UNLIMITED_RATE_BPS = 1e9
-"""libnorm has to have a rate. Where the channel has none, that of the hosts' own interfaces."""
+"""libnorm needs a rate. If the channel is unlimited, it gets the rate of the hosts' own interfaces."""
 
 
 class End(StrEnum):
@@ -32,11 +32,14 @@ class End(StrEnum):
     """The receiver acknowledges a watermark at the end of the file."""
 
     FLUSHED = "flushed"
-    """As many flushes as the robust factor says, and nobody asked for more. The receivers are unknown."""
+    """The sender has sent as many flushes as the robust factor specifies without a repair request.
+
+    The receivers are unknown.
+    """
 
 
 class CongestionControl(StrEnum):
-    """Whether the sender keeps a fixed rate, or what NORM-CC (RFC 5740, section 5.5.2) takes for congestion."""
+    """Whether the sender keeps a fixed rate, or which events NORM-CC (RFC 5740, section 5.5.2) counts as congestion."""
 
     NONE = "none"
     """A fixed rate."""
@@ -45,7 +48,7 @@ class CongestionControl(StrEnum):
     """Every loss."""
 
     ECN = "cce"
-    """Marks of ECN alone: on a channel that marks nothing, the rate only grows."""
+    """ECN marks alone: on a channel that marks no packets, the rate only grows."""
 
     LOSS_TOLERANT = "ccl"
     """Losses, but not single ones."""
@@ -53,7 +56,7 @@ class CongestionControl(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Choices that both sides must be given alike."""
+    """Settings that must be equal on both sides."""
 
     rate_bps: float = option("pacing rate in bit/s of layer-2 bytes; 0: 1 Gbit/s", not_negative)
     rtt_s: float = option("first estimate of the greatest round trip (GRTT)", not_negative)
@@ -122,18 +125,22 @@ class Settings:
 
     @property
     def grtt_limit_s(self) -> float:
-        """Above anything that will be measured; libnorm's own limit of 10 s is not, among the planets."""
+        """Above any round trip that will be measured; libnorm's own limit of 10 s is too short for interplanetary
+        distances."""
         return self.greatest_grtt_s or min(LARGEST_GRTT_S, max(10.0, 4 * self.rtt_s))
 
     @property
     def buffer_bytes(self) -> int:
-        """For blocks under repair. All of it is touched at the start, so no more than the file can need."""
+        """The buffer for blocks under repair.
+
+        All of it is touched at the start, so it is no larger than the file can need.
+        """
         return min(max(self.file_bytes, 1 << 20), 64 << 20)
 
     @property
     def silence_limit_s(self) -> float:
-        """How long nothing may happen before a side gives up. A sender hears of nothing while it sends the file; after
-        that two series of flushes, one every 2 GRTT, are enough."""
+        """How long a side waits without any event before it gives up. A sender gets no event while it sends the file;
+        after that two series of flushes, one every 2 GRTT, are enough."""
         if self.idle_limit_s is not None:
             return self.idle_limit_s
         file_s = 8 * self.file_bytes / self._slowest_bps
@@ -141,15 +148,15 @@ class Settings:
 
     @property
     def _slowest_bps(self) -> float:
-        """The rate that is sent at, or under congestion control as long as no receiver has been heard: in a group that
-        may be a minute, for the first answer is delayed the more, the faster the first messages came."""
+        """The sending rate, or under congestion control the rate until a receiver has answered: in a group that may
+        take a minute, because the first answer is delayed the more, the faster the first messages arrived."""
         if self.congestion_control is CongestionControl.NONE:
             return self.message_rate_bps
         return self._of_messages(self.least_rate_bps) or 8 * self.segment_bytes / max(1.0, self.rtt_s)
 
     @property
     def linger_s(self) -> float:
-        """How long a receiver stays after its file is whole, to answer. A flush comes every 2 GRTT.
+        """How long a receiver stays after its file is complete, to answer. A flush comes every 2 GRTT.
 
         Acknowledged, the sender is gone after the first answer that arrives: at PER 0.1 both ways, six in a row are
         lost in one run of 20,000. Otherwise it sends all its flushes, and probes whoever is there.

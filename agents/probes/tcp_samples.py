@@ -5,9 +5,9 @@ SIGTERM; then it writes everything at once, so that it only samples during the r
 CSV. The kernel also reports each socket that it destroys, with its last counters: these are a socket's totals.
 
 The JSON has `sockets`, a list of TOTALS of each; `counters`, the increments of this network namespace's (/proc/net/snmp
-and /proc/net/netstat, as `nstat -az` names them), if not 0; `others_retransmitted`, the segments that
-sockets of anybody else, such as sshd's, sent again meanwhile, which are in the counters too; `dsack`, whether this host
-reports what came twice (RFC 2883); `period_ns`, between the samples that were kept.
+and /proc/net/netstat, as `nstat -az` names them), if not 0; `others_retransmitted`, the segments that sockets of
+anybody else, such as sshd's, sent again meanwhile, which are in the counters too; `dsack`, whether this host reports
+duplicate segments (RFC 2883); `period_ns`, between the samples that were kept.
 """
 
 import json
@@ -80,7 +80,7 @@ SAMPLE_COLUMNS = ("time_ns", "socket", *SAMPLED)
 """`socket` is the index in the list of totals."""
 
 OPTION_TIMESTAMPS, OPTION_SACK = 1, 2
-"""Of tcpi_options (linux/tcp.h)."""
+"""Bits of tcpi_options (linux/tcp.h)."""
 
 
 def read_ports(text: str) -> tuple[range, ...]:

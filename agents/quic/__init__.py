@@ -1,4 +1,4 @@
-"""A QUIC endpoint (RFC 9000) that pushes one file: aioquic as engine, sockets and exact timers of this project.
+"""A QUIC endpoint (RFC 9000) that pushes one file: aioquic is the engine; sockets and exact timers are this project's.
 
 The sender is the client. It sends the file on one bidirectional stream; the receiver answers on the same stream with
 the SHA-256 of what it has stored, and the sender then closes the connection.

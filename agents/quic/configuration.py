@@ -1,6 +1,6 @@
 """aioquic's configuration of either side from the settings, the receiver's certificate, and the logs that it may keep.
 
-Key and certificate are made from the seed alone, so that runs repeat. They prove nothing.
+Key and certificate are made from the seed alone, so that runs repeat. They do not authenticate anything.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BEGINS, ENDS = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC
 
 
 def identity(seed: int) -> tuple[Certificate, Ed25519PrivateKey]:
-    """Certificate and key. Ed25519, whose signatures are of one length and need no random numbers (RFC 8032)."""
+    """Certificate and key: Ed25519, whose signatures have a fixed length and need no random numbers (RFC 8032)."""
     key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"owlt {seed}".encode()).digest())
     name = Name([NameAttribute(NameOID.COMMON_NAME, "owlt receiver")])
     unsigned = (

@@ -1,7 +1,7 @@
-"""One aioquic connection as the parties drive it: what is heard, what is due, what is to be sent, how it ended.
+"""One aioquic connection as the parties drive it: received datagrams, timers, datagrams to send, how it ended.
 
-aioquic 1.7, and what is done about it here: once it is closed it neither sends nor hears anything, where RFC 9000
-section 10.2.1 wants the CONNECTION_CLOSE again for whoever missed it. It is kept and repeated here.
+aioquic 1.7, and what is done about it here: once it is closed it neither sends nor receives anything, but RFC 9000
+section 10.2.1 requires the CONNECTION_CLOSE again for a peer that missed it. It is kept and repeated here.
 """
 
 import math
@@ -17,12 +17,15 @@ PEER = ("peer", 0)
 """The only address that the engine ever sees: an endpoint talks to nobody else."""
 
 TIMER_STEP_S = 1e-6
-"""How soon a timer may fire again. Asked exactly when it is due, the engine's sums may round to just before, and on a
-clock that stands still while it computes it would be asked for ever."""
+"""How soon a timer may fire again.
+
+When it is called exactly on time, the engine's rounding may place the timer slightly later; on a clock that stands
+still during computation it would then be called for ever.
+"""
 
 
 class Line:
-    """A connection. What its owner asks of `quic` goes out with the next `collect`."""
+    """A connection. Calls of its owner on `quic` take effect with the next `collect`."""
 
     def __init__(self, quic: QuicConnection, tally: Tally) -> None:
         self.quic = quic
@@ -35,7 +38,7 @@ class Line:
         self._farewell: list[bytes] = []
 
     def hear(self, datagram: bytes, now_s: float) -> None:
-        """Show the engine a datagram. One that cannot be decrypted changes nothing."""
+        """Pass a datagram to the engine. One that cannot be decrypted has no effect."""
         self._tally.received(datagram, now_s)
         if self._farewell:
             self._outgoing.extend(self._farewell)
@@ -57,12 +60,12 @@ class Line:
             yield event
 
     def close(self) -> None:
-        """Say that all is done, with the next `collect` and to every datagram that still comes."""
+        """Close the connection, with the next `collect` and in answer to every datagram that still arrives."""
         self.quic.close()
         self.closed = True
 
     def collect(self, now_s: float) -> None:
-        """Take what the engine wants sent, and when it wants to be asked again."""
+        """Take the datagrams that the engine wants to send, and the time of its next timer."""
         datagrams = [datagram for datagram, _ in self.quic.datagrams_to_send(now_s)]
         self._outgoing.extend(datagrams)
         if self.closed and not self._farewell:
@@ -76,7 +79,7 @@ class Line:
         return bool(self._outgoing)
 
     def next(self, now_s: float) -> bytes:
-        """What to send next."""
+        """The next datagram to send."""
         datagram = self._outgoing.popleft()
         self._tally.sent(datagram, now_s)
         return datagram

@@ -1,5 +1,5 @@
-"""The receiver's side: a server for one connection, which stores what its first stream brings and answers with the
-SHA-256 of what it has stored."""
+"""The receiver's side: a server for one connection, which stores the data of its first stream and answers with the
+SHA-256 of the stored data."""
 
 import hashlib
 from pathlib import Path
@@ -20,14 +20,12 @@ FILE_STREAM = 0
 INITIAL_BITS, VERSION_1 = 0xC0, bytes([0, 0, 0, 1])
 
 SHORTEST_ID_BYTES, LONGEST_ID_BYTES = 8, 20
-"""Of the destination in a client's first packet (RFC 9000 section 7.2)."""
+"""The lengths of the destination connection id in a client's first packet (RFC 9000 section 7.2)."""
 
 
 class Receiving:
-    """A `Party` that receives one file into `output`, which appears when it is whole.
-
-    Raises from `advance`:
-        Failed: nobody connected, or the connection ended before the file was whole.
+    """A `Party` that receives one file into `output`, which appears when it is complete. Raises from `advance`: Failed:
+    nobody connected, or the connection ended before the file was complete.
     """
 
     def __init__(

@@ -13,10 +13,10 @@ from owlt.agents.quic.settings import Settings
 from owlt.agents.quic.tally import Tally
 
 CHUNK_BYTES = 1 << 20
-"""How much of the file waits in the engine beyond what it has sent: more than it sends in one go."""
+"""How much unsent data of the file is kept in the engine: more than it sends in one call."""
 
 LONGEST_ANSWER_BYTES = 64
-"""Kept of what the receiver answers: a SHA-256, and enough to see that it is not one."""
+"""How much of the receiver's answer is kept: a SHA-256, and enough to see that it is not one."""
 
 
 class Sending:
@@ -79,7 +79,7 @@ class Sending:
             raise Failed(f"{ending(event)} before the receiver had confirmed the file; {self._tally.facts()}")
 
     def _feed(self) -> None:
-        """Keep the engine in work, without the whole file in memory."""
+        """Keep the engine supplied with data, without the complete file in memory."""
         while self._connected and not self._all_written and self._unsent_bytes() < CHUNK_BYTES:
             chunk = self._file.read(CHUNK_BYTES)
             self._all_written = len(chunk) < CHUNK_BYTES
@@ -94,7 +94,7 @@ class Sending:
         return self._written_bytes - self._line.quic._streams[self._stream_id].sender.highest_offset
 
     def _linger(self, now_s: float) -> None:
-        """The engine has ended; whoever missed that is still answered."""
+        """The engine has ended; a peer that missed its CONNECTION_CLOSE is still answered."""
         stays_until_s = self._quiet_since_s + self._settings.linger_s
         self.wakes_at_s = stays_until_s
         self.ended = now_s >= stays_until_s

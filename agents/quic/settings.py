@@ -7,24 +7,27 @@ from owlt.agents.endpoint.event_loop import IP_MTU_BYTES, IPV4_HEADER_BYTES, UDP
 from owlt.agents.endpoint.exit import Unsupported
 
 SMALLEST_DATAGRAM_BYTES = 1200
-"""Of UDP payload: what QUIC asks of every path (RFC 9000 section 14). aioquic goes no lower."""
+"""The UDP payload that QUIC requires of every path (RFC 9000 section 14). aioquic goes no lower."""
 
 LARGEST_DATAGRAM_BYTES = IP_MTU_BYTES - IPV4_HEADER_BYTES - UDP_HEADER_BYTES
 """QUIC datagrams are never fragmented (RFC 9000 section 14)."""
 
 HANDSHAKE_DATAGRAMS = 4
-"""What may stand before an answer to a handshake packet on the channel: a flight of three, and the question."""
+"""The datagrams that an answer to a handshake packet may have to wait for on the channel: a flight of three, and the
+request."""
 
 IDLE_RTTS = 64
-"""A probe is repeated after 2, 4, 8, ... round trips. Six fit in; at PER 0.1 both ways all of them are lost in one run
-of 20,000."""
+"""A probe is repeated after 2, 4, 8, ... round trips.
+
+Six fit into the idle timeout; at PER 0.1 both ways all of them are lost in one run of 20,000.
+"""
 
 SMALLEST_WINDOW_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Choices that both sides must be given alike."""
+    """Settings that must be equal on both sides."""
 
     rate_bps: float = option("rate of the channel, for windows and timers; 0: unlimited", not_negative)
     rtt_s: float = option("round-trip time before it is measured", not_negative)
@@ -52,7 +55,7 @@ class Settings:
 
     @property
     def idle_timeout_s(self) -> float:
-        """How long nothing may come from the peer."""
+        """How long the peer may be silent."""
         return self.idle_limit_s or 30 + IDLE_RTTS * self.initial_rtt_s
 
     @property
@@ -63,6 +66,8 @@ class Settings:
 
     @property
     def linger_s(self) -> float:
-        """How long the sender answers with its CONNECTION_CLOSE after the last datagram that it received. A receiver
-        that misses it asks after some 3 and 9 round trips, as it has measured few of them."""
+        """How long the sender answers with its CONNECTION_CLOSE after the last datagram that it received.
+
+        A receiver that misses it sends probes after some 3 and 9 round trips, because it has few measurements of them.
+        """
         return self.linger_rtts * self.initial_rtt_s

@@ -1,11 +1,11 @@
-"""Plain facts about one side of a transfer, for its last line of output."""
+"""Counters of one side of a transfer, for its last line of output."""
 
 from dataclasses import dataclass
 
 
 @dataclass
 class Tally:
-    """Counts datagrams and bytes of UDP payload each way. What is in them is known to the engine alone."""
+    """Counts datagrams and bytes of UDP payload each way. Only the engine can read their content."""
 
     sent_datagrams: int = 0
     sent_bytes: int = 0

@@ -1,11 +1,12 @@
-"""Checksums of whole files as METADATA carries them: kind, code and length (draft-wood-tsvwg-saratoga-20, METADATA)."""
+"""Checksums of complete files as METADATA carries them: kind, code and length (draft-wood-tsvwg-saratoga-20,
+METADATA)."""
 
 import hashlib
 import zlib
 from io import BufferedReader
 
 CODES = {"none": 0, "crc32": 1, "md5": 2, "sha1": 3}
-"""Bits 28 to 31 of METADATA. The CRC-32 is that of IEEE 802.3, as the public builds compute it."""
+"""Bits 28 to 31 of METADATA. The CRC-32 is that of IEEE 802.3, as the public implementations compute it."""
 
 DIGEST_BYTES = {"none": 0, "crc32": 4, "md5": 16, "sha1": 20}
 

@@ -20,7 +20,7 @@ LONGEST_NAME_BYTES = 1024
 
 
 class Unreadable(ValueError):
-    """A datagram is no packet of the version that is spoken; the text says what is wrong with it."""
+    """A datagram is not a packet of the version in use; the text states what is wrong."""
 
 
 class PacketType(IntEnum):
@@ -34,14 +34,14 @@ class PacketType(IntEnum):
 
 
 class Action(IntEnum):
-    """What a REQUEST asks for (bits 24 to 31). Others exist and are refused here."""
+    """The request of a REQUEST (bits 24 to 31). Others exist and are refused here."""
 
     GET = 1
     PUT = 2
 
 
 class Code(IntEnum):
-    """What a STATUS says of the transaction (bits 24 to 31)."""
+    """The status code of a STATUS (bits 24 to 31)."""
 
     SUCCESS = 0x00
     UNSPECIFIED_ERROR = 0x01
@@ -65,14 +65,14 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Beacon:
-    """Someone is there. Nobody here waits for one."""
+    """Announces a node. This endpoint does not wait for one."""
 
     endpoint: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A transaction is asked for. `descriptor_bits` is the largest that its author understands."""
+    """Requests a transaction. `descriptor_bits` is the largest that its author understands."""
 
     session: int
     action: int
@@ -82,7 +82,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """What is sent: name, size and checksum of the file. `digest` is empty where `checksum` is "none"."""
+    """Describes the file: its name, size and checksum. `digest` is empty where `checksum` is "none"."""
 
     session: int
     file_bytes: int
@@ -94,7 +94,10 @@ class Metadata:
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """A piece of the file. `asks` for a STATUS; `ends` the file. `timestamp` is empty or 16 octets."""
+    """A piece of the file. `asks`: a STATUS is requested; `ends`: it is the last piece.
+
+    `timestamp` is empty or 16 octets.
+    """
 
     session: int
     offset: int
@@ -137,13 +140,13 @@ Packet = Beacon | Request | Metadata | Data | Status
 def session_id(name: str) -> int:
     """The 32 bits by which both sides of a transaction know it: CRC-32 of the file's name, as in version 0.
 
-    Any number would do. This one is the same for the same run.
+    Any number is allowed; this one is equal in repetitions of a run.
     """
     return zlib.crc32(name_octets(name))
 
 
 def name_octets(name: str) -> bytes:
-    """A file's name as it travels: the bytes that it has in a file system."""
+    """A file's name on the wire: its bytes in the file system."""
     return name.encode("utf-8", "surrogateescape")
 
 
@@ -153,12 +156,12 @@ def name_text(octets: bytes) -> str:
 
 
 def code_name(code: int) -> str:
-    """For messages."""
+    """The name of a code, for messages."""
     return Code(code).name if code in Code.__members__.values() else f"code {code:#04x}"
 
 
 class Fields:
-    """A place in a datagram that moves on with each field read."""
+    """Reads the fields of a datagram, one after the other."""
 
     def __init__(self, datagram: bytes, place: int = 0) -> None:
         self._datagram = datagram
@@ -209,5 +212,5 @@ def timestamp(now_s: float) -> bytes:
 
 
 def made_at_s(stamp: bytes) -> float:
-    """When a timestamp of ours was made. What else came back gives a number that means nothing."""
+    """When a timestamp of ours was made; meaningless for any other timestamp."""
     return int.from_bytes(stamp[1:]) / 1e9

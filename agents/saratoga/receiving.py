@@ -1,7 +1,6 @@
-"""The receiver's side: writes DATA where they belong and tells the sender of the holes.
-
-In a get it asks for the file; in a put it waits. It answers DATA that ask, and speaks unasked when metadata are
-missing, when the file is complete, when nothing has arrived for a while and, if configured, at intervals.
+"""The receiver's side: writes DATA at their offsets and reports the holes to the sender. In a get it requests the file;
+in a put it waits. It answers DATA that request a STATUS, and sends a voluntary STATUS when metadata are missing, when
+the file is complete, when nothing has arrived for a while and, if configured, at intervals.
 """
 
 import math
@@ -29,24 +28,28 @@ from owlt.agents.saratoga.packets import (
 from owlt.agents.saratoga.settings import DESCRIPTOR_BITS, Settings
 
 LINGER_TIMERS = 8
-"""How many of its timers a receiver with the complete file stays after the last received packet. The sender asks again
-at every timer: at PER 0.1 one receiver in 10^8 misses eight in a row."""
+"""How many of its timers a receiver with the complete file stays after the last received packet.
+
+The sender repeats its request at every timer: at PER 0.1 one receiver in 10^8 misses eight in a row.
+"""
 
 QUIET_TIMERS = 2
-"""Silence after which it speaks unasked: the sender's own timer comes first, and only both together are a loss more."""
+"""The silence after which it sends a voluntary STATUS: the sender's own timer is shorter and expires first."""
 
 LARGEST_FILE_BYTES = 2**40
-"""How far DATA may reach: every file system has room for that hole."""
+"""The largest offset of DATA: every file system supports a hole of this size."""
 
 MOST_SPANS = 1 << 20
-"""Pieces of a file between holes; a datagram that would make more is refused. 10^9 bytes with each second packet lost
-are half as many."""
+"""Pieces of a file between holes; a datagram that would make more is refused.
+
+10^9 bytes with every second packet lost have half as many.
+"""
 
 LARGEST_DESCRIPTOR_BITS = 64
 
 
 class Receiving:
-    """A `Party` that receives one file into `output`, which appears when it is whole.
+    """A `Party` that receives one file into `output`, which appears when it is complete.
 
     `wanted` is the name of the file to get, None in a put.
 
@@ -127,7 +130,7 @@ class Receiving:
         self.wakes_at_s = min(silent_until_s, stuck_at_s, due_s, self._status_due_s, self._voluntary_due_s)
 
     def facts(self) -> str:
-        """The last line of output. Raises Failed when the file is not whole."""
+        """The last line of output. Raises Failed if the file is incomplete."""
         if self._outcome != Code.SUCCESS:
             raise Failed(f"the checksum of the file differs from its metadata; {self._tally.facts()}")
         return self._tally.facts()
@@ -146,7 +149,7 @@ class Receiving:
             self._tell()
 
     def _is_of_the_session(self, packet: Packet) -> bool:
-        """In a put the first packet that can begin one says which it is."""
+        """Whether a packet is of the session. In a put the first packet that can begin a session defines it."""
         if not isinstance(packet, Request | Metadata | Data | Status):
             return False
         if self._session is None and not isinstance(packet, Status):
@@ -171,7 +174,7 @@ class Receiving:
         return True
 
     def _take_word(self, status: Status) -> bool:
-        """The sender's own STATUS: it agrees to a get, or does not."""
+        """Handle the sender's own STATUS, which accepts or refuses a get."""
         if status.code != Code.SUCCESS and self._outcome is None:
             raise Failed(f"the sender refused with {code_name(status.code)}; {self._tally.facts()}")
         return True
@@ -210,7 +213,7 @@ class Receiving:
         return True
 
     def _can_take(self, data: Data) -> bool:
-        """What ends where its own descriptor does not reach could not be spoken of in a STATUS."""
+        """Whether DATA can be reported: a STATUS cannot contain offsets beyond the range of its own descriptor."""
         known = self._file_bytes
         if data.end > (LARGEST_FILE_BYTES if known is None else known) or len(self._got) >= MOST_SPANS:
             return False
@@ -241,8 +244,10 @@ class Receiving:
         self._tell()
 
     def _tell(self, asked: Data | None = None, *, requested: bool = False, to_the_end: bool = False) -> None:
-        """Send all holes that are known of, in place of a list that waits to be sent. `to_the_end`: what comes after
-        the furthest DATA is lost too."""
+        """Send all known holes, in place of a list that waits to be sent.
+
+        `to_the_end`: data after the furthest DATA are lost too.
+        """
         end = self._file_bytes if to_the_end and self._file_bytes is not None else self._furthest
         holes = list(self._got.gaps(0, end))
         reaches = next(bits for bits in DESCRIPTOR_BITS if max(end, self._furthest) < 1 << bits)

@@ -1,6 +1,6 @@
 """The sender's side: streams a file at the channel's rate and fills the reported holes.
 
-In a put it begins by itself, blind or after the receiver agreed; in a get when it is asked for the file.
+In a put it begins by itself, at once or after the receiver has accepted; in a get when the file is requested.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ from owlt.agents.saratoga.settings import Settings
 
 SLICE_RTTS = 1 / 8
 SHORTEST_SLICE_S = 0.01
-"""DATA in a row are noted as one flight of this length at most: that long a loss may be taken for data on their way."""
+"""Consecutive DATA are recorded as one flight of at most this length: for that long, lost data may count as in
+flight."""
 
 SOONEST_RTTS = 0.95
-"""No answer comes sooner than a round trip; a little less counts, for clocks are read twice and delays vary."""
+"""No answer arrives sooner than one round trip; slightly less is accepted, because clocks are read twice and delays
+vary."""
 
 
 @dataclass
 class _Flight:
-    """DATA in a row. `answer` is what "in response to" says if its last packet asked for a STATUS."""
+    """Consecutive DATA. `answer` is the value of "in response to" if its last packet requested a STATUS."""
 
     first_s: float
     last_s: float
@@ -54,7 +56,7 @@ class _Flight:
 class Flights:
     """What was sent, in order, until a STATUS reports it.
 
-    `timer_s` is how long an answer is waited for: a STATUS knows of all that was sent longer ago.
+    `timer_s` is how long to wait for an answer: a STATUS covers all data sent before that.
     """
 
     def __init__(self, rtt_s: float, timer_s: float) -> None:
@@ -65,7 +67,7 @@ class Flights:
         self._answered: int | None = None
 
     def note(self, start: int, end: int, answer: int | None, now_s: float) -> None:
-        """DATA were sent now. `answer` is None where they did not ask."""
+        """Record DATA that were sent now. `answer` is None if they did not request a STATUS."""
         last = self._flights[-1] if self._flights else None
         if last and last.answer is None and last.end == start and now_s - last.first_s < self._slice_s:
             last.last_s, last.end, last.answer = now_s, end, answer
@@ -73,19 +75,19 @@ class Flights:
             self._flights.append(_Flight(now_s, now_s, start, end, answer))
 
     def unknown_to(self, status: Status, now_s: float) -> Intervals:
-        """What was sent too late for this STATUS. All that was sent before is forgotten.
+        """The data that were sent too late for this STATUS. All earlier flights are removed.
 
-        Where it gives a timestamp back, that is known. Without, a STATUS that was asked for knows of all DATA up to
-        those that asked: the last ones with its answer that are a round trip old. One that was not, or that answers
-        DATA that nobody remembers, is taken to know of those older than a timer: on a thin reverse channel, where it
-        waits in a queue, that has data sent twice.
+        A timestamp in the STATUS decides this. Without one, a requested STATUS covers all DATA up to those that
+        requested it: the last ones with its answer that are at least a round trip old. A voluntary STATUS, or one that
+        answers DATA that are no longer recorded, is assumed to cover data older than a timer: on a slow reverse
+        channel, where it waits in a queue, some data are then sent twice.
         """
         for _ in range(self._known(status, now_s)):
             self._flights.popleft()
         return Intervals((flight.start, flight.end) for flight in self._flights)
 
     def _known(self, status: Status, now_s: float) -> int:
-        """How many of the flights the STATUS knows of."""
+        """How many of the flights the STATUS covers."""
         if status.timestamp:
             return sum(flight.last_s <= made_at_s(status.timestamp) for flight in self._flights)
         if not status.voluntary:
@@ -221,7 +223,7 @@ class Sending:
         self._send_metadata(now_s)
 
     def _send_metadata(self, now_s: float) -> None:
-        """Once a round trip: what asks for them sooner cannot know that they are on their way."""
+        """At most once per round trip: a request that arrives sooner was sent before they could arrive."""
         if now_s - self._metadata_sent_at_s >= self._settings.rtt_s:
             self._outbox.append(self._metadata)
             self._metadata_sent_at_s = now_s
@@ -250,7 +252,7 @@ class Sending:
         )
 
     def _next_span(self, now_s: float) -> Span:
-        """What is missing, or else what comes next. An empty file is one empty span."""
+        """The next span to send: missing data first, then new data. An empty file is one empty span."""
         if self._repairs:
             self._tally.count("data_again")
             return self._repairs.pop(self._settings.segment_bytes)
@@ -262,12 +264,12 @@ class Sending:
         return start, self._sent_bytes
 
     def _asks_now(self) -> bool:
-        """At intervals, and with the last packet that there is to send."""
+        """Whether DATA request a STATUS: at intervals, and with the last packet to send."""
         every = self._settings.status_packets
         return not self._has_data() or (every > 0 and self._data_packets % every == 0)
 
     def _ask_again(self) -> None:
-        """What asked was lost, and is missing, or else the answer was."""
+        """Repeat the request: either the DATA with the request were lost, or the answer."""
         self._answer_due_s = math.inf
         self._asking_again = True
         if self._request is not None:
@@ -292,7 +294,7 @@ class Sending:
             self._stream(now_s)
 
     def _refuse(self, request: Request, code: Code) -> None:
-        """Version 0 has no words for it."""
+        """Refuse a request; version 0 has no code for that."""
         self._tally.count("refused")
         if self._settings.version:
             self._outbox.append(self._word(request.session, code))

@@ -29,12 +29,12 @@ def _descriptor(text: str) -> int | None:
 
 
 STUCK_SILENCES = 10
-"""How many limits of silence two sides may talk without progress. That is 100 rounds of question and answer: at PER 0.5
-both ways three in 10^13 such transfers would be given up that still get on."""
+"""For how many limits of silence two sides may exchange packets without progress. That is 100 rounds of question and
+answer: at PER 0.5 both ways, three in 10^13 transfers that still progress would be given up."""
 
 
 class Codec(NamedTuple):
-    """How a version looks on the wire."""
+    """The wire format of a version."""
 
     pack: Callable[[Request | Metadata | Data | Status], bytes]
     read: Callable[[bytes], Packet]
@@ -110,7 +110,7 @@ class Settings:
         raise Unsupported(f"a file of {file_bytes} bytes; offsets of {bits} bits reach {(1 << bits) - 1}")
 
     def answers(self, end: int) -> int:
-        """What "in response to" says to DATA that ends before `end`: version 0 named the last byte itself."""
+        """The value of "in response to" for DATA that end before `end`: version 0 names the last byte itself."""
         return end if self.version else max(0, end - 1)
 
     def holes_per_status(self, descriptor_bits: int) -> int:

@@ -1,9 +1,9 @@
-"""Version 0 on the wire: a reconstruction, for its layout was never published.
+"""Version 0 on the wire: a reconstruction, because its layout was never published.
 
-What is known of SSTL's version 0 and of NASA's build of it: `get` alone; offsets of 32 bits; a session known by the CRC
-of the file's name; holes reported in HOLESTOFILL packets, which name the last byte that they answer; packets that
-carried 1024 bytes in 1034 (NASA/TM-2012-216047, section 4.4), so 10 bytes of header. This is the first half of version
-1's first word, then what is left of its fields at 32 bits, which gives those 10 bytes:
+Known facts about SSTL's version 0 and NASA's implementation of it: only `get`; offsets of 32 bits; a session known by
+the CRC of the file's name; holes reported in HOLESTOFILL packets, which name the last byte that they answer; packets
+that carried 1024 bytes in 1034 (NASA/TM-2012-216047, section 4.4), so 10 bytes of header. This is the first half of
+version 1's first word, then what is left of its fields at 32 bits, which gives those 10 bytes:
 
     bits 0-2 version 0, 3-7 type as in version 1, 8-15 flags, then 32 bits of session, and
     REQUEST      flags: action (1 get); name, zero
@@ -37,7 +37,7 @@ _METADATA_MISSING, _PARTIAL, _VOLUNTARY, _ASKS = 4, 2, 1, 1
 
 
 def pack(packet: Request | Metadata | Data | Status) -> bytes:
-    """A packet as one UDP payload. What version 0 cannot say is left out."""
+    """A packet as one UDP payload. Fields that version 0 does not have are omitted."""
     if isinstance(packet, Data):
         return _begin(packet, PacketType.DATA, _ASKS * packet.asks) + packet.offset.to_bytes(4) + packet.payload
     if isinstance(packet, Status):

@@ -1,8 +1,8 @@
 """Version 1 on the wire, as draft-wood-tsvwg-saratoga-20 has it. Bits are numbered from the left, the first is bit 0.
 
 The first word of each packet: bits 0-2 version, 3-7 type, 8-9 the length of offsets and sizes (the descriptor: 16, 32,
-64, 128 bits), then flags of the type. Holes are half-open, as in the public builds of NASA and Vallona. The times of
-the file are left zero, so that the same file gives the same packets at any time.
+64, 128 bits), then flags of the type. Holes are half-open, as in the public implementations of NASA and Vallona. The
+times of the file are left zero, so that the same file gives the same packets at any time.
 """
 
 from owlt.agents.saratoga.checksums import CODES, DIGEST_BYTES
@@ -42,13 +42,16 @@ _ENDS = _bit(16)
 _FREE_SPACE = _bit(17)
 
 _WILLING: dict[int, int] = {Action.PUT: _bit(12) | _bit(13), Action.GET: _bit(14) | _bit(15)}
-"""Of a REQUEST, as of a BEACON: bits 12-13 say whether its author sends, 14-15 whether it receives; 3 is capable and
-willing, 0 not capable. A build of one of the draft's authors (charlesetsmith/saratoga, May 2024) refuses a get that is
-not willing to receive and a put that is not willing to send. Here they are ignored in what is received, since the
-request itself says what its author will do, and an older build may leave them zero."""
+"""Flags of a REQUEST, as of a BEACON: bits 12-13 state whether its author sends, 14-15 whether it receives; 3 is
+capable and willing, 0 not capable. An implementation of one of the draft's authors (charlesetsmith/saratoga, May 2024)
+refuses a get that is not willing to receive and a put that is not willing to send. Here they are ignored in received
+packets, since the request itself states what its author will do, and an older implementation may leave them zero."""
 
 _ENTRY = 1 << 15
-"""Bit 0 of the 16 flags of a directory entry, always set. Bits 6-7: 0 is a file. Bits 8-9: descriptor of its size."""
+"""The flag of a directory entry that is always set: bit 0 of 16. Bits 6-7: 0 is a file.
+
+Bits 8-9: descriptor of its size.
+"""
 
 _FILE_TIMES = bytes(8)
 

@@ -1,7 +1,6 @@
-"""One file over one TCP connection of this host's own kernel, for any light time that Linux can be talked into.
-
-What is chosen for one socket is here: congestion control, segment, buffers, delayed acknowledgement, patience. What
-Linux has for a whole host (SACK, timestamps, window scaling, ECN, kept metrics, routes) is left to the profile.
+"""One file over one TCP connection of this host's own kernel, for any propagation delay that Linux can be configured
+for. The options of a socket are set here: congestion control, segment size, buffers, delayed acknowledgements,
+timeouts. The profile sets the options of the host (SACK, timestamps, window scaling, ECN, cached metrics, routes).
 
 What all endpoints share belongs to `agents.endpoint`.
 """

@@ -1,4 +1,4 @@
-"""What is asked of the kernel's TCP through socket options (tcp(7), socket(7)), and what it says of a connection."""
+"""Settings of the kernel's TCP through socket options (tcp(7), socket(7)), and its counters of a connection."""
 
 import errno
 import socket
@@ -11,10 +11,10 @@ from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.tcp.settings import Settings
 
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
-"""As SO_SNDBUF and SO_RCVBUF, beyond net.core.wmem_max and rmem_max. For root alone."""
+"""Like SO_SNDBUF and SO_RCVBUF, but not limited by net.core.wmem_max and rmem_max; only for root."""
 
 TCP_DELACK_MAX_US = 46
-"""Of Linux 7; from two ticks of the kernel (20 ms at 100 Hz) to 200 ms."""
+"""An option of Linux 7; its values are from two ticks of the kernel (20 ms at 100 Hz) to 200 ms."""
 
 MOST_SYN_RETRIES = 127
 LONGEST_USER_TIMEOUT_MS = 2**30
@@ -23,14 +23,14 @@ LONGEST_USER_TIMEOUT_MS = 2**30
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 TIMESTAMPS = Path("/proc/sys/net/ipv4/tcp_timestamps")
 TIMESTAMPS_BYTES = 12
-"""What the option takes out of every segment, padding included (RFC 7323, appendix A)."""
+"""The size of the option in every segment, padding included (RFC 7323, appendix A)."""
 
 NO_RTT_US = 0xFFFFFFFF
 """Linux's value without a sample of the round trip. It stores round trips in 32 bits of µs, which wrap to 0 at 2^32 µs
 (4295 s)."""
 
 INFO_BYTES = 160
-"""As far into struct tcp_info (linux/tcp.h) as there is something that is used."""
+"""The part of struct tcp_info (linux/tcp.h) that has all fields used here."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Info:
 
     @classmethod
     def read(cls, tcp_info: bytes) -> Self:
-        """From what the option TCP_INFO gives: at least INFO_BYTES of a struct tcp_info."""
+        """From the value of the option TCP_INFO: at least INFO_BYTES of a struct tcp_info."""
         (retransmitted,) = struct.unpack_from("I", tcp_info, 100)
         (bytes_acked,) = struct.unpack_from("Q", tcp_info, 120)
         segments_out, segments_in, _, min_rtt_us, data_in, data_out = struct.unpack_from("6I", tcp_info, 136)
@@ -66,8 +66,8 @@ def prepare(endpoint: socket.socket, settings: Settings) -> None:
     """Options of both sides, before there is a connection.
 
     A SYN and its answer are repeated for hours (a first timeout of 1 s is built into Linux), nothing unacknowledged
-    makes the kernel give up (tcp_retries2 would after 924 s), and the connection ends with its program: whatever
-    ends that early resets it, so that no orphan goes on sending into the next run.
+    makes the kernel give up (tcp_retries2 would after 924 s), and the connection ends with its program: a program that
+    ends early resets it, so that no orphaned connection sends into the next run.
     """
     set_option = endpoint.setsockopt
     set_option(socket.IPPROTO_TCP, socket.TCP_SYNCNT, MOST_SYN_RETRIES)
@@ -79,7 +79,7 @@ def prepare(endpoint: socket.socket, settings: Settings) -> None:
 
 
 def _set_buffer(endpoint: socket.socket, forced: int, asked: int, size_bytes: int) -> None:
-    """Who may not force it gets what net.core.rmem_max or wmem_max allows."""
+    """Set a buffer size. Without the privilege to force it, net.core.rmem_max or wmem_max limits it."""
     try:
         endpoint.setsockopt(socket.SOL_SOCKET, forced, size_bytes)
     except PermissionError:
@@ -92,7 +92,7 @@ def set_linger(endpoint: socket.socket, linger_s: int) -> None:
 
 
 def choose_congestion_control(endpoint: socket.socket, name: str) -> None:
-    """Raises Unsupported when the kernel has not got it, with those that it has."""
+    """Raises Unsupported if the kernel does not have it, with a list of those that it has."""
     try:
         endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
     except OSError as error:
@@ -103,12 +103,12 @@ def choose_congestion_control(endpoint: socket.socket, name: str) -> None:
 
 
 def congestion_control(endpoint: socket.socket) -> str:
-    """The one that the connection has."""
+    """The congestion control of the connection."""
     return endpoint.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
 
 
 def limit_segments(endpoint: socket.socket, data_bytes: int) -> None:
-    """No segment with more data than that. What timestamps take, where the host has them, comes on top."""
+    """Limit the data of each segment. Timestamps, if the host uses them, are not counted."""
     option_bytes = TIMESTAMPS_BYTES if int(TIMESTAMPS.read_text()) else 0
     endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, data_bytes + option_bytes)
 
@@ -119,7 +119,10 @@ def segment_bytes(endpoint: socket.socket) -> int:
 
 
 def limit_delayed_acknowledgement(endpoint: socket.socket, limit_ms: int) -> None:
-    """No acknowledgement waits longer for a second segment. Raises Unsupported where the kernel has no such limit."""
+    """Limit how long an acknowledgement waits for a second segment.
+
+    Raises Unsupported where the kernel has no such limit.
+    """
     try:
         endpoint.setsockopt(socket.IPPROTO_TCP, TCP_DELACK_MAX_US, 1000 * limit_ms)
     except OSError as error:
@@ -129,5 +132,5 @@ def limit_delayed_acknowledgement(endpoint: socket.socket, limit_ms: int) -> Non
 
 
 def info(endpoint: socket.socket) -> Info:
-    """What it has counted so far."""
+    """The counters of the connection so far."""
     return Info.read(endpoint.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES))

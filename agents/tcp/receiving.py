@@ -1,6 +1,5 @@
-"""The receiver's side: takes one connection and the file that comes on it, and closes when that is whole.
-
-Or it counts what comes for a given time, and stores nothing.
+"""The receiver's side: accepts one connection and the file on it, and closes when the file is complete. Or it counts
+the data of a given time, and stores nothing.
 """
 
 import math
@@ -19,10 +18,10 @@ READ_BYTES = 1 << 20
 
 
 def receive(output: Path, local: Address, settings: Settings) -> str:
-    """Receive a file of `settings.file_bytes`, which appears at `output` when it is whole. Returns plain facts.
+    """Receive a file of `settings.file_bytes`, which appears at `output` when it is complete. Returns counters as text.
 
     Raises:
-        Failed: nobody connected, the sender gave up or fell silent, or more or less came than the file has.
+        Failed: nobody connected, the sender gave up or fell silent, or the data are shorter or longer than the file.
         Unsupported: this host's kernel cannot limit delayed acknowledgements.
     """
 
@@ -41,7 +40,7 @@ def receive_for(duration_s: float, local: Address, settings: Settings) -> str:
 
 
 def _take(read: Callable[[socket.socket], str], local: Address, settings: Settings) -> str:
-    """Accept one connection, read it to its end, and close it; `read` returns its own facts."""
+    """Accept one connection, read it to its end, and close it; `read` returns its own counters."""
     with _listen(local, settings) as listener:
         print(f"listening on {local}", flush=True)
         try:
@@ -74,7 +73,7 @@ def _listen(local: Address, settings: Settings) -> socket.socket:
 
 
 def _store(connection: socket.socket, file: IncomingFile, settings: Settings) -> None:
-    """Write what comes, to its end. Whatever is not the file makes the sender's connection end in a reset."""
+    """Write the data to the end of the connection. Data of another size end the sender's connection in a reset."""
     file_bytes = settings.file_bytes or 0
     buffer = memoryview(bytearray(READ_BYTES))
     came = 0
@@ -88,7 +87,7 @@ def _store(connection: socket.socket, file: IncomingFile, settings: Settings) ->
 
 
 def _count(connection: socket.socket, duration_s: float, settings: Settings) -> str:
-    """Read to the end; the bytes that came in time, and those that came later."""
+    """Read to the end. Returns the bytes that arrived in time, and those that arrived later."""
     buffer = memoryview(bytearray(READ_BYTES))
     end_s = time.monotonic() + duration_s
     in_time = late = 0

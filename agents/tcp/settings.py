@@ -8,18 +8,18 @@ from owlt.agents.endpoint.command_line import count, not_negative, option
 from owlt.agents.endpoint.exit import Unsupported
 
 SMALLEST_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES = 88, 32_755
-"""What TCP_MAXSEG of Linux takes, timestamps come on top."""
+"""The range of TCP_MAXSEG of Linux, without timestamps."""
 
 LARGEST_WINDOW_BYTES = 65535 << 14
-"""What window scaling reaches (RFC 7323, section 2.2). More is never in flight, whatever the channel holds."""
+"""The largest window with window scaling (RFC 7323, section 2.2). More data are never in flight on any channel."""
 
 LARGEST_BUFFER_BYTES = (1 << 30) - 1
-"""What Linux grants at most: it counts in 31 bits, and doubles what it is asked for."""
+"""The largest buffer that Linux grants: it counts in 31 bits, and doubles the requested size."""
 
 SMALLEST_BUFFER_BYTES = 1 << 20
 
 PACKET_OVERHEAD_BYTES = 1500
-"""Memory that a packet may take beside its data; a window is what is left of the buffer."""
+"""Memory that a packet may take in addition to its data; the window is the rest of the buffer."""
 
 LONGEST_TIMEOUT_S = 120.0
 """TCP_RTO_MAX of Linux. tcp_rto_max_ms and TCP_RTO_MAX_MS make it shorter, nothing makes it longer."""
@@ -61,13 +61,13 @@ class Settings:
 
     @property
     def load_text(self) -> str:
-        """What is received, in words that follow a number of bytes."""
+        """The received data in words, to follow a number of bytes."""
         return "" if self.file_bytes is None else f"of {self.file_bytes} "
 
     @property
     def buffer_bytes(self) -> int | None:
-        """To ask for, both for sending and for receiving: for as much as the channel holds in a round trip, or the
-        file if that is less. None leaves it to the kernel, which tunes within tcp_rmem and tcp_wmem."""
+        """The size to request for both buffers: the data that the channel holds in a round trip, or the file if that is
+        less. None leaves it to the kernel, which tunes within tcp_rmem and tcp_wmem."""
         if self.buffers == KERNEL_BUFFERS:
             return None
         if self.buffers != CHANNEL_BUFFERS:
@@ -79,10 +79,10 @@ class Settings:
 
     @property
     def _bytes_in_flight(self) -> float:
-        """Of a full pipe and a queue that is as long again."""
+        """The bytes in flight with a full channel and a queue of the same size."""
         return 2 * self.rate_bps * self.rtt_s / 8 if self.rate_bps else math.inf
 
     @property
     def silence_limit_s(self) -> float:
-        """How long nothing may come of the peer. Ten of the longest timeouts: the same packet is lost as often."""
+        """How long the peer may be silent: ten of the longest timeouts, for a packet that is lost as often."""
         return self.idle_limit_s if self.idle_limit_s is not None else 10 * (LONGEST_TIMEOUT_S + self.rtt_s)
