@@ -1,8 +1,7 @@
-"""What crossed a direction of the channel in numbers: the emulator's counters, and what the captures have.
-
-Both count all frames, also those that no host's session knows of (ARP, IGMP), so that one can be held against the
-other. The emulator counts from the moment the channel was applied, in all stages that a frame passes. What its counters
-mean is defined by the emulator's `statistics` and by netem (sch_netem.c of Linux 7.3).
+"""The numbers of frames that crossed a direction of the channel: by the emulator's counters, and in the captures. Both
+count all frames, also those outside the session (ARP, IGMP), so that they can be compared. The emulator counts from the
+moment the channel was applied, in all stages that a frame passes. What its counters mean is defined by the emulator's
+`statistics` and by netem (sch_netem.c of Linux 7.3).
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ Stages = Mapping[str, Mapping[str, float]]
 class DirectionCounters:
     """Frames that one direction of the channel took in, dropped, held at the end, damaged and doubled.
 
-    `entered` is None if no stage was there to count. `queue_drops` found the queue full, `mtu_drops` were too
-    long, `losses` were lost by the link. netem draws a loss and a duplication for the same frame, which then arrives
-    once and is counted in `losses` and in `duplicates`; so of both only the difference can be held against captures.
-    `duplicates` and `corrupted_by_netem` are None if the kernel does not count them; `hit_by_errors` are those
-    that the errors stage let through damaged, and that the pipe, behind it, may still have lost. `marked` got the mark
-    CE (RFC 3168) before anything else of the link; None if no rule marked any.
+    `entered` is None if no stage was there to count. `queue_drops` found the queue full, `mtu_drops` were too long,
+    `losses` were lost by the link. netem draws a loss and a duplication for the same frame, which then arrives once and
+    is counted in `losses` and in `duplicates`; so only their difference can be compared with captures. `duplicates` and
+    `corrupted_by_netem` are None if the kernel does not count them; `hit_by_errors` are those that the errors stage let
+    through damaged, and that the pipe, behind it, may still have lost. `marked` got the mark CE (RFC 3168) before
+    anything else of the link; None if no rule marked any.
     """
 
     entered: int | None
@@ -45,14 +44,14 @@ class DirectionCounters:
 
     @property
     def not_delivered(self) -> int:
-        """Frames that came in and did not go out."""
+        """Frames that entered and did not leave."""
         return self.queue_drops + self.mtu_drops + self.losses + self.waiting
 
     @property
     def corrupted_copies(self) -> tuple[int, int]:
         """The least and the most copies that can have come out with a flipped bit.
 
-        What errors hit, the pipe may lose, or double; and what is damaged may still be on its way.
+        The pipe may lose or duplicate frames that the errors stage has hit, and damaged frames may still be in flight.
         """
         by_netem = self.corrupted_by_netem or 0
         surviving = max(self.hit_by_errors - self.losses_behind_errors, 0)
@@ -62,7 +61,7 @@ class DirectionCounters:
 
 
 def direction_counters(stages: Stages) -> DirectionCounters:
-    """The counters of one direction; of stages that were there for a part of the time, too."""
+    """The counters of one direction, including stages that existed for a part of the time."""
     values = {stage: {name: int(value) for name, value in counters.items()} for stage, counters in stages.items()}
     gate, bottleneck, errors, pipe = (values.get(name, {}) for name in ("gate", "bottleneck", "errors", "pipe"))
     gate_drops = gate.get("dropped_queue_packets", 0) + gate.get("dropped_mtu_packets", 0)
@@ -99,12 +98,15 @@ def direction_counters(stages: Stages) -> DirectionCounters:
 
 
 def _into(netem: Mapping[str, int], gone: int) -> int | None:
-    """What came into a netem: what left it, what is in it and what it made away with; None if there is none."""
+    """The frames that entered a netem: those that left it, are in it, or were dropped; None if there is no netem."""
     return netem["packets"] + netem["waiting_packets"] + gone if netem else None
 
 
 _SHORTEST_FRAME_BYTES = 60
-"""Cards fill shorter frames up to this, and the filling is in no hash: a bit hit there is not seen."""
+"""Network cards pad shorter frames to this length.
+
+No hash covers the padding, so a bit that is flipped there is not seen.
+"""
 
 
 def marked_packets(way: OneWay, delivery: Delivery) -> int:
@@ -117,14 +119,13 @@ def marked_packets(way: OneWay, delivery: Delivery) -> int:
 
 @dataclass(frozen=True, eq=False)
 class CapturedFrames:
-    """What the captures have of all frames bound one way, of the session and of the background.
+    """The captured frames of one direction, of the session and of the background.
 
-    `session_missing` and `background_missing` are the rows of the near capture without a copy, `duplicated` counts
-    the further copies and `corrupted` all copies with flipped bits. Up to `unseen` more copies may have been hit where
-    it cannot be seen: in the filling of a short frame, or behind what was captured. `marked` are the first copies that
-    arrived intact with CE and were sent without it. Of `undirected` frames of the near
-    capture it cannot be told whether they were bound this way. So many of the missing are `unrecognised`: they did come
-    out, damaged.
+    `session_missing` and `background_missing` are the rows of the near capture without a copy, `duplicated` counts the
+    further copies and `corrupted` all copies with flipped bits. Up to `unseen` more copies may have been hit where it
+    cannot be seen: in the padding of a short frame, or beyond the captured part. `marked` are the first copies that
+    arrived intact with CE and were sent without it. The direction of the `undirected` frames of the near capture is not
+    known. `unrecognised` is how many of the missing frames did arrive, damaged.
     """
 
     entered: int
@@ -139,7 +140,7 @@ class CapturedFrames:
 
     @classmethod
     def of(cls, way: OneWay) -> CapturedFrames:
-        """Of the session's packets and of the frames of the background."""
+        """Count the session's packets and the frames of the background."""
         far, delivery = way.far, way.delivery
         parts = [delivery] if delivery.background is None else [delivery, delivery.background]
         delivered = np.concatenate([part.delivered for part in parts])
@@ -159,19 +160,19 @@ class CapturedFrames:
 
     @property
     def missing(self) -> int:
-        """How many frames no copy was found of."""
+        """The number of frames without a copy."""
         return len(self.session_missing) + len(self.background_missing)
 
     def expected_missing(self, counters: DirectionCounters) -> int:
-        """How many frames had to be missing, by the counters.
+        """The number of missing frames according to the counters.
 
-        Frames in = copies out - duplicates + not delivered. So each duplicate that did not come out stands for a
-        packet that the emulator counts as lost, and that arrived once. Unrecognised frames came out.
+        Frames in = copies out - duplicates + not delivered. So each duplicate that did not leave belongs to a packet
+        that the emulator counts as lost and that arrived once. Unrecognised frames did leave.
         """
         gone = max((counters.duplicates or 0) - self.duplicated, 0)
         dropped = counters.not_delivered - min(gone, counters.losses_behind_errors + counters.waiting)
         return dropped + self.unrecognised
 
     def uncounted(self, counters: DirectionCounters) -> int:
-        """How many frames came when the counters had been read, for the captures go on a little longer."""
+        """How many frames came after the counters were read, because the captures last a little longer."""
         return max(self.entered - counters.entered, 0) if counters.entered is not None else 0

@@ -1,7 +1,7 @@
 """Writing captures: in the order of time, some of their frames, or with data packets cut to their headers.
 
-Cutting takes a tenth of the room, once the summary of a run is kept and what became of each of its packets. Only the
-packets of the sender are cut, and not its first few: what the receiver answers, and how a session is opened, stays
+A cut capture needs a tenth of the space. It is made once the summary of a run and the fate of each packet are stored.
+Only the packets of the sender are cut, except its first few: the receiver's packets, and the start of a session, stay
 complete, so that messages are the same before and after.
 """
 
@@ -27,10 +27,10 @@ from owlt.results.plain_files import create, move, open_capture
 from owlt.results.record import SUMMARY
 
 HEADER_BYTES = 96
-"""Ethernet, IPv4 and TCP with all options; or 54 bytes of what UDP carries."""
+"""Enough for Ethernet, IPv4 and TCP with all options; or for 54 bytes of UDP payload."""
 
 _KEPT_COMPLETE = 8
-"""Of the sender's packets, from the first on: a handshake is among them."""
+"""The number of the sender's first packets that are not cut: they include a handshake."""
 
 _MAGIC_NS = 0xA1B23C4D
 
@@ -38,9 +38,9 @@ _MAGIC_NS = 0xA1B23C4D
 def keep_only_headers(run_dir: Path, session: Session, also: Mapping[str, type[DerivedFile]]) -> None:
     """Cut the sender's packets in both captures of the run to their headers.
 
-    `also` names what else than the summary is kept of these captures, and its kind. Wherever this is interrupted,
-    each capture is complete or cut, and what is kept is valid for either. Raises RuntimeError if no summary of these
-    very captures is kept, NotACapture, OSError.
+    `also` has the names and types of the other files derived from these captures. If this is interrupted, each capture
+    is complete or cut, and the derived files are valid for both. Raises RuntimeError if no summary of these very
+    captures is kept, NotACapture, OSError.
     """
     summary = load_summary(run_dir)
     if summary is None or summary.source is None or not is_of(summary.source, run_dir):
@@ -65,7 +65,7 @@ def keep_only_headers(run_dir: Path, session: Session, also: Mapping[str, type[D
 
 
 def is_cut(path: Path) -> bool:
-    """Whether the capture at `path` was cut: its header then says how long its longest frame is, and tcpdump's say
+    """Whether the capture at `path` was cut: its header then has the length of its longest frame; tcpdump writes
     `WHOLE_FRAMES`. Raises NotACapture, OSError."""
     return read_snaplen(path) < WHOLE_FRAMES
 

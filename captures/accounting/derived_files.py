@@ -1,8 +1,8 @@
 """Files derived from a run's captures and stored beside them as JSON, until the captures or the code change.
 
-A capture is known by its SHA-256, which copying does not change; the code by the one of this package's modules. A
-capture that is cut to its headers makes nothing better than the whole one did, so the hash of the cut form is entered
-as a second accepted one before it replaces the whole form: what was made from whole frames stays valid.
+A capture is identified by its SHA-256, which copying does not change, the code by the SHA-256 of this package's
+modules. A capture cut to its headers cannot give better results than the complete one, so the hash of the cut form is
+entered as a second accepted one before it replaces the complete form: results from complete frames stay valid.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Source(BaseModel):
     seen: dict[str, tuple[int, int]]
 
     def with_forms(self, forms: Mapping[str, Path]) -> Source:
-        """The same source, where each capture may also lie in one more form, and will."""
+        """The source with one more accepted form of each capture, which will replace the present one."""
         captures = {name: sorted({*known, digest_of_file(forms[name])}) for name, known in self.captures.items()}
         seen = {name: _size_and_time(path) for name, path in forms.items()}
         return self.model_copy(update={"captures": captures, "seen": seen})
 
 
 class DerivedFile(BaseModel):
-    """What can be stored beside the captures; `source` is None until it is."""
+    """A result that can be stored beside the captures; `source` is None until then."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -63,8 +63,8 @@ AnyDerivedFile = TypeVar("AnyDerivedFile", bound=DerivedFile)
 def load_or_make(
     path: Path, kind: type[AnyDerivedFile], arguments: object, make: Callable[[], AnyDerivedFile]
 ) -> AnyDerivedFile:
-    """What is kept at `path` while the captures beside it, the arguments (of JSON) and the code are those that it was
-    made from; else what `make` returns, which is then kept. Raises what `make` does, OSError."""
+    """The file at `path` if the captures beside it, the arguments (JSON) and the code are still those it was made from;
+    else the result of `make`, which is then stored. Raises what `make` raises, OSError."""
     stored = load(path, kind)
     source = stored.source if stored else None
     made_by = digest_of_code(), digest_of_values(arguments)
@@ -80,7 +80,7 @@ def load_or_make(
 
 
 def source_of(run_dir: Path, arguments: object) -> Source:
-    """What is made now from the captures in `run_dir` and the arguments (of JSON). Raises OSError."""
+    """The source of a result made now from the captures in `run_dir` and the arguments (JSON). Raises OSError."""
     return Source(
         code=digest_of_code(),
         arguments=digest_of_values(arguments),
@@ -90,7 +90,7 @@ def source_of(run_dir: Path, arguments: object) -> Source:
 
 
 def is_of(source: Source, run_dir: Path) -> bool:
-    """Whether the captures in `run_dir` are among the forms that the source knows. Raises OSError."""
+    """Whether the captures in `run_dir` have one of the forms in the source. Raises OSError."""
     return source.seen == _seen(run_dir) or all(
         set(digests) <= set(source.captures.get(name, ())) for name, digests in digests_of_captures(run_dir).items()
     )
@@ -101,7 +101,7 @@ def _seen(run_dir: Path) -> dict[str, tuple[int, int]]:
 
 
 def load(path: Path, kind: type[AnyDerivedFile]) -> AnyDerivedFile | None:
-    """What is kept at `path`, upgraded; None if there is nothing, or it is damaged or of a version without upgrade."""
+    """The file at `path`, upgraded; None if it does not exist, is damaged, or has a version without an upgrade."""
     try:
         values = read_json(path, MOST_DERIVED_BYTES)
         return kind.model_validate(upgraded(values, kind.upgrades) if kind.upgrades else values)
@@ -110,7 +110,7 @@ def load(path: Path, kind: type[AnyDerivedFile]) -> AnyDerivedFile | None:
 
 
 def keep(path: Path, made: DerivedFile) -> None:
-    """Write it, whole or not at all."""
+    """Write it completely or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with create(partial) as file:
         file.write((made.model_dump_json(indent=2) + "\n").encode())
@@ -124,7 +124,7 @@ def digests_of_captures(run_dir: Path) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=len(CAPTURES))
 def _digest_at(path: Path, size_bytes: int, changed_ns: int) -> str:
-    """Of a file that several things are made from, once while it does not change."""
+    """The digest of a file, computed once while it does not change, because several results are made from it."""
     return digest_of_file(path)
 
 

@@ -26,20 +26,19 @@ CAUSES: tuple[Cause, ...] = ("queue", "mtu", "lost", "in_flight", "unrecognised"
 
 
 class Ledger(BaseModel):
-    """What became of the session's packets that one host sent.
+    """The fates of the session's packets that one host sent.
 
         sent = delivered + corrupted + unrecognised + lost + queue + mtu + in_flight + undetermined
              + unexplained_missing
 
     `delivered` and `corrupted` are the packets that arrived, by their first copy: intact, or with flipped bits
-    (`corrupted_outside`: of these, those that the session's filter misses, for what was hit is an address, a port or
-    a length; `corrupted_unseen`: those whose bits were hit where the captures do not show it, behind a cut, and that
-    only the emulator counted). `duplicated` are further copies. The others did not arrive: `queue` found a queue full,
-    `mtu` were too long for the link, `lost` were lost by it, `in_flight` were on their way at the end. `unrecognised`
-    did arrive, in as many frames that are damaged too much to tell of which packet each is a copy. Where the
-    emulator counted several of these causes, and frames of the background are missing too, the session's share of each
-    cannot be told: those packets are `undetermined`. Without the emulator's counters all but those sent too late to
-    arrive are `lost`.
+    (`corrupted_outside`: those of them that the session's filter misses, because an address, a port or a length was
+    hit; `corrupted_unseen`: those that were hit beyond the captured part of a cut frame, and that only the emulator
+    counted). `duplicated` are further copies. The others did not arrive: `queue` found a queue full, `mtu` were too
+    long for the link, `lost` were lost by it, `in_flight` were on their way at the end. `unrecognised` did arrive, in
+    as many frames that are too damaged to assign them to a packet. If the emulator counted several of these causes, and
+    frames of the background are missing too, the session's share of each is not known: those packets are
+    `undetermined`. Without the emulator's counters all but those sent too late to arrive are `lost`.
 
     `ecn_capable` are the packets that were sent as ECT, `ecn_marked` those that arrived intact with the mark CE and
     were sent without it (RFC 3168); None in summaries of older versions, which took such marks for damage.
@@ -74,7 +73,7 @@ class Ledger(BaseModel):
 
     @property
     def unexplained(self) -> int:
-        """Zero where the captures tell everything."""
+        """Zero if the captures explain everything."""
         return self.unexplained_missing + self.unexplained_arrived
 
 
@@ -82,7 +81,7 @@ class Ledger(BaseModel):
 class Account:
     """The ledger; by cause the packets (rows of the near capture) of which it is known that this was their cause, the
     others under "undetermined"; the reasons not to trust the ledger and what else to know of it, each as a sentence.
-    `hides_damage`: of packets whose frames are cut it is not known whether they arrived intact."""
+    `hides_damage`: whether packets with cut frames arrived intact is not known."""
 
     ledger: Ledger
     missing: dict[Cause, Rows]
@@ -92,10 +91,9 @@ class Account:
 
 
 def account(way: OneWay, counters: DirectionCounters | None, clock_error_ns: float | None = None) -> Account:
-    """The account of what the host sent, from the capture at its port and the one behind the channel.
-
-    `counters` are of this direction; None if no emulator of ours made the channel. `clock_error_ns`: how far delays
-    corrected for two clocks may be wrong; None: one clock took both captures.
+    """The account of the host's packets, from the capture at its port and the one after the channel. `counters` are of
+    this direction; None without an emulator of owlt. `clock_error_ns`: how far delays corrected for two clocks may be
+    wrong; None: one clock took both captures.
     """
     near, far, delivery, host = way.near, way.far, way.delivery, way.host
     first = delivery.first_copies
@@ -137,15 +135,14 @@ def account(way: OneWay, counters: DirectionCounters | None, clock_error_ns: flo
 
 
 def _hides_damage(delivery: Delivery, captured: CapturedFrames, counters: DirectionCounters | None) -> bool:
-    """Whether more copies may have been damaged than are known, behind the cut."""
+    """Whether more copies may have been damaged than are known, beyond the captured part of the frames."""
     known = captured.corrupted + captured.unrecognised
     return delivery.was_cut and (counters is None or known < counters.corrupted_copies[1])
 
 
 def _corrupted_unseen(way: OneWay, captured: CapturedFrames, counters: DirectionCounters | None) -> int:
-    """How many packets that seem intact the emulator has damaged behind what was captured of them.
-
-    0 if it cannot be told: no exact count, or further copies, of which any may be the one that was hit.
+    """How many packets that seem intact the emulator has damaged beyond their captured part. 0 if that is not known: no
+    exact count, or further copies, any of which may have been hit.
     """
     far, delivery = way.far, way.delivery
     if counters is None or captured.duplicated or not delivery.was_cut:
@@ -188,9 +185,9 @@ class _MissingByCause:
 def _explain(way: OneWay, captured: CapturedFrames, counters: DirectionCounters | None) -> _MissingByCause:
     """Why packets are missing.
 
-    A frame that is longer than all that arrived was too long, if there are as many as were dropped for that; those
-    sent after all that arrived are in flight, if there are as many as waited. What is left has the one cause that is
-    left, or its share of several. Without counters, what could not arrive before the far capture ended is in flight.
+    A frame that is longer than all that arrived was too long, if there are as many as were dropped for that; those sent
+    after all that arrived are in flight, if there are as many as waited. The rest have the one remaining cause, or a
+    share of several. Without counters, packets that could not arrive before the far capture ended are in flight.
     """
     if counters is None:
         late = _too_late(way)
@@ -212,7 +209,7 @@ def _explain(way: OneWay, captured: CapturedFrames, counters: DirectionCounters 
 
 
 def _too_late(way: OneWay) -> Rows:
-    """The packets that the far capture ended too early for, had they taken as long as the last one that arrived."""
+    """The packets sent too late for the far capture, with the delay of the last packet that arrived."""
     near, far, delivery = way.near, way.far, way.delivery
     lost = delivery.lost
     if not len(lost) or not len(delivery.sent):
@@ -232,8 +229,8 @@ def _of_arrived(near: Columns, delivery: Delivery) -> tuple[int, int]:
 
 @dataclass
 class _Missing:
-    """Frames in the order of time whose cause is still open, how many each cause has still to account for, and the
-    frames that have one."""
+    """Frames in the order of time without a cause, how many frames each cause has still to explain, and the frames with
+    a cause."""
 
     left: Rows
     counts: dict[Cause, int]
@@ -267,19 +264,22 @@ class _Missing:
         self.left = without(self.left, rows)
 
     def name_all(self, cause: Cause, rows: Rows) -> None:
-        """If these are all that the cause accounts for."""
+        """Assign the cause to these frames if there are as many as the cause has to explain."""
         if len(rows) == self.counts[cause]:
             self.name(cause, rows)
             self.counts[cause] = 0
 
     def name_the_rest(self) -> None:
-        """If there is one cause that accounts for all of it."""
+        """Assign the rest if a single cause explains all of them."""
         if len(self.open_causes) == 1 and len(self.left) <= self.counts[self.open_causes[0]]:
             self.name(self.open_causes[0], self.left)
 
     def missing_by_cause(self, session_missing: Rows, unrecorded: int) -> _MissingByCause:
-        """What is known of the session's packets. Causes that are open are shared out if all that is left is the
-        session's, or if there is only one; else the packets that are left stay undetermined."""
+        """The missing packets of the session by cause.
+
+        Open causes are distributed if all remaining frames are the session's, or if there is only one cause; else the
+        remaining packets stay undetermined.
+        """
         background = without(np.concatenate([self.left, *self.named.values()]), session_missing)
         named = {cause: without(rows, background) for cause, rows in self.named.items()}
         left = without(self.left, background)
@@ -301,7 +301,7 @@ def _counts(named: dict[Cause, Rows]) -> dict[Cause, int]:
 
 
 def _unrecognised_arrivals(way: OneWay, captured: CapturedFrames, counters: DirectionCounters | None) -> Rows:
-    """Arrivals (rows of the far capture) that are copies of missing packets, though it cannot be told of which.
+    """Arrivals (rows of the far capture) that are copies of missing packets, without knowing of which.
 
     There are no more of them than packets that are missing although the emulator did not drop them, than frames that it
     damaged and of which no damaged copy was recognised, and, of each length, than missing frames. Those that pass the
@@ -324,7 +324,7 @@ def _unrecognised_arrivals(way: OneWay, captured: CapturedFrames, counters: Dire
 
 
 def _unrecognised_caveat(count: int, host: Host) -> str:
-    """What to know of a ledger with so many unrecognised packets."""
+    """The caveat for a ledger with so many unrecognised packets."""
     return (
         f"{count} packets from the {host} passed the emulator but were not matched, and {count} frames of the same "
         f"lengths arrived that match no packet because too many bits are damaged: these packets count as "

@@ -25,10 +25,10 @@ class Measures(BaseModel):
     """The measures of one run; None if a time, a rate or bytes are missing that it needs.
 
     `goodput_bps` counts the file's bits over the session, from its first to its last packet at the sender's port;
-    `goodput_to_delivery_bps` until the receiver's file was whole. Throughputs count delivered frames over the
-    session, each way. `total_data_bytes` is what the sender sent, `normalized_goodput_bps` the session's goodput
-    times the share of the file in that. `efficiency` is the share of the forward channel's rate that became file
-    during the session, `utilisation` the share that its delivered frames filled.
+    `goodput_to_delivery_bps` until the receiver's file was complete. Throughputs count delivered frames over the
+    session, each way. `total_data_bytes` are the bytes that the sender sent, `normalized_goodput_bps` is the session's
+    goodput times the share of the file in them. `efficiency` is goodput over the forward channel's rate, `utilisation`
+    the share of that rate that the delivered frames filled.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -55,7 +55,7 @@ OF_A_DELIVERED_FILE = (
     "efficiency",
     "data_ratio",
 )
-"""The measures that are defined only where the receiver has the very file."""
+"""The measures that are defined only if the receiver has a file equal to the sent one."""
 
 
 class DelaySummary(BaseModel):
@@ -86,8 +86,8 @@ def measure(
     """The measures of a session that lasted from `first_ns` to `last_ns`; None, None: no packet was seen.
 
     `file_size_bytes` None: not known. `rate_bps` is the forward channel's; None: it has no limit, or one that changes.
-    `duration_s` is of a run that sends for a time: `file_size_bytes` are then what the receiver received in that time,
-    goodput is over that time, and what relates all packets to these bytes is not defined.
+    `duration_s` is given for a run for a duration: `file_size_bytes` are then the bytes received in that time, goodput
+    is over that time, and measures that relate all packets to these bytes are not defined.
     """
     if duration_s is not None:
         return _of_duration(amounts, first_ns, last_ns, file_size_bytes, rate_bps, duration_s)
@@ -150,5 +150,5 @@ def _product(factor: float | None, other: float | None) -> float | None:
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:
-    """None if one is missing or the whole is 0."""
+    """A ratio; None if a value is missing or the denominator is 0."""
     return None if part is None or not whole else part / whole

@@ -1,7 +1,7 @@
 """The results from one capture alone: its packets, and the session's duration as that port shows it.
 
-The main paper's case: it had one capture, at the receiver's side of the emulator, and added the round trip to the
-time of the session, for what the sender lived through before its first packet came there and after the last left.
+The main paper's case: it had one capture, at the receiver's side of the emulator, and added the round trip to the time
+of the session, to include the time before the sender's first packet arrived there and after the last packet left.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
 
 class OneSide(BaseModel):
     """One capture of a session. `seen_at` is the host at whose port it was taken: that host's packets are counted as
-    sent, the other's as delivered; what was lost is not to be seen.
+    sent, the other's as delivered; losses are not visible.
 
-    `session_s` is between the first packet and the last at the sender's port. At the receiver's it is what was
-    seen there with `round_trip_added_s`, which is right where the sender spoke first and the receiver last, and too
-    much by up to that otherwise; None if the round trip is not known. `goodput_bps` is of it, `goodput_seen_bps` of
-    the time that was seen; `efficiency` is the former over the channel's rate. They are None if no time passed or
-    the size of the file is not known, and where `contradicted` says what cannot be true of what is told of the
-    transfer. `suspect` says that, and what is wrong with the capture. Packets that are `ecn_capable` have ECT,
+    `session_s` is between the first packet and the last at the sender's port. At the receiver's port it is the time
+    seen there plus `round_trip_added_s`, which is correct if the sender sent first and the receiver last, else too long
+    by at most that; None if the round trip is not known. `goodput_bps` is over this time, `goodput_seen_bps` over the
+    time that was seen; `efficiency` is the former over the channel's rate. They are None if no time passed or the size
+    of the file is not known, and if the capture contradicts the description of the transfer, which `contradicted`
+    states. `suspect` has these contradictions, and the faults of the capture. Packets that are `ecn_capable` have ECT,
     those `ecn_marked` CE (RFC 3168).
     """
 
@@ -71,10 +71,9 @@ def one_side(
     carried_file_bytes: int | None = None,
     failure: str = "",
 ) -> OneSide:
-    """What the capture at the host's port tells of the transfer that `claims` describe.
-
-    `carried_file_bytes` is what the messages carry of the file, None if that is not known; `failure` is why the
-    transfer failed, as they state.
+    """The results from the capture at the host's port, of the transfer that `claims` describe. `carried_file_bytes` is
+    how many bytes of the file the messages carry, None if not known; `failure` is why the transfer failed, according to
+    them.
     """
     file_size_bytes, rate_bps = claims.file_size_bytes, claims.rate_bps
     there_ns, back_ns = claims.forward_delay_ns, claims.reverse_delay_ns

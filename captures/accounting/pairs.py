@@ -1,7 +1,7 @@
 """The fate of each packet, stored beside a run's captures as pairs.json, and used if these were cut later.
 
-A cut capture does not show every damaged bit, so what was found in complete frames stays as it is, also for later
-versions of this package; captures that are still complete are matched anew by other code.
+A cut capture does not show every damaged bit, so results from complete frames are kept, also for later versions of this
+package; captures that are still complete are matched anew by other code.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StoredDelivery(BaseModel):
 
     @classmethod
     def of(cls, delivery: Delivery) -> StoredDelivery:
-        """What is kept of the delivery."""
+        """The delivery in its stored form."""
         hit = np.flatnonzero(delivery.flipped_bit != INTACT)
         return cls(
             near=_packed(delivery.near),
@@ -84,7 +84,7 @@ class StoredPairs(DerivedFile):
     reverse: StoredDelivery
 
     def crossing(self, at_sender: Columns, at_receiver: Columns) -> Crossing:
-        """The crossing between the captures, whose columns these are."""
+        """The crossing between the captures with these columns."""
         return Crossing(
             at_sender,
             at_receiver,
@@ -94,8 +94,8 @@ class StoredPairs(DerivedFile):
 
 
 def load_pairs(run_dir: Path, at_sender: Columns, at_receiver: Columns, session: Session) -> Crossing | None:
-    """What is kept of the captures in `run_dir`, whose columns these are; None if it is not of these captures, of
-    another session, or could be found anew by the present code. Raises OSError."""
+    """The stored pairs of the captures in `run_dir` with these columns; None if they are of other captures or another
+    session, or if the present code can find them again. Raises OSError."""
     stored = load(run_dir / PAIRS, StoredPairs)
     if (
         stored is None
@@ -110,8 +110,8 @@ def load_pairs(run_dir: Path, at_sender: Columns, at_receiver: Columns, session:
 
 
 def load_or_match(run_dir: Path, at_sender: Columns, at_receiver: Columns, session: Session) -> Crossing:
-    """What is kept of the captures in `run_dir`, whose columns these are; else what is found in them, which is then
-    kept. Raises OSError."""
+    """The stored pairs of the captures in `run_dir` with these columns; else the pairs found in them, which are then
+    stored. Raises OSError."""
     stored = load_pairs(run_dir, at_sender, at_receiver, session)
     if stored is not None:
         return stored

@@ -1,9 +1,8 @@
 """The summary of a run: the results from the packets of its two captures, and the reasons not to trust them.
 
-It is kept beside the captures as summary.json. When the code has changed it is made again from the captures, also where
-these were cut since: what became of each packet is kept beside them (pairs.py). Where the captures are gone, the kept
-summary is all there is. Finding the packets belongs to `captures.matches`, their fate to ledger.py, rates and
-amounts to measures.py.
+It is kept beside the captures as summary.json. When the code has changed it is made again from the captures, even if
+these were cut since: the fate of each packet is stored beside them (pairs.py). Without the captures, the stored summary
+is used. Finding the packets belongs to `captures.matches`, their fate to ledger.py, rates and amounts to measures.py.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ NO_LINKS: Links = (None, None)
 
 @dataclass(frozen=True)
 class Transfer:
-    """What is known of a transfer beside its captures; None if it is not known.
+    """Facts about a transfer that are not from its captures; None if not known.
 
     `file_size_bytes` is also None if the file was not delivered; of a run for a duration (`duration_s`) it is how many
     bytes the receiver reports. `file_delivered_at_ns` is of the captures' clock. `rate_bps` is the forward channel's;
@@ -82,23 +81,22 @@ def _summary_5(summary: Values) -> dict[str, Any]:
 SUMMARY_STEPS: Steps = {3: _summary_4, 4: _summary_5}
 """Summaries of version 2 and older do not hold what version 3 needs: they are made again from the captures."""
 SCHEMA_VERSION = current_version(SUMMARY_STEPS)
-"""Raised, with a step, whenever a field or the meaning of one changes."""
+"""Incremented, with an upgrade step, whenever a field or its meaning changes."""
 
 
 class CaptureSummary(Measures, DerivedFile):
     """The results from the packets of one run. docs/measures.md defines the terms and formulas.
 
-    STR are the packets that the sender sent, RTS those that the receiver sent, each counted as sent (in the
-    capture at its own port) and as delivered (in the other one). The counts are those of
-    `summary_filter(session, host)` in tshark, packet for packet: copies count, and so do those with flipped bits that
-    the filter still passes. Bytes are Ethernet frames without preamble and checksum. What became of each packet is in
-    the ledgers.
+    STR are the packets that the sender sent, RTS those that the receiver sent, each counted as sent (in the capture at
+    its own port) and as delivered (in the other one). The counts are those of `summary_filter(session, host)` in
+    tshark, packet for packet: copies count, and so do those with flipped bits that the filter still passes. Bytes are
+    Ethernet frames without preamble and checksum. The fate of each packet is in the ledgers.
 
-    `overdue_ns` is how much of the session some packet was in the emulator for longer than the channel explains; None
-    where the links are not known, or vary. `background_packets` counts by name the frames of both captures that are not
-    of the session; one that crosses the emulator is in both. `slow_frames` are those that had to be read one by one.
-    `headers_only`: frames were cut when damaged ones were looked for, so that bits that were flipped further behind are
-    not seen. `suspect` gives the reasons not to trust these numbers, `caveats` what else to know of them.
+    `overdue_ns` is the time during which some packet was in the emulator for longer than the channel explains; None if
+    the links are not known, or vary. `background_packets` counts by name the frames of both captures that are not of
+    the session; one that crosses the emulator is in both. `slow_frames` had to be read one by one. `headers_only`:
+    frames were cut when damaged ones were searched, so flipped bits beyond the cut are not seen. `suspect` has the
+    reasons not to trust these numbers, `caveats` further notes on them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -127,13 +125,13 @@ class CaptureSummary(Measures, DerivedFile):
 
     @property
     def of_no_file(self) -> Self:
-        """The same of a transfer whose file was not delivered: without what is defined for a delivered one only."""
+        """The summary without the measures that are defined only for a delivered file."""
         return self.model_copy(update=dict.fromkeys(OF_A_DELIVERED_FILE))
 
 
 def load_or_summarise(run_dir: Path, session: Session, transfer: Transfer) -> CaptureSummary:
-    """The summary of the run in `run_dir`: the kept one while captures, arguments and code are those that it was made
-    from, else a new one, which is then kept. Raises NotACapture, OSError."""
+    """The summary of the run in `run_dir`: the stored one if captures, arguments and code are those it was made from,
+    else a new one, which is then stored. Raises NotACapture, OSError."""
 
     def make() -> CaptureSummary:
         both = read_both(*(run_dir / name for name in CAPTURES))
@@ -146,13 +144,16 @@ def load_or_summarise(run_dir: Path, session: Session, transfer: Transfer) -> Ca
 
 
 def load_summary(run_dir: Path) -> CaptureSummary | None:
-    """The kept summary as it is; None if there is none, or a damaged one, or one of another schema."""
+    """The stored summary as it is; None if there is none, or if it is damaged or has another schema."""
     summary = load(run_dir / SUMMARY, CaptureSummary)
     return summary if summary and summary.schema_version == SCHEMA_VERSION else None
 
 
 def read_both(sender_pcap: Path, receiver_pcap: Path) -> tuple[Columns, Columns]:
-    """The columns of both captures, hashed over what both have of each frame. Raises NotACapture, OSError."""
+    """The columns of both captures, hashed over the part of each frame that both contain.
+
+    Raises NotACapture, OSError.
+    """
     hashed_bytes = min(read_snaplen(pcap) for pcap in (sender_pcap, receiver_pcap))
     both = read_columns(sender_pcap, hashed_bytes), read_columns(receiver_pcap, hashed_bytes)
     kept_bytes = min(hashed_bytes, *(_kept_bytes(capture) for capture in both))
@@ -162,21 +163,21 @@ def read_both(sender_pcap: Path, receiver_pcap: Path) -> tuple[Columns, Columns]
 
 
 def _kept_bytes(capture: Columns) -> int:
-    """How much of each frame is there at most, where frames are cut: more than the file's header may say."""
+    """The most bytes of any frame in a cut capture; may be more than the file's header states."""
     return int(capture.captured_bytes[capture.is_cut].max(initial=0)) or capture.hashed_bytes
 
 
 def account_both(
     crossing: Crossing, expected: Expected, clock_error_ns: float | None = None
 ) -> tuple[Account, Account]:
-    """What became of the packets of the sender, and of those of the receiver; `clock_error_ns` is of two clocks."""
+    """The accounts of the sender's and of the receiver's packets; `clock_error_ns` is of two clocks."""
     forward, reverse = crossing.ways
     return account(forward, expected.forward, clock_error_ns), account(reverse, expected.reverse, clock_error_ns)
 
 
 def conclude(crossing: Crossing, accounts: tuple[Account, Account], transfer: Transfer) -> CaptureSummary:
-    """The summary of captures whose packets were found and accounted for; of what the transfer's captures are expected
-    to be, only reasons for suspicion come."""
+    """The summary of captures whose packets were matched and accounted for; the expectations for the captures only give
+    reasons for suspicion."""
     expected = transfer.expected
     file_size_bytes, file_delivered_at_ns = transfer.file_size_bytes, transfer.file_delivered_at_ns
     at_sender, at_receiver = crossing.captures
@@ -248,7 +249,7 @@ def _suspect_copies(
 def _suspect_delivery(
     at_receiver: Columns, forward: Delivery, file_size_bytes: int | None, file_delivered_at_ns: int | None
 ) -> Iterator[str]:
-    """If the file was reported delivered before all of it had arrived."""
+    """A reason if the file was reported delivered before all of it had arrived."""
     if file_delivered_at_ns is None or file_size_bytes is None:
         return
     arrived_bytes = _bytes(at_receiver, forward.far[at_receiver.time_ns[forward.far] <= file_delivered_at_ns])
@@ -277,7 +278,7 @@ def _most_data_bytes(capture: Columns, rows: NDArray[np.int64]) -> int:
 
 
 def _suspect_report(reported_bytes: int | None, arrived_bytes: int) -> Iterator[str]:
-    """If the receiver reports more bytes than arrived."""
+    """A reason if the receiver reports more bytes than arrived."""
     if reported_bytes is not None and arrived_bytes < reported_bytes:
         yield f"the receiver reports {reported_bytes} bytes of data, and frames of only {arrived_bytes} bytes arrived"
 
@@ -287,5 +288,5 @@ def _bytes(capture: Columns, rows: NDArray[np.int64]) -> int:
 
 
 def _background(capture: Columns, *session_rows: NDArray[np.int64]) -> Counter[str]:
-    """How many frames of each name are in none of the session's rows."""
+    """The number of frames outside the session, by name."""
     return count_background(capture, without(np.arange(len(capture)), np.concatenate(session_rows)))

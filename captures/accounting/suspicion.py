@@ -23,25 +23,24 @@ from owlt.captures.matches.directions import content_key
 from owlt.results.record import CaptureCounters
 
 MORE_THAN_ALL = 1.02
-"""A link's rate as people know it is true to about that."""
+"""The precision of a link's rate as users state it."""
 _FEWEST_PACKETS = 10
-"""Of fewer the rate is that of the clock that timed them."""
+"""The fewest packets that show a rate: with fewer the precision of their times dominates."""
 _CLOCK_NS = 2_000
-"""What two timestamps of a microsecond may take from a delay."""
+"""How much two timestamps with a resolution of 1 µs may shorten a delay."""
 _ROUNDED = 0.999
-"""A delay as people write it is true to about that."""
+"""The precision of a delay as users state it."""
 
 _COPY_NS, _MANY_COPIES, _NEARLY_ALL = 1_000_000, 10, 0.9
 _TAGS_BYTES = 8
-"""Two VLAN tags, which any frame may have where some are not plain Ethernet."""
+"""Two VLAN tags, which any frame may have if some frames are not plain Ethernet."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known of the captures from elsewhere, to hold them against; None if it is not known.
-
-    tcpdump's counters of each, the MTU of the test path, of each way what the emulator counted, and of a run for a
-    duration the bytes of data that the receiver reports.
+    """Facts from other sources to compare the captures with; None if not known: tcpdump's counters of each capture, the
+    MTU of the test path, the emulator's counters of each direction, and the bytes of data that the receiver of a run
+    for a duration reports.
     """
 
     sender_counters: CaptureCounters | None = None
@@ -57,8 +56,8 @@ NOTHING_EXPECTED = Expected()
 
 @dataclass(frozen=True)
 class Claims:
-    """The description of a transfer; None for what is not given. The rate is the forward channel's, the delays are the
-    channel's, one way."""
+    """The description of a transfer; None for values that are not given. The rate is the forward channel's, the delays
+    are the channel's, one way."""
 
     file_size_bytes: int | None = None
     rate_bps: float | None = None
@@ -73,7 +72,7 @@ class Claims:
 
 
 def suspect_capture(capture: Columns, counters: CaptureCounters | None, mtu_bytes: int) -> Iterator[str]:
-    """What is wrong with one capture: damage, packets that it missed, frames that no link carries."""
+    """The faults of one capture: damage, packets that it missed, frames that no link carries."""
     name = capture.path.name
     if capture.damage:
         yield f"{name}: {capture.damage}"
@@ -152,12 +151,12 @@ def _count_copies(capture: Columns, rows: NDArray[np.int64]) -> tuple[int, int]:
 def suspect_arrivals(
     way: OneWay, unrecognised: NDArray[np.int64], clock_error_ns: float | None = None
 ) -> Iterator[str]:
-    """What cannot be in the frames that came from the host's side: arrived without departure or before it.
+    """Contradictions in the frames from the host's side: arrivals without a departure or before it.
 
     `clock_error_ns` is how far the delays may be wrong that were corrected for two clocks; None: there is one clock.
 
-    Other frames than the session's may have been under way when the near capture began. `unrecognised` arrivals are
-    copies of packets, it is not known of which.
+    Frames outside the session may have been in flight when the near capture began. `unrecognised` arrivals are copies
+    of packets, it is not known of which.
     """
     near, far, delivery, host = way.near, way.far, way.delivery, way.host
     yield from _suspect_packets(delivery, unrecognised, host, clock_error_ns)
@@ -196,9 +195,8 @@ def _suspect_packets(
 
 
 def suspect_counts(captured: CapturedFrames, counters: DirectionCounters, host: Host) -> Iterator[str]:
-    """Where the captures of what came from the host's side and the emulator's counters contradict each other.
-
-    A frame of which it is not known whether it came from there makes good a difference of one.
+    """Contradictions between the captures of frames from the host's side and the emulator's counters. Each frame of
+    unknown direction may explain a difference of one.
     """
     uncaptured = max((counters.entered or 0) - captured.entered - captured.undirected, 0)
     if uncaptured:
@@ -223,7 +221,7 @@ def suspect_counts(captured: CapturedFrames, counters: DirectionCounters, host: 
 
 
 def _suspect_marks(captured: CapturedFrames, counters: DirectionCounters, host: Host) -> Iterator[str]:
-    """Of the packets that the emulator marked, some may have been lost or damaged behind it."""
+    """Contradictions about marked packets. Some that the emulator marked may have been lost or damaged afterwards."""
     if counters.marked is None:
         return
     gone = counters.not_delivered + captured.corrupted + captured.unrecognised + captured.undirected
@@ -272,8 +270,8 @@ def contradictions(
 def too_few_bytes(
     file_size_bytes: int | None, carried_file_bytes: int | None, frame_bytes: int, verb: str
 ) -> Iterator[str]:
-    """If fewer bytes were transferred than the file has: different bytes of it in messages, or all bytes of frames.
-    `verb` is what happened to the frames: "were sent by the sender"."""
+    """A reason if fewer bytes were transferred than the file has: different bytes of it in messages, or all bytes of
+    frames. `verb` is what happened to the frames: "were sent by the sender"."""
     if file_size_bytes is None:
         return
     reason = (
@@ -286,7 +284,7 @@ def too_few_bytes(
 
 
 def too_fast(capture: Columns, rows: NDArray[np.int64], rate_bps: float | None) -> Iterator[str]:
-    """Where the packets of these rows, of a capture behind the channel, came faster than its rate lets them."""
+    """A reason if the packets in these rows, of a capture after the channel, arrived faster than its rate permits."""
     if rate_bps is None or len(rows) < _FEWEST_PACKETS:
         return
     times_ns = capture.time_ns[rows]
@@ -359,7 +357,7 @@ def _wrong_order(crossing: Crossing, claims: Claims, clocks: ClockRelation | Non
 
 
 def _too_early(clocks: ClockRelation, claims: Claims) -> Iterator[str]:
-    """If packets took less time than the claimed delays: the clocks' offset cancels in the round trip."""
+    """A reason if packets took less time than the claimed delays: the clocks' offset cancels in the round trip."""
     claimed_ns, measured_ns = claims.delays_ns, clocks.least_round_trip_ns
     if claimed_ns is None or measured_ns is None or measured_ns < 0:
         return

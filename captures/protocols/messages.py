@@ -1,7 +1,6 @@
-"""The session's packets as the protocol's own messages: what each is called, and what of the file it carries.
-
-Reading them is done in captures.protocols, of what dissection.py gives; here follow the messages of a whole capture,
-and what is counted of them.
+"""The session's packets as the protocol's own messages: the name of each, and the part of the file that it carries. The
+readers in captures.protocols decode the packets from dissection.py; this module returns the messages of a complete
+capture, and counts them.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ class Message:
     """A packet of the session as its protocol names it.
 
     `frame` is its number in the capture, from 1; `host` sent it. `payload_bytes` are behind its UDP or TCP header.
-    `name` is the field's word, `detail` a few words more; a message that ends before what it says does is "cut" in its
+    `name` is the field's word, `detail` a few words more; a message that is shorter than it states has "cut" in its
     detail. A packet whose checksum is wrong is named "damaged" followed by the name that its content suggests, one that
     cannot be read "malformed" followed by the expected name; neither counts as carrying a part of the file.
 
     `first_byte` and `byte_count` are the part of the file that it carries. Where it carries none they are None and 0.
-    `unplaced` says that it carries some, or may, of which the packets do not say where in the file they belong; then
-    `byte_count` is how many, or 0 where not even that is known. `acknowledged_bytes` is how many bytes of the file the
-    message says have arrived: in all where the protocol's acknowledgements say so (TCP, Saratoga, an ACK of a NORM
-    FLUSH, a CFDP Finished), else those that this message claims (an LTP report, a CFDP NAK within its scope, a custody
-    signal). None if it says nothing of that, or it cannot be known.
+    `unplaced`: it carries bytes, or may, whose position in the file is not known; then `byte_count` is how many, or 0
+    if that is not known either. `acknowledged_bytes` is how many bytes of the file the message reports as received: in
+    total if the protocol's acknowledgements are cumulative (TCP, Saratoga, an ACK of a NORM FLUSH, a CFDP Finished),
+    else those that this message claims (an LTP report, a CFDP NAK within its scope, a custody signal). None if it does
+    not report this, or if the number is not known.
 
     A datagram with several protocol data units is one message, with the names of all of them, each once. If it carries
     pieces of the file that are not adjacent, `pieces` are their first bytes and byte counts, `first_byte` is that of
@@ -84,7 +83,7 @@ class Message:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether it did not come as it was sent."""
+        """Whether the packet was damaged."""
         return self.name.startswith(_DAMAGED)
 
 
@@ -108,8 +107,8 @@ def messages(
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Without searches for garbage: there is no circle among the many objects of a capture, and they would take a fifth
-    of the time."""
+    """Without garbage collection: the many objects of a capture have no reference cycles, and it would take a fifth of
+    the time."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -222,7 +221,7 @@ def _read(
 
 
 def _as_believed(content: PacketContent, host: Host, is_damaged: bool) -> PacketContent:
-    """The content without what a damaged packet seems to say of the file, or a host that cannot know it."""
+    """The content without statements about the file from a damaged packet, or from a host that cannot know them."""
     if (is_damaged or host == "receiver") and (
         content.first_byte is not None or content.byte_count or content.unplaced
     ):
